@@ -1,0 +1,77 @@
+"""What a page store is: bytes by key, in batches. It knows no window.
+
+Keys are ASCII text of the form ``group/rest``; the part before the first ``/`` names what belongs
+together, so that a cluster can keep it on one node. Pages are immutable: a key is only ever put
+with the same bytes, so puts and deletes can be repeated safely.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a store promises, as facts that callers may decide on."""
+
+    durable: bool
+    """After ``flush`` the pages survive the death of this process."""
+    shared: bool
+    """Other machines see the same pages."""
+    max_key_bytes: int
+    max_page_bytes: int
+
+
+class PageStore(ABC):
+    """Pages by key. Thread-safe; usable after a fork (each process has its own connection)."""
+
+    #: The address without credentials, for messages and logs.
+    url: str
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities:
+        """What this store promises; no store call."""
+
+    @abstractmethod
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The pages in the order of the keys, None where there is none; one store call."""
+
+    @abstractmethod
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Store the pages; one store call. Putting a page again is harmless."""
+
+    @abstractmethod
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Remove the pages; one store call. A key that is not there is no error."""
+
+    @abstractmethod
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Every stored key that starts with ``prefix``, in no order; for inspection and sweeping."""
+
+    def prefetch(self, keys: Sequence[str]) -> None:
+        """A hint that these pages are wanted soon; it never blocks and never fails."""
+        del keys  # a store without a read-ahead has nothing to do with it
+
+    def flush(self) -> None:
+        """Return when every earlier put and delete is as durable as the store promises."""
+        return
+
+    def close(self) -> None:
+        """Flush and let go of the connection; closing twice is harmless."""
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,41 @@
+"""Every error of the project has one base, and each says what to do.
+
+The base stands here, in the lowest layer, so that ``mta`` and ``spark_integration`` can share it.
+Each subclass also inherits the built-in that a caller would expect.
+"""
+
+
+class WindowStoreError(Exception):
+    """Base of every error that this project raises on purpose."""
+
+
+class InvalidStoreURL(WindowStoreError, ValueError):
+    """The store's address cannot be understood: correct the URL."""
+
+
+class StoreUnavailable(WindowStoreError, ConnectionError):
+    """The store did not answer in time: nothing was lost, retry when it is back."""
+
+
+class StoreAccessDenied(WindowStoreError, PermissionError):
+    """The store refused the credentials or the operation: correct user, password or rights."""
+
+
+class StoreFull(WindowStoreError, OSError):
+    """The store has no room for more pages: make room or raise its limit, then retry."""
+
+
+class StoreClosed(WindowStoreError, RuntimeError):
+    """The store was closed: open it again."""
+
+
+class InvalidKey(WindowStoreError, ValueError):
+    """The key cannot be stored: it is empty, too long, or has characters outside ASCII."""
+
+
+class PageTooLarge(WindowStoreError, ValueError):
+    """The page is larger than the store takes: choose a smaller arity."""
+
+
+class MissingDependency(WindowStoreError, ImportError):
+    """A server's client library is not installed: install the named extra."""
