@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from .errors import InvalidKey, PageTooLarge
+
 
 @dataclass(frozen=True)
 class Capabilities:
@@ -24,6 +26,8 @@ class Capabilities:
     """Other machines see the same pages."""
     max_key_bytes: int
     max_page_bytes: int
+    remote: bool = False
+    """A read is a round trip over a network, so that reading ahead and caching pay."""
 
 
 class PageStore(ABC):
@@ -36,6 +40,11 @@ class PageStore(ABC):
     @abstractmethod
     def capabilities(self) -> Capabilities:
         """What this store promises; no store call."""
+
+    @property
+    def origin(self) -> str:
+        """The host that wrote the pages, "" where every host sees the same; no store call."""
+        return ""
 
     @abstractmethod
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
@@ -75,3 +84,28 @@ class PageStore(ABC):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def check_keys(keys: Iterable[str], capabilities: Capabilities) -> None:
+    """Raise ``InvalidKey`` for a key that the store could not hold; no store call."""
+    limit = capabilities.max_key_bytes
+    for key in keys:
+        if not 0 < len(key) <= limit or not key.isascii():
+            raise InvalidKey(
+                f"key {key[:60]!r} of {len(key)} characters: a key is 1 to {limit} ASCII characters"
+            )
+
+
+def check_pages(pages: Mapping[str, bytes], capabilities: Capabilities) -> int:
+    """The bytes of the pages; ``InvalidKey`` or ``PageTooLarge`` if one cannot be stored."""
+    check_keys(pages, capabilities)
+    limit = capabilities.max_page_bytes
+    total = 0
+    for key, page in pages.items():
+        size = len(page)
+        if size > limit:
+            raise PageTooLarge(
+                f"page {key!r} has {size} bytes, the store takes {limit}: choose a smaller arity"
+            )
+        total += size
+    return total

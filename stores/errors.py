@@ -25,6 +25,10 @@ class StoreFull(WindowStoreError, OSError):
     """The store has no room for more pages: make room or raise its limit, then retry."""
 
 
+class StoreDamaged(WindowStoreError, OSError):
+    """The store's own files are damaged: restore them from a copy, or start with an empty folder."""
+
+
 class StoreClosed(WindowStoreError, RuntimeError):
     """The store was closed: open it again."""
 

@@ -1,0 +1,120 @@
+"""Store addresses: ``scheme://user:password@host:port/path?option=value``.
+
+The credentials stay inside ``StoreAddress``; ``public`` is the form for messages and logs. No error
+raised here repeats the text it was given, because that text may hold a password.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from .errors import InvalidStoreURL
+
+Option = Callable[[str], Any]
+"""Turns the text of an option into its value; raises ValueError."""
+
+_UNITS = {"": 1, "B": 1, "K": 10, "M": 20, "G": 30, "T": 40}
+
+
+def size(text: str) -> int:
+    """Bytes: ``65536``, ``64KiB``, ``64k``, ``8MiB``, ``1TiB``; units are powers of 1024."""
+    match = re.fullmatch(r"(\d+)\s*([KMGT])?(?:I?B)?", text.strip().upper())
+    if match is None:
+        raise ValueError("a size such as 65536, 64KiB or 8MiB")
+    number, unit = match.groups()
+    return int(number) << _UNITS[unit] if unit else int(number)
+
+
+def seconds(text: str) -> float:
+    """A positive number of seconds."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError("a positive number of seconds")
+    return value
+
+
+def count(text: str) -> int:
+    """A whole number, zero or more."""
+    if not text.isdecimal():
+        raise ValueError("a whole number")
+    return int(text)
+
+
+def switch(text: str) -> bool:
+    """``true`` or ``false``."""
+    if text.lower() not in {"true", "false", "1", "0", "yes", "no"}:
+        raise ValueError("true or false")
+    return text.lower() in {"true", "1", "yes"}
+
+
+@dataclass(frozen=True)
+class StoreAddress:
+    """A parsed store URL."""
+
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+    user: str | None = field(repr=False)
+    password: str | None = field(repr=False)
+    options: Mapping[str, str]
+
+    @property
+    def public(self) -> str:
+        """The address without credentials and options."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port is None else f":{self.port}"
+        return f"{self.scheme}://{host}{port}{self.path}"
+
+    def parsed(self, known: Mapping[str, Option]) -> dict[str, Any]:
+        """The options as values, each read by its parser in ``known``; no store call.
+
+        Raises ``InvalidStoreURL`` for an option that is not known or cannot be read.
+        """
+        values: dict[str, Any] = {}
+        for name, text in self.options.items():
+            if name not in known:
+                raise InvalidStoreURL(
+                    f"{self.public} has no option {name!r}; it takes {', '.join(sorted(known))}"
+                )
+            try:
+                values[name] = known[name](text)
+            except ValueError as error:
+                raise InvalidStoreURL(f"{self.public}: option {name!r}: {error}") from error
+        return values
+
+
+def parse(url: str) -> StoreAddress:
+    """Take a URL apart; ``InvalidStoreURL`` if it is none. No store call."""
+    scheme, mark, _ = url.partition("://")
+    if not mark or not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme):
+        hint = f"; a folder is written file://{url}" if url.startswith("/") else ""
+        raise InvalidStoreURL(f"a store URL looks like scheme://address{hint}")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        # The message of urlsplit may quote the part that holds the password.
+        raise InvalidStoreURL(
+            f"malformed {scheme}:// URL: check the port, the brackets and the options, and write "
+            "special characters of a user or password as %XX"
+        ) from None
+    if parts.fragment or url.endswith("#"):
+        raise InvalidStoreURL(f"malformed {scheme}:// URL: write the character # as %23")
+    if len(dict(options)) < len(options):
+        raise InvalidStoreURL(f"malformed {scheme}:// URL: an option is given twice")
+    return StoreAddress(
+        scheme=scheme,
+        # Not parts.hostname, which loses the case: the name of a memory store keeps it.
+        host=re.sub(r":\d*$", "", parts.netloc.rpartition("@")[2]).strip("[]"),
+        port=port,
+        path=unquote(parts.path),
+        user=None if parts.username is None else unquote(parts.username),
+        password=None if parts.password is None else unquote(parts.password),
+        options=dict(options),
+    )

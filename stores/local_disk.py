@@ -1,0 +1,284 @@
+"""Pages in a folder on a local disk, in LMDB: ``file:///folder?map_size=1TiB``.
+
+Many processes of one machine read and write at once. A write is one LMDB transaction that is synced
+before it returns, so pages that ``put_many`` has stored survive a killed process and a power
+failure. Space of deleted pages is used again, the file itself never shrinks. The folder must be on
+a file system of this machine: LMDB's locks and memory map do not work over a network.
+
+Thread safety: any number of threads; one write transaction at a time on the machine, reads never
+wait for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import lmdb
+
+from . import lmdb_environment
+from .address import Option, StoreAddress, size
+from .base import Capabilities, PageStore, check_keys, check_pages
+from .errors import (
+    InvalidStoreURL,
+    StoreAccessDenied,
+    StoreClosed,
+    StoreDamaged,
+    StoreFull,
+    StoreUnavailable,
+    WindowStoreError,
+)
+from .lmdb_environment import Environment
+
+OPTIONS: dict[str, Option] = {"map_size": size}
+
+MAP_SIZE = 1 << 40
+"""The most that a folder can hold, by default. Address space, not memory and not disk."""
+
+_ORIGIN = "ORIGIN"
+_SCAN = 1024
+_CAPABILITIES = Capabilities(
+    durable=True, shared=False, max_key_bytes=511, max_page_bytes=1 << 30, remote=False
+)
+_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_DAMAGED = (
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.InvalidError,
+    lmdb.VersionMismatchError,
+    lmdb.IncompatibleError,
+)
+_T = TypeVar("_T")
+
+
+class LocalDiskStore(PageStore):
+    """Pages in LMDB. The folder is opened on first use, and anew in a forked child."""
+
+    def __init__(self, folder: str | os.PathLike[str], *, map_size: int = MAP_SIZE) -> None:
+        self.folder = os.path.realpath(folder)
+        self.url = f"file://{self.folder}"
+        self._map_size = map_size
+        self._closed = False
+        self._environment: Environment | None = None
+        self._release: Callable[[], Any] = lambda: None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Durable, on this machine only; no store call."""
+        return _CAPABILITIES
+
+    @property
+    def origin(self) -> str:
+        """The host that made the folder; no store call."""
+        try:
+            with open(os.path.join(self.folder, _ORIGIN), encoding="utf-8") as file:
+                return file.read().strip()
+        except FileNotFoundError:
+            return socket.gethostname()  # not made yet: this host will make it
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The pages in the order of the keys, in one read transaction.
+
+        Raises ``InvalidKey``, ``StoreAccessDenied``, ``StoreDamaged``, ``StoreUnavailable``,
+        ``StoreClosed``.
+        """
+        check_keys(keys, _CAPABILITIES)
+        names = [key.encode() for key in keys]
+
+        def read(environment: Environment) -> list[bytes | None]:
+            with environment.reading, environment.handle.begin() as transaction:
+                return [transaction.get(name) for name in names]
+
+        return self._run(read)
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Store the pages in one synced write transaction: all of them or, on an error, none.
+
+        Raises ``InvalidKey``, ``PageTooLarge``, ``StoreFull``, ``StoreAccessDenied``,
+        ``StoreDamaged``, ``StoreUnavailable``, ``StoreClosed``.
+        """
+        check_pages(pages, _CAPABILITIES)
+        # In the order of the tree each step touches the same few inner nodes.
+        items = sorted((key.encode(), page) for key, page in pages.items())
+
+        def write(environment: Environment) -> None:
+            with environment.writing, environment.handle.begin(write=True) as transaction:
+                transaction.cursor().putmulti(items)
+
+        self._run(write) if items else self._check_open()
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Remove the pages in one synced write transaction; raises what ``put_many`` raises."""
+        keys = list(keys)
+        check_keys(keys, _CAPABILITIES)
+        names = sorted(key.encode() for key in keys)
+
+        def write(environment: Environment) -> None:
+            with environment.writing, environment.handle.begin(write=True) as transaction:
+                for name in names:
+                    transaction.delete(name)
+
+        self._run(write) if names else self._check_open()
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Every stored key that starts with ``prefix``, sorted; a short read transaction for each
+        thousand, so that a slow reader does not keep freed pages from being used again.
+        """
+        self._check_open()
+        return self._scan(prefix.encode())
+
+    def flush(self) -> None:
+        """Nothing is pending, every write was synced; no store call. ``StoreClosed``."""
+        self._check_open()
+
+    def close(self) -> None:
+        """Let go of the environment; closing twice is harmless."""
+        self._closed = True
+        with lmdb_environment.opening:
+            self._environment = None
+            self._release()
+
+    def _scan(self, prefix: bytes) -> Iterator[str]:
+        start = prefix
+        while True:
+            names = self._run(lambda environment: _names(environment, start, prefix))
+            yield from (name.decode() for name in names)
+            if len(names) < _SCAN:
+                return
+            start = names[-1] + b"\0"
+
+    def _run(self, operation: Callable[[Environment], _T]) -> _T:
+        """Do the operation on the open environment, with LMDB's errors under our names."""
+        while True:
+            environment = self._environment
+            if environment is None or environment.closed:
+                environment = self._open()
+            try:
+                return operation(environment)
+            except lmdb.MapResizedError:
+                environment.adopt_map_size()
+            except lmdb.Error as error:
+                if environment.closed and not self._closed:
+                    continue  # another thread met an I/O error and closed it: open it anew
+                if isinstance(error, lmdb.PanicError):
+                    lmdb_environment.discard(environment)
+                self._check_open()
+                self._raise_named(error)
+
+    def _open(self) -> Environment:
+        with lmdb_environment.opening:
+            self._check_open()
+            if self._environment is not None and not self._environment.closed:
+                return self._environment
+            try:
+                parents = _make_folder(self.folder)
+                environment, release = lmdb_environment.acquire(self.folder, self._map_size)
+                # LMDB syncs its file, not the folders that lead to it.
+                for parent in [self.folder, *parents]:
+                    _sync_folder(parent)
+            except (lmdb.Error, OSError) as error:
+                self._raise_named(error)
+            self._release()
+            # A store that is dropped without close() lets go of its share as well.
+            self._release = weakref.finalize(self, release)
+            self._environment = environment
+            return environment
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"{self.url} was closed: open it again")
+
+    def _raise_named(self, error: Exception) -> NoReturn:
+        raise _named(self.url, error) from error
+
+    def __repr__(self) -> str:
+        return f"LocalDiskStore({self.folder!r})"
+
+    def __reduce__(self) -> tuple[Callable[..., LocalDiskStore], tuple[str, int]]:
+        return _reopen, (self.folder, self._map_size)
+
+
+def _reopen(folder: str, map_size: int) -> LocalDiskStore:
+    return LocalDiskStore(folder, map_size=map_size)
+
+
+def from_address(address: StoreAddress) -> LocalDiskStore:
+    """The store that the address names; ``InvalidStoreURL`` if it is no absolute path."""
+    options = address.parsed(OPTIONS)
+    if address.host not in {"", "localhost"} or address.user or not address.path.startswith("/"):
+        raise InvalidStoreURL("file:// takes an absolute path with three slashes: file:///folder")
+    if options.get("map_size", MAP_SIZE) < 1 << 20:
+        raise InvalidStoreURL(f"{address.public}: map_size must be at least 1MiB")
+    return LocalDiskStore(address.path, **options)
+
+
+def _names(environment: Environment, start: bytes, prefix: bytes) -> list[bytes]:
+    names: list[bytes] = []
+    with environment.reading, environment.handle.begin() as transaction:
+        cursor = transaction.cursor()
+        found = cursor.set_range(start) if start else cursor.first()
+        while found and len(names) < _SCAN and cursor.key().startswith(prefix):
+            names.append(cursor.key())
+            found = cursor.next()
+    return names
+
+
+def _make_folder(folder: str) -> list[str]:
+    """Make the folder, note in it which host did, and return the folders that got an entry."""
+    missing = folder
+    parents = []
+    while not os.path.exists(missing):
+        missing = os.path.dirname(missing)
+        parents.append(missing)
+    os.makedirs(folder, exist_ok=True)
+    origin = os.path.join(folder, _ORIGIN)
+    if not os.path.exists(origin):
+        draft = f"{origin}.{os.getpid()}.{threading.get_ident()}"
+        with open(draft, "w", encoding="utf-8") as file:
+            file.write(f"{socket.gethostname()}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, origin)
+    return parents
+
+
+def _sync_folder(folder: str) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _named(url: str, error: Exception) -> WindowStoreError:
+    number = error.errno if isinstance(error, OSError) else None
+    numbers = {number} if number else {n for n in _DENIED | _FULL if os.strerror(n) in str(error)}
+    if isinstance(error, lmdb.MapFullError):
+        return StoreFull(
+            f"{url} is full: delete pages, or open it with a larger map_size "
+            f"in every process (file:///folder?map_size=...)"
+        )
+    if isinstance(error, lmdb.DiskError) or numbers & _FULL:
+        return StoreFull(f"the disk of {url} is full ({error}): make room, then retry")
+    if isinstance(error, lmdb.ReadonlyError) or numbers & _DENIED:
+        return StoreAccessDenied(
+            f"{url} cannot be written ({error}): give this user rights on the folder"
+        )
+    if isinstance(error, NotADirectoryError | FileExistsError | FileNotFoundError):
+        return InvalidStoreURL(f"{url} is not a folder ({error}): choose another path")
+    if isinstance(error, _DAMAGED):
+        return StoreDamaged(
+            f"{url} is damaged ({error}): restore the folder from a copy, or start with an empty one"
+        )
+    if isinstance(error, lmdb.MemoryError):
+        return StoreUnavailable(
+            f"{url}: no address space for the map ({error}): raise the limit (ulimit -v) "
+            "or open it with a smaller map_size"
+        )
+    return StoreUnavailable(f"{url} cannot be used now ({error}): check the disk, then retry")

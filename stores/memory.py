@@ -1,0 +1,96 @@
+"""Pages in a dictionary of this process: for tests, for small windows, and for no server at all.
+
+``memory://`` is a store of its own; ``memory://name`` is shared, by its name, by every part of the
+process that opens it, and keeps its pages after ``close`` until the process ends.
+
+Thread safety: every step is one operation of a ``dict``, which is atomic, so there is no lock that
+a fork could leave held. A forked child has a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from .address import Option, StoreAddress
+from .base import Capabilities, PageStore, check_keys, check_pages
+from .errors import InvalidStoreURL, StoreClosed
+
+OPTIONS: dict[str, Option] = {}
+
+_CAPABILITIES = Capabilities(
+    durable=False, shared=False, max_key_bytes=1024, max_page_bytes=1 << 30, remote=False
+)
+_named: dict[str, dict[str, bytes]] = {}
+
+
+class MemoryStore(PageStore):
+    """Pages in memory; gone when the process ends."""
+
+    def __init__(self, name: str = "") -> None:
+        self.url = f"memory://{name}"
+        self._name = name
+        self._closed = False
+        self._pages: dict[str, bytes] = _named.setdefault(name, {}) if name else {}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Neither durable nor shared; no store call."""
+        return _CAPABILITIES
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The pages in the order of the keys; one store call. ``InvalidKey``, ``StoreClosed``."""
+        self._check_open()
+        check_keys(keys, _CAPABILITIES)
+        pages = self._pages
+        return [pages.get(key) for key in keys]
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Keep the pages; one store call. ``InvalidKey``, ``PageTooLarge``, ``StoreClosed``."""
+        self._check_open()
+        check_pages(pages, _CAPABILITIES)
+        self._pages.update(pages)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Forget the pages; one store call. ``InvalidKey``, ``StoreClosed``."""
+        self._check_open()
+        keys = list(keys)
+        check_keys(keys, _CAPABILITIES)
+        for key in keys:
+            self._pages.pop(key, None)
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Every stored key that starts with ``prefix``; one store call. ``StoreClosed``."""
+        self._check_open()
+        return (key for key in list(self._pages) if key.startswith(prefix))
+
+    def flush(self) -> None:
+        """Nothing is pending; no store call. ``StoreClosed``."""
+        self._check_open()
+
+    def close(self) -> None:
+        """Let go of the pages, unless the store has a name; no store call."""
+        self._closed = True
+        self._pages = {}
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"{self.url} was closed: open it again")
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({self._name!r})"
+
+    def __reduce__(self) -> tuple[Callable[[str], MemoryStore], tuple[str]]:
+        if not self._name:
+            raise InvalidStoreURL(
+                "memory:// belongs to one process and cannot be sent to another: "
+                "use file:///folder or redis://host, or memory://name inside one process"
+            )
+        return MemoryStore, (self._name,)
+
+
+def from_address(address: StoreAddress) -> MemoryStore:
+    """The store that the address names; ``InvalidStoreURL`` if it has more than a name."""
+    address.parsed(OPTIONS)
+    if address.user or address.password or address.port is not None or address.path:
+        raise InvalidStoreURL("memory:// takes at most a name: memory://name")
+    return MemoryStore(address.host)

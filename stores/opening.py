@@ -1,0 +1,85 @@
+"""From a URL to an open store."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from .address import Option, parse, seconds, size
+from .base import PageStore
+from .errors import InvalidStoreURL, MissingDependency
+from .head_cache import HeadCache
+from .write_buffer import WriteBuffer
+
+_MODULES = {
+    "memory": "memory",
+    "file": "local_disk",
+    "redis": "redis",
+    "rediss": "redis",
+}
+"""The module of each scheme. It has ``OPTIONS`` and ``from_address``, and it is imported when it is
+wanted, so that a server's library is needed only by those who use that server."""
+
+_EXTRAS = {"redis": "redis", "rediss": "redis"}
+"""The extra of the package that brings the library of a scheme."""
+
+_OPTIONS: dict[str, Option] = {"write_buffer": size, "cache": size, "deadline": seconds}
+
+
+def open_store(
+    url: str | PageStore,
+    *,
+    write_buffer: int = 8 << 20,
+    cache: int = 16 << 20,
+    deadline: float = 30.0,
+) -> PageStore:
+    """The store at the URL, behind a write buffer and, if it is remote, a cache; no store call.
+
+    ``memory://``, ``memory://name``, ``file:///folder``, ``redis://host:port/db`` or ``rediss://``.
+    ``write_buffer`` and ``cache`` are bytes, 0 for none; ``deadline`` is how many seconds writes go
+    on trying while the store does not answer. All three may stand in the URL instead
+    (``?write_buffer=32MiB&deadline=10``), beside the options of the store itself. A store that is
+    open already is returned as it is.
+
+    Raises ``InvalidStoreURL`` and ``MissingDependency``; a store that cannot be reached says so at
+    the first call.
+    """
+    if isinstance(url, PageStore):
+        return url
+    address = parse(url)
+    if address.scheme not in _MODULES:
+        raise InvalidStoreURL(
+            f"no store is called {address.scheme}://; "
+            f"there are {', '.join(f'{scheme}://' for scheme in _MODULES)}"
+        )
+    module = _load(address.scheme)
+    ours = {name: text for name, text in address.options.items() if name in _OPTIONS}
+    theirs = {name: text for name, text in address.options.items() if name not in _OPTIONS}
+    known: dict[str, Option] = {**_OPTIONS, **module.OPTIONS}
+    address.parsed(known)
+    settings = dataclasses.replace(address, options=ours).parsed(_OPTIONS)
+    from_address: Callable[..., PageStore] = module.from_address
+    store = from_address(dataclasses.replace(address, options=theirs))
+    if address.scheme == "memory":
+        return store
+    cache = settings.get("cache", cache)
+    write_buffer = settings.get("write_buffer", write_buffer)
+    if cache and store.capabilities.remote:
+        store = HeadCache(store, cache)
+    if write_buffer:
+        store = WriteBuffer(store, write_buffer, settings.get("deadline", deadline))
+    return store
+
+
+def _load(scheme: str) -> Any:
+    try:
+        return import_module(f".{_MODULES[scheme]}", __package__)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get(scheme)
+        if extra is None or (error.name or "").startswith(f"{__package__}."):
+            raise
+        raise MissingDependency(
+            f"{scheme}:// needs the library {error.name!r}: pip install 'mta-windows[{extra}]'"
+        ) from error

@@ -1,0 +1,63 @@
+"""The base of stores that stand in front of another store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from .base import Capabilities, PageStore
+
+
+class WrapperStore(PageStore):
+    """Hands every call on to the store behind it; a subclass changes the calls it is about."""
+
+    def __init__(self, store: PageStore) -> None:
+        self.store = store
+
+    @property
+    def url(self) -> str:  # type: ignore[override]
+        """The address of the store behind."""
+        return self.store.url
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the store behind; no store call."""
+        return self.store.capabilities
+
+    @property
+    def origin(self) -> str:
+        """That of the store behind; no store call."""
+        return self.store.origin
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """One store call."""
+        return self.store.get_many(keys)
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """One store call."""
+        self.store.put_many(pages)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """One store call."""
+        self.store.delete_many(keys)
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """What the store behind holds."""
+        return self.store.keys(prefix)
+
+    def prefetch(self, keys: Sequence[str]) -> None:
+        """A hint to the store behind."""
+        self.store.prefetch(keys)
+
+    def flush(self) -> None:
+        """Flush the store behind."""
+        self.store.flush()
+
+    def close(self) -> None:
+        """Close the store behind."""
+        self.store.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.store!r})"
+
+    def __reduce__(self) -> tuple[type[WrapperStore], tuple[PageStore]]:
+        return type(self), (self.store,)
