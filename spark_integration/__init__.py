@@ -1,0 +1,29 @@
+"""Sliding windows for PySpark: ``from spark_integration import sliding_aggregate``.
+
+PySpark is an extra, so it is imported only when one of these names is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stores.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from .sliding import recommended_conf, sliding_aggregate
+
+__all__ = ["recommended_conf", "sliding_aggregate"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from . import sliding
+    except ModuleNotFoundError as error:
+        if error.name not in ("pyspark", "pandas", "pyarrow"):
+            raise
+        raise MissingDependency(
+            f"{name} needs {error.name}: pip install 'mta-windows[spark]'"
+        ) from error
+    return getattr(sliding, name)

@@ -1,0 +1,26 @@
+"""What can go wrong between Spark and the windows; each error says what to do.
+
+Raised on the driver while the DataFrame is built (``InvalidRequest``), or inside a Python worker,
+where Spark puts name and text into the exception that the driver sees. A row without a time is
+``mta.errors.InvalidTime``, without a value ``mta.errors.InvalidValue``.
+"""
+
+from __future__ import annotations
+
+from stores.errors import WindowStoreError
+
+
+class InvalidRequest(WindowStoreError, ValueError):
+    """The arguments do not fit the DataFrame, the session or each other: correct them."""
+
+
+class NullKey(WindowStoreError, ValueError):
+    """A row has no key: filter such rows out, or set invalid='drop' to drop and count them."""
+
+
+class StateMismatch(WindowStoreError, ValueError):
+    """The checkpoint was written with other settings: restore these, or start a new checkpoint."""
+
+
+class CorruptState(WindowStoreError, ValueError):
+    """A state value is damaged: restart the query from an older Spark checkpoint."""

@@ -1,0 +1,292 @@
+"""From what the caller asks to a plan, checked against the DataFrame before Spark starts.
+
+A mistake found here costs a second and names the argument; found in a worker, it costs a started
+query and arrives inside a Java stack trace.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    AtomicType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegralType,
+    LongType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from mta import Product
+from mta.columns import Array, Record, Schema
+from mta.monoid import AbstractMonoid
+from mta.policy import AbstractPolicy
+
+from .errors import InvalidRequest
+from .plan import OnBadRow, Output, Plan
+
+Columns = str | tuple[str, ...] | None
+Aggregations = Mapping[str, tuple[Columns, AbstractMonoid]]
+MAX_BUCKETS = 1 << 16
+_NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}")
+
+
+class Request(NamedTuple):
+    """What to do, and the schema of what comes out."""
+
+    plan: Plan
+    schema: StructType
+
+
+def make_request(
+    df: DataFrame,
+    *,
+    keys: tuple[str, ...],
+    time: str,
+    aggregations: Aggregations,
+    policy: AbstractPolicy,
+    store: str,
+    keep: tuple[str, ...] = (),
+    types: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Request:
+    """The checked request of one ``sliding_aggregate``; raises InvalidRequest. Reads no data."""
+    check_options(policy=policy, **options)
+    check_store(store, df)
+    product = make_product(aggregations)
+    values = tuple(product.columns)
+    check_columns(df.columns, key=keys, time=(time,), aggregations=values, keep=keep)
+    fields = {field.name: field.dataType for field in df.schema.fields}
+    check_types(fields, keys, time, aggregations)
+    columns = tuple(dict.fromkeys((*keys, time, *values, *keep)))
+    check_aliases(columns, aggregations)
+    found = result_types(product, aggregations, fields, types or {})
+    plan = Plan(
+        keys=keys,
+        time=time,
+        monoid=product,
+        policy=policy,
+        store=store,
+        columns=columns,
+        results={alias: to_arrow_type(kind, timezone="UTC") for alias, kind in found.items()},
+        key_types=tuple(fields[key].simpleString() for key in keys),
+        **options,
+    )
+    return Request(plan, result_schema(df, columns, found))
+
+
+def result_schema(
+    df: DataFrame, columns: tuple[str, ...], found: Mapping[str, DataType]
+) -> StructType:
+    """The result's columns: the input's as they are, and one per aggregation."""
+    given = [df.schema[name] for name in columns]
+    return StructType([*given, *(StructField(alias, kind) for alias, kind in found.items())])
+
+
+def make_product(aggregations: Aggregations) -> Product:
+    """The product of the aggregations; raises InvalidRequest for one that cannot be read."""
+    if not aggregations:
+        raise InvalidRequest(
+            'aggregations is empty: name at least one, as {"peak": ("watts", Max())}'
+        )
+    for alias, pair in aggregations.items():
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], AbstractMonoid)):
+            raise InvalidRequest(
+                f"aggregation {alias!r} is {pair!r}: give a pair of column and monoid, "
+                'as ("watts", Max()), with None for the column of Count()'
+            )
+    try:
+        return Product(dict(aggregations))
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from error
+
+
+def check_columns(present: list[str], **wanted: Iterable[str]) -> None:
+    """Raises InvalidRequest for a column that the DataFrame has not, or has twice."""
+    for argument, names in wanted.items():
+        for name in names:
+            if present.count(name) != 1:
+                state = "no" if name not in present else "more than one"
+                raise InvalidRequest(
+                    f"{argument} names column {name!r}, but the DataFrame has {state} such "
+                    f"column; it has {', '.join(present)}"
+                )
+    if not tuple(wanted["key"]):
+        raise InvalidRequest("key is empty: name at least one column")
+
+
+def check_types(
+    fields: dict[str, DataType], keys: tuple[str, ...], time: str, aggregations: Aggregations
+) -> None:
+    """Raises InvalidRequest for a column of a type that its role cannot take."""
+    for key in keys:
+        if not isinstance(fields[key], AtomicType):
+            raise InvalidRequest(
+                f"key column {key!r} is {fields[key].simpleString()}: a key is an atomic value; "
+                "name the fields that make it up as several columns"
+            )
+    if not isinstance(fields[time], (TimestampType, TimestampNTZType, DateType, NumericType)):
+        raise InvalidRequest(
+            f"time column {time!r} is {fields[time].simpleString()}: cast it to timestamp "
+            "(to_timestamp), or give a date or a number of seconds"
+        )
+    for alias, (columns, monoid) in aggregations.items():
+        for name, schema in zip(names_of(columns), inputs_of(monoid), strict=True):
+            allowed = _allowed(schema)
+            if not isinstance(fields[name], allowed):
+                raise InvalidRequest(
+                    f"aggregation {alias!r}: {monoid.name} cannot read column {name!r}, which is "
+                    f"{fields[name].simpleString()}; cast it, or choose another column or monoid"
+                )
+
+
+def names_of(columns: Columns) -> tuple[str, ...]:
+    """The columns that an aggregation reads."""
+    return (columns,) if isinstance(columns, str) else tuple(columns or ())
+
+
+def inputs_of(monoid: AbstractMonoid) -> list[Schema]:
+    """What a monoid reads of an event, column by column."""
+    return list(monoid.inputs.schemas) if isinstance(monoid.inputs, Record) else [monoid.inputs]
+
+
+def _allowed(schema: Schema) -> tuple[type[DataType], ...]:
+    if not isinstance(schema, Array):
+        return (NumericType, BooleanType, StringType, BinaryType)
+    if schema.dtype.kind in "mM":
+        return (TimestampType, TimestampNTZType, DateType)
+    return (NumericType, BooleanType)
+
+
+def check_aliases(columns: tuple[str, ...], aggregations: Aggregations) -> None:
+    """Raises InvalidRequest for two result columns of one name, by Spark's rule without case."""
+    seen = {name.lower(): name for name in columns}
+    for alias in aggregations:
+        if alias.lower() in seen:
+            raise InvalidRequest(
+                f"aggregation {alias!r} has the name of the result's column "
+                f"{seen[alias.lower()]!r}: call it otherwise"
+            )
+        seen[alias.lower()] = alias
+
+
+def check_options(
+    *,
+    policy: AbstractPolicy,
+    output: Output,
+    name: str | None,
+    buckets: int,
+    arity: int | None,
+    leaf_arity: int | None,
+    late: OnBadRow,
+    invalid: OnBadRow,
+    retain: int,
+) -> None:
+    """Raises InvalidRequest for an option outside its range."""
+    choices: dict[str, tuple[str, Any]] = {
+        "output": (output, Output),
+        "late": (late, OnBadRow),
+        "invalid": (invalid, OnBadRow),
+    }
+    for argument, (value, literal) in choices.items():
+        if value not in get_args(literal):
+            known = " or ".join(map(repr, get_args(literal)))
+            raise InvalidRequest(f"{argument} is {value!r}: it must be {known}")
+    if not isinstance(policy, AbstractPolicy):
+        raise InvalidRequest(
+            f'policy is {policy!r}: give one, as CountWindow(1000) or TimeWindow("24 hours")'
+        )
+    if name is not None and not _NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"name is {name!r}: use 1 to 40 letters, digits, dots, colons, dashes or underscores"
+        )
+    if not 1 <= buckets <= MAX_BUCKETS:
+        raise InvalidRequest(f"buckets is {buckets}: it must be between 1 and {MAX_BUCKETS}")
+    for argument, size in (("arity", arity), ("leaf_arity", leaf_arity)):
+        if size is not None and size < 2:
+            raise InvalidRequest(f"{argument} is {size}: it must be at least 2")
+    if retain < 1:
+        raise InvalidRequest(f"retain is {retain}: Spark needs at least 1 earlier checkpoint")
+
+
+def check_store(store: str, df: DataFrame) -> None:
+    """Raises InvalidRequest for a store that the workers cannot share, warns of a doubtful one."""
+    if not isinstance(store, str):
+        raise InvalidRequest("store is no URL: each worker opens the store itself, so give its URL")
+    if store.startswith("memory:"):
+        raise InvalidRequest(
+            "store is memory://, but Spark's workers are processes without common memory: "
+            "give file:///path on one machine, or a server as redis://host"
+        )
+    master = df.sparkSession.conf.get("spark.master", "local")
+    if store.startswith("file:") and not (master or "local").startswith("local"):
+        warnings.warn(
+            f"store {store} is a folder of one machine, but the master is {master}: when Spark "
+            "moves a partition to another host, its pages are missing there; use a server as "
+            "redis://host, unless all executors run on one host",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def result_types(
+    product: Product,
+    aggregations: Aggregations,
+    fields: dict[str, DataType],
+    asked: Mapping[str, str],
+) -> dict[str, DataType]:
+    """The Spark type of each result: as asked for, or as the monoid's output tells."""
+    unknown = [alias for alias in asked if alias not in aggregations]
+    if unknown:
+        raise InvalidRequest(f"types names {unknown[0]!r}, but no aggregation is called so")
+    found: dict[str, DataType] = {}
+    for alias, (columns, monoid) in aggregations.items():
+        read = [fields[name] for name in names_of(columns)]
+        dtype = product.output_types[alias]
+        if alias in asked:
+            found[alias] = DataType.fromDDL(asked[alias])
+        elif dtype.kind == "O":
+            found[alias] = _object_type(monoid.empty, read[0] if len(read) == 1 else StringType())
+        else:
+            found[alias] = _number_type(dtype)
+    return found
+
+
+def _object_type(empty: Any, read: DataType) -> DataType:
+    """What a plain Python monoid returns, by its result on an empty window and what it reads."""
+    read = DoubleType() if isinstance(read, DecimalType) else read
+    match empty:
+        case None:
+            return read
+        case bool():
+            return BooleanType()
+        case int() | float():
+            whole = isinstance(empty, int) and isinstance(read, (IntegralType, StringType))
+            return LongType() if whole else DoubleType()
+        case list() | tuple():
+            return ArrayType(read)
+    return StringType()
+
+
+def _number_type(dtype: np.dtype[Any]) -> DataType:
+    if dtype.kind == "u":  # Spark has no unsigned numbers
+        return LongType()
+    kind = from_arrow_type(pa.from_numpy_dtype(dtype))
+    return TimestampType() if isinstance(kind, TimestampNTZType) else kind

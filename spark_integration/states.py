@@ -1,0 +1,77 @@
+"""The state of one bucket of keys, as Spark's state store keeps it: every key's handle.
+
+    state  = xxh3_64(body) as 8 bytes, big-endian ++ body
+    body   = msgpack [ "mta-spark", version, buckets, plan, { key: handle, ... } ]
+    plan   = the plan's fingerprint, bytes: what key, time, aggregations and policy the handles suit
+    key    = msgpack [ value of each key column ], bytes (see ``rows.py``)
+    handle = what ``Window.checkpoint`` returned, bytes
+
+Spark's state store is trusted to keep bytes, not to be the right one: the digest tells a damaged
+value, ``buckets`` and ``plan`` a checkpoint that other settings wrote.
+"""
+
+from __future__ import annotations
+
+import msgpack
+import xxhash
+
+from .errors import CorruptState, StateMismatch
+
+MAGIC = "mta-spark"
+VERSION = 1
+_DIGEST_BYTES = 8
+
+
+def encode_state(handles: dict[bytes, bytes], buckets: int, fingerprint: bytes) -> bytes:
+    """One bucket's state; linear in its size."""
+    body: bytes = msgpack.packb([MAGIC, VERSION, buckets, fingerprint, handles])
+    return xxhash.xxh3_64_digest(body) + body
+
+
+def decode_state(state: bytes | None, buckets: int, fingerprint: bytes) -> dict[bytes, bytes]:
+    """The handle of each key; empty for no state.
+
+    Raises CorruptState for bytes that ``encode_state`` did not write, StateMismatch for a state
+    of another format, number of buckets or plan.
+    """
+    if state is None:
+        return {}
+    written_buckets, written_plan, handles = _parse(state)
+    if written_buckets != buckets:
+        raise StateMismatch(
+            f"this checkpoint spreads its keys over {written_buckets} buckets, the query asks for "
+            f"{buckets}: set buckets={written_buckets}, or start with a new checkpoint folder"
+        )
+    if written_plan != fingerprint:
+        raise StateMismatch(
+            "this checkpoint holds windows of other columns, aggregations, policy or arity: "
+            "restore these settings, or start with a new checkpoint folder"
+        )
+    return handles
+
+
+def read_handles(state: bytes) -> dict[bytes, bytes]:
+    """The handle of each key of a state of any plan, for inspection. Raises CorruptState."""
+    return _parse(state)[2]
+
+
+def _parse(state: bytes) -> tuple[int, bytes, dict[bytes, bytes]]:
+    body = memoryview(state)[_DIGEST_BYTES:]
+    if xxhash.xxh3_64_digest(body) != bytes(state[:_DIGEST_BYTES]):
+        raise CorruptState(
+            f"a state value of {len(state)} bytes does not match its digest: it is damaged; "
+            "restart the query from an older Spark checkpoint, or from a new one"
+        )
+    try:
+        content = msgpack.unpackb(body, strict_map_key=False)
+    except (ValueError, msgpack.exceptions.UnpackException) as error:
+        raise CorruptState(f"a state value is no msgpack: {error}; report this as a bug") from error
+    match content:
+        case ["mta-spark", int(version), *_] if version != VERSION:
+            raise StateMismatch(
+                f"this checkpoint has state format {version}, this program knows {VERSION}: "
+                "run the program's version that wrote it, or start with a new checkpoint folder"
+            )
+        case ["mta-spark", int(), int(buckets), bytes(plan), dict(handles)]:
+            return buckets, plan, handles
+    raise CorruptState("a state value is not of this project: the checkpoint is another query's")
