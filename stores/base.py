@@ -60,7 +60,7 @@ class PageStore(ABC):
 
     @abstractmethod
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Every stored key that starts with ``prefix``, in no order; for inspection and sweeping."""
+        """Every stored key that starts with ``prefix``, in no order; to inspect and to sweep."""
 
     def prefetch(self, keys: Sequence[str]) -> None:
         """A hint that these pages are wanted soon; it never blocks and never fails."""

@@ -26,7 +26,7 @@ class StoreFull(WindowStoreError, OSError):
 
 
 class StoreDamaged(WindowStoreError, OSError):
-    """The store's own files are damaged: restore them from a copy, or start with an empty folder."""
+    """The store's own files are damaged: restore a copy, or start with an empty folder."""
 
 
 class StoreClosed(WindowStoreError, RuntimeError):

@@ -1,7 +1,211 @@
-from .wrapper import WrapperStore
+"""Pages read ahead and kept: the paper's head cache, for stores where a read is a round trip.
+
+``prefetch`` has a background thread fetch pages before they are wanted; the least recently used
+pages go when the cache is full. Invariants:
+
+1. A page is in ``_pages`` only if no put or delete of its key came after the fetch that brought it.
+   Each fetch marks its keys in ``_flying`` with its own token, a put or delete takes the mark away,
+   and only marked pages are kept.
+2. A key is fetched by one thread at a time; whoever wants it meanwhile waits for that fetch.
+3. ``prefetch`` neither blocks nor fails: what does not fit in the queue, or cannot be fetched, is
+   fetched by the reader, who gets the error.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
 from .base import PageStore
+from .errors import StoreClosed
+from .forks import start_over_in_children
+from .wrapper import WrapperStore
+
+_QUEUE = 256  # keys waiting for the thread; further hints are dropped
+_FETCH = 16  # keys in one read-ahead
+_IDLE = 5.0  # seconds after which a thread without work ends
+_ENTRY_BYTES = 200  # about what an entry costs beside its page
+
+_log = logging.getLogger(__name__)
 
 
 class HeadCache(WrapperStore):
+    """Keeps up to ``capacity_bytes`` of fetched pages."""
+
     def __init__(self, store: PageStore, capacity_bytes: int = 16 << 20) -> None:
         super().__init__(store)
+        self._capacity = capacity_bytes
+        self._closed = False
+        self.start_over()
+        start_over_in_children(self)
+
+    def start_over(self) -> None:
+        """Begin empty, as a forked child does; no store call."""
+        self._changed = threading.Condition(threading.Lock())
+        self._pages: OrderedDict[str, bytes] = OrderedDict()  # the least recently used first
+        self._bytes = 0
+        self._flying: dict[str, object] = {}
+        self._queue: dict[str, None] = {}
+        self._thread: threading.Thread | None = None
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes that the cache holds; no store call."""
+        return self._bytes
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The pages; one store call for those neither cached nor on their way, or none.
+
+        Raises what the store raises, and ``StoreClosed``.
+        """
+        found: dict[str, bytes | None] = {}
+        token = object()
+        with self._changed:
+            self._check_open()
+            missing = self._look_up(keys, found)
+            joined = [key for key in missing if key in self._flying]
+            mine = [key for key in missing if key not in self._flying]
+            self._take_off(mine, token)
+        if mine:
+            found.update(self._fetch(mine, token))
+        if joined:
+            found.update(self._join(joined))
+        return [found[key] for key in keys]
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Put into the store; one store call. Written pages are not cached: they are read late."""
+        self.store.put_many(pages)
+        self._forget(pages)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Delete from the store and the cache; one store call."""
+        keys = list(keys)
+        self.store.delete_many(keys)
+        self._forget(keys)
+
+    def prefetch(self, keys: Sequence[str]) -> None:
+        """Have the pages fetched in the background; no store call in this thread."""
+        with self._changed:
+            if self._closed:
+                return
+            for key in keys:
+                if len(self._queue) >= _QUEUE:
+                    break
+                if key not in self._pages and key not in self._flying:
+                    self._queue[key] = None
+            if not self._queue:
+                return
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="head-cache", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the thread, drop the pages, close the store."""
+        with self._changed:
+            self._closed = True
+            self._queue.clear()
+            self._pages.clear()
+            self._bytes = 0
+            thread = self._thread
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join()  # it ends after the fetch under way, which the store's timeout bounds
+        self.store.close()
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """What the store holds."""
+        self._check_open()
+        return self.store.keys(prefix)
+
+    # With the lock held
+
+    def _look_up(self, keys: Iterable[str], found: dict[str, bytes | None]) -> list[str]:
+        """Put the cached pages into ``found`` and return the other keys, each once."""
+        missing: dict[str, None] = {}
+        for key in keys:
+            page = self._pages.get(key)
+            if page is None:
+                missing[key] = None
+            else:
+                self._pages.move_to_end(key)
+                found[key] = page
+        return list(missing)
+
+    def _take_off(self, keys: Iterable[str], token: object) -> None:
+        for key in keys:
+            self._queue.pop(key, None)
+            self._flying[key] = token
+
+    def _land(self, keys: Iterable[str], pages: Mapping[str, bytes | None], token: object) -> None:
+        for key in keys:
+            if self._flying.get(key) is not token:
+                continue
+            del self._flying[key]
+            page = pages.get(key)
+            if page is not None and not self._closed:
+                self._keep(key, page)
+        self._changed.notify_all()
+
+    def _keep(self, key: str, page: bytes) -> None:
+        self._pages[key] = page
+        self._bytes += len(page) + _ENTRY_BYTES
+        while self._bytes > self._capacity:
+            _, oldest = self._pages.popitem(last=False)
+            self._bytes -= len(oldest) + _ENTRY_BYTES
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"{self.url} was closed: open it again")
+
+    # Without it
+
+    def _fetch(self, keys: list[str], token: object) -> dict[str, bytes | None]:
+        pages: dict[str, bytes | None] = {}
+        try:
+            pages = dict(zip(keys, self.store.get_many(keys), strict=True))
+        finally:
+            with self._changed:
+                self._land(keys, pages, token)
+        return pages
+
+    def _join(self, keys: list[str]) -> dict[str, bytes | None]:
+        """Pages that another thread was fetching; those it did not get are fetched here."""
+        found: dict[str, bytes | None] = {}
+        token = object()
+        with self._changed:
+            self._changed.wait_for(lambda: self._flying.keys().isdisjoint(keys))
+            missing = self._look_up(keys, found)
+            self._take_off(missing, token)
+        if missing:
+            found.update(self._fetch(missing, token))
+        return found
+
+    def _forget(self, keys: Iterable[str]) -> None:
+        with self._changed:
+            for key in keys:
+                self._flying.pop(key, None)
+                page = self._pages.pop(key, None)
+                if page is not None:
+                    self._bytes -= len(page) + _ENTRY_BYTES
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            token = object()
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or self._closed, _IDLE)
+                keys = list(self._queue)[:_FETCH]
+                if not keys or self._closed:
+                    self._thread = None
+                    return
+                self._take_off(keys, token)
+            try:
+                self._fetch(keys, token)
+            except Exception as error:  # invariant 3: the reader will meet it
+                _log.debug("read-ahead failed: %s", error)
+
+    def __reduce__(self) -> tuple[type[HeadCache], tuple[PageStore, int]]:
+        return type(self), (self.store, self._capacity)

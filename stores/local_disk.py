@@ -17,6 +17,7 @@ import socket
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import lmdb
@@ -145,13 +146,11 @@ class LocalDiskStore(PageStore):
             self._release()
 
     def _scan(self, prefix: bytes) -> Iterator[str]:
-        start = prefix
-        while True:
-            names = self._run(lambda environment: _names(environment, start, prefix))
+        names = self._run(partial(_names, start=prefix, prefix=prefix))
+        while names:
             yield from (name.decode() for name in names)
-            if len(names) < _SCAN:
-                return
             start = names[-1] + b"\0"
+            names = self._run(partial(_names, start=start, prefix=prefix))
 
     def _run(self, operation: Callable[[Environment], _T]) -> _T:
         """Do the operation on the open environment, with LMDB's errors under our names."""
@@ -274,7 +273,7 @@ def _named(url: str, error: Exception) -> WindowStoreError:
         return InvalidStoreURL(f"{url} is not a folder ({error}): choose another path")
     if isinstance(error, _DAMAGED):
         return StoreDamaged(
-            f"{url} is damaged ({error}): restore the folder from a copy, or start with an empty one"
+            f"{url} is damaged ({error}): restore a copy, or start with an empty folder"
         )
     if isinstance(error, lmdb.MemoryError):
         return StoreUnavailable(

@@ -1,9 +1,317 @@
+"""Write-behind: puts and deletes return at once, a background thread sends them in batches.
+
+The paper's layers of memory have a write buffer between the tails and the store. Invariants:
+
+1. An entry is in ``_pending``, then in ``_sending``, then in the store; a read looks in that order,
+   so it always sees the last put or delete of a key.
+2. Batches are sent one after the other, and a key has one entry in a batch, its last; so the order
+   of puts and deletes of one key is kept, and sending a batch twice is harmless.
+3. Nothing leaves ``_sending`` before the store has taken it. An error is reported to the callers,
+   the entries stay, and they are sent again.
+4. ``_pending`` and ``_sending`` together hold at most the capacity; a caller waits for room. One
+   call that is larger than the capacity is taken alone.
+
+A forked child begins with an empty buffer: what the parent had pending, the parent sends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from time import monotonic
+from weakref import WeakSet
+
+from .base import PageStore, check_keys, check_pages
+from .errors import StoreClosed, StoreUnavailable
+from .forks import start_over_in_children
 from .wrapper import WrapperStore
-from .base import PageStore
+
+_LINGER = 0.05  # seconds that a small batch waits for company
+_IDLE = 5.0  # seconds after which a thread without work ends
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between attempts
+_ENTRY_BYTES = 200  # about what an entry costs beside its page
+_EXIT_DEADLINE = 5.0
+
+_buffers: WeakSet[WriteBuffer] = WeakSet()
 
 
 class WriteBuffer(WrapperStore):
+    """Holds up to ``capacity_bytes`` of puts and deletes and sends them in the background.
+
+    ``deadline`` is how many seconds the store may fail to answer before callers are told.
+    """
+
     def __init__(
         self, store: PageStore, capacity_bytes: int = 8 << 20, deadline: float = 30.0
     ) -> None:
         super().__init__(store)
+        self._capacity = capacity_bytes
+        self._deadline = deadline
+        self._worthwhile = max(1, capacity_bytes // 4)
+        self._limits = store.capabilities
+        self._closed = False
+        self.start_over()
+        start_over_in_children(self)
+        _buffers.add(self)
+
+    def start_over(self) -> None:
+        """Begin with nothing pending, as a forked child does; no store call."""
+        self._changed = threading.Condition(threading.Lock())
+        self._pending: dict[str, bytes | None] = {}  # None is a delete
+        self._pending_bytes = 0
+        self._sending: dict[str, bytes | None] = {}
+        self._sending_bytes = 0
+        self._batches_taken = 0
+        self._batches_sent = 0
+        self._thread: threading.Thread | None = None
+        self._waiters = 0
+        self._kicks = 0
+        self._error: Exception | None = None
+        self._give_up_at = float("inf")
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes that are not in the store yet; no store call."""
+        return self._pending_bytes + self._sending_bytes
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The pages, pending ones included; at most one store call, none if all are pending."""
+        with self._changed:
+            self._check_open()
+            if not self._pending and not self._sending:
+                held: dict[str, bytes | None] = {}
+            else:
+                held = {key: self._held(key) for key in keys if self._holds(key)}
+        if not held:
+            return self.store.get_many(keys)
+        missing = [key for key in keys if key not in held]
+        if missing:
+            held.update(zip(missing, self.store.get_many(missing), strict=True))
+        return [held[key] for key in keys]
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Accept the pages; no store call, but it waits while the buffer is full.
+
+        A call that raises has accepted none of its pages. Raises ``InvalidKey``, ``PageTooLarge``,
+        ``StoreClosed``, ``StoreUnavailable`` after the deadline, and what the store raised on an
+        earlier page, such as ``StoreFull``: those pages are held, and every further call has them
+        sent again.
+        """
+        size = check_pages(pages, self._limits) + _ENTRY_BYTES * len(pages)
+        self._accept(pages, size)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Accept the deletes, after all earlier puts; as ``put_many`` in all else."""
+        entries = dict.fromkeys(keys)
+        check_keys(entries, self._limits)
+        self._accept(entries, _ENTRY_BYTES * len(entries))
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Every key that starts with ``prefix``, pending ones included, each once."""
+        with self._changed:
+            self._check_open()
+            held = {**self._sending, **self._pending}
+        return self._merged_keys(prefix, held)
+
+    def prefetch(self, keys: Sequence[str]) -> None:
+        """A hint to the store for those pages that are not here."""
+        self.store.prefetch([key for key in keys if not self._holds(key)])
+
+    def flush(self) -> None:
+        """Return when the store has everything accepted before, and has flushed it.
+
+        It has pages sent again that failed before. Raises what ``put_many`` raises; the pages are
+        then still held.
+        """
+        self._drain(self._deadline)
+        self.store.flush()
+
+    def close(self) -> None:
+        """Flush, end the thread, close the store. If the flush raises, the buffer stays open."""
+        if self._closed:
+            return
+        while not self._closed:
+            self.flush()
+            with self._changed:
+                # Another thread may have put since; nothing that was accepted is dropped.
+                self._closed = not self._pending and not self._sending
+                thread = self._thread
+                self._changed.notify_all()
+        if thread is not None:
+            thread.join(self._deadline)
+        self.store.close()
+
+    def abandon(self) -> None:
+        """Drop what is pending and close: for when the store will not come back."""
+        with self._changed:
+            self._closed = True
+            self._pending, self._pending_bytes = {}, 0
+            self._kicks += 1
+            self._changed.notify_all()
+        self.store.close()
+
+    # The callers' side
+
+    def _accept(self, entries: Mapping[str, bytes | None], size: int) -> None:
+        with self._changed:
+            self._check_open()
+            if self._error is not None:
+                self._kick()
+                raise self._error.with_traceback(None)
+            if not self._has_room(size):
+                self._wait_until(lambda: self._has_room(size))
+                self._check_open()
+            if self._thread is None and entries:
+                self._start_thread()
+            before = self._pending_bytes
+            self._pending.update(entries)
+            self._pending_bytes = before + size
+            # The thread sleeps while nothing is pending, and while a batch is not worth sending.
+            if before == 0 or before < self._worthwhile <= before + size:
+                self._changed.notify_all()
+
+    def _has_room(self, size: int) -> bool:
+        held = self._pending_bytes + self._sending_bytes
+        return held + size <= self._capacity or held == 0
+
+    def _drain(self, deadline: float) -> None:
+        with self._changed:
+            self._check_open()
+            target = self._batches_taken + (1 if self._pending else 0)
+            if self._batches_sent >= target:
+                return
+            if self._thread is None:
+                self._start_thread()
+            self._error = None
+            self._give_up_at = monotonic() + deadline
+            self._kick()
+            self._wait_until(lambda: self._batches_sent >= target)
+            self._check_open()  # not if the rest was abandoned
+
+    def _kick(self) -> None:
+        """Have a batch that failed sent again now."""
+        self._kicks += 1
+        self._changed.notify_all()
+
+    def _wait_until(self, ready: Callable[[], bool]) -> None:
+        """Wait for the thread's progress; raise its error, or ours if it hangs in the store."""
+        self._waiters += 1
+        self._changed.notify_all()
+        try:
+            while not ready():
+                if self._error is not None:
+                    raise self._error.with_traceback(None)
+                left = self._give_up_at - monotonic()
+                if left <= 0:
+                    raise self._unavailable("no answer")
+                self._changed.wait(None if left == float("inf") else left)
+        finally:
+            self._waiters -= 1
+
+    def _holds(self, key: str) -> bool:
+        return key in self._pending or key in self._sending
+
+    def _held(self, key: str) -> bytes | None:
+        return self._pending[key] if key in self._pending else self._sending[key]
+
+    def _merged_keys(self, prefix: str, held: Mapping[str, bytes | None]) -> Iterator[str]:
+        yield from (k for k, page in held.items() if page is not None and k.startswith(prefix))
+        yield from (key for key in self.store.keys(prefix) if key not in held)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"{self.url} was closed: open it again")
+
+    def _unavailable(self, reason: object) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"{self.url} has taken no page for {self._deadline:g} s ({reason}); "
+            f"{self.pending_bytes} bytes are held and will be sent when it is back: retry then"
+        )
+
+    # The thread's side
+
+    def _start_thread(self) -> None:
+        self._thread = threading.Thread(target=self._work, name="write-buffer", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while batch := self._take_batch():
+            self._send(batch)
+            with self._changed:
+                self._sending, self._sending_bytes = {}, 0
+                self._batches_sent += 1
+                self._error = None
+                self._give_up_at = float("inf")
+                self._changed.notify_all()
+
+    def _take_batch(self) -> dict[str, bytes | None]:
+        """Wait for a batch worth sending; an empty one tells the thread to end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._pending or self._closed, _IDLE)
+            if self._pending:
+                self._changed.wait_for(
+                    lambda: (
+                        self._pending_bytes >= self._worthwhile or self._waiters or self._closed
+                    ),
+                    _LINGER,
+                )
+            batch = self._sending = self._pending
+            self._sending_bytes = self._pending_bytes
+            self._pending, self._pending_bytes = {}, 0
+            if batch:
+                self._batches_taken += 1
+                self._give_up_at = monotonic() + self._deadline
+            else:
+                self._thread = None
+            return batch
+
+    def _send(self, batch: Mapping[str, bytes | None]) -> None:
+        """Send until the store has taken the batch, or the buffer was abandoned."""
+        puts = {key: page for key, page in batch.items() if page is not None}
+        deletes = [key for key, page in batch.items() if page is None]
+        patient_until = monotonic() + self._deadline
+        pause = _FIRST_PAUSE
+        while not self._closed:
+            kicks = self._kicks
+            try:
+                if deletes:  # first, for they make room
+                    self.store.delete_many(deletes)
+                if puts:
+                    self.store.put_many(puts)
+                return
+            except StoreUnavailable as error:
+                left = patient_until - monotonic()
+                if left <= 0:
+                    self._report(self._unavailable(error))
+                self._pause(min(pause, left) if left > 0 else pause, kicks)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            except Exception as error:  # whatever it is, the callers must see it
+                self._report(error)
+                self._pause(None, kicks)
+
+    def _report(self, error: Exception) -> None:
+        with self._changed:
+            self._error = error
+            self._changed.notify_all()
+
+    def _pause(self, seconds: float | None, kicks: int) -> None:
+        """Wait, but no longer than until somebody asks for an attempt or closes."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._kicks != kicks or self._closed, seconds)
+
+    def __reduce__(self) -> tuple[type[WriteBuffer], tuple[PageStore, int, float]]:
+        return type(self), (self.store, self._capacity, self._deadline)
+
+
+@atexit.register
+def _flush_at_exit() -> None:
+    """Best effort: a process that ends without ``close`` still has its pages sent."""
+    for buffer in list(_buffers):
+        if buffer.pending_bytes and not buffer._closed:
+            try:
+                buffer._drain(min(buffer._deadline, _EXIT_DEADLINE))
+                buffer.store.flush()
+            except Exception as error:
+                logging.getLogger(__name__).warning("pages lost at exit: %s", error)

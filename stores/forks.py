@@ -1,0 +1,30 @@
+"""What must begin anew in a forked child: locks that another thread may hold, and threads."""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+from weakref import WeakSet
+
+
+class Forkable(Protocol):
+    """Something with locks, threads or pending work of its own process."""
+
+    def start_over(self) -> None:
+        """Begin with new locks, no thread and nothing pending."""
+
+
+_alive: WeakSet[Forkable] = WeakSet()
+
+
+def start_over_in_children(thing: Forkable) -> None:
+    """Call ``thing.start_over()`` in every forked child, before it does anything else."""
+    _alive.add(thing)
+
+
+def _after_fork_in_child() -> None:
+    for thing in list(_alive):
+        thing.start_over()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
