@@ -1,0 +1,76 @@
+# Everything runs in a virtual environment of its own, .venv, which the first command makes.
+#
+#   make demo              windows over a generated stream of 4 million events, checked and plotted
+#   make demo DATA=path    the same over a CSV, JSON or Parquet file, or a folder of them
+#                          (KEY=, TIME=, VALUE= name the columns and WINDOW= the size, if need be)
+#   make test              all tests          make test ARGS="tests/cli -k java"
+#   make lint              ruff and mypy
+#   make bench             the measurements   make bench ARGS=...
+#   make clean             remove what these commands made
+
+SHELL := /bin/bash
+PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3.11 python3 python,\
+	$(if $(shell $(name) -c 'import sys; print("ok" if sys.version_info >= (3, 11) else "")' 2>/dev/null),$(name))))
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+RUN := $(VENV)/.run-installed
+ALL := $(VENV)/.all-installed
+EVENTS ?= 4000000
+KEYS ?= 100
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+help:
+	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
+
+demo: $(RUN)
+	@$(BIN)/mta demo --events $(EVENTS) --keys $(KEYS) $(if $(DATA),--data "$(DATA)") \
+		$(if $(KEY),--key "$(KEY)") $(if $(TIME),--time "$(TIME)") \
+		$(if $(VALUE),--value "$(VALUE)") $(if $(WINDOW),--window "$(WINDOW)")
+
+test: $(ALL)
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(ALL)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(RUN)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) demo-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# What a run needs: Spark and plots, and a Java if the machine has none.
+$(RUN): $(VENV)/pyvenv.cfg pyproject.toml
+	@echo "-- installing the package with Spark and plots into $(VENV)"
+	@$(PIP) install --editable ".[spark,plots]"
+	@$(BIN)/python -m spark_integration.java >/dev/null 2>&1 || { \
+		echo "-- no Java 17 or later here: installing one into $(VENV)"; \
+		$(PIP) install --editable ".[java]"; \
+		$(BIN)/python -m spark_integration.java >/dev/null; }
+	@touch $@
+
+# What the tests need besides. The Couchbase client has no wheels for some platforms, and building
+# it takes long: without it the tests of that store are skipped.
+$(ALL): $(RUN)
+	@echo "-- installing the test tools and the stores' clients into $(VENV)"
+	@$(PIP) install --editable ".[redis,test]"
+	@$(PIP) install --only-binary couchbase --editable ".[couchbase]" || \
+		echo "-- no wheel of the Couchbase client for this platform: its tests will be skipped"
+	@touch $@
+
+$(VENV)/pyvenv.cfg:
+	@test -n "$(PYTHON)" || { \
+		echo "Python 3.11 or later is needed, and none is on PATH (there is: $$(python3 --version 2>&1)):" \
+			"install it, or run 'make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)'"; exit 1; }
+	@echo "-- making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) lacks the module venv: install it (on Debian and Ubuntu: apt install python3-venv)"; \
+		exit 1; }
+	@touch $@

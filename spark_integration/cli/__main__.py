@@ -1,0 +1,7 @@
+"""``python -m spark_integration.cli`` is ``mta``."""
+
+import sys
+
+from spark_integration.cli import main
+
+sys.exit(main())

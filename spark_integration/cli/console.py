@@ -1,0 +1,58 @@
+"""What the commands print: lines, a progress line that rewrites itself, and a table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def say(text: str = "") -> None:
+    """Print one line, at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+class ProgressLine:
+    """A line that is rewritten in place on a terminal, and printed now and then elsewhere."""
+
+    def __init__(self, every_seconds: float = 5.0) -> None:
+        self._on_terminal = sys.stdout.isatty()
+        self._every = every_seconds
+        self._next = 0.0
+        self._width = 0
+
+    def show(self, text: str, now: float) -> None:
+        """Show ``text``; ``now`` is the caller's clock in seconds."""
+        if self._on_terminal:
+            sys.stdout.write("\r" + text.ljust(self._width))
+            sys.stdout.flush()
+            self._width = len(text)
+        elif now >= self._next:
+            say(text)
+            self._next = now + self._every
+
+    def end(self) -> None:
+        """Leave the line; what is printed next starts on its own."""
+        if self._width:
+            say()
+            self._width = 0
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns under a header, the first to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = []
+    for row in (header, ["-" * width for width in widths], *rows):
+        first, *others = zip(row, widths, strict=True)
+        cells = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def human_bytes(count: float) -> str:
+    """``1536`` as ``1.5 KiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"

@@ -1,0 +1,130 @@
+"""``mta demo``: the whole path on a generated stream, or on data of your own, and then a check."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_integration.cli.console import say
+from spark_integration.cli.expressions import Aggregation, parse_aggregation
+from spark_integration.cli.generator import write_stream
+from spark_integration.cli.inspection import show
+from spark_integration.cli.job import Job
+from spark_integration.cli.run import read_results, run
+from spark_integration.cli.sources import guess_job, key_column, open_source, read_input
+from spark_integration.errors import InvalidRequest
+from spark_integration.session import local_session
+from stores.errors import WindowStoreError
+
+AGGREGATIONS = ("peak=max({0})", "mean=mean({0})", "spread=stddev({0})")
+MARK = "made-by-mta-demo"
+CHECKED_KEYS = 3
+#: pandas updates its sums step by step, and so rounds differently; a maximum has no rounding.
+TOLERANCE = {"max": 0.0, "min": 0.0, "count": 0.0, "stddev": 1e-6}
+
+
+class DemoFailed(WindowStoreError, AssertionError):
+    """The results are not those of pandas: report this as a bug."""
+
+
+def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> None:
+    """Generate a stream (or take ``data``), run, inspect, and compare with pandas."""
+    _clean(folder)
+    if data is None:
+        say(f"== generate: about {events:,} events of {keys} power meters over 30 days")
+        began = time.monotonic()
+        written = write_stream(folder / "events", events, keys)
+        say(f"{written:,} events written in {time.monotonic() - began:.1f} s")
+        job = job.replace(input=(str(folder / "events"),), key="device", time="ts")
+        job = job.replace(value=("watts",))
+    else:
+        job = job.replace(input=(str(data),), late="drop", invalid="drop")
+    job = job.replace(output=str(folder / "run"))
+    job = guess_job(job, open_source(job))
+    if not job.agg:
+        job = job.replace(agg=tuple(text.format(job.value[0]) for text in AGGREGATIONS))
+    say(f"\n== run: a window of {job.window} for every key, one result row per event")
+    run(job)
+    say("\n== inspect: the windows as their handles tell")
+    spark = local_session()
+    show(job.folder, None, 10, spark)
+    say("\n== check: every result of some keys against pandas")
+    check(spark, job)
+    say(f"\nlook at   {job.folder / 'plot.png'}")
+
+
+def check(spark: SparkSession, job: Job) -> None:
+    """Compare the results of a few keys, every row, with pandas. Raises DemoFailed."""
+    aggregations = [parse_aggregation(text, job.value) for text in job.agg]
+    results = read_results(spark, job)
+    key = key_column(job)
+    total = results.count()
+    for value in _some_keys(results, key):
+        got = _sorted(results.where(F.col(f"`{key}`").eqNullSafe(F.lit(value))).toPandas(), job)
+        rows = read_input(spark, job, open_source(job))
+        sent = _sorted(rows.where(F.col(f"`{key}`").eqNullSafe(F.lit(value))).toPandas(), job)
+        _compare(str(value), got, sent, aggregations, job)
+    say(f"exact     {total:,} result rows in all")
+
+
+def _some_keys(results: DataFrame, key: str) -> list[object]:
+    keys = results.select(key).distinct().orderBy(F.xxhash64(key)).limit(CHECKED_KEYS)
+    return sorted(row[0] for row in keys.collect())
+
+
+def _sorted(rows: pd.DataFrame, job: Job) -> pd.DataFrame:
+    """In the order in which a window takes events: by time, then by the other columns."""
+    rows = rows.dropna(subset=[str(job.time), *job.value])
+    return rows.sort_values([str(job.time), *job.value]).reset_index(drop=True)
+
+
+def _compare(
+    key: str, got: pd.DataFrame, sent: pd.DataFrame, aggregations: list[Aggregation], job: Job
+) -> None:
+    columns = [str(job.time), *job.value]
+    if not got[columns].equals(sent[columns]):
+        raise DemoFailed(f"key {key}: {len(sent):,} events, but {len(got):,} results: report this")
+    # Among events alike in time and value the order does not show, but each has its own result.
+    alone = ~got.duplicated(columns, keep=False).to_numpy()
+    for aggregation in aggregations:
+        expected = _rolling(sent, aggregation, job)[alone]
+        found = got[aggregation.name].to_numpy(float)[alone]
+        tolerance = TOLERANCE.get(aggregation.function, 1e-9)
+        scale = np.nanmax(np.abs(sent[aggregation.column].to_numpy(float)), initial=1.0)
+        wrong = ~np.isclose(found, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            raise DemoFailed(
+                f"key {key}: {aggregation} differs in {int(wrong.sum()):,} of {len(found):,} rows, "
+                f"first {found[at]!r} where pandas has {expected[at]!r}: report this"
+            )
+    names = ", ".join(aggregation.name for aggregation in aggregations)
+    say(f"          {key}: {len(got):,} events, {names} as in pandas")
+
+
+def _rolling(events: pd.DataFrame, aggregation: Aggregation, job: Job) -> npt.NDArray[np.float64]:
+    series = events.set_index(str(job.time))[aggregation.column]
+    if job.window.rstrip("s ").endswith(("event", "row")):
+        window = series.rolling(int(job.window.split()[0].replace("_", "")), min_periods=1)
+    else:
+        window = series.rolling(pd.Timedelta(job.window))
+    function = {"stddev": "std"}.get(aggregation.function, aggregation.function)
+    if function not in ("max", "min", "mean", "sum", "count", "std"):
+        raise InvalidRequest(f"the demo cannot check {aggregation.function} with pandas")
+    return np.asarray(getattr(window, function)(), float)
+
+
+def _clean(folder: Path) -> None:
+    """Empty the demo's folder; refuse to delete what a demo did not make."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
+        raise InvalidRequest(f"{folder} holds other files: choose another --output")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / MARK).touch()

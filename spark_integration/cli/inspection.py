@@ -1,0 +1,131 @@
+"""``mta inspect``: the windows of a checkpoint as their handles tell, and what the store holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgpack
+from mta.handle import HandleSummary, describe_handle
+from pyspark.sql import SparkSession
+
+from spark_integration.cli.console import human_bytes, say, table
+from spark_integration.cli.job import read_job
+from spark_integration.errors import InvalidRequest
+from spark_integration.states import read_handles
+from stores import open_store
+
+COLUMNS = ["key", "events", "front", "back", "levels", "pages", "page-bytes", "handle", "dropped"]
+
+
+@dataclass(frozen=True)
+class StoreTotals:
+    """What a store holds, whoever wrote it; ``disk_bytes`` only where it is a local folder."""
+
+    pages: int
+    disk_bytes: int | None = None
+
+    def __str__(self) -> str:
+        disk = f", {human_bytes(self.disk_bytes)} on disk" if self.disk_bytes is not None else ""
+        return f"{self.pages:,} pages{disk}"
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Every window of a checkpoint by its key, and the store's totals."""
+
+    windows: list[tuple[str, HandleSummary]]
+    store: StoreTotals
+
+    @property
+    def events(self) -> int:
+        """How many events all windows hold together."""
+        return sum(summary.count for _, summary in self.windows)
+
+    @property
+    def dropped(self) -> int:
+        """How many events the windows have refused, as late or invalid."""
+        return sum(summary.dropped for _, summary in self.windows)
+
+
+def inspect_state(spark: SparkSession, checkpoint: Path, store_url: str) -> Inspection:
+    """Read every handle from Spark's state store, and count the store's pages."""
+    rows = spark.read.format("statestore").load(str(checkpoint.absolute())).collect()
+    states = (state for row in rows for state in _binaries(row["value"].asDict(recursive=True)))
+    windows = [
+        (", ".join(map(str, msgpack.unpackb(key, timestamp=3))), describe_handle(handle))
+        for state in states
+        for key, handle in read_handles(state).items()
+    ]
+    windows.sort(key=lambda window: window[0])
+    return Inspection(windows, store_totals(store_url))
+
+
+def store_totals(url: str) -> StoreTotals:
+    """Count the pages of a store; O(pages)."""
+    with open_store(url) as store:
+        pages = sum(1 for _ in store.keys(""))
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        return StoreTotals(pages)
+    files = (path.stat() for path in Path(parts.path).rglob("*") if path.is_file())
+    return StoreTotals(pages, sum(found.st_blocks * 512 for found in files))
+
+
+def show(folder: Path, store_url: str | None, limit: int, spark: SparkSession) -> None:
+    """Print the windows of an output folder or of a Spark checkpoint."""
+    checkpoint, store = locate(folder, store_url)
+    found = inspect_state(spark, checkpoint, store)
+    shown = found.windows[:limit]
+    header = (
+        "key",
+        "events",
+        "front",
+        "back",
+        "levels",
+        "pages",
+        "page bytes",
+        "handle",
+        "dropped",
+    )
+    say(table(header, [_row(key, summary) for key, summary in shown]))
+    if len(shown) < len(found.windows):
+        say(f"... and {len(found.windows) - len(shown):,} more (--limit)")
+    say()
+    say(f"windows   {len(found.windows):,} keys, {found.events:,} events")
+    say(f"handles   {human_bytes(sum(summary.handle_bytes for _, summary in found.windows))}")
+    say(f"store     {store}: {found.store}")
+    for _, summary in found.windows[:1]:
+        say(f"monoid    {summary.monoid}")
+        say(f"policy    {summary.policy}")
+
+
+def locate(folder: Path, store_url: str | None) -> tuple[Path, str]:
+    """The checkpoint and the store's address, for an output folder or a checkpoint of Spark."""
+    job = read_job(folder)
+    checkpoint = folder / "checkpoint" if job is not None else folder
+    if not (checkpoint / "state").is_dir():
+        raise InvalidRequest(f"{folder} is neither an output folder of 'mta run' nor a checkpoint")
+    if store_url is None and job is not None:
+        store_url = str(job["store"])
+    if store_url is None:
+        raise InvalidRequest("name the store of this checkpoint with --store")
+    return checkpoint, store_url
+
+
+def _row(key: str, summary: HandleSummary) -> tuple[str, ...]:
+    counts = (summary.count, summary.front, summary.back, summary.levels, summary.pages)
+    sizes = (human_bytes(summary.page_bytes_estimate), human_bytes(summary.handle_bytes))
+    return (key, *(f"{count:,}" for count in counts), *sizes, f"{summary.dropped:,}")
+
+
+def _binaries(value: Any) -> Iterator[bytes]:
+    """The binary fields of a state value, however Spark nests them."""
+    if isinstance(value, dict):
+        for field in value.values():
+            yield from _binaries(field)
+    elif isinstance(value, (bytes, bytearray)):
+        yield bytes(value)

@@ -1,0 +1,122 @@
+"""The options of ``mta`` and of its commands."""
+
+from __future__ import annotations
+
+import warnings
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from spark_integration.cli.job import CHOICES, Job
+
+RUN_EXAMPLES = """examples:
+  mta run readings.csv --key device --time ts --value watts --window "24 hours"
+  mta run logs/ --key-from-file-name --agg "peak=max(value)" --window "1000 events"
+  mta run incoming/ --follow --key device --value watts --store redis://localhost:6379/0
+  mta run --config job.toml        (the keys are the long options: key = "device", agg = [...])
+"""
+
+
+def parse(arguments: Sequence[str] | None = None) -> Callable[[], None]:
+    """The command that the arguments ask for, ready to be called."""
+    parser = ArgumentParser(
+        prog="mta", description="Exact sliding windows over streams, their pages in a store."
+    )
+    commands = parser.add_subparsers(required=True, metavar="command")
+    _add_run(commands.add_parser(
+        "run",
+        help="aggregate files or a running directory stream",
+        epilog=RUN_EXAMPLES,
+        formatter_class=RawDescriptionHelpFormatter,
+    ))  # fmt: skip
+    _add_inspect(commands.add_parser("inspect", help="show the windows that a run has left"))
+    _add_demo(commands.add_parser("demo", help="run on a generated stream, or on your data"))
+    given = parser.parse_args(arguments)
+    command: Callable[[Namespace], None] = given.command
+    del given.command
+    return partial(command, given)
+
+
+def _add_run(parser: ArgumentParser) -> None:
+    # No defaults here: what is not given may stand in the config file; Job has the defaults.
+    parser.add_argument("input", nargs="*", default=None, help="files, or folders of files")
+    parser.add_argument("--config", metavar="FILE", help="a TOML file with any of these options")
+    columns = parser.add_argument_group("columns")
+    columns.add_argument("--format", choices=CHOICES["format"], help="guessed from the names")
+    columns.add_argument("--key", metavar="COL", help="one window for each value of this column")
+    columns.add_argument("--key-from-file-name", action="store_true", default=None)
+    columns.add_argument("--time", metavar="COL", help="default: timestamp, ts, time, ...")
+    columns.add_argument("--time-format", metavar="PATTERN", help="of Spark, as dd/MM/yyyy HH:mm")
+    columns.add_argument("--value", metavar="COL", action="append")
+    columns.add_argument("--keep", metavar="COL", action="append", help="also in the results")
+    windows = parser.add_argument_group("windows")
+    windows.add_argument("--agg", metavar="NAME=FUNCTION(COL)", action="append",
+                         help="max, min, mean, geomean, sum, count, stddev, stddev_pop, first, "
+                         "last; default: max and mean of each value")  # fmt: skip
+    windows.add_argument("--window", metavar="SIZE", help="'24 hours' (default), '1000 events'")
+    windows.add_argument("--store", metavar="URL", help="default: local disk, in the output folder")
+    windows.add_argument("--late", choices=CHOICES["late"], help="rows older than the last one")
+    windows.add_argument("--invalid", choices=CHOICES["invalid"], help="rows without key or value")
+    output = parser.add_argument_group("output")
+    output.add_argument("--output", metavar="DIR", help="default: mta-output")
+    output.add_argument("--results", choices=CHOICES["results"],
+                        help="a row for each event, or the last of each key and batch")  # fmt: skip
+    output.add_argument("--write", choices=CHOICES["write"], help="format of the results")
+    output.add_argument("--plot", action=BooleanOptionalAction, default=None)
+    output.add_argument("--overwrite", action="store_true", default=None,
+                        help="start afresh: delete what an earlier run left there")  # fmt: skip
+    running = parser.add_argument_group("running")
+    running.add_argument("--follow", action="store_true", default=None,
+                         help="keep reading new files until Ctrl-C")  # fmt: skip
+    running.add_argument("--files-per-batch", metavar="N", type=int)
+    running.add_argument("--cores", metavar="N", type=int)
+    running.add_argument("--memory", metavar="SIZE", help="of Spark's Java, default 2g")
+    parser.set_defaults(command=_run)
+
+
+def _add_inspect(parser: ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, help="output folder of a run, or a Spark checkpoint")
+    parser.add_argument("--store", metavar="URL", help="default: the run's")
+    parser.add_argument("--limit", metavar="N", type=int, default=20, help="how many windows")
+    parser.set_defaults(command=_inspect)
+
+
+def _add_demo(parser: ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, metavar="PATH", help="a file or folder of your own")
+    parser.add_argument("--events", type=int, default=4_000_000, metavar="N")
+    parser.add_argument("--keys", type=int, default=100, metavar="K")
+    parser.add_argument("--output", type=Path, default=Path("demo-output"), metavar="DIR")
+    for option in ("--key", "--time", "--value", "--window"):
+        parser.add_argument(option, help="for data of your own; else guessed")
+    parser.set_defaults(command=_demo)
+
+
+def _quiet() -> None:
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+
+
+def _run(given: Namespace) -> None:
+    from spark_integration.cli.run import run
+
+    _quiet()
+    given.input = given.input or None
+    run(Job.from_arguments(given))
+
+
+def _inspect(given: Namespace) -> None:
+    from spark_integration.cli.inspection import show
+    from spark_integration.session import local_session
+
+    _quiet()
+    show(given.folder, given.store, given.limit, local_session())
+
+
+def _demo(given: Namespace) -> None:
+    from spark_integration.cli.demo import demo
+
+    _quiet()
+    options = {name: getattr(given, name) for name in ("key", "time", "window")}
+    job = Job(**{name: value for name, value in options.items() if value})
+    job = job.replace(value=(given.value,) if given.value else ())
+    demo(job, given.data, given.events, given.keys, given.output)

@@ -1,0 +1,142 @@
+"""The picture at the end: a key's values and their aggregates over time.
+
+Whatever the number of rows, Spark reduces them to the least and greatest value in each of about a
+thousand stretches of time per key, which is all that a picture of that width can show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_integration.cli.expressions import Aggregation
+
+STRETCHES = 1000
+PANELS = 4
+VALUE_COLOUR = "#a9b8c6"
+COLOURS = ("#d1495b", "#1f5fa8", "#2f8f5b", "#8a4fa3", "#c9822b", "#3b9aa8")
+
+
+def draw(
+    results: DataFrame,
+    *,
+    key: str,
+    time: str,
+    aggregations: Sequence[Aggregation],
+    title: str,
+    path: Path,
+    most_keys: int = 3,
+) -> bool:
+    """Write the picture of the first few keys to ``path``; False where there is nothing to show."""
+    panels = _panels(aggregations)
+    most_keys = max(1, min(most_keys, PANELS // len(panels)))
+    keys = [
+        row[0] for row in results.select(key).distinct().orderBy(key).limit(most_keys).collect()
+    ]
+    columns = list(dict.fromkeys(name for panel in panels for name in _columns(panel)))
+    extremes = _extremes(results, key, time, columns, keys)
+    if extremes.empty:
+        return False
+    with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
+        _figure(extremes, keys, panels, title).savefig(path, dpi=130)
+    return True
+
+
+def _panels(aggregations: Sequence[Aggregation]) -> list[list[Aggregation]]:
+    """What shares an axis: the results on the values' scale by column, every other alone."""
+    by_column: dict[str, list[Aggregation]] = {}
+    for aggregation in aggregations:
+        if aggregation.like_the_value:
+            by_column.setdefault(aggregation.column, []).append(aggregation)
+    others = [[aggregation] for aggregation in aggregations if not aggregation.like_the_value]
+    return [*by_column.values(), *others][:PANELS]
+
+
+def _columns(panel: Sequence[Aggregation]) -> list[str]:
+    names = [aggregation.name for aggregation in panel]
+    return [panel[0].column, *names] if panel[0].like_the_value else names
+
+
+def _extremes(
+    results: DataFrame, key: str, time: str, columns: Sequence[str], keys: Sequence[object]
+) -> pd.DataFrame:
+    """Per key and stretch of time: the first time, and each column's least and greatest value."""
+    chosen = results.where(F.col(f"`{key}`").isin(keys))
+    micros = F.unix_micros(F.col(f"`{time}`"))
+    first, last = chosen.select(F.min(micros), F.max(micros)).first() or (None, None)
+    if first is None:
+        return pd.DataFrame()
+    width = max(1, (last - first) // STRETCHES)
+    stretch = F.floor((micros - first) / width).alias("stretch")
+    bounds = [
+        bound(F.col(f"`{name}`").cast("double")).alias(f"{label} {name}")
+        for name in columns
+        for label, bound in (("min", F.min), ("max", F.max))
+    ]
+    grouped = chosen.groupBy(F.col(f"`{key}`").alias("key"), stretch)
+    rows = grouped.agg(F.min(f"`{time}`").alias("time"), *bounds)
+    return rows.orderBy("key", "stretch").toPandas()
+
+
+def _figure(
+    extremes: pd.DataFrame, keys: Sequence[object], panels: list[list[Aggregation]], title: str
+) -> Figure:
+    heights = [3.0 if panel[0].like_the_value else 1.6 for panel in panels] * len(keys)
+    figure = Figure(figsize=(11, sum(heights) + 0.9), layout="constrained")
+    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left")
+    grid = figure.subplots(
+        len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
+    )
+    axes = iter(grid[:, 0])
+    for key in keys:
+        rows = extremes[extremes["key"] == key]
+        for at, panel in enumerate(panels):
+            _panel(next(axes), rows, panel, str(key) if at == 0 else "")
+    bottom = grid[-1, 0]
+    locator = AutoDateLocator()
+    bottom.xaxis.set_major_locator(locator)
+    bottom.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    bottom.set_xlim(extremes["time"].min(), extremes["time"].max())
+    return figure
+
+
+def _panel(axes: Axes, rows: pd.DataFrame, panel: Sequence[Aggregation], title: str) -> None:
+    axes.set_title(title, loc="left", fontsize=9.5, fontweight="bold")
+    axes.grid(alpha=0.25, linewidth=0.6)
+    if rows[[f"max {name}" for name in _columns(panel)]].max(axis=None) >= 1e4:
+        axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+    column = panel[0].column
+    colours = COLOURS if panel[0].like_the_value else COLOURS[2:]
+    if panel[0].like_the_value:
+        axes.plot(*_line(rows, column), color=VALUE_COLOUR, linewidth=0.8, label=column)
+    for aggregation, colour in zip(panel, colours, strict=False):
+        line = _line(rows, aggregation.name)
+        axes.plot(*line, color=colour, linewidth=1.4, label=str(aggregation).replace("=", " = "))
+    axes.set_ylabel(column if panel[0].like_the_value else panel[0].name)
+    # On the line of the title, so that it covers no curve.
+    legend = axes.legend(
+        loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=9, frameon=False, borderaxespad=0.2
+    )
+    for handle in legend.get_lines():
+        handle.set_linewidth(2.5)
+
+
+def _line(rows: pd.DataFrame, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Down and up through each stretch, with a gap where events are missing for long."""
+    times = rows["time"].to_numpy("datetime64[us]")
+    spacing = np.diff(times).astype(np.int64)
+    wide = spacing > 10 * np.median(spacing) if len(spacing) else np.empty(0, bool)
+    gaps = np.flatnonzero(wide) + 1
+    heights = rows[[f"min {name}", f"max {name}"]].to_numpy(float)
+    times = np.insert(np.repeat(times, 2), gaps * 2, times[gaps])
+    return times, np.insert(heights.ravel(), gaps * 2, np.nan)

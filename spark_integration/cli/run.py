@@ -1,0 +1,248 @@
+"""``mta run``: files in, one result row per event out, pages in a store, a summary and a plot."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_integration import sliding_aggregate
+from spark_integration.cli.console import ProgressLine, human_bytes, say
+from spark_integration.cli.expressions import Aggregation, parse_aggregation, parse_window
+from spark_integration.cli.inspection import Inspection, inspect_state
+from spark_integration.cli.job import Job, read_job
+from spark_integration.cli.ordering import plan_batches
+from spark_integration.cli.sources import (
+    Source,
+    key_column,
+    open_source,
+    read_input,
+    resolve_columns,
+)
+from spark_integration.errors import InvalidRequest
+from spark_integration.session import local_session
+from spark_integration.sliding import METRICS
+from stores.errors import WindowStoreError
+
+POLL_SECONDS = 0.25
+PLOT = "plot.png"
+
+
+class RunFailed(WindowStoreError, RuntimeError):
+    """The streaming query failed: correct the cause and run again, it continues where it was."""
+
+
+@dataclass
+class Progress:
+    """What the query has read so far."""
+
+    rows: int = 0
+    dropped: int = 0
+    batches: int = 0
+    seconds: float = 0.0
+    last_batch: int = field(default=-1, repr=False)
+
+    def update(self, query: StreamingQuery) -> None:
+        """Take in the batches that have ended since the last call."""
+        for progress in query.recentProgress:
+            if progress.batchId > self.last_batch and progress.numInputRows:
+                self.rows += progress.numInputRows
+                self.dropped += progress.observedMetrics[METRICS].rows_dropped or 0
+                self.batches += 1
+                self.last_batch = progress.batchId
+
+    def __str__(self) -> str:
+        rate = self.rows / self.seconds if self.seconds else 0.0
+        return (
+            f"{self.rows:,} rows in {self.batches} {'batch' if self.batches == 1 else 'batches'}, "
+            f"{self.seconds:.1f} s, {rate:,.0f} rows/s"
+        )
+
+
+def run(job: Job) -> Progress:
+    """Run the job to the end of its input (``follow``: until a signal) and report."""
+    source = open_source(job)
+    job = resolve_columns(job, source)
+    policy = parse_window(job.window)
+    aggregations = [parse_aggregation(text, job.value) for text in job.agg]
+    _prepare_folder(job)
+    _announce(job, source)
+    say("starting Spark")
+    spark = local_session(cores=job.cores, memory=job.memory, log=job.folder / "spark.log")
+    batching = plan_batches(job, source)
+    if batching.out_of_order:
+        say(
+            "the files' modification times do not follow their events' times: "
+            f"all {batching.files} files are read in one batch, to be sorted there"
+        )
+    results = sliding_aggregate(
+        read_input(spark, job, source, batching.files),
+        key=key_column(job),
+        time=str(job.time),
+        aggregations={agg.name: (agg.input, agg.monoid()) for agg in aggregations},
+        policy=policy,
+        store=job.store_url,
+        output=job.results,
+        keep=[*job.keep, *_unread(job, aggregations)],
+        late=job.late,
+        invalid=job.invalid,
+    )
+    progress = _follow_query(_start(results, job), job)
+    _report(spark, job, progress)
+    if job.plot and (progress.rows or not (job.folder / PLOT).exists()):
+        plot_results(spark, job, aggregations)
+    return progress
+
+
+def _unread(job: Job, aggregations: list[Aggregation]) -> list[str]:
+    """The value columns that no aggregation reads: the results have them all the same."""
+    return [name for name in job.value if name not in {agg.input for agg in aggregations}]
+
+
+def read_results(spark: SparkSession, job: Job) -> DataFrame:
+    """The committed result rows of the job."""
+    reader = spark.read.option("header", "true").option("inferSchema", "true")
+    return reader.format(job.write).load(str(job.result_folder))
+
+
+def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation]) -> None:
+    """Draw the results into ``plot.png``."""
+    try:
+        from spark_integration.cli.plot import draw
+    except ImportError:
+        say("no plot: matplotlib is not installed (the extra 'plots' brings it)")
+        return
+    path = job.folder / PLOT
+    title = f"{', '.join(job.value)}, and its aggregates over a sliding window of {job.window}"
+    drawn = draw(
+        read_results(spark, job),
+        key=key_column(job),
+        time=str(job.time),
+        aggregations=aggregations,
+        title=title,
+        path=path,
+    )
+    if drawn:
+        say(f"plot      {path}")
+
+
+def _prepare_folder(job: Job) -> None:
+    earlier = read_job(job.folder)
+    if job.overwrite:
+        # Only what a run makes is removed, and only where one has been.
+        for name in ("results", "checkpoint", "pages") if earlier is not None else ():
+            shutil.rmtree(job.folder / name, ignore_errors=True)
+    elif earlier is not None and (differences := job.differences(earlier)):
+        raise InvalidRequest(
+            f"{job.folder} holds a run with other settings ({'; '.join(differences)}): "
+            "choose another --output, or --overwrite to delete that run"
+        )
+    elif earlier is None and job.checkpoint.exists():
+        raise InvalidRequest(f"{job.folder} holds a checkpoint of something else: choose --output")
+    try:
+        job.save()
+    except OSError as error:
+        raise InvalidRequest(f"--output {job.folder}: {error.strerror}") from error
+
+
+def _announce(job: Job, source: Source) -> None:
+    key = "the file's name" if job.key_from_file_name else job.key or "none, one window"
+    size = sum(path.stat().st_size for path in source.files)
+    say(f"input     {len(source.files)} {source.format} files, {human_bytes(size)}")
+    say(f"columns   key {key}, time {job.time}, value {', '.join(job.value)}")
+    say(f"window    {job.window}: {', '.join(job.agg)}")
+    say(f"output    {job.folder}")
+
+
+def _start(results: DataFrame, job: Job) -> StreamingQuery:
+    writer = results.writeStream.format(job.write).outputMode("append")
+    if job.write == "csv":
+        writer = writer.option("header", "true")
+    writer = writer.option("checkpointLocation", str(job.checkpoint.absolute()))
+    writer = (
+        writer.trigger(processingTime="0 seconds")
+        if job.follow
+        else writer.trigger(availableNow=True)
+    )
+    return writer.start(str(job.result_folder.absolute()))
+
+
+def _follow_query(query: StreamingQuery, job: Job) -> Progress:
+    """Show the progress until the query ends or a signal asks to stop."""
+    progress, line = Progress(), ProgressLine()
+    began = time.monotonic()
+    with _stop_signal() as stop:
+        while query.isActive and not stop.wait(POLL_SECONDS):
+            progress.update(query)
+            progress.seconds = time.monotonic() - began
+            doing = query.status["message"].lower()
+            line.show(f"{progress}; {doing}", progress.seconds)
+        if stop.is_set():
+            query.stop()
+    progress.update(query)
+    progress.seconds = time.monotonic() - began
+    line.end()
+    if failure := query.exception():
+        raise RunFailed(explain(failure)) from failure
+    if stop.is_set():
+        say("stopped; the same command continues from here")
+    return progress
+
+
+@contextmanager
+def _stop_signal() -> Iterator[threading.Event]:
+    """An event that Ctrl-C or SIGTERM sets, in place of an exception amid a call to Java."""
+    stop = threading.Event()
+
+    def set_stop(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, set_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def explain(error: PySparkException) -> str:
+    """The cause at the bottom of a failed query's stack traces, without the stacks."""
+    text = str(error)
+    if "Traceback (most recent call last)" in text:
+        # The last line of a Python traceback is the first that is not indented.
+        last = text.rpartition("Traceback (most recent call last):\n")[2]
+        if match := re.search(r"^\S.*(?:\n(?!\s*at |\s*SQLSTATE).+)*", last, re.MULTILINE):
+            return match.group().strip()
+    causes = re.findall(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)", text, re.MULTILINE)
+    return causes[-1] if causes else text.split("\n\tat ")[0].strip()
+
+
+def _report(spark: SparkSession, job: Job, progress: Progress) -> None:
+    if progress.rows:
+        say(f"done      {progress}")
+    else:
+        say("nothing new: every file of the input has been read already")
+    found = inspect_state(spark, job.checkpoint, job.store_url)
+    if progress.dropped:
+        say(f"dropped   {progress.dropped:,} late or invalid rows")
+    for line in _state_lines(found):
+        say(line)
+    say(f"results   {job.result_folder}")
+
+
+def _state_lines(found: Inspection) -> Iterator[str]:
+    yield f"windows   {len(found.windows):,} keys, {found.events:,} events"
+    yield f"store     {found.store}"

@@ -1,0 +1,286 @@
+"""Input files: which they are, what their columns hold, and the stream that reads them.
+
+A stream needs its schema before it starts, so a sample of the first file tells it. Text columns
+stay text except where a number or a time is asked for: keys such as ``007`` keep their zeros.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_integration.cli.expressions import parse_aggregation
+from spark_integration.cli.job import Job
+from spark_integration.errors import InvalidRequest
+
+SAMPLE_ROWS = 1000
+TIME_NAMES = ("timestamp", "ts", "time", "event_time", "datetime", "date")
+KEY_NAMES = ("key", "device", "device_id", "sensor", "sensor_id", "id", "symbol", "name")
+VALUE_NAMES = ("value", "watts", "price", "amount")
+SUFFIXES = {
+    "csv": (".csv", ".csv.gz"),
+    "json": (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz"),
+    "parquet": (".parquet", ".pq"),
+}
+KEY_COLUMN = "key"  # where the key is the file's name, or there is only one
+
+
+@dataclass(frozen=True)
+class Source:
+    """The input files of a job, their format, and a sample of their rows."""
+
+    inputs: tuple[Path, ...]
+    files: tuple[Path, ...]
+    format: str
+    sample: pd.DataFrame
+    partitions: dict[str, str]
+    """The columns that stand in folder names such as ``device=7``, with the first file's values."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return [str(name) for name in self.sample.columns]
+
+
+def open_source(job: Job) -> Source:
+    """Find the job's files and look into the first; raises InvalidRequest if that fails."""
+    inputs = tuple(Path(name).absolute() for name in job.input)
+    for path in inputs:
+        if not path.exists():
+            raise InvalidRequest(f"there is no file or folder {path}")
+    found = [(path, fmt) for path in inputs for path, fmt in _files(path, job.format)]
+    if not found:
+        raise InvalidRequest(
+            f"no CSV, JSON or Parquet file in {', '.join(map(str, inputs))}"
+            + (": put the first one there, it tells the columns" if job.follow else "")
+        )
+    formats = sorted({fmt for _, fmt in found})
+    if len(formats) > 1:
+        raise InvalidRequest(f"the input holds {' and '.join(formats)} files: choose with --format")
+    # In the order in which Spark will read them.
+    files = sorted({path for path, _ in found}, key=lambda path: (path.stat().st_mtime_ns, path))
+    partitions = _partitions(files[0], inputs[0]) if len(inputs) == 1 else {}
+    sample = _sample(files[0], formats[0]).assign(**partitions)
+    return Source(inputs, tuple(files), formats[0], sample, partitions)
+
+
+def resolve_columns(job: Job, source: Source) -> Job:
+    """The job with guessed columns filled in; InvalidRequest names the columns there are."""
+    time = job.time or _guess("--time", TIME_NAMES, source.columns)
+    named = [parse_aggregation(text, job.value or ("",)).column for text in job.agg]
+    value = tuple(dict.fromkeys([*job.value, *filter(None, named)]))
+    if not value:
+        value = (_guess_value(job, time, source),)
+    texts = job.agg or tuple(
+        f"{function}({name})" for name in value for function in ("max", "mean")
+    )
+    aggregations = [parse_aggregation(text, value) for text in texts]
+    for option, name in [
+        ("--key", job.key),
+        ("--time", time),
+        *(("--value", name) for name in value),
+        *(("--keep", name) for name in job.keep),
+    ]:
+        if name is not None and name not in source.columns:
+            raise InvalidRequest(f"{option} {name!r}: {_there_are(source.columns)}")
+    for name in value:
+        _check_numeric(source, name)
+    names = [job.key or KEY_COLUMN, time, *value, *job.keep, *(agg.name for agg in aggregations)]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidRequest(
+            f"the result would have several columns {', '.join(repeated)}: "
+            "name the aggregations apart, as in peak=max(watts)"
+        )
+    return job.replace(time=time, value=value, agg=tuple(map(str, aggregations)))
+
+
+def guess_job(job: Job, source: Source) -> Job:
+    """The job with key, time and value guessed from the sample, where they are not given."""
+    sample = source.sample.drop(columns=[name for name in (job.key, *job.value) if name])
+    lower = {name.lower(): name for name in map(str, sample.columns)}
+    time = job.time or next((lower[name] for name in TIME_NAMES if name in lower), None)
+    if time is None:
+        time = next((name for name in lower.values() if _is_time(sample[name])), None)
+    key = job.key or next((lower[name] for name in KEY_NAMES if name in lower), None)
+    numeric = [str(name) for name in sample.select_dtypes("number") if name not in (time, key)]
+    by_name = [lower[name] for name in VALUE_NAMES if name in lower]
+    return job.replace(
+        key=key,
+        key_from_file_name=job.key_from_file_name or (key is None and len(source.files) > 1),
+        time=time,
+        value=job.value or tuple((by_name or numeric)[:1]),
+    )
+
+
+def read_input(
+    spark: SparkSession, job: Job, source: Source, files_per_batch: int | None = None
+) -> DataFrame:
+    """The input as rows of key, time, values and kept columns.
+
+    A stream of ``files_per_batch`` files at a time, or without it everything as one batch.
+    """
+    # Spark would otherwise pass over a new file that is a week older than the newest, in silence.
+    options = {"maxFileAge": "36500d"}
+    path = "{" + ",".join(_glob(file) for file in source.files) + "}"
+    if len(source.inputs) == 1:
+        path = _glob(source.inputs[0])
+        options["pathGlobFilter"] = "*{" + ",".join(SUFFIXES[source.format]) + "}"
+        if not source.partitions:
+            options["recursiveFileLookup"] = "true"
+    if source.format == "csv":
+        options |= {"header": "true", "enforceSchema": "false"}
+    if source.format == "parquet":
+        schema = spark.read.options(**options).parquet(path).schema
+    else:
+        types = {name: T.DoubleType() for name in job.value}
+        schema = T.StructType(
+            [T.StructField(name, types.get(name, T.StringType())) for name in source.columns]
+        )
+    reader: Any = spark.read
+    if files_per_batch is not None:
+        reader = spark.readStream.option("maxFilesPerTrigger", str(files_per_batch))
+    rows = reader.format(source.format).options(**options).schema(schema).load(path)
+    time = time_column(job, source, schema)
+    wanted = [
+        key_of_row(job),
+        time,
+        *(_column(name).cast("double").alias(name) for name in job.value),
+        *(_column(name) for name in job.keep),
+    ]
+    selected: DataFrame = rows.select(*wanted)
+    return selected
+
+
+def key_column(job: Job) -> str:
+    """The name of the key in the results."""
+    return job.key or KEY_COLUMN
+
+
+def key_of_row(job: Job) -> Column:
+    """The key: a column, the file's name without its ending, or the same for all."""
+    if job.key_from_file_name:
+        endings = "|".join(re.escape(end) for ends in SUFFIXES.values() for end in ends)
+        return F.regexp_replace("_metadata.file_name", f"(?i)({endings})$", "").alias(KEY_COLUMN)
+    return _column(job.key) if job.key else F.lit("all").alias(KEY_COLUMN)
+
+
+def time_column(job: Job, source: Source, schema: T.StructType) -> Column:
+    """The time column as a timestamp: from text, from a number since 1970, or as it is."""
+    name = str(job.time)
+    column, kind, sample = _column(name), schema[name].dataType, source.sample[name].dropna()
+    is_text = isinstance(kind, T.StringType)
+    if isinstance(kind, T.NumericType) or (is_text and pd.api.types.is_numeric_dtype(sample)):
+        # Nanoseconds, which Spark lacks, come as a number too, and as a time in the sample.
+        numeric = pd.api.types.is_numeric_dtype(sample) and len(sample)
+        ticks = _ticks_per_second(float(sample.median())) if numeric else 1e9
+        number = column.try_cast("decimal(38, 6)")
+        return F.timestamp_micros((number * (1e6 / ticks)).cast("long")).alias(name)
+    if not is_text:
+        return column.cast("timestamp").alias(name)
+    if job.time_format:
+        return F.try_to_timestamp(column, F.lit(job.time_format)).alias(name)
+    if len(sample) and pd.to_datetime(sample.astype(str), errors="coerce", utc=True).isna().all():
+        raise InvalidRequest(
+            f"--time {name!r} holds {sample.iloc[0]!r}: "
+            "tell its form with --time-format, for example 'dd/MM/yyyy HH:mm'"
+        )
+    return F.try_to_timestamp(column).alias(name)
+
+
+def _files(path: Path, fmt: str | None) -> list[tuple[Path, str]]:
+    if path.is_file():
+        guessed = fmt or _format_of(path)
+        if guessed is None:
+            raise InvalidRequest(f"cannot tell the format of {path.name}: choose with --format")
+        return [(path, guessed)]
+    found = []
+    for file in path.rglob("*"):
+        hidden = any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
+        guessed = None if hidden or not file.is_file() else _format_of(file)
+        if guessed is not None and fmt in (None, guessed):
+            found.append((file, guessed))
+    return found
+
+
+def _format_of(path: Path) -> str | None:
+    name = path.name.lower()
+    return next((fmt for fmt, suffixes in SUFFIXES.items() if name.endswith(suffixes)), None)
+
+
+def _partitions(file: Path, folder: Path) -> dict[str, str]:
+    parents = file.relative_to(folder).parts[:-1] if folder.is_dir() else ()
+    return {part.partition("=")[0]: part.partition("=")[2] for part in parents if "=" in part}
+
+
+def _sample(path: Path, fmt: str) -> pd.DataFrame:
+    try:
+        if fmt == "csv":
+            return pd.read_csv(path, nrows=SAMPLE_ROWS)
+        if fmt == "json":
+            return pd.read_json(path, lines=True, nrows=SAMPLE_ROWS, convert_dates=False)
+        batches = islice(pq.ParquetFile(path).iter_batches(SAMPLE_ROWS), 1)
+        return pa.Table.from_batches(batches, pq.read_schema(path)).to_pandas()
+    except (ValueError, OSError, pa.ArrowException) as error:
+        raise InvalidRequest(f"{path} cannot be read as {fmt}: {error}") from error
+
+
+def _guess(option: str, names: Sequence[str], columns: list[str]) -> str:
+    by_lower_name = {name.lower(): name for name in columns}
+    for name in names:
+        if name in by_lower_name:
+            return by_lower_name[name]
+    raise InvalidRequest(f"name a column with {option}; {_there_are(columns)}")
+
+
+def _guess_value(job: Job, time: str, source: Source) -> str:
+    rest = source.sample.drop(columns=[time, job.key or time], errors="ignore")
+    numeric = [str(name) for name in rest.select_dtypes("number").columns]
+    return numeric[0] if len(numeric) == 1 else _guess("--value", VALUE_NAMES, source.columns)
+
+
+def _there_are(columns: Sequence[str]) -> str:
+    return f"the columns are {', '.join(columns)}"
+
+
+def _check_numeric(source: Source, name: str) -> None:
+    values = source.sample[name].dropna()
+    wrong = values[pd.to_numeric(values, errors="coerce").isna()]
+    if len(values) and len(wrong) == len(values):
+        raise InvalidRequest(f"--value {name!r} holds {wrong.iloc[0]!r}, not numbers")
+
+
+def _column(name: str) -> Column:
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _is_time(column: pd.Series) -> bool:
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return True
+    if pd.api.types.is_numeric_dtype(column) or column.empty:
+        return False
+    with warnings.catch_warnings(action="ignore"):
+        return bool(
+            pd.to_datetime(column, errors="coerce", utc=True, format="ISO8601").notna().all()
+        )
+
+
+def _ticks_per_second(number: float) -> float:
+    """Seconds, milliseconds, microseconds or nanoseconds, by the number's size."""
+    return next((ticks for ticks in (1.0, 1e3, 1e6) if abs(number) < 1e11 * ticks), 1e9)
+
+
+def _glob(path: Path) -> str:
+    """The path as a pattern that matches only itself."""
+    return re.sub(r"([\\*?\[\]{},])", r"\\\1", str(path))

