@@ -17,6 +17,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from .base import PageStore
 from .errors import StoreClosed
@@ -207,5 +208,5 @@ class HeadCache(WrapperStore):
             except Exception as error:  # invariant 3: the reader will meet it
                 _log.debug("read-ahead failed: %s", error)
 
-    def __reduce__(self) -> tuple[type[HeadCache], tuple[PageStore, int]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.store, self._capacity)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from .base import Capabilities, PageStore
 
@@ -59,5 +60,5 @@ class WrapperStore(PageStore):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store!r})"
 
-    def __reduce__(self) -> tuple[type[WrapperStore], tuple[PageStore]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.store,)

@@ -21,6 +21,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import monotonic
+from typing import Any
 from weakref import WeakSet
 
 from .base import PageStore, check_keys, check_pages
@@ -301,7 +302,7 @@ class WriteBuffer(WrapperStore):
         with self._changed:
             self._changed.wait_for(lambda: self._kicks != kicks or self._closed, seconds)
 
-    def __reduce__(self) -> tuple[type[WriteBuffer], tuple[PageStore, int, float]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.store, self._capacity, self._deadline)
 
 

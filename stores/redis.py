@@ -1,0 +1,325 @@
+"""Pages in Redis: ``redis://user:password@host:6379/0?prefix=mta``, or ``rediss://`` with TLS.
+
+A key ``group/rest`` is stored as ``prefix:{group}/rest``; the braces are Redis Cluster's hash tag,
+so the pages of one group lie on one node and travel in one command.
+
+What ``flush`` promises: the server has acknowledged every page. Whether they survive the server is
+the server's setting: without AOF they live in its memory until the next snapshot; with
+``appendfsync everysec`` a power failure loses about the last second. ``?wait=N`` has ``flush`` wait
+until N replicas have the pages, ``?waitaof=true`` until they are on the server's disk (Redis 7.2).
+A ``maxmemory-policy`` other than ``noeviction`` may throw pages away.
+
+Options: ``prefix``, ``ttl`` (seconds after which a page goes by itself; must be longer than pages
+are needed), ``cluster``, ``wait``, ``waitaof``, ``timeout`` and ``connect_timeout`` (seconds),
+``ca_file``, ``cert_file``, ``key_file``, ``verify`` (for TLS).
+
+Thread safety: any number of threads; each call takes a connection from a pool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import methodcaller
+from typing import Any, TypeVar
+
+import redis
+from redis import exceptions
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+from .address import Option, StoreAddress, count, seconds, switch
+from .base import Capabilities, PageStore, check_keys, check_pages
+from .errors import (
+    InvalidStoreURL,
+    StoreAccessDenied,
+    StoreClosed,
+    StoreFull,
+    StoreUnavailable,
+    WindowStoreError,
+)
+from .forks import start_over_in_children
+
+OPTIONS: dict[str, Option] = {
+    "prefix": str,
+    "ttl": count,
+    "cluster": switch,
+    "wait": count,
+    "waitaof": switch,
+    "timeout": seconds,
+    "connect_timeout": seconds,
+    "ca_file": str,
+    "cert_file": str,
+    "key_file": str,
+    "verify": switch,
+}
+
+_CAPABILITIES = Capabilities(
+    durable=True, shared=True, max_key_bytes=1024, max_page_bytes=512 << 20, remote=True
+)
+_COMMAND_BYTES = 8 << 20  # pages in one command; a larger one would hold up other clients
+_COMMAND_KEYS = 512
+_COMMAND_READS = 64  # the client's parser slows down on longer answers
+_READ_BYTES = 256 << 10  # taken from the socket at once: twice as fast as the default
+_SCAN = 1000
+
+_DENIED = (
+    exceptions.AuthenticationError,
+    exceptions.AuthorizationError,
+    exceptions.AuthenticationWrongNumberOfArgsError,
+    exceptions.NoPermissionError,
+    exceptions.ReadOnlyError,
+)
+_BUSY = ("BUSY", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS", "MISCONF")
+_REFUSED = re.compile(
+    # What the cluster client and TLS hide in the text of a connection error.
+    "CERTIFICATE|invalid username-password|Authentication required|Cluster mode is not enabled"
+)
+_T = TypeVar("_T")
+
+
+class RedisStore(PageStore):
+    """Pages in one Redis server or cluster. It connects on first use, and anew in a child."""
+
+    def __init__(self, address: StoreAddress) -> None:
+        self.url = address.public
+        self._address = address
+        options = address.parsed(OPTIONS)
+        self._prefix: str = options.get("prefix", "mta")
+        self._ttl: int = options.get("ttl", 0)
+        self._cluster: bool = options.get("cluster", False)
+        self._replicas: int = options.get("wait", 0)
+        self._wait_for_disk: bool = options.get("waitaof", False)
+        self._timeout: float = options.get("timeout", 5.0)
+        self._tls = address.scheme == "rediss"
+        self._settings = _client_settings(address, options, self._timeout)
+        self._closed = False
+        self._check_options()
+        self.start_over()
+        start_over_in_children(self)
+
+    def start_over(self) -> None:
+        """Forget the connections, as a forked child does; no store call."""
+        self._client: Any = None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Outside this process, seen by every machine; no store call."""
+        return _CAPABILITIES
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The pages in the order of the keys; one MGET for each 64 keys (and cluster slot).
+
+        Raises ``InvalidKey``, ``StoreUnavailable``, ``StoreAccessDenied``, ``StoreClosed``.
+        """
+        check_keys(keys, _CAPABILITIES)
+        names = [self._name(key) for key in keys]
+        found: dict[str, bytes | None] = {}
+        for batch in self._batches(names, most=_COMMAND_READS):
+            found.update(zip(batch, self._run(methodcaller("mget", batch)), strict=True))
+        return [found[name] for name in names]
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Store the pages; one MSET, or pipeline with a TTL, for each 8 MiB (and cluster slot).
+
+        Raises ``InvalidKey``, ``PageTooLarge``, ``StoreFull``, ``StoreUnavailable``,
+        ``StoreAccessDenied``, ``StoreClosed``.
+        """
+        check_pages(pages, _CAPABILITIES)
+        named = {self._name(key): page for key, page in pages.items()}
+        for batch in self._batches(named, named):
+            self._run(partial(self._put, pages={name: named[name] for name in batch}))
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Remove the pages; one UNLINK for each 512 keys (and cluster slot). As ``get_many``."""
+        keys = list(keys)
+        check_keys(keys, _CAPABILITIES)
+        for batch in self._batches([self._name(key) for key in keys]):
+            self._run(methodcaller("unlink", *batch))
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Keys that start with ``prefix``; it scans every key of the server, a thousand a call.
+
+        A key may come twice while the server resizes its tables.
+        """
+        self._check_open()
+        return self._scan(prefix)
+
+    def flush(self) -> None:
+        """Wait for replicas or the server's disk, if the options say so; else no store call.
+
+        Raises ``StoreUnavailable`` if they are not done within the timeout.
+        """
+        self._check_open()
+        if self._replicas:
+            self._wait("WAIT", self._replicas)
+        if self._wait_for_disk:
+            self._wait("WAITAOF", 1, self._replicas)
+
+    def close(self) -> None:
+        """Let go of the connections; closing twice is harmless."""
+        self._closed = True
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+            if not self._cluster:
+                client.connection_pool.disconnect()  # close() leaves a pool that it was given
+
+    def _put(self, client: Any, pages: Mapping[str, bytes]) -> None:
+        if not self._ttl:
+            client.mset(pages)
+            return
+        pipeline = client.pipeline() if self._cluster else client.pipeline(transaction=False)
+        for name, page in pages.items():
+            pipeline.set(name, page, ex=self._ttl)
+        pipeline.execute()
+
+    def _wait(self, command: str, *numbers: int) -> None:
+        # WAIT is about the writes of its own connection, and earlier pages went over others; but
+        # replication is in order, so a write made now stands for all of them.
+        milliseconds = int(self._timeout * 800)  # before the socket gives up
+
+        def wait(client: Any) -> list[Any]:
+            pipeline = client.pipeline(transaction=False)
+            pipeline.set(f"{self._prefix}:flush", b"", ex=60)
+            pipeline.execute_command(command, *numbers, milliseconds)
+            return list(pipeline.execute())
+
+        reply = self._run(wait)[1]
+        done = reply if isinstance(reply, list) else [reply]
+        if any(int(got) < wanted for got, wanted in zip(done, numbers, strict=True)):
+            raise StoreUnavailable(
+                f"{self.url}: {command} {numbers} reached {done} in {milliseconds} ms: "
+                "check the replicas and the append-only file, then retry"
+            )
+
+    def _scan(self, prefix: str) -> Iterator[str]:
+        group, slash, rest = prefix.partition("/")
+        start = f"{self._prefix}:{{{group}" + (f"}}/{rest}" if slash else "")
+        pattern = re.sub(r"([*?\[\]\\^])", r"\\\1", start) + "*"
+        names = self._run(methodcaller("scan_iter", match=pattern, count=_SCAN))
+        while (name := self._run(lambda _: next(names, None))) is not None:
+            key = self._key(name)
+            if key.startswith(prefix):
+                yield key
+
+    def _name(self, key: str) -> str:
+        group, slash, rest = key.partition("/")
+        return f"{self._prefix}:{{{group}}}{slash}{rest}"
+
+    def _key(self, name: bytes) -> str:
+        tag, slash, rest = name.decode()[len(self._prefix) + 1 :].partition("/")
+        return f"{tag[1:-1]}{slash}{rest}"
+
+    def _batches(
+        self,
+        names: Iterable[str],
+        pages: Mapping[str, bytes] | None = None,
+        most: int = _COMMAND_KEYS,
+    ) -> Iterator[list[str]]:
+        """The names cut into commands, each of one slot if the server is a cluster."""
+        slots: dict[int, list[str]] = {}
+        for name in names:
+            slot = self._run(methodcaller("keyslot", name)) if self._cluster else 0
+            slots.setdefault(slot, []).append(name)
+        for members in slots.values():
+            batch: list[str] = []
+            size = 0
+            for name in members:
+                more = len(pages[name]) if pages else 0
+                if batch and (len(batch) >= most or size + more > _COMMAND_BYTES):
+                    yield batch
+                    batch, size = [], 0
+                batch.append(name)
+                size += more
+            yield batch
+
+    def _run(self, operation: Callable[[Any], _T]) -> _T:
+        """Do the operation, with the client's errors under our names and without their chain."""
+        try:
+            client = self._client
+            if client is None:
+                self._check_open()
+                client = self._client = self._connect()
+            return operation(client)
+        except (exceptions.RedisError, exceptions.RedisClusterException, OSError) as error:
+            named = self._named(error)
+        except ValueError:  # redis-py: I/O on a connection that close() has taken away
+            self._check_open()
+            raise
+        raise named from None
+
+    def _connect(self) -> Any:
+        if self._cluster:
+            return redis.RedisCluster(ssl=self._tls, **self._settings)
+        kind = redis.SSLConnection if self._tls else redis.Connection
+        pool = redis.ConnectionPool(kind, socket_read_size=_READ_BYTES, **self._settings)
+        return redis.Redis(connection_pool=pool)
+
+    def _named(self, error: Exception) -> WindowStoreError:
+        text = str(error)
+        if self._address.password:
+            text = text.replace(self._address.password, "***")
+        if isinstance(error, _DENIED) or _REFUSED.search(text):
+            return StoreAccessDenied(
+                f"{self.url} refused ({text}): correct user, password, rights, certificate or mode"
+            )
+        if isinstance(error, exceptions.OutOfMemoryError) or text.startswith("OOM"):
+            return StoreFull(f"{self.url} is full ({text}): raise maxmemory or delete pages")
+        if isinstance(error, exceptions.ResponseError) and not text.startswith(_BUSY):
+            return StoreAccessDenied(f"{self.url} refused the command ({text}): see its settings")
+        return StoreUnavailable(f"{self.url} does not answer ({text}): retry when it is back")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"{self.url} was closed: open it again")
+
+    def _check_options(self) -> None:
+        if re.search(r"[{}]", self._prefix) or not self._prefix.isascii():
+            raise InvalidStoreURL(f"{self.url}: prefix must be ASCII without braces")
+        if self._cluster and (self._replicas or self._wait_for_disk or self._settings.get("db")):
+            raise InvalidStoreURL(f"{self.url}: a cluster has one database and no wait or waitaof")
+
+    def __repr__(self) -> str:
+        return f"RedisStore({self.url!r})"
+
+    def __reduce__(self) -> tuple[type[RedisStore], tuple[StoreAddress]]:
+        return type(self), (self._address,)
+
+
+def from_address(address: StoreAddress) -> RedisStore:
+    """The store that the address names; ``InvalidStoreURL`` if it names no server."""
+    if not address.host:
+        raise InvalidStoreURL(f"{address.scheme}:// needs a host: {address.scheme}://host:6379/0")
+    return RedisStore(address)
+
+
+def _client_settings(
+    address: StoreAddress, options: Mapping[str, Any], timeout: float
+) -> dict[str, Any]:
+    database = address.path.strip("/")
+    if database and not database.isdecimal():
+        raise InvalidStoreURL(f"{address.public}: the path is the number of a database, as in /0")
+    settings: dict[str, Any] = {
+        "host": address.host,
+        "port": address.port or 6379,
+        "username": address.user or None,
+        "password": address.password or None,
+        "socket_timeout": timeout,
+        "socket_connect_timeout": options.get("connect_timeout", min(timeout, 5.0)),
+        "socket_keepalive": True,
+        "protocol": 2,
+        "retry": Retry(ExponentialBackoff(cap=0.2, base=0.02), 2),
+    }
+    if database and database != "0":
+        settings["db"] = int(database)
+    if address.scheme == "rediss":
+        settings |= {
+            "ssl_ca_certs": options.get("ca_file"),
+            "ssl_certfile": options.get("cert_file"),
+            "ssl_keyfile": options.get("key_file"),
+            "ssl_cert_reqs": "required" if options.get("verify", True) else "none",
+            "ssl_check_hostname": options.get("verify", True),
+        }
+    return settings
