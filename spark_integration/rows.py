@@ -176,7 +176,7 @@ def to_micros(column: pa.ChunkedArray, name: str) -> Ints:
         return column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).to_numpy()
     if pa.types.is_date(kind):
         return column.cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
-    seconds = column.to_numpy()
+    seconds = to_numpy(column)
     if len(seconds) and max(seconds.max(), -seconds.min()) > np.iinfo(np.int64).max // MICROS:
         raise InvalidTime(
             f"column {name!r} has a time of {seconds.max()} seconds, which is beyond the range of "

@@ -67,11 +67,12 @@ def _parse(state: bytes) -> tuple[int, bytes, dict[bytes, bytes]]:
     except (ValueError, msgpack.exceptions.UnpackException) as error:
         raise CorruptState(f"a state value is no msgpack: {error}; report this as a bug") from error
     match content:
-        case ["mta-spark", int(version), *_] if version != VERSION:
+        case [str(magic), int(version), *_] if magic == MAGIC and version != VERSION:
             raise StateMismatch(
                 f"this checkpoint has state format {version}, this program knows {VERSION}: "
                 "run the program's version that wrote it, or start with a new checkpoint folder"
             )
-        case ["mta-spark", int(), int(buckets), bytes(plan), dict(handles)]:
-            return buckets, plan, handles
+        case [str(magic), int(), int(buckets), bytes(plan), dict(handles)] if magic == MAGIC:
+            if all(isinstance(part, bytes) for pair in handles.items() for part in pair):
+                return buckets, plan, handles
     raise CorruptState("a state value is not of this project: the checkpoint is another query's")

@@ -1,0 +1,198 @@
+"""sliding_aggregate over batch DataFrames, through Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from events import in_form, last_n, last_of_each, last_seconds, make_events, oracle
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from mta import ArgMax, Collect, Count, CountWindow, Max, Mean, Monoid, Sum, TimeWindow
+from spark_integration import sliding_aggregate
+from stores import open_store
+
+WATTS = {"peak": ("watts", Max()), "sum": ("watts", Sum()), "n": (None, Count())}
+FOLDS = [max, sum, len]
+NEVER = CountWindow(1000)
+
+
+@pytest.fixture(scope="module")
+def events() -> pa.Table:
+    return make_events(4000, 100)
+
+
+def run(df: DataFrame, store: str, **changes: Any) -> DataFrame:
+    settings: dict[str, Any] = {
+        "key": "device",
+        "time": "ts",
+        "aggregations": WATTS,
+        "policy": NEVER,
+        "store": store,
+        "buckets": 4,
+    }
+    return sliding_aggregate(df, **{**settings, **changes})
+
+
+@pytest.mark.parametrize("keys", [1, 100, 1500])
+@pytest.mark.parametrize(
+    ("policy", "expired"),
+    [(CountWindow(20), last_n(20)), (TimeWindow("5 minutes"), last_seconds(300))],
+)
+def test_equals_the_oracle(
+    spark: SparkSession, store: str, keys: int, policy: Any, expired: Any
+) -> None:
+    events = make_events(3000, keys)
+    done = run(spark.createDataFrame(events), store, policy=policy, arity=4, leaf_arity=4)
+    assert in_form(done.collect(), "peak", "sum", "n") == oracle(events, expired, FOLDS)
+    with open_store(store) as pages:
+        assert list(pages.keys()) == []
+
+
+def test_the_result_has_the_columns_asked_for(
+    spark: SparkSession, store: str, events: pa.Table
+) -> None:
+    df = spark.createDataFrame(events)
+    done = run(df, store, keep=["site"])
+    assert done.columns == ["device", "ts", "watts", "site", "peak", "sum", "n"]
+    assert done.schema["ts"] == df.schema["ts"]
+    assert done.schema["n"].dataType.simpleString() == "bigint"
+    key_of_site = {(r.device, r.site) for r in done.collect()}
+    assert key_of_site == {(r.device, r.site) for r in df.collect()}
+
+
+def test_last_gives_one_row_per_key(spark: SparkSession, store: str, events: pa.Table) -> None:
+    done = run(spark.createDataFrame(events), store, output="last", policy=CountWindow(5))
+    expected = last_of_each(oracle(events, last_n(5), FOLDS))
+    assert in_form(done.collect(), "peak", "sum", "n") == expected
+
+
+def test_rows_of_a_key_come_in_order(spark: SparkSession, store: str, events: pa.Table) -> None:
+    seen: dict[str, int] = {}
+    for row in run(spark.createDataFrame(events).repartition(3), store).collect():
+        assert row.n == seen.get(row.device, 0) + 1
+        seen[row.device] = row.n
+
+
+def test_an_empty_dataframe(spark: SparkSession, store: str, events: pa.Table) -> None:
+    assert run(spark.createDataFrame(events).limit(0), store).collect() == []
+
+
+def test_times_of_any_kind_keep_type_and_value(spark: SparkSession, store: str) -> None:
+    moments = [dt.datetime(2024, 1, day) for day in (3, 1, 2)]
+    base = spark.createDataFrame([(m, float(m.day)) for m in moments], "t timestamp, v double")
+    kinds = {
+        "timestamp": F.col("t"),
+        "timestamp_ntz": F.col("t").cast("timestamp_ntz"),
+        "date": F.col("t").cast("date"),
+        "bigint": F.unix_timestamp("t"),
+        "double": F.unix_timestamp("t") + 0.5,
+        "decimal(20,1)": F.unix_timestamp("t").cast("decimal(20,1)"),
+    }
+    for kind, column in kinds.items():
+        df = base.select(F.lit("k").alias("device"), column.alias("ts"), F.col("v").alias("watts"))
+        assert df.schema["ts"].dataType.simpleString() == kind
+        done = run(df, store, policy=TimeWindow("36 hours"), aggregations={"n": ("watts", Sum())})
+        assert done.schema["ts"].dataType.simpleString() == kind
+        rows = done.collect()
+        assert [r.n for r in rows] == [1.0, 3.0, 5.0], kind
+        assert sorted(r.ts for r in rows) == sorted(r.ts for r in df.collect())
+
+
+def test_keys_of_any_kind_and_of_several_columns(spark: SparkSession, store: str) -> None:
+    base = spark.range(12).withColumn("i", F.col("id") % 3)
+    kinds = {
+        "bigint": F.col("i"),
+        "tinyint": F.col("i").cast("byte"),
+        "string": F.concat(F.lit("a key: "), F.col("i")),
+        "double": F.col("i") / 2,
+        "binary": F.col("i").cast("string").cast("binary"),
+        "decimal(9,2)": F.col("i").cast("decimal(9,2)"),
+        "date": F.date_add(F.lit("2024-01-01"), F.col("i").cast("int")),
+        "timestamp": F.timestamp_seconds("i"),
+    }
+    df = base.select("id", (F.col("id") % 2 == 0).alias("even"),
+                     *(c.alias(k) for k, c in kinds.items()))  # fmt: skip
+    for kind in kinds:
+        settings = {"time": "id", "aggregations": {"n": (None, Count())}}
+        one = run(df, store, key=kind, **settings).collect()
+        assert sorted(r.n for r in one) == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4], kind
+        assert {r[kind] for r in one} == {r[kind] for r in df.collect()}
+        two = run(df, store, key=[kind, "even"], **settings).collect()
+        assert sorted(r.n for r in two) == [1] * 6 + [2] * 6, kind
+
+
+def test_results_of_any_kind(spark: SparkSession, store: str) -> None:
+    rows = [("a", i, Decimal(i), i, f"t{i}", i % 2 == 0) for i in range(4)]
+    df = spark.createDataFrame(
+        rows, "device string, ts long, price decimal(9,2), whole int, text string, flag boolean"
+    )
+    join = Monoid(identity="", combine=lambda a, b: a + b, name="join")
+    many = Monoid(identity=0, combine=lambda a, b: a + b, name="total")
+    longest = Monoid(identity=None, combine=lambda a, b: b if a is None else a, name="first")
+    done = run(
+        df,
+        store,
+        policy=CountWindow(2),
+        aggregations={
+            "price_mean": ("price", Mean()),
+            "whole_sum": ("whole", Sum("i8")),
+            "at": (("whole", "ts"), ArgMax("i8")),
+            "texts": ("text", Collect()),
+            "numbers": ("whole", Collect()),
+            "joined": ("text", join),
+            "total": ("whole", many),
+            "first_text": ("text", longest),
+            "share": ("flag", Mean()),
+            "as_asked": ("whole", Collect()),
+        },
+        types={"as_asked": "array<double>"},
+    )
+    assert dict(done.dtypes)["texts"] == "array<string>"
+    assert dict(done.dtypes)["as_asked"] == "array<double>"
+    last = done.collect()[-1].asDict()
+    assert {k: last[k] for k in done.columns[-10:]} == {
+        "price_mean": 2.5, "whole_sum": 5, "at": 3, "texts": ["t2", "t3"], "numbers": [2, 3],
+        "joined": "t2t3", "total": 5, "first_text": "t2", "share": 0.5, "as_asked": [2.0, 3.0],
+    }  # fmt: skip
+
+
+def bad_rows(spark: SparkSession) -> DataFrame:
+    rows = [("a", 1, 1.0), (None, 1, 1.0), ("a", None, 1.0), ("a", 2, None), ("a", 3, float("nan"))]
+    return spark.createDataFrame(rows, "device string, ts long, watts double")
+
+
+@pytest.mark.parametrize(
+    ("condition", "error"),
+    [
+        ("device is null", "NullKey"),
+        ("ts is null", "InvalidTime"),
+        ("watts is null", "InvalidValue"),
+        ("isnan(watts)", "InvalidValue"),
+    ],
+)
+def test_a_bad_row_is_named_in_sparks_error(
+    spark: SparkSession, store: str, condition: str, error: str
+) -> None:
+    done = run(bad_rows(spark).where(condition), store)
+    with pytest.raises(Exception, match=error):
+        done.collect()
+
+
+def test_bad_rows_are_dropped_and_counted(spark: SparkSession, store: str) -> None:
+    done = run(bad_rows(spark), store, invalid="drop", metrics="bad_rows")
+    counts = Observation("bad_rows_seen")
+    rows = done.observe(counts, F.count("*").alias("rows")).collect()
+    assert [r.watts for r in rows] == [1.0]
+    assert counts.get == {"rows": 1}
+
+
+def test_two_in_one_query(spark: SparkSession, store: str, events: pa.Table) -> None:
+    df = spark.createDataFrame(events)
+    one = run(df, store, metrics="one").select("device", "n")
+    two = run(df, store, metrics="two", policy=CountWindow(1)).select("device", "n")
+    assert one.union(two).where("n = 1").count() == 100 + events.num_rows

@@ -1,0 +1,67 @@
+"""Packing loses no row, keeps each bucket's order and bounds what a task holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_integration import packing
+from spark_integration.packing import BLOB, BUCKET, from_blobs, pack, pack_results, unpack
+
+
+def batches(rows: int, size: int, buckets: int = 5) -> list[pa.RecordBatch]:
+    rng = np.random.default_rng(rows)
+    table = pa.table(
+        {
+            BUCKET: pa.array(rng.integers(0, buckets, rows), pa.int32()),
+            "text": [f"row {i}" if i % 7 else None for i in range(rows)],
+            "number": np.arange(rows),
+            "nested": [[i, i + 1] for i in range(rows)],
+        }
+    )
+    return table.to_batches(max_chunksize=size)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 9, 1000])
+def test_every_row_comes_back_in_order(rows: int) -> None:
+    given = batches(rows, 64)
+    packed = list(pack(iter(given)))
+    expected = [r for b in given for r in b.to_pylist()]
+    for batch in packed:
+        for row in batch.to_pylist():
+            mine = from_blobs([row[BLOB]]).to_pylist()
+            assert mine == [
+                {k: v for k, v in r.items() if k != BUCKET}
+                for r in expected
+                if r[BUCKET] == row[BUCKET]
+            ]
+    back = [r["number"] for b in unpack(packed) for r in b.to_pylist()]
+    assert sorted(back) == list(range(rows))
+
+
+def test_cuts_bound_the_rows_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "CUT_ROWS", 100)
+    packed = list(pack(iter(batches(1000, 64))))
+    assert len(packed) == 8  # a cut after every second batch of 64
+    monkeypatch.setattr(packing, "CUT_ROWS", 1 << 18)
+    monkeypatch.setattr(packing, "CUT_BYTES", 1)
+    assert len(list(pack(iter(batches(1000, 64))))) == 16
+
+
+def test_an_empty_batch_is_skipped() -> None:
+    empty = batches(5, 5)[0].slice(0, 0)
+    assert list(pack(iter([empty]))) == []
+
+
+def test_results_without_rows_still_carry_their_counts() -> None:
+    packed = pack_results(pa.table({"a": pa.array([], pa.int64())}), read=3, dropped=3)
+    assert packed.to_pylist() == [{BLOB: None, "rows_read": 3, "rows_dropped": 3}]
+    assert list(unpack(packed.to_batches())) == []
+
+
+def test_many_results_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "BLOB_ROWS", 10)
+    packed = pack_results(pa.table({"a": list(range(25))}), read=25, dropped=0)
+    assert packed.column("rows_read").to_pylist() == [25, 0, 0]
+    assert from_blobs(packed.column(BLOB).to_pylist()).column("a").to_pylist() == list(range(25))

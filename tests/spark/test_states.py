@@ -1,0 +1,80 @@
+"""A bucket's state: round trip, damage, and other settings."""
+
+from __future__ import annotations
+
+import msgpack
+import pytest
+import xxhash
+
+from spark_integration.errors import CorruptState, StateMismatch
+from spark_integration.states import decode_state, encode_state, read_handles
+
+PLAN = b"p" * 16
+HANDLES = {b"key one": b"handle" * 9, b"\x91\x02": b""}
+
+
+def signed(body: bytes) -> bytes:
+    return xxhash.xxh3_64_digest(body) + body
+
+
+def test_round_trip() -> None:
+    state = encode_state(HANDLES, 64, PLAN)
+    assert decode_state(state, 64, PLAN) == HANDLES
+    assert read_handles(state) == HANDLES
+    assert decode_state(None, 64, PLAN) == {}
+
+
+def test_golden() -> None:
+    """Format 1 as it lies in checkpoints: change it only together with ``VERSION``."""
+    assert encode_state({b"k": b"h"}, 2, b"p").hex() == GOLDEN
+
+
+GOLDEN = "15fbe4fa097a62aa95a96d74612d737061726b0102c4017081c4016bc40168"
+
+
+def test_every_truncation_and_every_flipped_bit_is_named() -> None:
+    state = encode_state(HANDLES, 64, PLAN)
+    for end in range(len(state)):
+        with pytest.raises(CorruptState):
+            decode_state(state[:end], 64, PLAN)
+    for at in range(len(state) * 8):
+        damaged = bytearray(state)
+        damaged[at // 8] ^= 1 << at % 8
+        with pytest.raises(CorruptState):
+            decode_state(bytes(damaged), 64, PLAN)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        7,
+        [],
+        ["mta-spark"],
+        ["mta-spark", 1, "64", PLAN, {}],
+        ["other", 1, 64, PLAN, {}],
+        ["mta-spark", 1, 64, PLAN, {}, 0],
+        ["mta-spark", 1, 64, PLAN, {"text": b""}],
+        ["mta-spark", 1, 64, PLAN, {b"key": 5}],
+    ],
+)
+def test_foreign_content_under_a_good_digest_is_named(content: object) -> None:
+    with pytest.raises(CorruptState):
+        decode_state(signed(msgpack.packb(content)), 64, PLAN)
+
+
+def test_bytes_that_are_no_msgpack_are_named() -> None:
+    with pytest.raises(CorruptState):
+        decode_state(signed(b"\xc1"), 64, PLAN)
+    with pytest.raises(CorruptState):
+        decode_state(signed(b"\xdd\xff\xff\xff\xff"), 64, PLAN)  # a list of 2**32 - 1 items
+
+
+def test_other_settings_say_what_to_restore() -> None:
+    state = encode_state(HANDLES, 64, PLAN)
+    with pytest.raises(StateMismatch, match="set buckets=64"):
+        decode_state(state, 32, PLAN)
+    with pytest.raises(StateMismatch, match="restore these settings"):
+        decode_state(state, 64, b"q" * 16)
+    newer = signed(msgpack.packb(["mta-spark", 2, 64, PLAN, {}]))
+    with pytest.raises(StateMismatch, match="state format 2"):
+        decode_state(newer, 64, PLAN)

@@ -1,0 +1,189 @@
+"""The step without Spark: against the oracle, over many batches, in any order, and its failures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from events import last_n, last_of_each, last_seconds, make_events, oracle
+from plans import make_plan
+
+from mta import CountWindow, TimeWindow
+from mta.errors import InvalidValue, LateEvent
+from spark_integration.errors import StateMismatch
+from spark_integration.plan import Plan
+from spark_integration.states import read_handles
+from spark_integration.step import Advanced, step
+from stores import PageStore
+from stores.memory import MemoryStore
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+def advance(events: pa.Table, plan: Plan, store: PageStore, batches: int) -> list[Advanced]:
+    size = -(-events.num_rows // batches)
+    state, done = None, []
+    for i in range(batches):
+        rows = events.slice(i * size, size)
+        rows = rows.take(np.random.default_rng(i).permutation(rows.num_rows))
+        done.append(step(state, rows, plan, store))
+        state = done[-1].state
+    return done
+
+
+def in_form(results: pa.Table) -> list[tuple[Any, ...]]:
+    micros = results.column("ts").cast(pa.int64())
+    columns = [results.column("device"), micros]
+    columns += [results.column(c) for c in ("watts", "peak", "sum")]
+    return sorted(zip(*(c.to_pylist() for c in columns), strict=True))
+
+
+def gather(done: list[Advanced]) -> list[tuple[Any, ...]]:
+    return sorted(row for one in done for row in in_form(one.rows))
+
+
+FOLDS = [max, sum]
+
+
+@pytest.mark.parametrize("keys", [1, 7, 300])
+@pytest.mark.parametrize("batches", [1, 5])
+@pytest.mark.parametrize(
+    ("policy", "expired"),
+    [(CountWindow(100), last_n(100)), (TimeWindow("10 minutes"), last_seconds(600))],
+)
+def test_equals_the_oracle(
+    keys: int, batches: int, policy: Any, expired: Any, store: MemoryStore
+) -> None:
+    # Equal times must not be cut by a batch, or their order is not the oracle's.
+    events = distinct_times(make_events(2000, keys))
+    done = advance(events, make_plan(policy=policy), store, batches)
+    assert gather(done) == oracle(events, expired, FOLDS)
+    assert all(one.dropped == 0 for one in done)
+
+
+def distinct_times(events: pa.Table) -> pa.Table:
+    times = 1_700_000_000_000_000 + np.arange(events.num_rows) * 1_000_000
+    at = events.column_names.index("ts")
+    return events.set_column(at, "ts", pa.array(times, pa.timestamp("us", "UTC")))
+
+
+def test_equal_times_come_in_the_order_of_their_values(store: MemoryStore) -> None:
+    events = make_events(1000, 3)
+    assert gather(advance(events, make_plan(), store, 1)) == oracle(events, last_n(100), FOLDS)
+
+
+def test_last_gives_one_row_per_key(store: MemoryStore) -> None:
+    events = distinct_times(make_events(1000, 20))
+    (done,) = advance(events, make_plan(output="last"), store, 1)
+    assert in_form(done.rows) == last_of_each(oracle(events, last_n(100), FOLDS))
+
+
+def test_a_replay_in_another_order_gives_the_same_state_results_and_pages(
+    store: MemoryStore,
+) -> None:
+    events, plan = make_events(3000, 5), make_plan()
+    before = step(None, events.slice(0, 1500), plan, store).state
+    rows = events.slice(1500)
+    first = step(before, rows, plan, store)
+    pages = dict.fromkeys(store.keys())
+    assert pages
+    for seed in range(3):
+        twin = rows.take(np.random.default_rng(seed).permutation(rows.num_rows))
+        again = step(before, twin, plan, store)
+        assert read_handles(again.state) == read_handles(first.state)
+        assert in_form(again.rows) == in_form(first.rows)
+        assert dict.fromkeys(store.keys()) == pages
+
+
+def test_no_rows_change_nothing(store: MemoryStore) -> None:
+    events, plan = make_events(100, 5), make_plan()
+    state = step(None, events, plan, store).state
+    done = step(state, events.slice(0, 0), plan, store)
+    assert read_handles(done.state) == read_handles(state)
+    assert done.rows.num_rows == 0
+    assert done.rows.column_names == [*events.column_names, "peak", "sum"]
+
+
+def test_keys_without_rows_keep_their_windows(store: MemoryStore) -> None:
+    events, plan = distinct_times(make_events(900, 3)), make_plan()
+    order = np.argsort(events.column("device").to_numpy(), kind="stable")
+    done = advance(events.take(order), plan, store, 3)
+    assert set(read_handles(done[-1].state)) == {b"\x91\xa2d0", b"\x91\xa2d1", b"\x91\xa2d2"}
+
+
+def late_rows(events: pa.Table) -> pa.Table:
+    return pa.concat_tables([events.slice(10, 2), events.slice(100)])
+
+
+def test_a_late_event_stops_the_batch_and_names_the_window(store: MemoryStore) -> None:
+    events, plan = distinct_times(make_events(200, 1)), make_plan()
+    state = step(None, events.slice(0, 100), plan, store).state
+    with pytest.raises(LateEvent, match="k:d0"):
+        step(state, late_rows(events), plan, store)
+    # The old state still stands.
+    done = step(state, events.slice(100), plan, store)
+    assert in_form(done.rows) == oracle(events, last_n(100), FOLDS)[100:]
+
+
+@pytest.mark.parametrize("output", ["event", "last"])
+def test_late_events_are_dropped_and_counted(output: str, store: MemoryStore) -> None:
+    events, plan = distinct_times(make_events(200, 1)), make_plan(late="drop", output=output)
+    state = step(None, events.slice(0, 100), plan, store).state
+    done = step(state, late_rows(events), plan, store)
+    assert done.dropped == 2
+    expected = oracle(events, last_n(100), FOLDS)[100:]
+    assert in_form(done.rows) == (expected if output == "event" else expected[-1:])
+
+
+def with_watts(events: pa.Table, watts: list[float | None]) -> pa.Table:
+    return events.set_column(events.column_names.index("watts"), "watts", [watts])
+
+
+@pytest.mark.parametrize("bad", [None, float("nan")])
+@pytest.mark.parametrize("output", ["event", "last"])
+def test_values_that_are_none_stop_the_batch_or_are_dropped(
+    bad: float | None, output: str, store: MemoryStore
+) -> None:
+    events = distinct_times(make_events(4, 1))
+    rows = with_watts(events, [bad, 1.0, 2.0, bad])
+    with pytest.raises(InvalidValue):
+        step(None, rows, make_plan(output=output), store)
+    done = step(None, rows, make_plan(output=output, invalid="drop"), store)
+    assert done.dropped == 2
+    assert done.rows.column("sum").to_pylist() == ([1.0, 3.0] if output == "event" else [3.0])
+
+
+@pytest.mark.parametrize("output", ["event", "last"])
+def test_nothing_but_bad_rows(output: str, store: MemoryStore) -> None:
+    rows = with_watts(make_events(3, 1), [float("nan")] * 3)
+    done = step(None, rows, make_plan(output=output, invalid="drop"), store)
+    assert (done.dropped, done.rows.num_rows) == (3, 0)
+
+
+def test_another_plan_is_named(store: MemoryStore) -> None:
+    events = make_events(10, 2)
+    state = step(None, events, make_plan(), store).state
+    for change in ({"policy": CountWindow(99)}, {"buckets": 2}, {"arity": 8}, {"time": "other"}):
+        with pytest.raises(StateMismatch):
+            step(state, events, make_plan(**change), store)
+
+
+def test_a_temporary_plan_leaves_no_pages(store: MemoryStore) -> None:
+    events = distinct_times(make_events(2000, 3))
+    done = step(None, events, make_plan(temporary=True), store)
+    assert in_form(done.rows) == oracle(events, last_n(100), FOLDS)
+    assert read_handles(done.state) == {}
+    assert list(store.keys()) == []
+    with pytest.raises(InvalidValue):
+        step(
+            None,
+            with_watts(events, [1.0] * 1999 + [float("nan")]),
+            make_plan(temporary=True),
+            store,
+        )
+    assert list(store.keys()) == []

@@ -1,0 +1,281 @@
+"""sliding_aggregate over streams: exact through batches, restarts, replays and killed workers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from events import (
+    SCHEMA,
+    in_form,
+    last_n,
+    last_of_each,
+    last_seconds,
+    make_events,
+    oracle,
+    write_files,
+)
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from mta import Count, CountWindow, Max, Sum, TimeWindow
+from spark_integration import sliding_aggregate
+from spark_integration import step as steps
+from spark_integration.plan import Plan
+from spark_integration.request import make_request
+from spark_integration.sliding import run_request
+from stores import PageStore, open_store
+
+FOLDS = [max, sum, len]
+ALIASES = ("peak", "sum", "n")
+
+
+class Job:
+    """A stream over a folder of files, whose results survive in ``batches`` by batch number."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.input, self.checkpoint = folder / "input", folder / "checkpoint"
+        self.store = f"file://{folder}/pages"
+        self.batches: dict[int, list[Row]] = {}
+        self.input.mkdir()
+
+    def settings(self, **changes: Any) -> dict[str, Any]:
+        settings: dict[str, Any] = {
+            "key": "device",
+            "time": "ts",
+            "aggregations": {
+                "peak": ("watts", Max()),
+                "sum": ("watts", Sum()),
+                "n": (None, Count()),
+            },
+            "policy": CountWindow(50),
+            "store": self.store,
+            "buckets": 4,
+            "arity": 4,
+            "leaf_arity": 4,
+        }
+        return {**settings, **changes}
+
+    def source(self, files: int = 1) -> DataFrame:
+        reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files)
+        return reader.parquet(str(self.input))
+
+    def run(
+        self, sink: Callable[[int], None] = lambda batch: None, **changes: Any
+    ) -> StreamingQuery:
+        """Run to the end of the input. ``sink`` may fail after a batch's results are out."""
+        return self.run_frame(sliding_aggregate(self.source(), **self.settings(**changes)), sink)
+
+    def run_frame(
+        self, frame: DataFrame, sink: Callable[[int], None] = lambda batch: None
+    ) -> StreamingQuery:
+        def collect(results: DataFrame, batch: int) -> None:
+            self.batches[batch] = results.collect()
+            sink(batch)
+
+        writer = frame.writeStream.foreachBatch(collect).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(self.checkpoint)).start()
+        query.awaitTermination()
+        return query
+
+    def forget_commit(self, batch: int) -> None:
+        """As if the driver had died after the batch's work and before its commit."""
+        for name in (str(batch), f".{batch}.crc"):
+            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+
+    def results(self) -> list[tuple[Any, ...]]:
+        return in_form((row for rows in self.batches.values() for row in rows), *ALIASES)
+
+    def pages(self) -> set[str]:
+        with open_store(self.store) as store:
+            return set(store.keys())
+
+
+@pytest.fixture
+def job(spark: SparkSession, tmp_path: Path) -> Job:
+    return Job(spark, tmp_path)
+
+
+@pytest.fixture
+def events() -> pa.Table:
+    return spread(make_events(1200, 10))
+
+
+def spread(events: pa.Table) -> pa.Table:
+    """With a time of its own for each event, so that no batch cuts events of equal times."""
+    at = events.column_names.index("ts")
+    times = [1_700_000_000_000_000 + i * 1_000_000 for i in range(events.num_rows)]
+    return events.set_column(at, "ts", pa.array(times, pa.timestamp("us", "UTC")))
+
+
+@pytest.mark.parametrize(
+    ("keys", "policy", "expired"),
+    [
+        (1, CountWindow(50), last_n(50)),
+        (100, TimeWindow("20 minutes"), last_seconds(1200)),
+        (1000, CountWindow(3), last_n(3)),
+    ],
+)
+def test_equals_the_oracle(job: Job, keys: int, policy: Any, expired: Any) -> None:
+    events = spread(make_events(2500, keys))
+    write_files(events, job.input, files=3)
+    query = job.run(policy=policy)
+    assert len(job.batches) == 3
+    assert job.results() == oracle(events, expired, FOLDS)
+    counts = query.lastProgress["observedMetrics"]["sliding_aggregate"]
+    assert counts.asDict() == {"rows_read": events.num_rows - 2 * 834, "rows_dropped": 0}
+
+
+def test_equal_times_within_a_batch(job: Job) -> None:
+    events = make_events(1000, 5)
+    write_files(events, job.input, files=1)
+    job.run()
+    assert job.results() == oracle(events, last_n(50), FOLDS)
+
+
+def test_last_gives_one_row_per_key_and_batch(job: Job, events: pa.Table) -> None:
+    write_files(events, job.input, files=2)
+    job.run(output="last", keep=["site"])
+    expected = oracle(events, last_n(50), FOLDS)
+    middle = events.column("ts").cast(pa.int64())[600].as_py()
+    for batch, part in enumerate(
+        ([r for r in expected if r[1] < middle], [r for r in expected if r[1] >= middle])
+    ):
+        assert in_form(job.batches[batch], *ALIASES) == last_of_each(part)
+        assert all(row.site for row in job.batches[batch])
+
+
+def test_a_restart_continues_exactly(job: Job, events: pa.Table) -> None:
+    write_files(events.slice(0, 600), job.input, files=2)
+    first = job.run()
+    write_files(events.slice(600), job.input, files=2, first=2)
+    second = job.run()
+    assert first.id == second.id
+    assert sorted(job.batches) == [0, 1, 2, 3]
+    assert job.results() == oracle(events, last_n(50), FOLDS)
+
+
+def test_a_replayed_batch_gives_the_same_results_and_pages(job: Job, events: pa.Table) -> None:
+    write_files(events, job.input, files=3)
+    job.run()
+    results, pages = job.results(), job.pages()
+    assert pages
+    for _ in range(2):
+        job.forget_commit(2)
+        job.batches.pop(2)
+        job.run()
+        assert job.results() == results
+        assert job.pages() == pages
+
+
+def test_a_failing_sink_is_made_good_by_the_restart(job: Job, events: pa.Table) -> None:
+    write_files(events, job.input, files=3)
+
+    def fail(batch: int) -> None:
+        if batch == 1:
+            raise OSError("the sink is down")
+
+    with pytest.raises(StreamingQueryException, match="the sink is down"):
+        job.run(sink=fail)
+    job.run()
+    assert job.results() == oracle(events, last_n(50), FOLDS)
+
+
+def test_a_killed_worker_is_made_good_by_the_restart(
+    job: Job, events: pa.Table, tmp_path: Path
+) -> None:
+    write_files(events, job.input, files=3)
+    alive = tmp_path / "alive"
+
+    def fragile(
+        state: bytes | None, rows: pa.Table, plan: Plan, store: PageStore
+    ) -> steps.Advanced:
+        done = steps.step(state, rows, plan, store)
+        if state is not None and not alive.exists():
+            alive.touch()
+            os._exit(9)  # the pages are out, the handle is not
+        return done
+
+    def run_fragile() -> None:
+        settings = job.settings(output="event", name=None, late="error", invalid="error", retain=2)
+        settings["keys"] = (settings.pop("key"),)
+        request = make_request(job.source(), **settings)
+        job.run_frame(run_request(job.source(), request, fragile))
+
+    with pytest.raises(StreamingQueryException):
+        run_fragile()
+    assert alive.exists()
+    run_fragile()
+    assert job.results() == oracle(events, last_n(50), FOLDS)
+
+
+def test_two_queries_share_a_store(spark: SparkSession, tmp_path: Path, events: pa.Table) -> None:
+    first, second = (Job(spark, tmp_path / name) for name in make_folders(tmp_path, "a", "b"))
+    second.store = first.store
+    for job in (first, second):
+        write_files(events, job.input, files=2)
+        job.run()
+    pages = first.pages()
+    shutil.rmtree(second.checkpoint)
+    second.run()
+    assert pages < first.pages()  # a new checkpoint is a new query with pages of its own
+    write_files(spread_later(events), first.input, files=1, first=2)
+    first.run()
+    whole = pa.concat_tables([events, spread_later(events)])
+    assert first.results() == oracle(whole, last_n(50), FOLDS)
+
+
+def make_folders(parent: Path, *names: str) -> tuple[str, ...]:
+    for name in names:
+        (parent / name).mkdir()
+    return names
+
+
+def spread_later(events: pa.Table) -> pa.Table:
+    at = events.column_names.index("ts")
+    later = events.column("ts").cast(pa.int64()).to_numpy() + 10**10
+    return events.set_column(at, "ts", pa.array(later, pa.timestamp("us", "UTC")))
+
+
+def test_an_empty_micro_batch(job: Job, events: pa.Table) -> None:
+    write_files(events.slice(0, 600), job.input, files=1)
+    write_files(events.slice(0, 0), job.input, files=1, first=1)
+    write_files(events.slice(600), job.input, files=1, first=2)
+    job.run()
+    assert job.batches[1] == []
+    assert job.results() == oracle(events, last_n(50), FOLDS)
+
+
+def test_late_events_stop_the_query_or_are_counted(job: Job, events: pa.Table) -> None:
+    write_files(events.slice(100), job.input, files=1)
+    job.run()
+    write_files(events.slice(0, 100), job.input, files=1, first=1)
+    with pytest.raises(StreamingQueryException, match="LateEvent"):
+        job.run()
+    query = job.run(late="drop")
+    counts = query.lastProgress["observedMetrics"]["sliding_aggregate"]
+    assert counts.asDict() == {"rows_read": 100, "rows_dropped": 100}
+    assert job.results() == oracle(events.slice(100), last_n(50), FOLDS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [({"buckets": 8}, "set buckets=4"), ({"policy": CountWindow(51)}, "restore these settings")],
+)
+def test_changed_settings_are_named(
+    job: Job, events: pa.Table, changes: dict[str, Any], advice: str
+) -> None:
+    write_files(events.slice(0, 600), job.input, files=1)
+    job.run()
+    write_files(events.slice(600), job.input, files=1, first=1)
+    with pytest.raises(StreamingQueryException, match=f"StateMismatch[^$]*{advice}"):
+        job.run(**changes)
+    job.run()
+    assert job.results() == oracle(events, last_n(50), FOLDS)
