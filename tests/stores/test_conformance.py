@@ -1,0 +1,172 @@
+"""The conformance suite on every store, bare and behind its wrappers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pytest
+from servers import PASSWORD, PASSWORD_IN_URL, RedisServer
+
+from stores import PageStore, open_store
+from stores.conformance import PageStoreConformance
+from stores.counting import CountingStore
+from stores.head_cache import HeadCache
+from stores.local_disk import LocalDiskStore
+from stores.memory import MemoryStore
+from stores.write_buffer import WriteBuffer
+
+# LMDB does not open a folder twice in one process, so looking behind the store takes another.
+_RAW_LMDB = """
+import lmdb, sys
+with lmdb.open(sys.argv[1], map_size=1 << 30) as folder, folder.begin(write=True) as transaction:
+    page = (transaction.get if sys.argv[2] == "get" else transaction.pop)(sys.argv[3].encode())
+    sys.stdout.buffer.write(page)
+"""
+
+
+class TestUnnamedMemory(PageStoreConformance):
+    reopens = processes = pickles = False
+
+    def open(self) -> PageStore:
+        return open_store("memory://")
+
+
+class TestMemory(PageStoreConformance):
+    processes = False
+
+    @pytest.fixture(autouse=True)
+    def _name(self) -> None:
+        self.name = uuid4().hex
+
+    def open(self) -> PageStore:
+        return MemoryStore(self.name)
+
+    def raw_get(self, key: str) -> bytes | None:
+        return MemoryStore(self.name)._pages[key]
+
+    def raw_delete(self, key: str) -> None:
+        del MemoryStore(self.name)._pages[key]
+
+
+class TestCountedMemory(TestMemory):
+    def open(self) -> PageStore:
+        return CountingStore(MemoryStore(self.name))
+
+
+class TestCachedMemory(TestMemory):
+    def open(self) -> PageStore:
+        return HeadCache(MemoryStore(self.name), 1 << 20)
+
+
+class TestSmallCache(TestMemory):
+    def open(self) -> PageStore:
+        return HeadCache(MemoryStore(self.name), 1000)
+
+
+class TestBufferedMemory(TestMemory):
+    def open(self) -> PageStore:
+        return WriteBuffer(MemoryStore(self.name))
+
+
+class TestSmallBuffer(TestMemory):
+    def open(self) -> PageStore:
+        return WriteBuffer(HeadCache(MemoryStore(self.name), 5000), capacity_bytes=3000)
+
+
+class TestLocalDisk(PageStoreConformance):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path / "a folder" / "to be made"
+
+    def open(self) -> PageStore:
+        return LocalDiskStore(self.folder, map_size=1 << 30)
+
+    def raw_get(self, key: str) -> bytes | None:
+        return self._raw("get", key)
+
+    def raw_delete(self, key: str) -> None:
+        self._raw("pop", key)
+
+    def _raw(self, action: str, key: str) -> bytes:
+        command = [sys.executable, "-c", _RAW_LMDB, str(self.folder), action, key]
+        return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+class TestOpenedLocalDisk(TestLocalDisk):
+    def open(self) -> PageStore:
+        return open_store(f"file://{self.folder}".replace(" ", "%20"), write_buffer=100_000)
+
+
+class TestRedis(PageStoreConformance):
+    @pytest.fixture(autouse=True)
+    def _server(self, redis_url: str) -> None:
+        self.url = redis_url
+
+    def open(self) -> PageStore:
+        return open_store(self.url, write_buffer=0, cache=0)
+
+    def raw_get(self, key: str) -> bytes | None:
+        return self._raw("GET", key)
+
+    def raw_delete(self, key: str) -> None:
+        assert self._raw("DEL", key) == 1
+
+    def _raw(self, command: str, key: str) -> bytes | None:
+        from redis import Redis
+
+        group, _, rest = key.partition("/")
+        with Redis.from_url(self.url.partition("?")[0]) as client:
+            return client.execute_command(command, f"mta:{{{group}}}/{rest}")
+
+
+class TestOpenedRedis(TestRedis):
+    def open(self) -> PageStore:
+        return open_store(self.url, write_buffer=100_000, cache=50_000)
+
+
+class TestRedisWithTimeToLive(TestRedis):
+    def open(self) -> PageStore:
+        return open_store(f"{self.url}?ttl=600", write_buffer=0)
+
+
+class TestRedisWithPassword(PageStoreConformance):
+    secrets = (PASSWORD, PASSWORD_IN_URL, "s3cret")
+
+    @pytest.fixture(autouse=True)
+    def _server(self, redis_with_password: RedisServer) -> None:
+        self.url = f"redis://default:{PASSWORD_IN_URL}@127.0.0.1:{redis_with_password.port}/0"
+
+    def open(self) -> PageStore:
+        return open_store(self.url, cache=0)
+
+    def test_the_address_names_the_server(self) -> None:
+        with self.open() as store:
+            assert urlsplit(store.url).port == urlsplit(self.url).port
+
+
+class TestRedisCluster(PageStoreConformance):
+    @pytest.fixture(autouse=True)
+    def _server(self, redis_cluster_url: str) -> None:
+        self.url = redis_cluster_url
+
+    def open(self) -> PageStore:
+        return open_store(self.url, write_buffer=0)
+
+
+class TestRedisClusterWithTimeToLive(TestRedisCluster):
+    def open(self) -> PageStore:
+        return open_store(f"{self.url}&ttl=600", write_buffer=0, cache=0)
+
+
+class TestRedisOverTLS(PageStoreConformance):
+    @pytest.fixture(autouse=True)
+    def _server(self, redis_tls: tuple[str, Path]) -> None:
+        url, certificate = redis_tls
+        self.url = f"{url}?ca_file={certificate}"
+
+    def open(self) -> PageStore:
+        return open_store(self.url)
