@@ -1,0 +1,62 @@
+"""Sliding windows whose pages live in a key-value store.
+
+Start with ``Window``; the monoids are in ``monoids``, the policies in ``policy``.
+"""
+
+from mta.amortized_mta import AmortizedMTA
+from mta.handle import HandleSummary, describe_handle
+from mta.log_mta import LogMTA
+from mta.monoid import AbstractMonoid, ColumnarMonoid, Monoid
+from mta.monoids import (
+    ArgMax,
+    ArgMin,
+    Collect,
+    Count,
+    First,
+    GeometricMean,
+    Last,
+    Max,
+    MaxCount,
+    Mean,
+    Min,
+    MinCount,
+    PopulationStdDev,
+    SampleStdDev,
+    Sum,
+)
+from mta.policy import AbstractPolicy, BoundWindow, CountWindow, Policy, TimeWindow
+from mta.product import Product
+from mta.window import Stats, Window
+
+__all__ = [
+    "AbstractMonoid",
+    "AbstractPolicy",
+    "AmortizedMTA",
+    "ArgMax",
+    "ArgMin",
+    "BoundWindow",
+    "Collect",
+    "ColumnarMonoid",
+    "Count",
+    "CountWindow",
+    "First",
+    "GeometricMean",
+    "HandleSummary",
+    "Last",
+    "LogMTA",
+    "Max",
+    "MaxCount",
+    "Mean",
+    "Min",
+    "MinCount",
+    "Monoid",
+    "Policy",
+    "PopulationStdDev",
+    "Product",
+    "SampleStdDev",
+    "Stats",
+    "Sum",
+    "TimeWindow",
+    "Window",
+    "describe_handle",
+]

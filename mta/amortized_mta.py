@@ -1,0 +1,241 @@
+"""Amortized MTA (MTA paper, section 4.2): any associative operation at O(1) combines an event.
+
+Three parts are kept beside the level queues:
+
+- the *result pair* R: ``left`` (R0) is the aggregate of the leftmost tree, ``right`` (R1) that of
+  the rest of the forest, and ``combine(left, right)`` is the result (Algorithm 3);
+- the *stack*: for every group on the head path, the suffix folds of its elements, each reaching to
+  the middle. With pairs that is one entry a level, as in Algorithm 4; its top is the next R0, so a
+  single eviction is a look at the next entry (Algorithm 6, and R0 it is: section 4.2.1 says R1).
+
+The paper's Figure 4, a sum over 1, 2, 1, 2, 1, 2, 1, 2 with pairs:
+
+    level 2   [6 .]                                leftmost tree: 1 2 1 2, R0 = 6
+    level 1   [3 3] [3 .]                          the rest: R1 = 3 + 3 = 6
+    level 0   [1 2] [1 2] [1 2] [1 2]              stack: 2 + 3 = 5 on top of 3
+
+Where this departs from the printed algorithms: stale values on the left branch cannot arise,
+because dead elements are never looked at again; the stack is rebuilt from the queues only when the
+front leaves the leftmost tree, and when the tree's root gets an element, every entry is combined
+with it instead (the same number of combines, without reading a page).
+
+Costs, in combines: insert 1, plus 1 + 1/(arity - 1) amortised for sealing and for growing; evict 1
+amortised, at most 2 * arity * levels at once; query 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mta.columns import Row, Rows
+from mta.errors import InvariantViolation
+from mta.levels import Levels, same
+from mta.monoid import Partial
+from mta.policy import AbstractPolicy, Fronts
+from mta.tree import Frame, MonoidTree
+
+
+class AmortizedMTA(MonoidTree):
+    """A window with O(1) amortised combines an operation and O(log n) bulk eviction."""
+
+    name = "Amortized MTA"
+
+    def __init__(self, levels: Levels) -> None:
+        super().__init__(levels)
+        self._right: Partial = self.monoid.identity
+        self._right_before: Partial = self.monoid.identity
+        self._combine, self._lift = self.monoid.combine, self.monoid.lift
+
+    @property
+    def right(self) -> Partial:
+        """R1: the aggregate of the forest but for its leftmost tree."""
+        return self._right
+
+    def restore_right(self, right: Partial) -> None:
+        self._right = right
+
+    @property
+    def stack(self) -> list[Partial]:
+        """The paper's stack, its top last: what R0 becomes as elements of the head path leave.
+
+        Opens the head path: at most one page read a level.
+        """
+        leaf = self.open_path()
+        entries = []
+        for frame in self.path:
+            at = self.monoid.partials.at
+            after_next = frame.next + (frame is leaf) - frame.origin
+            entries.extend(
+                at(frame.suffixes, i)
+                for i in range(frame.stop - frame.origin - 1, after_next - 1, -1)
+            )
+        return entries
+
+    def query(self) -> Partial:
+        """The aggregate of the window; 1 combine."""
+        return self._combine(self.left, self._right)
+
+    def insert(self, row: Row, time: int | None = None) -> None:
+        """Add one event; 1 combine, and amortised 1 more for the groups it seals."""
+        levels = self.levels
+        leaf = levels.tails[0]
+        if leaf.count == leaf.capacity:
+            self._seal()
+        levels.append(row, time)
+        self._right_before = self._right
+        self._right = self._combine(self._right, self._lift(row))
+
+    def take_back(self) -> None:
+        """Undo the last ``insert``, which nothing has followed."""
+        self.levels.take_back()
+        self._right = self._right_before
+
+    def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
+        """Add events for which the leaf tail has room; ``count`` combines, no store call."""
+        lifted = self.monoid.lift_rows(rows, count)
+        self._right = self._combine(self._right, self.monoid.fold(lifted, count))
+        self.levels.append_many(rows, times, count)
+
+    def evict(self) -> None:
+        """Remove the oldest event; amortised 1 combine and 1/leaf_arity page reads."""
+        path = self.path
+        if path:
+            frame = path[-1]
+            if frame.level == 0 and frame.next + 1 < frame.stop:
+                frame.next += 1
+                self.front += 1
+                self._front_time = None
+                self.left = self.monoid.partials.at(frame.suffixes, frame.next - frame.origin)
+                return
+        self.open_path()
+        self.evict_to(self.front + 1)
+
+    def run(
+        self,
+        policy: AbstractPolicy,
+        rows: Rows,
+        times: np.ndarray | None,
+        start: int,
+        stop: int,
+        out: Rows,
+    ) -> int:
+        """Many events at once, while the head group lasts and the tail group has room.
+
+        The results are combine(suffix after each eviction, prefix after each insertion): about two
+        combines an event, all of them whole-group.
+        """
+        count = min(self.room(), stop - start)
+        coming = None if times is None else times[start : start + count]
+        told = policy.fronts(self, coming, count)
+        if told is None:
+            return 0
+        fronts, count = told
+        lefts: Any = self.left
+        if not isinstance(fronts, int):
+            frame = self.open_path()
+            if frame is None:
+                return 0
+            fronts = _within(fronts, self.front + frame.stop - frame.next, count)
+            count = len(fronts)
+            if count == 0:
+                return 0
+            lefts = self._stack_entries(frame, fronts)
+        monoid = self.monoid
+        new = monoid.inputs.cut(rows, start, start + count)
+        rights = monoid.prefixes(monoid.lift_rows(new, count), count, self._right)
+        monoid.outputs.put_many(
+            out, start, monoid.lower_rows(monoid.combine_rows(lefts, rights, count))
+        )
+        self.levels.append_many(new, None if coming is None else coming[:count], count)
+        self._right = monoid.partials.at(rights, count - 1)
+        if not isinstance(fronts, int):
+            self.evict_to(int(fronts[-1]))
+        return count
+
+    def _stack_entries(self, frame: Frame, fronts: range | np.ndarray) -> Rows:
+        """R0 after each eviction, out of the stack."""
+        offset = frame.next - self.front - frame.origin
+        if isinstance(fronts, range):
+            return self.monoid.partials.cut(
+                frame.suffixes, fronts.start + offset, fronts.stop + offset
+            )
+        return self.monoid.partials.take(frame.suffixes, fronts + offset)
+
+    # --- the stack and the result pair ----------------------------------------------------------
+
+    def _scan(self, frame: Frame, right: Partial) -> None:
+        """Fill the stack from a group of the head path (Algorithms 4 and 7)."""
+        count = frame.stop - frame.next
+        rows = self.levels.partials(frame.level, frame.group, frame.next, frame.stop)
+        frame.suffixes = self.monoid.suffixes(rows, count, right)
+
+    def _after(self, frame: Frame) -> Partial:
+        return self.monoid.partials.at(frame.suffixes, frame.next - frame.origin)
+
+    def _fold_left(self) -> Partial:
+        return self._after(self.path[-1]) if self.path else self.monoid.identity
+
+    def _extend(self, aggregate: Partial) -> None:
+        for frame in self.path:
+            count = frame.stop - frame.origin + 1
+            frame.suffixes = self.monoid.combine_rows(frame.suffixes, aggregate, count)
+
+    def _widen(self, root: Frame, aggregate: Partial) -> None:
+        monoid = self.monoid
+        schema, count = monoid.partials, root.stop - root.origin + 1
+        suffixes = schema.new(count)
+        if root.suffixes is None:
+            schema.put(suffixes, 0, aggregate)
+        else:
+            schema.put_many(suffixes, 0, root.suffixes)
+        schema.put(suffixes, count - 1, monoid.identity)
+        root.suffixes = suffixes
+
+    def _renew_right(self) -> None:
+        levels = self.levels
+        top = levels.top(self.front)
+        right = self.monoid.identity
+        if top == 0:
+            tail = levels.tails[0]
+            right = levels.fold(0, tail, max(self.middle, self.front) - tail.first, tail.count)
+        for tail in levels.tails[:top]:
+            right = self._combine(levels.fold(tail.level, tail, 0, tail.count), right)
+        self._right = right
+
+    def check(self) -> None:
+        """Assert the paper's invariants, reading every page. Raises InvariantViolation.
+
+        The level invariants, the stack against recomputed suffix folds, the result pair against a
+        fold of all events.
+        """
+        self.levels.check(self.front)
+        monoid, events = self.monoid, list(self.events())
+        if len(events) != len(self):
+            raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
+        folds = [monoid.identity]
+        for event in reversed(events[: self.middle - self.front]):
+            folds.append(monoid.combine(event, folds[-1]))
+        folds.reverse()
+        if not same(folds[0], self.left):
+            raise InvariantViolation(f"R0 is {self.left!r} instead of {folds[0]!r}")
+        for frame in self.path:
+            for i in range(frame.next, frame.stop + 1):
+                at = (frame.first + i) * self.levels.span(frame.level) - self.front
+                entry = monoid.partials.at(frame.suffixes, i - frame.origin)
+                if not same(entry, folds[at]):
+                    raise InvariantViolation(f"stack entry {entry!r} instead of {folds[at]!r}")
+        right = monoid.identity
+        for event in events[self.middle - self.front :]:
+            right = monoid.combine(right, event)
+        if not same(right, self._right):
+            raise InvariantViolation(f"R1 is {self._right!r} instead of {right!r}")
+
+
+def _within(fronts: Fronts, last: int, count: int) -> Any:
+    """Those of the fronts that the open head group can answer for."""
+    if isinstance(fronts, range):
+        return fronts[: max(0, min(count, last - fronts.start + 1))]
+    assert isinstance(fronts, np.ndarray)
+    return fronts[: int(np.searchsorted(fronts, last, side="right"))]

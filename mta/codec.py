@@ -1,0 +1,68 @@
+"""Plain data to bytes and back, exactly and safely: msgpack, with tuples and long integers.
+
+msgpack alone would turn tuples into lists and refuse integers beyond 64 bits, and a partial
+aggregate must come back as what it was. Nothing here can run code, whatever the bytes are.
+
+    >>> unpack(pack([(1, "a"), {"n": 2**80}, None, [b"x", 1.5]]))
+    [(1, 'a'), {'n': 1208925819614629174706176}, None, [b'x', 1.5]]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from mta.errors import CorruptPage, NotPageable
+
+_TUPLE, _LONG = 1, 2
+_MAX_DEPTH = 64
+
+
+def pack(data: Any) -> bytes:
+    """Data as bytes. Raises NotPageable for anything but plain data."""
+    try:
+        packed: bytes = msgpack.packb(data, default=_extend, strict_types=True)
+    except NotPageable:
+        raise
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise NotPageable(f"a value cannot be written to a page: {error}") from error
+    return packed
+
+
+def unpack(data: bytes) -> Any:
+    """Bytes as data. Raises CorruptPage when they are not what ``pack`` makes."""
+    return _unpack(data, 0)
+
+
+def _extend(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return msgpack.ExtType(_TUPLE, pack(list(value)))
+    if isinstance(value, int) and not isinstance(value, bool):
+        length = value.bit_length() // 8 + 1
+        return msgpack.ExtType(_LONG, value.to_bytes(length, "little", signed=True))
+    if isinstance(value, np.generic):
+        return value.item()
+    raise NotPageable(
+        f"{type(value).__name__} cannot be written to a page; let lift turn it into numbers, text, "
+        "bytes, lists, tuples or dictionaries, or use store=None to keep the window in memory"
+    )
+
+
+def _unpack(data: bytes, depth: int) -> Any:
+    def restore(code: int, body: bytes) -> Any:
+        if code == _TUPLE and depth < _MAX_DEPTH:
+            items = _unpack(body, depth + 1)
+            if isinstance(items, list):
+                return tuple(items)
+        if code == _LONG:
+            return int.from_bytes(body, "little", signed=True)
+        raise ValueError(f"unknown extension {code}")
+
+    try:
+        return msgpack.unpackb(data, ext_hook=restore, strict_map_key=False)
+    except CorruptPage:
+        raise
+    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
+        raise CorruptPage(f"the bytes are not plain data: {error}") from error

@@ -1,0 +1,214 @@
+"""Columns: how a group of values or of partial aggregates lies in memory and in a page.
+
+A *schema* is one of three, nested freely:
+
+- ``Array(dtype)``: a numpy array, one number a row;
+- ``Objects()``: a list, any Python object a row;
+- ``Record(schemas)``: a tuple of columns; with no columns at all a row weighs nothing (Count).
+
+*Rows* are whatever the schema says; a single row is a number, an object, or a tuple of them.
+Everything else in the project treats rows as opaque and asks the schema.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mta import codec
+from mta.errors import CorruptPage
+
+Rows = Any
+Row = Any
+#: A column in a page: what kind of column, and its bytes.
+Payload = tuple[str, bytes]
+
+
+class Schema(ABC):
+    """The layout of rows. Every method costs at most one pass over the rows it is given."""
+
+    #: Bytes a row takes in a page; None when rows vary.
+    row_bytes: int | None
+
+    @abstractmethod
+    def new(self, capacity: int) -> Rows:
+        """Room for ``capacity`` rows, to be filled from the first on by ``put``."""
+
+    @abstractmethod
+    def put(self, room: Rows, at: int, row: Row) -> None:
+        """Write one row at the next free place ``at``."""
+
+    @abstractmethod
+    def put_many(self, room: Rows, at: int, rows: Rows) -> None:
+        """Write rows at the next free places from ``at`` on."""
+
+    @abstractmethod
+    def drop_last(self, room: Rows, count: int) -> None:
+        """Take back the last row of ``count``."""
+
+    @abstractmethod
+    def cut(self, rows: Rows, start: int, stop: int) -> Rows:
+        """The rows from ``start`` to ``stop``, as a view where there can be one."""
+
+    @abstractmethod
+    def at(self, rows: Rows, index: int) -> Row:
+        """One row."""
+
+    @abstractmethod
+    def take(self, rows: Rows, indices: Any) -> Rows:
+        """The rows at an array of indices."""
+
+    @abstractmethod
+    def dump(self, rows: Rows) -> list[Payload]:
+        """The rows as page columns."""
+
+    @abstractmethod
+    def load(self, payloads: Iterator[Payload], count: int) -> Rows:
+        """Read ``count`` rows back. Raises CorruptPage when the columns are not as declared."""
+
+    def one(self, row: Row) -> Rows:
+        """Rows that hold just this row."""
+        room = self.new(1)
+        self.put(room, 0, row)
+        return room
+
+
+class Array(Schema):
+    """One number a row, in a little-endian numpy array."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = np.dtype(dtype).newbyteorder("<")
+        if self.dtype.kind not in "biufmM":
+            raise TypeError(f"a column of {self.dtype} has no fixed binary form; use Objects()")
+        self.kind = self.dtype.str
+        self.row_bytes = self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"Array({self.kind!r})"
+
+    def new(self, capacity: int) -> Rows:
+        return np.empty(capacity, self.dtype)
+
+    def put(self, room: Rows, at: int, row: Row) -> None:
+        room[at] = row
+
+    def put_many(self, room: Rows, at: int, rows: Rows) -> None:
+        room[at : at + len(rows)] = rows
+
+    def drop_last(self, room: Rows, count: int) -> None:
+        return
+
+    def cut(self, rows: Rows, start: int, stop: int) -> Rows:
+        return rows[start:stop]
+
+    def at(self, rows: Rows, index: int) -> Row:
+        return rows[index]
+
+    def take(self, rows: Rows, indices: Any) -> Rows:
+        return rows[indices]
+
+    def dump(self, rows: Rows) -> list[Payload]:
+        return [(self.kind, rows.tobytes())]
+
+    def load(self, payloads: Iterator[Payload], count: int) -> Rows:
+        kind, data = _next_payload(payloads)
+        if kind != self.kind or len(data) != count * self.dtype.itemsize:
+            raise CorruptPage(
+                f"a column holds {len(data)} bytes of {kind!r} instead of {count} rows of {self!r}"
+            )
+        return np.frombuffer(data, self.dtype)
+
+
+class Objects(Schema):
+    """Any Python object a row, in a list; in a page, msgpack."""
+
+    kind = "msgpack"
+    row_bytes = None
+
+    def __repr__(self) -> str:
+        return "Objects()"
+
+    def new(self, capacity: int) -> Rows:
+        return []
+
+    def put(self, room: Rows, at: int, row: Row) -> None:
+        room.append(row)
+
+    def put_many(self, room: Rows, at: int, rows: Rows) -> None:
+        room.extend(rows)
+
+    def drop_last(self, room: Rows, count: int) -> None:
+        room.pop()
+
+    def cut(self, rows: Rows, start: int, stop: int) -> Rows:
+        return rows[start:stop]
+
+    def at(self, rows: Rows, index: int) -> Row:
+        return rows[index]
+
+    def take(self, rows: Rows, indices: Any) -> Rows:
+        return [rows[i] for i in indices]
+
+    def dump(self, rows: Rows) -> list[Payload]:
+        return [(self.kind, codec.pack(rows))]
+
+    def load(self, payloads: Iterator[Payload], count: int) -> Rows:
+        kind, data = _next_payload(payloads)
+        rows = codec.unpack(data) if kind == self.kind else None
+        if not isinstance(rows, list) or len(rows) != count:
+            raise CorruptPage(f"a column of kind {kind!r} does not hold a list of {count} objects")
+        return rows
+
+
+class Record(Schema):
+    """A tuple of columns."""
+
+    def __init__(self, schemas: Sequence[Schema]) -> None:
+        self.schemas = tuple(schemas)
+        weights = [schema.row_bytes for schema in self.schemas]
+        self.row_bytes = None if None in weights else sum(w for w in weights if w is not None)
+
+    def __repr__(self) -> str:
+        return f"Record({list(self.schemas)!r})"
+
+    def new(self, capacity: int) -> Rows:
+        return tuple(schema.new(capacity) for schema in self.schemas)
+
+    def put(self, room: Rows, at: int, row: Row) -> None:
+        for schema, column, value in zip(self.schemas, room, row, strict=True):
+            schema.put(column, at, value)
+
+    def put_many(self, room: Rows, at: int, rows: Rows) -> None:
+        for schema, column, values in zip(self.schemas, room, rows, strict=True):
+            schema.put_many(column, at, values)
+
+    def drop_last(self, room: Rows, count: int) -> None:
+        for schema, column in zip(self.schemas, room, strict=True):
+            schema.drop_last(column, count)
+
+    def cut(self, rows: Rows, start: int, stop: int) -> Rows:
+        return tuple(
+            s.cut(column, start, stop) for s, column in zip(self.schemas, rows, strict=True)
+        )
+
+    def at(self, rows: Rows, index: int) -> Row:
+        return tuple(s.at(column, index) for s, column in zip(self.schemas, rows, strict=True))
+
+    def take(self, rows: Rows, indices: Any) -> Rows:
+        return tuple(s.take(column, indices) for s, column in zip(self.schemas, rows, strict=True))
+
+    def dump(self, rows: Rows) -> list[Payload]:
+        return [p for s, column in zip(self.schemas, rows, strict=True) for p in s.dump(column)]
+
+    def load(self, payloads: Iterator[Payload], count: int) -> Rows:
+        return tuple(schema.load(payloads, count) for schema in self.schemas)
+
+
+def _next_payload(payloads: Iterator[Payload]) -> Payload:
+    payload = next(payloads, None)
+    if payload is None:
+        raise CorruptPage("a column is missing")
+    return payload

@@ -1,0 +1,80 @@
+"""The errors of windows; like those of the stores they share one base and say what to do."""
+
+from stores.errors import (
+    InvalidKey,
+    InvalidStoreURL,
+    MissingDependency,
+    PageTooLarge,
+    StoreAccessDenied,
+    StoreClosed,
+    StoreFull,
+    StoreUnavailable,
+    WindowStoreError,
+)
+
+__all__ = [
+    "CorruptHandle",
+    "CorruptPage",
+    "EmptyWindow",
+    "HandleMismatch",
+    "InvalidKey",
+    "InvalidStoreURL",
+    "InvalidTime",
+    "InvalidValue",
+    "InvariantViolation",
+    "LateEvent",
+    "MissingDependency",
+    "MissingPage",
+    "NotPageable",
+    "PageTooLarge",
+    "PolicyNotMonotone",
+    "StoreAccessDenied",
+    "StoreClosed",
+    "StoreFull",
+    "StoreUnavailable",
+    "WindowStoreError",
+]
+
+
+class InvalidValue(WindowStoreError, ValueError):
+    """An event's value is null, NaN or of the wrong type: correct it, or choose invalid="drop"."""
+
+
+class InvalidTime(WindowStoreError, ValueError):
+    """An event's time is missing or cannot be read: correct it."""
+
+
+class LateEvent(WindowStoreError, ValueError):
+    """An event is older than the last one: sort the events, or choose late="drop"."""
+
+
+class EmptyWindow(WindowStoreError, IndexError):
+    """More events were to be evicted than the window holds: evict fewer."""
+
+
+class PolicyNotMonotone(WindowStoreError, ValueError):
+    """The policy keeps a prefix but evicts a longer part of the same window: correct the policy."""
+
+
+class NotPageable(WindowStoreError, TypeError):
+    """A value cannot be written to a page: use plain data, or keep the window in memory."""
+
+
+class HandleMismatch(WindowStoreError, ValueError):
+    """The handle was made by another monoid, policy or arity: restore with the same ones."""
+
+
+class CorruptHandle(WindowStoreError, ValueError):
+    """The handle's bytes are damaged or of an unknown format: use an earlier handle."""
+
+
+class CorruptPage(WindowStoreError, ValueError):
+    """A page is not what its name says: restore from an earlier handle or another copy."""
+
+
+class MissingPage(WindowStoreError, LookupError):
+    """A page that the window needs is not in the store: open the store that holds it."""
+
+
+class InvariantViolation(WindowStoreError, AssertionError):
+    """The structure broke one of its own invariants: report this as a bug."""

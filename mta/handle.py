@@ -1,0 +1,225 @@
+"""The format of a handle: everything of a window that is not in pages, a few kilobytes.
+
+    handle   = body digest
+    digest   = xxh3_128 of the body, 16 bytes
+    body     = msgpack array [magic, version, window, algorithm, monoid, policy, leaf_arity, arity,
+               timed, front, middle, swept, kept, last_time, front_time, counts, pair, tails]
+    magic    = "mta-handle"
+    version  = 1
+    window   = text, the window's name
+    algorithm = "Amortized MTA" or "Log MTA"
+    monoid, policy = [text, 16-byte fingerprint]
+    leaf_arity, arity = group sizes at level 0 and above
+    timed    = whether pages and tails keep times
+    front    = position of the oldest event; the back follows from the tails
+    middle   = position where the leftmost tree ends
+    swept    = position before which pages have been deleted
+    kept     = fronts of the earlier handles that are still to be restorable
+    last_time, front_time = microseconds since 1970 of the newest and the oldest event, or nil
+    counts   = [late events dropped, invalid events dropped]
+    pair     = columns of two partials, the result pair
+    tails    = from level 0 up, [group, count, columns], columns as in a page
+
+A handle is a consistent snapshot for as long as the pages it names are in the store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgpack
+import xxhash
+
+from mta.columns import Payload
+from mta.errors import CorruptHandle
+
+MAGIC = "mta-handle"
+VERSION = 1
+#: No group is larger, so that a hostile handle cannot ask for unbounded memory.
+MAX_ARITY = 1 << 20
+_DIGEST_BYTES = 16
+_TYPES: tuple[Any, ...] = (
+    str, int, str, str, list, list, int, int, bool, int, int, int, list,
+    (int, type(None)), (int, type(None)), list, list, list,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class TailState:
+    """An open group as a handle holds it."""
+
+    number: int
+    count: int
+    columns: list[Payload]
+
+
+@dataclass(slots=True)
+class Handle:
+    """A handle's fields; see the module for what they mean."""
+
+    window: str
+    algorithm: str
+    monoid: tuple[str, bytes]
+    policy: tuple[str, bytes]
+    leaf_arity: int
+    arity: int
+    timed: bool
+    front: int
+    middle: int
+    swept: int
+    kept: list[int]
+    last_time: int | None
+    front_time: int | None
+    counts: list[int]
+    pair: list[Payload]
+    tails: list[TailState] = field(default_factory=list)
+
+    @property
+    def back(self) -> int:
+        """The position after the newest event."""
+        return self.tails[0].number * self.leaf_arity + self.tails[0].count
+
+    def encode(self) -> bytes:
+        """The handle as bytes."""
+        tails = [[tail.number, tail.count, tail.columns] for tail in self.tails]
+        body: bytes = msgpack.packb(
+            [
+                MAGIC,
+                VERSION,
+                self.window,
+                self.algorithm,
+                self.monoid,
+                self.policy,
+                self.leaf_arity,
+                self.arity,
+                self.timed,
+                self.front,
+                self.middle,
+                self.swept,
+                self.kept,
+                self.last_time,
+                self.front_time,
+                self.counts,
+                self.pair,
+                tails,
+            ]
+        )
+        return body + xxhash.xxh3_128_digest(body)
+
+    @staticmethod
+    def decode(data: bytes) -> Handle:
+        """Bytes as a handle. Raises CorruptHandle for damaged bytes or an unknown format."""
+        body, digest = bytes(data[:-_DIGEST_BYTES]), bytes(data[-_DIGEST_BYTES:])
+        if not body or xxhash.xxh3_128_digest(body) != digest:
+            raise _corrupt("its bytes do not match their digest")
+        try:
+            fields = msgpack.unpackb(body)
+        except (ValueError, msgpack.UnpackException) as error:
+            raise _corrupt(str(error)) from error
+        if not isinstance(fields, list) or fields[:1] != [MAGIC]:
+            raise _corrupt("it is not a window's handle")
+        if fields[1:2] != [VERSION]:
+            raise _corrupt(f"its format is {fields[1:2]}, this release reads format {VERSION}")
+        if len(fields) != len(_TYPES) or not all(map(_is, fields, _TYPES)):
+            raise _corrupt("its fields are of the wrong number or types")
+        return _validated(fields)
+
+
+@dataclass(frozen=True)
+class HandleSummary:
+    """What a handle says about its window, without reading a page."""
+
+    window: str
+    monoid: str
+    policy: str
+    algorithm: str
+    events: int
+    front: int
+    back: int
+    levels: int
+    pages: int
+    handle_bytes: int
+    late: int
+    invalid: int
+    front_time: int | None
+    last_time: int | None
+
+
+def describe_handle(data: bytes) -> HandleSummary:
+    """A summary of a handle; no store call. Raises CorruptHandle."""
+    handle = Handle.decode(data)
+    pages, span = 0, handle.leaf_arity
+    for tail in handle.tails[: -1 or None]:
+        pages += max(0, tail.number - handle.swept // span)
+        span *= handle.arity
+    return HandleSummary(
+        handle.window,
+        handle.monoid[0],
+        handle.policy[0],
+        handle.algorithm,
+        handle.back - handle.front,
+        handle.front,
+        handle.back,
+        len(handle.tails),
+        pages,
+        len(data),
+        handle.counts[0],
+        handle.counts[1],
+        handle.front_time,
+        handle.last_time,
+    )
+
+
+def _is(value: Any, expected: Any) -> bool:
+    """Type check in which a bool is no int."""
+    if isinstance(value, bool):
+        return expected is bool
+    return isinstance(value, expected)
+
+
+def _validated(fields: list[Any]) -> Handle:
+    *scalars, pair, tails = fields[2:]
+    handle = Handle(*scalars, pair=_columns(pair))
+    named = (handle.monoid, handle.policy)
+    if not all([type(part) for part in pair] == [str, bytes] for pair in named):
+        raise _corrupt("its fingerprints are of the wrong types")
+    if not all(_is(number, int) for number in (*handle.kept, *handle.counts)):
+        raise _corrupt("its positions are of the wrong types")
+    sizes = (handle.leaf_arity, handle.arity)
+    if min(sizes) < 2 or max(sizes) > MAX_ARITY or len(handle.counts) != 2 or not tails:
+        raise _corrupt("its arities or its tails make no window")
+    for tail in tails:
+        if not (isinstance(tail, list) and len(tail) == 3 and all(map(_is, tail[:2], (int, int)))):
+            raise _corrupt("a tail is of the wrong type")
+        handle.tails.append(TailState(tail[0], tail[1], _columns(tail[2])))
+    _check_positions(handle)
+    return handle
+
+
+def _check_positions(handle: Handle) -> None:
+    span, begin = 1, None
+    for level, tail in enumerate(handle.tails):
+        arity = handle.arity if level else handle.leaf_arity
+        end = (tail.number * arity + tail.count) * span
+        if tail.number < 0 or not (0 if level == 0 else 1) <= tail.count <= arity:
+            raise _corrupt(f"the tail of level {level} cannot be")
+        if begin is not None and begin != end:
+            raise _corrupt(f"the tail of level {level} does not end where level {level - 1} begins")
+        begin = tail.number * arity * span
+        span *= arity
+    if not 0 <= handle.swept <= handle.front <= handle.middle <= handle.back:
+        raise _corrupt("its positions are out of order")
+
+
+def _columns(columns: Any) -> list[Payload]:
+    def is_payload(column: Any) -> bool:
+        return isinstance(column, list) and [type(part) for part in column] == [str, bytes]
+
+    if not isinstance(columns, list) or not all(map(is_payload, columns)):
+        raise _corrupt("a column is not a pair of kind and bytes")
+    return [(kind, data) for kind, data in columns]
+
+
+def _corrupt(what: str) -> CorruptHandle:
+    return CorruptHandle(f"the handle cannot be read: {what}; use an earlier or an undamaged one")

@@ -1,0 +1,117 @@
+"""Times and durations: inside, both are whole microseconds; numbers from outside are seconds."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from mta.errors import InvalidTime
+
+MICROSECONDS = 1_000_000
+_UNITS = {
+    "us": 1,
+    "microsecond": 1,
+    "ms": 1_000,
+    "millisecond": 1_000,
+    "s": MICROSECONDS,
+    "sec": MICROSECONDS,
+    "second": MICROSECONDS,
+    "min": 60 * MICROSECONDS,
+    "minute": 60 * MICROSECONDS,
+    "h": 3600 * MICROSECONDS,
+    "hour": 3600 * MICROSECONDS,
+    "d": 86400 * MICROSECONDS,
+    "day": 86400 * MICROSECONDS,
+    "w": 7 * 86400 * MICROSECONDS,
+    "week": 7 * 86400 * MICROSECONDS,
+}
+_LIMIT = 2**62  # room for sums and differences of times
+
+
+def to_duration(size: float | str | timedelta) -> int:
+    """Seconds, a timedelta or text as microseconds. Raises ValueError with the units it knows.
+
+    >>> to_duration(1.5), to_duration("2 minutes"), to_duration(timedelta(hours=1))
+    (1500000, 120000000, 3600000000)
+    """
+    if isinstance(size, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", size.lower())
+        unit = match and (_UNITS.get(match[2]) or _UNITS.get(match[2] + "s"))
+        if not match or not unit:
+            raise ValueError(
+                f"cannot read {size!r} as a duration; write e.g. '90 seconds', '24 hours'"
+            )
+        micros = round(float(match[1]) * unit)
+    elif isinstance(size, timedelta):
+        micros = size // timedelta(microseconds=1)
+    elif isinstance(size, np.timedelta64):
+        micros = int(size.astype("m8[us]").astype("i8"))
+    else:
+        micros = round(float(size) * MICROSECONDS) if math.isfinite(size) else 0
+    if not 0 < micros < _LIMIT:
+        raise ValueError(f"a time window must be longer than 0 and finite, not {size!r}")
+    return micros
+
+
+def to_time(value: Any) -> int:
+    """One time as microseconds since 1970: seconds, datetime or numpy time. Raises InvalidTime.
+
+    A datetime without a zone counts as UTC.
+    """
+    if isinstance(value, np.datetime64):
+        return int(to_times(np.array([value]))[0])
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        delta = aware - datetime(1970, 1, 1, tzinfo=UTC)
+        if getattr(value, "nanosecond", 0):
+            raise InvalidTime(f"{value} is finer than a microsecond; round it first")
+        return delta // timedelta(microseconds=1)
+    if isinstance(value, date):
+        return (value - date(1970, 1, 1)).days * _UNITS["day"]
+    try:
+        micros = (
+            value * MICROSECONDS if isinstance(value, int) else round(float(value) * MICROSECONDS)
+        )
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidTime(
+            f"{value!r} is not a time; give seconds, a datetime or a numpy datetime64"
+        ) from None
+    if not -_LIMIT < micros < _LIMIT:
+        raise InvalidTime(f"{value!r} seconds is out of range; are these milliseconds or finer?")
+    return int(micros)
+
+
+def to_times(values: Any) -> np.ndarray:
+    """A batch of times as int64 microseconds; see ``to_time``. Raises InvalidTime.
+
+    An array of datetime64[us] costs nothing; integers and floats are seconds.
+    """
+    if hasattr(values, "to_numpy") and hasattr(values, "null_count"):  # Arrow
+        if values.null_count:
+            raise InvalidTime(f"{values.null_count} times are null; drop these events first")
+        values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
+    array = np.asarray(values)
+    if array.dtype.kind == "M":
+        micros = array.astype("M8[us]", copy=False)
+        if np.isnat(micros).any():
+            raise InvalidTime("a time is null (NaT); drop these events first")
+        if np.datetime_data(array.dtype)[0] not in ("us", "ms", "s", "m", "h", "D", "W", "M", "Y"):
+            if (micros != array).any():
+                raise InvalidTime("times are finer than a microsecond; round them first")
+        return micros.view("i8")
+    if array.dtype.kind in "iu":
+        if len(array) and not (
+            -_LIMIT // MICROSECONDS < array.min() <= array.max() < _LIMIT // MICROSECONDS
+        ):
+            raise InvalidTime("times in seconds are out of range; are these milliseconds or finer?")
+        return array.astype("i8") * MICROSECONDS
+    if array.dtype.kind == "f":
+        micros = np.rint(array * float(MICROSECONDS))
+        if not (np.abs(micros) < _LIMIT).all():
+            raise InvalidTime("a time is NaN, infinite or out of range; times are in seconds")
+        return micros.astype("i8")
+    return np.fromiter((to_time(value) for value in array.tolist()), "i8", len(array))

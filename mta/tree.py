@@ -1,0 +1,452 @@
+"""What Log MTA and Amortized MTA share: the head path, eviction by position, and the search.
+
+The *head path* holds the groups on the way to the oldest event, the root first. Each of its frames
+is a group of which some elements are left; an element is opened, its page read, only when the front
+reaches into it. From left to right the window is then
+
+    the frames of the head path, leaf first | the tails below the leftmost tree, highest first
+
+and every search walks these *segments*, skips whole elements, and opens one group a level.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from mta.columns import Row, Rows
+from mta.errors import EmptyWindow
+from mta.levels import Levels
+from mta.monoid import AbstractMonoid, Partial
+from mta.page import Group
+from mta.policy import AbstractPolicy
+
+#: How to see one observed aggregate in a partial (or in rows): its monoid, and where it stands.
+Lens = tuple[AbstractMonoid, Callable[[Any], Any]]
+#: Some elements of a group: level, index of the group's first element, group, start, stop.
+Segment = tuple[int, int, Group, int, int]
+
+_READ_AHEAD = 8
+
+
+class Frame:
+    """A group on the head path: the elements from ``next`` to ``stop`` are left."""
+
+    __slots__ = ("first", "group", "level", "next", "origin", "requested", "stop", "suffixes")
+
+    def __init__(self, level: int, first: int, group: Group, start: int, stop: int) -> None:
+        self.level, self.first, self.group = level, first, group
+        self.next = self.origin = self.requested = start
+        self.stop = stop
+        #: Amortized MTA: the folds from element origin, origin + 1, ... stop to the middle.
+        self.suffixes: Rows = None
+
+
+class MonoidTree(ABC):
+    """A window over level queues: insertion at the back, eviction at the front, by position."""
+
+    def __init__(self, levels: Levels) -> None:
+        self.levels = levels
+        self.monoid = levels.monoid
+        self.front = 0
+        #: Where the leftmost tree ends and the rest of the forest begins. With trees of more than
+        #: leaves it is the end of the top level's tail; among leaves alone it stays where it was
+        #: until the front gets there or the group is full, as every event would move it otherwise.
+        self.middle = 0
+        #: The aggregate of the leftmost tree (the paper's R0).
+        self.left: Partial = self.monoid.identity
+        #: The head path, root first; empty when it was not needed yet.
+        self.path: list[Frame] = []
+        self._front_time: int | None = None
+
+    @property
+    def back(self) -> int:
+        """The position after the newest event."""
+        return self.levels.back
+
+    def __len__(self) -> int:
+        return self.levels.back - self.front
+
+    # --- what the two algorithms do differently -------------------------------------------------
+
+    @property
+    @abstractmethod
+    def right(self) -> Partial:
+        """The aggregate from the middle to the back (the paper's R1)."""
+
+    @abstractmethod
+    def insert(self, row: Row, time: int | None = None) -> None:
+        """Add one event at the back."""
+
+    @abstractmethod
+    def take_back(self) -> None:
+        """Undo the last ``insert``, which nothing has followed."""
+
+    @abstractmethod
+    def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
+        """Add events, for which the leaf tail must have room, without their results."""
+
+    @abstractmethod
+    def query(self) -> Partial:
+        """The aggregate of the window."""
+
+    @abstractmethod
+    def restore_right(self, right: Partial) -> None:
+        """Take up the aggregate from the middle to the back from a handle."""
+
+    @abstractmethod
+    def _renew_right(self) -> None:
+        """The trees after the leftmost one have changed: compute their aggregate (Algorithm 5)."""
+
+    @abstractmethod
+    def _scan(self, frame: Frame, right: Partial) -> None:
+        """Prepare a new frame of the head path; ``right`` is the aggregate after it."""
+
+    @abstractmethod
+    def _after(self, frame: Frame) -> Partial:
+        """The aggregate from a frame's ``next`` element to the middle."""
+
+    @abstractmethod
+    def _extend(self, aggregate: Partial) -> None:
+        """The leftmost tree has got another element on its right: bring the path up to it."""
+
+    @abstractmethod
+    def _fold_left(self) -> Partial:
+        """The aggregate of the leftmost tree, from the head path."""
+
+    def run(
+        self,
+        policy: AbstractPolicy,
+        rows: Rows,
+        times: np.ndarray | None,
+        start: int,
+        stop: int,
+        out: Rows,
+    ) -> int:
+        """Insert, evict and query for as many of the events as one vector expression serves.
+
+        Returns how many, their results in ``out``; 0 when the next one must go by itself.
+        """
+        del policy, rows, times, start, stop, out
+        return 0
+
+    # --- insertion ------------------------------------------------------------------------------
+
+    def room(self) -> int:
+        """How many events fit into the leaf tail; a full one is sealed first."""
+        leaf = self.levels.tails[0]
+        if leaf.count == leaf.capacity:
+            self._seal()
+            leaf = self.levels.tails[0]
+        return leaf.capacity - leaf.count
+
+    def _seal(self) -> None:
+        """Seal the full tails, and let the leftmost tree grow where its root got an element."""
+        levels, front = self.levels, self.front
+        top = levels.top(front)
+        if top == 0 and front < levels.back:
+            self._new_tree(front, levels.back)
+        for level, aggregate in levels.seal():
+            if level == top == levels.top(front):
+                self._grow(level, aggregate)
+        self._renew_right()
+
+    def _grow(self, level: int, aggregate: Partial) -> None:
+        self.middle += self.levels.span(level)
+        self.left = self.monoid.combine(self.left, aggregate)
+        if not self.path:
+            return
+        self._extend(aggregate)
+        root, tail = self.path[0], self.levels.tails[level]
+        if root.group is not tail:
+            root = Frame(level, tail.first, tail, tail.count - 1, tail.count - 1)
+            self.path.insert(0, root)
+        root.stop += 1
+        self._widen(root, aggregate)
+
+    @abstractmethod
+    def _widen(self, root: Frame, aggregate: Partial) -> None:
+        """The root frame has got one more element, which ends at the middle."""
+
+    # --- eviction -------------------------------------------------------------------------------
+
+    def evict(self) -> None:
+        """Remove the oldest event; may read a page a level, amortised 1/leaf_arity pages."""
+        self.evict_to(self.front + 1)
+
+    def evict_to(self, position: int) -> None:
+        """Remove every event before ``position``; at most one page read a level.
+
+        When the store fails, nothing has changed.
+        """
+        if position <= self.front:
+            return
+        if position > self.back:
+            raise EmptyWindow(
+                f"cannot evict {position - self.front} events of a window of {len(self)}"
+            )
+        if position >= self.middle:
+            self._new_tree(position, position)
+        else:
+            self._advance(position, self._path_to(position))
+
+    def _advance(self, position: int, path: list[Frame]) -> None:
+        self.front, self.path, self._front_time = position, path, None
+        self.left = self._fold_left()
+
+    def _new_tree(self, front: int, beyond: int) -> None:
+        """Take the first tree that ends after ``beyond`` as the leftmost, seen from ``front``."""
+        levels = self.levels
+        top = levels.top(front)
+        middle = levels.end(top) if top else levels.back
+        path = self._new_path(front, middle) if front < middle else []
+        self.middle = middle
+        self._advance(front, path)
+        self._renew_right()
+
+    def _path_to(self, position: int) -> list[Frame]:
+        """The head path for a front that moves on within the leftmost tree; changes nothing."""
+        path = list(self.path)
+        while path and self._stop_position(path[-1]) <= position:
+            path.pop()
+        if not path:
+            return self._new_path(position, self.middle)
+        frame = path[-1]
+        index = position // self.levels.span(frame.level) - frame.first
+        path[-1] = _moved_on(frame, index)
+        return self._reach(path, position)
+
+    def _new_path(self, position: int, middle: int) -> list[Frame]:
+        """A head path down from the root of the leftmost tree, which ends at the middle."""
+        levels = self.levels
+        tail = levels.tails[levels.top(position)]
+        span = levels.span(tail.level)
+        frame = Frame(
+            tail.level,
+            tail.first,
+            tail,
+            position // span - tail.first,
+            middle // span - tail.first,
+        )
+        self._scan(frame, self.monoid.identity)
+        return self._reach([frame], position)
+
+    def _reach(self, path: list[Frame], position: int) -> list[Frame]:
+        """Open elements until the path's last frame begins exactly at ``position``."""
+        while self._next_position(path[-1]) < position:
+            self._open(path, position)
+        return path
+
+    def _open(self, path: list[Frame], position: int) -> None:
+        """Replace the last frame's next element by the group below it: one page read."""
+        frame = path[-1]
+        level, index = frame.level - 1, frame.next
+        group = self.levels.child(frame.level, frame.first, frame.group, index)
+        first = (frame.first + index) * self.levels.arity_of(level)
+        start = max(position // self.levels.span(level) - first, 0)
+        below = Frame(level, first, group, start, group.count)
+        rest = _moved_on(frame, index + 1)
+        self._read_ahead(rest)
+        self._scan(below, self._after(rest))
+        path[-1:] = [below] if rest.next == rest.stop else [rest, below]
+
+    def _read_ahead(self, frame: Frame) -> None:
+        """Keep the next groups coming; asked for again when half of them are used."""
+        if frame.requested - frame.next < _READ_AHEAD // 2:
+            start = max(frame.requested, frame.next)
+            stop = min(frame.next + _READ_AHEAD, frame.stop)
+            if start < stop:
+                names = frame.group.names
+                self.levels.pager.prefetch(
+                    [(frame.level - 1, frame.first + i, names[i]) for i in range(start, stop)]
+                )
+                frame.requested = stop
+
+    def open_path(self) -> Frame | None:
+        """Open the head path down to the oldest event; None when the leftmost tree is empty."""
+        if self.front == self.middle:
+            if self.front == self.back:
+                return None
+            self._new_tree(self.front, self.back)
+        path = list(self.path) or self._new_path(self.front, self.middle)
+        while path[-1].level:
+            self._open(path, self.front)
+        self.path = path
+        return path[-1]
+
+    def _next_position(self, frame: Frame) -> int:
+        return (frame.first + frame.next) * self.levels.span(frame.level)
+
+    def _stop_position(self, frame: Frame) -> int:
+        return (frame.first + frame.stop) * self.levels.span(frame.level)
+
+    # --- search -----------------------------------------------------------------------------
+
+    def segments(self) -> Iterator[Segment]:
+        """The window from left to right, as coarsely as it is at hand; no reads beyond the path."""
+        if not self.path and self.front < self.middle:
+            self.path = self._new_path(self.front, self.middle)
+        for frame in reversed(self.path):
+            yield frame.level, frame.first, frame.group, frame.next, frame.stop
+        level = self.levels.top(self.front)
+        if level == 0:
+            tail = self.levels.tails[0]
+            yield 0, tail.first, tail, max(self.middle, self.front) - tail.first, tail.count
+        for tail in reversed(self.levels.tails[:level]):
+            yield tail.level, tail.first, tail, 0, tail.count
+
+    def first_after(self, time: int) -> int:
+        """The position of the oldest event later than ``time``; at most one page read a level."""
+
+        def search(segment: Segment) -> int | None:
+            _, _, group, start, stop = segment
+            assert group.times is not None
+            index = int(np.searchsorted(group.times[start:stop], time, side="right")) + start
+            return index if index < stop else None
+
+        return self._descend(search)
+
+    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        """Where the longest prefix ends whose result is accepted (Algorithm 2).
+
+        The head events are tried one by one first, as many as there are levels; then the search
+        takes O(arity * log n) combines, O(log n) questions and a page read a level.
+        """
+        monoid, pick = lens
+        prefix = monoid.identity
+        head = self.open_path()
+        position = self.front
+        if head is not None:
+            tries = min(len(self.levels.tails) + 1, head.stop - head.next)
+            rows = pick(self.levels.partials(0, head.group, head.next, head.next + tries))
+            for i in range(tries):
+                longer = monoid.combine(prefix, monoid.partials.at(rows, i))
+                if not accepts(monoid.lower(longer)):
+                    return position + i
+                prefix = longer
+        prefix = monoid.identity
+
+        def search(segment: Segment) -> int | None:
+            nonlocal prefix
+            level, _, group, start, stop = segment
+            rows = pick(self.levels.partials(level, group, start, stop))
+            scan = monoid.prefixes(rows, stop - start, prefix)
+            at = monoid.partials.at
+            index = bisect_left(
+                range(stop - start), True, key=lambda i: not accepts(monoid.lower(at(scan, i)))
+            )
+            if index:
+                prefix = at(scan, index - 1)
+            return start + index if index < stop - start else None
+
+        return self._descend(search)
+
+    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        """Where the longest suffix begins whose result is accepted; costs as longest_prefix."""
+        monoid, pick = lens
+        if accepts(monoid.lower(pick(self.query()))):
+            return self.front
+        self.open_path()
+        segments = list(self.segments())
+        rights = [monoid.identity]
+        for level, _, group, start, stop in reversed(segments):
+            fold = monoid.fold(pick(self.levels.partials(level, group, start, stop)), stop - start)
+            rights.append(monoid.combine(fold, rights[-1]))
+        rights.pop()
+        for segment in segments:
+            position = self._suffix_within(segment, rights.pop(), lens, accepts)
+            if position is not None:
+                return position
+        return self.back
+
+    def _suffix_within(
+        self, segment: Segment, right: Partial, lens: Lens, accepts: Callable[[Any], bool]
+    ) -> int | None:
+        """Where in a segment the longest accepted suffix begins, ``right`` being what follows."""
+        monoid, pick = lens
+        while True:
+            level, first, group, start, stop = segment
+            rows = pick(self.levels.partials(level, group, start, stop))
+            scan = monoid.suffixes(rows, stop - start, right)
+            at = monoid.partials.at
+            index = bisect_left(
+                range(stop - start + 1), True, key=lambda i: accepts(monoid.lower(at(scan, i)))
+            )
+            if index > stop - start:
+                return None
+            span = self.levels.span(level)
+            if level == 0 or index == 0:
+                return (first + start + index) * span
+            # The suffix may begin inside the element before the first boundary that is accepted.
+            inside, right = start + index - 1, at(scan, index)
+            below = self.levels.child(level, first, group, inside)
+            first = (first + inside) * self.levels.arity_of(level - 1)
+            segment = (level - 1, first, below, 0, below.count)
+
+    def _descend(self, search: Callable[[Segment], int | None]) -> int:
+        """The position that ``search`` finds, going into one element a level; else the back.
+
+        ``search`` answers with the index of the element where the cut lies, None to go on.
+        """
+        for segment in self.segments():
+            index = search(segment)
+            while index is not None:
+                level, first, group, _, _ = segment
+                if level == 0:
+                    return first + index
+                below = self.levels.child(level, first, group, index)
+                first = (first + index) * self.levels.arity_of(level - 1)
+                segment = (level - 1, first, below, 0, below.count)
+                index = search(segment)
+                if index is None:
+                    return (first + below.count) * self.levels.span(level - 1)
+        return self.back
+
+    def oldest_time(self) -> int | None:
+        """The time of the oldest event, None in an empty window; known without opening the path
+        for as long as the front does not move."""
+        if self._front_time is None and self.front < self.back:
+            _, times = self.head_times()
+            self._front_time = int(times[0])
+        return self._front_time
+
+    def restore_front_time(self, time: int | None) -> None:
+        """Take up the time of the oldest event from a handle."""
+        self._front_time = time
+
+    def head_times(self) -> tuple[int, np.ndarray]:
+        """The times of the oldest events at hand, and the position of the first of them."""
+        frame = self.open_path()
+        if frame is None:
+            return self.front, np.empty(0, "<i8")
+        assert frame.group.times is not None
+        return self.front, frame.group.times[frame.next : frame.stop]
+
+    def events(self) -> Iterator[Partial]:
+        """Every event of the window, lifted, from the oldest on; reads every page once."""
+        for level, first, group, start, stop in list(self.segments()):
+            yield from self._events(level, first, group, start, stop)
+
+    def _events(
+        self, level: int, first: int, group: Group, start: int, stop: int
+    ) -> Iterator[Partial]:
+        if level == 0:
+            rows = self.levels.partials(0, group, start, stop)
+            for i in range(stop - start):
+                yield self.monoid.partials.at(rows, i)
+            return
+        for index in range(start, stop):
+            below = self.levels.child(level, first, group, index)
+            lower_first = (first + index) * self.levels.arity_of(level - 1)
+            yield from self._events(level - 1, lower_first, below, 0, below.count)
+
+
+def _moved_on(frame: Frame, index: int) -> Frame:
+    """The same frame with its front at another element; the old one stays as it was."""
+    moved = Frame(frame.level, frame.first, frame.group, index, frame.stop)
+    moved.origin, moved.requested, moved.suffixes = frame.origin, frame.requested, frame.suffixes
+    return moved

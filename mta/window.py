@@ -1,0 +1,466 @@
+"""The window: a monoid, a policy, an aggregator and a store behind one small interface.
+
+    >>> from mta import CountWindow, Max, Window
+    >>> window = Window(Max(), CountWindow(3), name="demo")
+    >>> window.extend([1.0, 5.0, 2.0, 3.0, 4.0]).tolist()
+    [1.0, 5.0, 5.0, 5.0, 4.0]
+
+A window is not thread-safe; windows share a store safely.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from mta.amortized_mta import AmortizedMTA
+from mta.errors import HandleMismatch, InvalidTime, InvalidValue, LateEvent, NotPageable
+from mta.handle import MAX_ARITY
+from mta.levels import Levels
+from mta.monoid import AbstractMonoid
+from mta.page import NAME_BYTES
+from mta.pager import ResidentPager, StorePager
+from mta.policy import AbstractPolicy, CountWindow
+from mta.product import Observed, plain
+from mta.snapshot import load_handle, make_handle
+from mta.times import to_time, to_times
+from mta.tree import MonoidTree
+from mta.view import WindowView
+from stores import PageStore, open_store
+
+_NAME = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+#: A leaf page of 4064 rows of 8 bytes just fits 8 disk pages of 4 KiB, envelope included.
+_LEAF_BYTES, _MAX_LEAF_ARITY = 65024, 4064
+_INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
+#: Without handles to keep pages for, they are deleted after this many leaf groups have left.
+_SWEEP_GROUPS = 32
+
+Late = Literal["error", "drop"]
+Invalid = Literal["error", "drop", "accept"]
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a window holds and has done."""
+
+    events: int
+    """Events in the window."""
+    inserted: int
+    """Events accepted since the beginning; also the position after the newest."""
+    levels: int
+    resident_rows: int
+    """Values and partials in memory: tails, stack and result pair."""
+    late: int
+    """Events dropped because they were older than the last one."""
+    invalid: int
+    """Events dropped because they held a null or NaN."""
+
+    @property
+    def dropped(self) -> int:
+        """Events dropped for any reason."""
+        return self.late + self.invalid
+
+
+class Window:
+    """The aggregate of the newest events, after every event.
+
+    ``store`` is a URL, an open store, or None to keep everything in memory, where values may be any
+    objects. ``name`` tells windows in one store apart. ``arity`` is the size of groups (and, unless
+    ``leaf_arity`` is given, of leaf groups); the defaults suit a single large window. ``late`` says
+    what to do with an event older than the last one (where the policy looks at times), ``invalid``
+    what to do with nulls and NaN. The last ``retain`` handles stay restorable.
+    """
+
+    def __init__(
+        self,
+        monoid: AbstractMonoid,
+        policy: AbstractPolicy,
+        store: str | PageStore | None = "memory://",
+        name: str = "window",
+        arity: int | None = None,
+        leaf_arity: int | None = None,
+        aggregator: type[MonoidTree] = AmortizedMTA,
+        late: Late = "error",
+        invalid: Invalid = "error",
+        retain: int = 2,
+    ) -> None:
+        _require(
+            bool(_NAME.fullmatch(name)),
+            f"a window's name is 1 to 100 of A-Z a-z 0-9 . _ : -, not {name!r}",
+        )
+        _require(late in ("error", "drop"), f"late is 'error' or 'drop', not {late!r}")
+        _require(
+            invalid in ("error", "drop", "accept"),
+            f"invalid is 'error', 'drop' or 'accept', not {invalid!r}",
+        )
+        _require(
+            retain >= 2,
+            "retain must be at least 2: a handle is only safe once the next one is saved",
+        )
+        self.name, self.policy, self.late, self.invalid, self.retain = (
+            name,
+            policy,
+            late,
+            invalid,
+            retain,
+        )
+        self.results_of = monoid
+        observers = policy.observers
+        self.monoid = Observed(monoid, [(c, m) for _, c, m in observers]) if observers else monoid
+        self.timed = policy.needs_times
+        leaf_arity, arity = self._arities(leaf_arity, arity)
+        self._owns_store = isinstance(store, str)
+        self.store = None if store is None else open_store(store)
+        pager = (
+            ResidentPager()
+            if self.store is None
+            else StorePager(self.store, name, self.monoid, self.timed)
+        )
+        self.tree = aggregator(Levels(self.monoid, pager, leaf_arity, arity, self.timed))
+        self._view = WindowView(self.tree, [policy for policy, _, _ in observers])
+        self._size = policy.size if type(policy) is CountWindow else None
+        self.last_time: int | None = None
+        #: Which events of the last batch were accepted; None when all were.
+        self.last_accepted: np.ndarray | None = None
+        self.late_count = self.invalid_count = 0
+        #: Fronts of the handles that must stay restorable; None when none was ever given out.
+        self.kept_fronts: list[int] = []
+
+    def _arities(self, leaf_arity: int | None, arity: int | None) -> tuple[int, int]:
+        """Group sizes by what a row weighs: a leaf page of up to 64 KiB, an inner one of 8 KiB."""
+        extra = 8 if self.timed else 0
+        value, partial = self.monoid.inputs.row_bytes, self.monoid.partials.row_bytes
+        if leaf_arity is None:
+            weight = 64 if value is None else value + extra
+            leaf_arity = arity or max(64, min(_MAX_LEAF_ARITY, _LEAF_BYTES // max(weight, 1)))
+        if arity is None:
+            weight = 64 if partial is None else partial + extra + NAME_BYTES
+            arity = max(16, min(_MAX_INNER_ARITY, _INNER_BYTES // weight))
+        for size in (leaf_arity, arity):
+            _require(2 <= size <= MAX_ARITY, f"an arity lies between 2 and {MAX_ARITY}, not {size}")
+        return leaf_arity, arity
+
+    # --- one event at a time --------------------------------------------------------------------
+
+    def insert(self, value: Any, time: Any = None) -> None:
+        """Add an event, and evict what the policy says; amortised O(1) combines and O(1/arity) pages.
+
+        ``time`` is in seconds, or a datetime; needed where the policy looks at times. Raises
+        InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has changed.
+        """
+        row = self.monoid.row(value)
+        if not self.monoid.is_valid(row) and not self._admit_invalid(value):
+            return
+        micros = None
+        if self.timed:
+            micros = self._time(time)
+            if self.last_time is not None and micros < self.last_time:
+                if self.late == "error":
+                    raise self._late(time, "")
+                self.late_count += 1
+                return
+        self._accept(row, micros)
+
+    def _accept(self, row: Any, micros: int | None) -> None:
+        tree = self.tree
+        tree.insert(row, micros)
+        try:
+            if self._size is not None:
+                if len(tree) > self._size:
+                    tree.evict()
+            else:
+                tree.evict_to(self.policy.cut(self._view, micros))
+        except Exception:
+            tree.take_back()
+            raise
+        self.last_time = micros
+        self._sweep_unneeded()
+
+    def evict(self, n: int = 1) -> None:
+        """Remove the oldest ``n`` events; at most a page read a level. Raises EmptyWindow."""
+        _require(n >= 0, f"cannot evict {n} events")
+        self.tree.evict_to(self.tree.front + n)
+        self._sweep_unneeded()
+
+    def query(self) -> Any:
+        """The result over the window; 1 combine. The monoid's ``empty`` when there are no events."""
+        if not len(self.tree):
+            return self.monoid.empty
+        with np.errstate(all="ignore"):
+            return plain(self.monoid.lower(self.tree.query()))
+
+    # --- batches --------------------------------------------------------------------------------
+
+    def extend(
+        self, values: Any, times: Any = None, results: Literal["all", "last"] = "all"
+    ) -> Any:
+        """Add a batch of events; return the result after each, or after the last.
+
+        ``values`` is a list, numpy array, pandas or Arrow column (for a Product a mapping or table
+        of columns), ``times`` seconds or datetime64. About two whole-group combines an event and
+        2/leaf_arity store calls. Returns an array (a dictionary of arrays for a Product) with a
+        row for each accepted event; ``last_accepted`` says which these are when some were dropped.
+        An error about the values leaves the window as it was; when the store fails in the middle,
+        the error's note says how many events were accepted.
+        """
+        _require(results in ("all", "last"), f"results is 'all' or 'last', not {results!r}")
+        micros = self._times(times)
+        rows, count = self.monoid.rows(values, None if micros is None else len(micros))
+        if micros is not None and len(micros) != count:
+            raise InvalidTime(f"{count} values have {len(micros)} times; give one for each")
+        rows, micros, count = self._admitted(rows, micros, count)
+        out = self.monoid.outputs.new(count if results == "all" else min(count, 1))
+        with np.errstate(all="ignore"):
+            if results == "all":
+                self._slide(rows, micros, count, out)
+            elif count:
+                self._slide_to_last(rows, micros, count)
+                self._put_result(out, 0)
+        return self.monoid.results(out)
+
+    def _slide(self, rows: Any, micros: np.ndarray | None, count: int, out: Any) -> None:
+        """Insert, evict and query, run by run; one by one where a run cannot be told ahead."""
+        done = 0
+        try:
+            while done < count:
+                told = self.tree.run(self.policy, rows, micros, done, count, out)
+                if told == 0:
+                    time = None if micros is None else int(micros[done])
+                    self._accept(self.monoid.inputs.at(rows, done), time)
+                    self._put_result(out, done)
+                    told = 1
+                done += told
+                self._sweep_unneeded()
+        except Exception as error:
+            error.add_note(f"{done} of {count} events of the batch were accepted")
+            raise
+        finally:
+            if micros is not None and done:
+                self.last_time = int(micros[done - 1])
+
+    def _slide_to_last(self, rows: Any, micros: np.ndarray | None, count: int) -> None:
+        """Insert all events; with a policy on positions evict once, as only the last cut counts."""
+        done = 0
+        try:
+            while done < count:
+                step = min(self.tree.room(), count - done) if self.policy.positional else 0
+                if step:
+                    times = None if micros is None else micros[done : done + step]
+                    self.tree.append(self.monoid.inputs.cut(rows, done, done + step), times, step)
+                else:
+                    time = None if micros is None else int(micros[done])
+                    self._accept(self.monoid.inputs.at(rows, done), time)
+                done += step or 1
+        except Exception as error:
+            error.add_note(f"{done} of {count} events of the batch were accepted")
+            raise
+        finally:
+            if micros is not None and done:
+                self.last_time = int(micros[done - 1])
+        self.tree.evict_to(self.policy.cut(self._view, self.last_time))
+        self._sweep_unneeded()
+
+    def _put_result(self, out: Any, at: int) -> None:
+        monoid = self.monoid
+        if len(self.tree):
+            monoid.outputs.put(out, at, monoid.lower(self.tree.query()))
+            return
+        empty = monoid.empty
+        monoid.outputs.put(out, at, tuple(empty.values()) if isinstance(empty, dict) else empty)
+
+    # --- what comes in --------------------------------------------------------------------------
+
+    def _admit_invalid(self, value: Any) -> bool:
+        """Whether an invalid value goes in; counts it when it is dropped."""
+        if self.invalid == "error":
+            raise InvalidValue(
+                f"the value {value!r} is null, NaN or outside what {self.results_of.name} takes; "
+                'correct it, or choose invalid="drop" or invalid="accept"'
+            )
+        if self.invalid == "drop":
+            self.invalid_count += 1
+        return self.invalid == "accept"
+
+    def _time(self, time: Any) -> int:
+        if time is None:
+            raise InvalidTime(f"{self.policy!r} needs a time with every event")
+        return to_time(time)
+
+    def _times(self, times: Any) -> np.ndarray | None:
+        if not self.timed:
+            return None
+        if times is None:
+            raise InvalidTime(f"{self.policy!r} needs a time with every event: give times=")
+        return to_times(times)
+
+    def _late(self, time: Any, where: str) -> LateEvent:
+        return LateEvent(
+            f"the event{where} at {time!s} is older than the last one, at "
+            f"{np.datetime64(self.last_time, 'us')} (in seconds {(self.last_time or 0) / 1e6}); "
+            'sort the events by time, or choose late="drop"'
+        )
+
+    def _admitted(
+        self, rows: Any, micros: np.ndarray | None, count: int
+    ) -> tuple[Any, np.ndarray | None, int]:
+        """The events of a batch that go in, after complaints about the others."""
+        self.last_accepted = None
+        good = np.ones(count, dtype=bool)
+        bad = None if self.invalid == "accept" else self.monoid.invalid(rows, count)
+        if bad is not None:
+            if self.invalid == "error":
+                where = int(np.flatnonzero(bad)[0])
+                raise InvalidValue(
+                    f"{int(bad.sum())} of {count} values are null, NaN or outside what "
+                    f"{self.results_of.name} takes, the first at index {where}; nothing was "
+                    'inserted; correct them, or choose invalid="drop" or invalid="accept"'
+                )
+            good &= ~bad
+        late = None if micros is None or not count else self._late_mask(micros, good)
+        if late is not None:
+            if self.late == "error":
+                where = int(np.flatnonzero(late)[0])
+                assert micros is not None
+                raise self._late_in_batch(micros, where, int(late.sum()))
+            good &= ~late
+        if bad is None and late is None:
+            return rows, micros, count
+        self.invalid_count += 0 if bad is None else int(bad.sum())
+        self.late_count += 0 if late is None else int(late.sum())
+        self.last_accepted = good
+        keep = np.flatnonzero(good)
+        rows = self.monoid.inputs.take(rows, keep)
+        return rows, None if micros is None else micros[keep], len(keep)
+
+    def _late_mask(self, micros: np.ndarray, good: np.ndarray) -> np.ndarray | None:
+        """Which valid events are older than a valid one before them; None when none are."""
+        last = micros[0] if self.last_time is None else self.last_time
+        if micros[0] >= last and bool((micros[1:] >= micros[:-1]).all()):
+            return None
+        floor = np.iinfo("i8").min if self.last_time is None else self.last_time
+        newest = np.maximum.accumulate(np.where(good, micros, floor))
+        late: np.ndarray = good & (micros < np.maximum(newest, floor))
+        return late if late.any() else None
+
+    def _late_in_batch(self, micros: np.ndarray, where: int, how_many: int) -> LateEvent:
+        return LateEvent(
+            f"{how_many} events of the batch are older than one before them, the first at index "
+            f"{where}, time {np.datetime64(int(micros[where]), 'us')}; nothing was inserted; sort "
+            'the events by time, or choose late="drop"'
+        )
+
+    # --- handles and pages ----------------------------------------------------------------------
+
+    def checkpoint(self, barrier: bool = True) -> bytes:
+        """The window as a handle of a few kilobytes, once all its pages are in the store.
+
+        Save the handle before you take the next one: then pages that only older handles need are
+        deleted. ``barrier=False`` does not wait for the store; call its ``flush`` before the handle
+        is used. Costs one flush, and the deletion of pages that have left.
+        """
+        if self.store is None:
+            raise NotPageable("this window is in memory alone (store=None); give it a store")
+        kept = self.kept_fronts
+        self.tree.levels.sweep(kept[0] if kept else self.tree.front)
+        data = make_handle(self)
+        if barrier:
+            self.store.flush()
+        self.kept_fronts = [*kept, self.tree.front][-(self.retain - 1) :]
+        return data
+
+    @classmethod
+    def restore(
+        cls,
+        handle: bytes,
+        monoid: AbstractMonoid,
+        policy: AbstractPolicy,
+        store: str | PageStore = "memory://",
+        arity: int | None = None,
+        leaf_arity: int | None = None,
+        aggregator: type[MonoidTree] = AmortizedMTA,
+        late: Late = "error",
+        invalid: Invalid = "error",
+        retain: int = 2,
+    ) -> Self:
+        """The window that a handle describes; no store call until pages are needed.
+
+        Raises CorruptHandle for damaged bytes, and HandleMismatch when the handle is of another
+        monoid, policy, aggregator or (where given) arity. Later, at most one page a level is read
+        to build the stack.
+        """
+        state = load_handle(handle)
+        expected = {"arity": arity, "leaf_arity": leaf_arity}
+        for what, value in expected.items():
+            if value is not None and value != getattr(state, what):
+                raise HandleMismatch(
+                    f"the handle has {what} {getattr(state, what)}, not {value}; leave it out"
+                )
+        window = cls(
+            monoid,
+            policy,
+            store,
+            state.window,
+            state.arity,
+            state.leaf_arity,
+            aggregator,
+            late,
+            invalid,
+            retain,
+        )
+        state.into(window)
+        return window
+
+    def _sweep_unneeded(self) -> None:
+        """Without handles nobody needs what has left; sweep now and then."""
+        levels = self.tree.levels
+        if (
+            not self.kept_fronts
+            and self.tree.front - levels.swept > _SWEEP_GROUPS * levels.leaf_arity
+        ):
+            levels.sweep(self.tree.front)
+
+    def delete_pages(self) -> None:
+        """Delete every page; the window and all its handles are of no use afterwards."""
+        self.tree.levels.sweep(self.tree.back)
+
+    def close(self) -> None:
+        """Let go of the store if the window opened it; pages stay."""
+        if self.store is not None and self._owns_store:
+            self.store.close()
+
+    # --- looking at it --------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """How many events are in the window."""
+        return len(self.tree)
+
+    def stats(self) -> Stats:
+        """Sizes and counts; no store call."""
+        levels = self.tree.levels
+        tails = sum(tail.count for tail in levels.tails)
+        stack = sum(frame.stop - frame.next for frame in self.tree.path)
+        return Stats(
+            len(self.tree),
+            levels.back,
+            len(levels.tails),
+            tails + stack + 2,
+            self.late_count,
+            self.invalid_count,
+        )
+
+    def check(self) -> None:
+        """Assert every invariant of the structure, reading all pages. Raises InvariantViolation."""
+        with np.errstate(all="ignore"):
+            self.tree.check()
+
+    def __repr__(self) -> str:
+        where = "memory" if self.store is None else self.store.url
+        return f"<Window {self.name!r}: {self.results_of!r} over {self.policy!r}, {len(self)} events in {where}>"
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
