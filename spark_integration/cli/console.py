@@ -20,16 +20,18 @@ class ProgressLine:
         self._every = every_seconds
         self._next = 0.0
         self._width = 0
+        self._last = ""
 
     def show(self, text: str, now: float) -> None:
         """Show ``text``; ``now`` is the caller's clock in seconds."""
         if self._on_terminal:
             sys.stdout.write("\r" + text.ljust(self._width))
             sys.stdout.flush()
-            self._width = len(text)
-        elif now >= self._next:
+            self._width = max(self._width, len(text))
+        elif now >= self._next and text != self._last:
             say(text)
             self._next = now + self._every
+            self._last = text
 
     def end(self) -> None:
         """Leave the line; what is printed next starts on its own."""

@@ -9,16 +9,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgpack
-from mta.handle import HandleSummary, describe_handle
+import numpy as np
 from pyspark.sql import SparkSession
 
+from mta.handle import HandleSummary, describe_handle
 from spark_integration.cli.console import human_bytes, say, table
 from spark_integration.cli.job import read_job
 from spark_integration.errors import InvalidRequest
 from spark_integration.states import read_handles
 from stores import open_store
 
-COLUMNS = ["key", "events", "front", "back", "levels", "pages", "page-bytes", "handle", "dropped"]
+COLUMNS = (
+    "key", "events", "oldest", "newest", "front", "back", "levels", "pages", "handle", "late",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,7 @@ class Inspection:
     @property
     def events(self) -> int:
         """How many events all windows hold together."""
-        return sum(summary.count for _, summary in self.windows)
-
-    @property
-    def dropped(self) -> int:
-        """How many events the windows have refused, as late or invalid."""
-        return sum(summary.dropped for _, summary in self.windows)
+        return sum(summary.events for _, summary in self.windows)
 
 
 def inspect_state(spark: SparkSession, checkpoint: Path, store_url: str) -> Inspection:
@@ -62,6 +60,11 @@ def inspect_state(spark: SparkSession, checkpoint: Path, store_url: str) -> Insp
     ]
     windows.sort(key=lambda window: window[0])
     return Inspection(windows, store_totals(store_url))
+
+
+def has_commits(checkpoint: Path) -> bool:
+    """Whether a micro-batch has been committed; before that there is no state to read."""
+    return any((checkpoint / "commits").glob("[0-9]*"))
 
 
 def store_totals(url: str) -> StoreTotals:
@@ -99,7 +102,7 @@ def show(folder: Path, store_url: str | None, limit: int, spark: SparkSession) -
     say(f"handles   {human_bytes(sum(summary.handle_bytes for _, summary in found.windows))}")
     say(f"store     {store}: {found.store}")
     for _, summary in found.windows[:1]:
-        say(f"monoid    {summary.monoid}")
+        say(f"monoid    {summary.monoid}, by {summary.algorithm}")
         say(f"policy    {summary.policy}")
 
 
@@ -109,6 +112,8 @@ def locate(folder: Path, store_url: str | None) -> tuple[Path, str]:
     checkpoint = folder / "checkpoint" if job is not None else folder
     if not (checkpoint / "state").is_dir():
         raise InvalidRequest(f"{folder} is neither an output folder of 'mta run' nor a checkpoint")
+    if not has_commits(checkpoint):
+        raise InvalidRequest(f"{folder} has no committed batch yet: run again until one has ended")
     if store_url is None and job is not None:
         store_url = str(job["store"])
     if store_url is None:
@@ -117,9 +122,23 @@ def locate(folder: Path, store_url: str | None) -> tuple[Path, str]:
 
 
 def _row(key: str, summary: HandleSummary) -> tuple[str, ...]:
-    counts = (summary.count, summary.front, summary.back, summary.levels, summary.pages)
-    sizes = (human_bytes(summary.page_bytes_estimate), human_bytes(summary.handle_bytes))
-    return (key, *(f"{count:,}" for count in counts), *sizes, f"{summary.dropped:,}")
+    times = (_moment(micros) for micros in (summary.front_time, summary.last_time))
+    counts = (summary.front, summary.back, summary.levels, summary.pages)
+    return (
+        key,
+        f"{summary.events:,}",
+        *times,
+        *(f"{count:,}" for count in counts),
+        human_bytes(summary.handle_bytes),
+        f"{summary.late:,}",
+    )
+
+
+def _moment(micros: int | None) -> str:
+    """A time in microseconds since 1970, to the second."""
+    if micros is None:
+        return "-"
+    return str(np.datetime64(micros, "us").astype("datetime64[s]")).replace("T", " ")
 
 
 def _binaries(value: Any) -> Iterator[bytes]:

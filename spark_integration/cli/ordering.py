@@ -9,6 +9,7 @@ job), only one batch of all files puts the events in order.
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -91,8 +92,7 @@ def _csv_time(line: bytes, source: Source, time: str) -> Any:
 
 
 def _json_time(line: bytes, source: Source, time: str) -> Any:
-    row = pd.read_json(io.BytesIO(line), lines=True, convert_dates=False)
-    return _comparable(row[time].iloc[0])
+    return _comparable(json.loads(line)[time])
 
 
 def _comparable(value: Any) -> Any:

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_integration import sliding_aggregate
 from spark_integration.cli.console import ProgressLine, human_bytes, say
 from spark_integration.cli.expressions import Aggregation, parse_aggregation, parse_window
-from spark_integration.cli.inspection import Inspection, inspect_state
+from spark_integration.cli.inspection import has_commits, inspect_state
 from spark_integration.cli.job import Job, read_job
 from spark_integration.cli.ordering import plan_batches
 from spark_integration.cli.sources import (
@@ -44,12 +44,13 @@ class RunFailed(WindowStoreError, RuntimeError):
 
 @dataclass
 class Progress:
-    """What the query has read so far."""
+    """What the query has read so far, in seconds of the clock or, ``follow``, of work."""
 
     rows: int = 0
     dropped: int = 0
     batches: int = 0
     seconds: float = 0.0
+    busy_seconds: float = 0.0
     last_batch: int = field(default=-1, repr=False)
 
     def update(self, query: StreamingQuery) -> None:
@@ -59,6 +60,7 @@ class Progress:
                 self.rows += progress.numInputRows
                 self.dropped += progress.observedMetrics[METRICS].rows_dropped or 0
                 self.batches += 1
+                self.busy_seconds += progress.batchDuration / 1000
                 self.last_batch = progress.batchId
 
     def __str__(self) -> str:
@@ -184,13 +186,13 @@ def _follow_query(query: StreamingQuery, job: Job) -> Progress:
     with _stop_signal() as stop:
         while query.isActive and not stop.wait(POLL_SECONDS):
             progress.update(query)
-            progress.seconds = time.monotonic() - began
-            doing = query.status["message"].lower()
-            line.show(f"{progress}; {doing}", progress.seconds)
+            now = time.monotonic() - began
+            progress.seconds = progress.busy_seconds if job.follow else now
+            line.show(f"{progress}; {query.status['message'].lower()}", now)
         if stop.is_set():
             query.stop()
     progress.update(query)
-    progress.seconds = time.monotonic() - began
+    progress.seconds = progress.busy_seconds if job.follow else time.monotonic() - began
     line.end()
     if failure := query.exception():
         raise RunFailed(explain(failure)) from failure
@@ -233,16 +235,12 @@ def explain(error: PySparkException) -> str:
 def _report(spark: SparkSession, job: Job, progress: Progress) -> None:
     if progress.rows:
         say(f"done      {progress}")
-    else:
+    elif not job.follow:
         say("nothing new: every file of the input has been read already")
-    found = inspect_state(spark, job.checkpoint, job.store_url)
     if progress.dropped:
         say(f"dropped   {progress.dropped:,} late or invalid rows")
-    for line in _state_lines(found):
-        say(line)
+    if has_commits(job.checkpoint):
+        found = inspect_state(spark, job.checkpoint, job.store_url)
+        say(f"windows   {len(found.windows):,} keys, {found.events:,} events")
+        say(f"store     {found.store}")
     say(f"results   {job.result_folder}")
-
-
-def _state_lines(found: Inspection) -> Iterator[str]:
-    yield f"windows   {len(found.windows):,} keys, {found.events:,} events"
-    yield f"store     {found.store}"

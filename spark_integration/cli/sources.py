@@ -6,6 +6,8 @@ stay text except where a number or a time is asked for: keys such as ``007`` kee
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 import warnings
 from collections.abc import Sequence
@@ -229,7 +231,9 @@ def _sample(path: Path, fmt: str) -> pd.DataFrame:
         if fmt == "csv":
             return pd.read_csv(path, nrows=SAMPLE_ROWS)
         if fmt == "json":
-            return pd.read_json(path, lines=True, nrows=SAMPLE_ROWS, convert_dates=False)
+            opened = gzip.open if path.suffix == ".gz" else open
+            with opened(path, "rt") as lines:
+                return pd.DataFrame([json.loads(line) for line in islice(lines, SAMPLE_ROWS)])
         batches = islice(pq.ParquetFile(path).iter_batches(SAMPLE_ROWS), 1)
         return pa.Table.from_batches(batches, pq.read_schema(path)).to_pandas()
     except (ValueError, OSError, pa.ArrowException) as error:

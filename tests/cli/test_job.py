@@ -1,0 +1,71 @@
+from argparse import Namespace
+
+import pytest
+
+from spark_integration.cli.job import Job, read_job, without_credentials
+from spark_integration.errors import InvalidRequest
+
+
+def job(**options):
+    return Job.from_arguments(Namespace(**{"input": ["a.csv"], **options}))
+
+
+def test_options_win_over_the_config_file_and_this_over_the_defaults(tmp_path):
+    config = tmp_path / "job.toml"
+    config.write_text(
+        'key = "device"\nwindow = "1 hour"\nfiles-per-batch = 3\n[agg]\npeak = "max"\n'
+    )
+    made = job(config=str(config), window="2 hours", key=None)
+    assert (made.key, made.window, made.files_per_batch) == ("device", "2 hours", 3)
+    assert made.agg == ("peak=max",)
+    assert made.late == "error"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("windows = '1 hour'", "unknown windows; it can hold input, output"),
+        ("late = 'ignore'", "late is 'ignore'; it can be error, drop"),
+        ("follow = 'yes'", "the option follow cannot be 'yes'"),
+        ("agg = [1]", "the option agg cannot be"),
+        ("key = ", "is not TOML"),
+    ],
+)
+def test_bad_config_file(tmp_path, text, message):
+    config = tmp_path / "job.toml"
+    config.write_text(text)
+    with pytest.raises(InvalidRequest, match=message):
+        job(config=str(config))
+
+
+def test_missing_config_file(tmp_path):
+    with pytest.raises(InvalidRequest, match="No such file"):
+        job(config=str(tmp_path / "none.toml"))
+
+
+def test_contradictions():
+    with pytest.raises(InvalidRequest, match="no input"):
+        job(input=None)
+    with pytest.raises(InvalidRequest, match="not both"):
+        job(key="device", key_from_file_name=True)
+    with pytest.raises(InvalidRequest, match="at least 1"):
+        job(files_per_batch=0)
+
+
+def test_the_note_of_a_job_tells_what_has_changed(tmp_path):
+    first = job(output=str(tmp_path), key="device", store="redis://me:secret@host:6379/0")
+    first.save()
+    earlier = read_job(tmp_path)
+    assert "secret" not in (tmp_path / "job.json").read_text()
+    assert first.differences(earlier) == []
+    assert first.replace(plot=False, memory="4g").differences(earlier) == []
+    changed = first.replace(window="1 hour", key_from_file_name=True).differences(earlier)
+    assert changed == [
+        "--key-from-file-name was False and is True",
+        "--window was '24 hours' and is '1 hour'",
+    ]
+
+
+def test_credentials_leave_the_address():
+    assert without_credentials("redis://u:p@ss@host:1/2") == "redis://host:1/2"
+    assert without_credentials("file:///a/b@c") == "file:///a/b@c"

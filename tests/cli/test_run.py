@@ -1,0 +1,157 @@
+"""The command line from files to results, through a real Spark."""
+
+import json
+import os
+import re
+import signal
+import threading
+import time
+
+import pandas as pd
+import pytest
+
+from spark_integration.cli import main
+from spark_integration.cli.run import explain
+
+
+def events(start, rows, device="a"):
+    times = pd.date_range(start, periods=rows, freq="h")
+    watts = [(7 * i) % 23 + 0.5 for i in range(rows)]
+    return pd.DataFrame({"ts": times, "device": device, "watts": watts})
+
+
+def write(path, *frames, mtime):
+    pd.concat(frames).to_csv(path, index=False)
+    os.utime(path, (mtime, mtime))
+
+
+def mta(*arguments):
+    return main([str(argument) for argument in arguments])
+
+
+def results(folder):
+    rows = pd.read_parquet(folder / "results")
+    return rows.sort_values(["device", "ts"]).reset_index(drop=True)
+
+
+def rolling(rows):
+    window = rows.set_index("ts").groupby("device")["watts"].rolling("24h")
+    return pd.DataFrame({"peak": window.max(), "mean": window.mean()}).reset_index()
+
+
+def test_run_continue_inspect(tmp_path, capsys):
+    source, out = tmp_path / "in put", tmp_path / "out"
+    source.mkdir()
+    first = [events("2025-01-01", 100, device) for device in ("a", "b")]
+    write(source / "1.csv", *first, mtime=1_000)
+    command = ("run", source, "--key", "device", "--agg", "peak=max(watts)",
+               "--agg", "mean=mean(watts)", "--output", out, "--no-plot")  # fmt: skip
+    assert mta(*command, "--plot") == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"done +200 rows in 1 batch", printed)
+    assert re.search(r"windows +2 keys, 48 events", printed)
+    expected = rolling(pd.concat(first))
+    got = results(out)
+    assert got["peak"].tolist() == expected["peak"].tolist()
+    assert got["mean"].tolist() == pytest.approx(expected["mean"].tolist())
+    assert (out / "plot.png").stat().st_size > 10_000
+
+    assert mta(*command) == 0
+    assert "nothing new" in capsys.readouterr().out
+
+    second = [events("2025-01-05 04:00", 50, device) for device in ("a", "c")]
+    write(source / "2.csv", *second, mtime=500)  # written earlier, found later
+    assert mta(*command) == 0
+    assert "100 rows in 1 batch" in capsys.readouterr().out
+    expected = rolling(pd.concat([*first, *second]))
+    assert results(out)["peak"].tolist() == expected["peak"].tolist()
+
+    assert mta("inspect", out) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^a +24 ", printed, re.MULTILINE)
+    assert re.search(r"windows +3 keys, 72 events", printed)
+
+    assert mta(*command, "--window", "1 hour") == 2
+    assert "--window was '24 hours' and is '1 hour'" in capsys.readouterr().err
+
+    write(source / "3.csv", events("2025-01-01", 5), mtime=2_000)  # older than what was read
+    assert mta(*command) == 2
+    error = capsys.readouterr().err
+    assert "late" in error.lower()
+    assert "Traceback" not in error
+
+
+def test_file_names_as_keys_epoch_times_and_dropped_rows(tmp_path, capsys):
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    (source / "x y.csv").write_text(
+        "timestamp,value\n1700000000,1\n1700000060,oops\n1700000120,3\n"
+    )
+    (source / "z.csv").write_text("timestamp,value\n1700000000,5\n,6\n")
+    assert mta("run", source, "--key-from-file-name", "--window", "10 events", "--agg", "s=sum",
+               "--invalid", "drop", "--output", out, "--no-plot") == 0  # fmt: skip
+    assert re.search(r"dropped +2 ", capsys.readouterr().out)
+    rows = pd.read_parquet(out / "results").sort_values(["key", "timestamp"])
+    assert rows["key"].tolist() == ["x y", "x y", "z"]
+    assert rows["s"].tolist() == [1.0, 4.0, 5.0]
+    assert rows["timestamp"].iloc[0].timestamp() == 1_700_000_000
+
+
+def test_follow_until_a_signal(tmp_path, capsys):
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    write(source / "1.csv", events("2025-01-01", 10), mtime=1_000)
+
+    def add_and_stop():
+        committed = out / "checkpoint" / "commits"
+        for batch in range(2):
+            while not (committed / str(batch)).exists():
+                time.sleep(0.1)
+            if batch == 0:
+                write(source / ".2.csv", events("2025-01-02", 10), mtime=2_000)
+                (source / ".2.csv").rename(source / "2.csv")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=add_and_stop, daemon=True).start()
+    assert mta("run", source, "--key", "device", "--follow", "--output", out, "--no-plot") == 0
+    assert "stopped; the same command continues from here" in capsys.readouterr().out
+    assert len(results(out)) == 20
+
+
+def test_mistakes_are_told_before_spark_starts(tmp_path, capsys):
+    assert mta("run", tmp_path / "none.csv", "--output", tmp_path / "out") == 2
+    assert "there is no file or folder" in capsys.readouterr().err
+    write(tmp_path / "1.csv", events("2025-01-01", 3), mtime=1_000)
+    assert mta("run", tmp_path, "--key", "meter", "--output", tmp_path / "out") == 2
+    assert capsys.readouterr().err == "mta: --key 'meter': the columns are ts, device, watts\n"
+    assert mta("inspect", tmp_path) == 2
+    assert "neither an output folder" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
+    write(tmp_path / "1.csv", events("2025-01-01", 3), mtime=1_000)
+    assert mta("demo", "--output", tmp_path) == 2
+    assert "holds other files" in capsys.readouterr().err
+    assert (tmp_path / "1.csv").exists()
+
+
+def test_the_note_has_the_columns_that_were_guessed(tmp_path):
+    out = tmp_path / "out"
+    write(tmp_path / "1.csv", events("2025-01-01", 3), mtime=1_000)
+    assert mta("run", tmp_path / "1.csv", "--output", out, "--no-plot", "--write", "csv") == 0
+    note = json.loads((out / "job.json").read_text())
+    assert (note["time"], note["value"]) == ("ts", ["watts"])
+    assert len(pd.concat(map(pd.read_csv, (out / "results").glob("*.csv")))) == 3
+
+
+def test_the_cause_of_a_failure_is_the_last_line_of_its_traceback():
+    text = (
+        "[STREAM_FAILED] Query terminated: Job aborted\n\tat org.apache.spark.Foo\n"
+        "Caused by: org.apache.spark.PythonException: Traceback (most recent call last):\n"
+        '  File "a.py", line 1, in f\n    g()\n'
+        "mta.errors.LateEvent: an event of key a is older than the last one:\n"
+        "sort the events\n\n\tat org.apache.spark.Bar\n"
+    )
+    wanted = "mta.errors.LateEvent: an event of key a is older than the last one:\nsort the events"
+    assert explain(Exception(text)) == wanted

@@ -1,0 +1,140 @@
+import os
+
+import pandas as pd
+import pytest
+
+from spark_integration.cli.job import Job
+from spark_integration.cli.ordering import Batching, plan_batches
+from spark_integration.cli.sources import guess_job, open_source, resolve_columns
+from spark_integration.errors import InvalidRequest
+
+
+def readings(hour=0, rows=4):
+    times = pd.date_range("2025-01-01", periods=rows, freq="min") + pd.Timedelta(hours=hour)
+    return pd.DataFrame({"ts": times, "device": "a", "watts": range(rows), "note": "x"})
+
+
+def job_for(*paths, **options):
+    return Job(input=tuple(map(str, paths)), **options)
+
+
+@pytest.fixture
+def csv(tmp_path):
+    path = tmp_path / "a.csv"
+    readings().to_csv(path, index=False)
+    return path
+
+
+def test_columns_are_guessed_by_name_and_type(csv):
+    job = resolve_columns(job_for(csv, key="device"), open_source(job_for(csv)))
+    assert (job.time, job.value) == ("ts", ("watts",))
+    assert job.agg == ("max_watts=max(watts)", "mean_watts=mean(watts)")
+
+
+def test_the_demo_guesses_the_key_too(csv):
+    job = guess_job(job_for(csv), open_source(job_for(csv)))
+    assert (job.key, job.time, job.value) == ("device", "ts", ("watts",))
+
+
+def test_the_demo_finds_a_time_of_any_name(tmp_path):
+    path = tmp_path / "a.csv"
+    readings()[["ts", "watts"]].set_axis(["taken", "x"], axis=1).to_csv(path, index=False)
+    job = guess_job(job_for(path), open_source(job_for(path)))
+    assert (job.key, job.time, job.value) == (None, "taken", ("x",))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"key": "meter"}, "--key 'meter': the columns are ts, device, watts, note"),
+        ({"time": "when"}, "--time 'when': the columns are"),
+        ({"agg": ("max(volts)",)}, "--value 'volts': the columns are"),
+        ({"keep": ("place",)}, "--keep 'place': the columns are"),
+        ({"value": ("note",)}, "--value 'note' holds 'x', not numbers"),
+        ({"agg": ("watts=max(watts)",)}, "several columns watts"),
+        ({"agg": ("max(watts)", "max(watts)")}, "several columns max_watts"),
+    ],
+)
+def test_bad_columns(csv, options, message):
+    job = job_for(csv, **options)
+    with pytest.raises(InvalidRequest, match=message):
+        resolve_columns(job, open_source(job))
+
+
+def test_columns_that_cannot_be_guessed(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,c\n1,2,3\n")
+    job = job_for(path)
+    with pytest.raises(InvalidRequest, match="name a column with --time; the columns are a, b, c"):
+        resolve_columns(job, open_source(job))
+    with pytest.raises(InvalidRequest, match="name a column with --value"):
+        resolve_columns(job.replace(time="a"), open_source(job))
+
+
+@pytest.mark.parametrize("fmt", ["csv", "json", "parquet"])
+def test_formats(tmp_path, fmt):
+    path = tmp_path / f"a.{fmt}"
+    if fmt == "csv":
+        readings().to_csv(path, index=False)
+    elif fmt == "json":
+        readings().to_json(path, orient="records", lines=True, date_format="iso")
+    else:
+        readings().to_parquet(path)
+    source = open_source(job_for(tmp_path))
+    assert (source.format, source.columns) == (fmt, ["ts", "device", "watts", "note"])
+
+
+def test_no_usable_input(tmp_path):
+    with pytest.raises(InvalidRequest, match="there is no file or folder"):
+        open_source(job_for(tmp_path / "none"))
+    with pytest.raises(InvalidRequest, match="no CSV, JSON or Parquet file in"):
+        open_source(job_for(tmp_path))
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(InvalidRequest, match=r"format of notes.txt"):
+        open_source(job_for(tmp_path / "notes.txt"))
+    (tmp_path / "a.parquet").write_text("text")
+    with pytest.raises(InvalidRequest, match="cannot be read as parquet"):
+        open_source(job_for(tmp_path))
+    (tmp_path / "b.csv").touch()
+    with pytest.raises(InvalidRequest, match="csv and parquet files: choose with --format"):
+        open_source(job_for(tmp_path))
+    with pytest.raises(InvalidRequest, match="cannot be read as csv"):
+        open_source(job_for(tmp_path, format="csv"))
+
+
+def test_partition_folders_are_columns(tmp_path):
+    (tmp_path / "device=7").mkdir()
+    readings()[["ts", "watts"]].to_parquet(tmp_path / "device=7" / "a.parquet")
+    assert open_source(job_for(tmp_path)).columns == ["ts", "watts", "device"]
+
+
+def write(folder, fmt, hours, rows=400_000):
+    """One file per hour given, written, as their modification times say, in this order."""
+    for number, hour in enumerate(hours):
+        path = folder / f"{number}.{fmt}"
+        sample = readings(hour)
+        if fmt == "parquet":
+            sample.to_parquet(path)
+        elif fmt == "csv":
+            sample.to_csv(path, index=False)
+        else:
+            sample.to_json(path, orient="records", lines=True, date_format="iso")
+        os.utime(path, (1e9 + number, 1e9 + number))
+
+
+@pytest.mark.parametrize("fmt", ["csv", "json", "parquet"])
+@pytest.mark.parametrize(
+    ("hours", "expected"),
+    [((0, 1, 2, 3), Batching(2)), ((0, 2, 1, 3), Batching(4, True)), ((0, 0), Batching(2))],
+)
+def test_files_out_of_order_are_read_in_one_batch(tmp_path, monkeypatch, fmt, hours, expected):
+    monkeypatch.setattr("spark_integration.cli.ordering.ROWS_PER_BATCH", 8)
+    write(tmp_path, fmt, hours)
+    job = job_for(tmp_path, time="ts")
+    assert plan_batches(job, open_source(job)) == expected
+
+
+def test_the_number_of_files_can_be_set(tmp_path):
+    write(tmp_path, "csv", (3, 1))
+    job = job_for(tmp_path, time="ts", files_per_batch=1)
+    assert plan_batches(job, open_source(job)) == Batching(1)
