@@ -21,9 +21,10 @@ def __getattr__(name: str) -> Any:
     try:
         from . import sliding
     except ModuleNotFoundError as error:
-        if error.name not in ("pyspark", "pandas", "pyarrow"):
+        missing = (error.name or "").partition(".")[0]
+        if missing not in ("pyspark", "pandas", "pyarrow"):
             raise
         raise MissingDependency(
-            f"{name} needs {error.name}: pip install 'mta-windows[spark]'"
+            f"{name} needs {missing}: pip install 'mta-windows[spark]'"
         ) from error
     return getattr(sliding, name)

@@ -10,7 +10,7 @@ rows per bucket.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -58,8 +58,10 @@ def pack_results(rows: pa.Table, read: int, dropped: int) -> pa.Table:
     return pa.table({BLOB: blobs, READ: [read, *rest], DROPPED: [dropped, *rest]})
 
 
-def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows with a ``__bucket`` (int, below 2**16) become rows (bucket, blob), for mapInArrow.
+def pack(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Rows of a bucket (int, below 2**16) and columns become rows (bucket, blob), for mapInArrow.
+
+    ``names`` are the columns' names in the blobs: PySpark's mapInArrow takes no name with a dot.
 
     Holds at most ``CUT_ROWS`` rows or ``CUT_BYTES`` bytes, and one incoming batch more.
     """
@@ -72,10 +74,10 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows += batch.num_rows
         size += batch.nbytes
         if rows >= CUT_ROWS or size >= CUT_BYTES:
-            yield _by_bucket(pa.Table.from_batches(held))
+            yield _by_bucket(pa.Table.from_batches(held).rename_columns([BUCKET, *names]))
             held, rows, size = [], 0, 0
     if held:
-        yield _by_bucket(pa.Table.from_batches(held))
+        yield _by_bucket(pa.Table.from_batches(held).rename_columns([BUCKET, *names]))
 
 
 def _by_bucket(rows: pa.Table) -> pa.RecordBatch:

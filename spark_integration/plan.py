@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import pyarrow as pa
 
@@ -63,13 +63,3 @@ class Plan:
     def named(self, name: str) -> Self:
         """This plan, if it has no name yet, under ``name``."""
         return self if self.name else replace(self, name=name)
-
-    def window_options(self) -> dict[str, Any]:
-        """What a new window takes besides monoid, policy, store and name."""
-        return {
-            "arity": self.arity,
-            "leaf_arity": self.leaf_arity,
-            "late": self.late,
-            "invalid": self.invalid,
-            "retain": self.retain,
-        }

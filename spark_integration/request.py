@@ -38,6 +38,7 @@ from mta import Product
 from mta.columns import Array, Record, Schema
 from mta.monoid import AbstractMonoid
 from mta.policy import AbstractPolicy
+from stores import open_store
 
 from .errors import InvalidRequest
 from .plan import OnBadRow, Output, Plan
@@ -222,8 +223,10 @@ def check_options(
     for argument, size in (("arity", arity), ("leaf_arity", leaf_arity)):
         if size is not None and size < 2:
             raise InvalidRequest(f"{argument} is {size}: it must be at least 2")
-    if retain < 1:
-        raise InvalidRequest(f"retain is {retain}: Spark needs at least 1 earlier checkpoint")
+    if retain < 2:
+        raise InvalidRequest(
+            f"retain is {retain}: it must be at least 2, as a replay needs the state before"
+        )
 
 
 def check_store(store: str, df: DataFrame) -> None:
@@ -235,6 +238,7 @@ def check_store(store: str, df: DataFrame) -> None:
             "store is memory://, but Spark's workers are processes without common memory: "
             "give file:///path on one machine, or a server as redis://host"
         )
+    open_store(store).close()  # reads the URL and makes no store call
     master = df.sparkSession.conf.get("spark.master", "local")
     if store.startswith("file:") and not (master or "local").startswith("local"):
         warnings.warn(

@@ -172,10 +172,10 @@ def to_micros(column: pa.ChunkedArray, name: str) -> Ints:
     Raises InvalidTime for numbers that are too large to be seconds.
     """
     kind = column.type
-    if pa.types.is_timestamp(kind):
-        return column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).to_numpy()
-    if pa.types.is_date(kind):
-        return column.cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        moments = column.cast(pa.timestamp("us", getattr(kind, "tz", None)))
+        micros: Ints = moments.cast(pa.int64()).to_numpy()
+        return micros
     seconds = to_numpy(column)
     if len(seconds) and max(seconds.max(), -seconds.min()) > np.iinfo(np.int64).max // MICROS:
         raise InvalidTime(
@@ -192,4 +192,5 @@ def to_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     """A value column for ``Window.extend``: numbers without a copy, decimals as float64."""
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
-    return column.to_numpy()
+    values: npt.NDArray[Any] = column.to_numpy()
+    return values

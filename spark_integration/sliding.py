@@ -11,9 +11,10 @@ is the pure function ``step.step``; ``streaming.py`` and ``batch.py`` only carry
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from .batch import advance_batch
@@ -47,7 +48,7 @@ def sliding_aggregate(
     late: OnBadRow = "error",
     invalid: OnBadRow = "error",
     retain: int = 2,
-    metrics: str = METRICS,
+    metrics: str | Observation = METRICS,
 ) -> DataFrame:
     """Each key's window after every event: the rows of ``df`` with a column per aggregation.
 
@@ -65,8 +66,8 @@ def sliding_aggregate(
     leaf_arity: the size of the pages, by default at most 4080 bytes. late, invalid: "error" stops
     the query at an event that is older than the key's last one, or lacks key, time or value;
     "drop" drops and counts it. retain: how many of a key's checkpoints Spark may be rolled back.
-    metrics: the name under which rows_read and rows_dropped are in the query's
-    ``observedMetrics``.
+    metrics: the name under which rows_read and rows_dropped are in a streaming query's
+    ``observedMetrics``; for a batch query give an ``Observation``, and read it afterwards.
 
     Events of a key with the same time are ordered by the values of their columns, and the rows of
     a key come out in order of time. A streaming query must run in output mode "append". A batch
@@ -97,12 +98,15 @@ def sliding_aggregate(
     return run_request(df, request, step, metrics)
 
 
-def run_request(df: DataFrame, request: Request, step: Step, metrics: str = METRICS) -> DataFrame:
+def run_request(
+    df: DataFrame, request: Request, step: Step, metrics: str | Observation = METRICS
+) -> DataFrame:
     """The pipeline around any step, so that a benchmark can run it with a trivial one."""
     plan = request.plan
     bucket = F.pmod(F.xxhash64(*map(column, plan.keys)), F.lit(plan.buckets)).cast("int")
-    rows = df.select(bucket.alias(BUCKET), *map(column, plan.columns))
-    packed = rows.mapInArrow(pack, PACKED_SCHEMA)
+    columns = (column(name).alias(f"c{i}") for i, name in enumerate(plan.columns))
+    rows = df.select(bucket.alias(BUCKET), *columns)
+    packed = rows.mapInArrow(partial(pack, names=plan.columns), PACKED_SCHEMA)
     advance = advance_stream if df.isStreaming else advance_batch
     results = advance(packed, plan, step).observe(
         metrics, F.sum(READ).alias(READ), F.sum(DROPPED).alias(DROPPED)
@@ -110,7 +114,7 @@ def run_request(df: DataFrame, request: Request, step: Step, metrics: str = METR
     return results.mapInArrow(unpack, request.schema)
 
 
-def column(name: str) -> Any:
+def column(name: str) -> Column:
     """The column of exactly this name, dots and all."""
     return F.col("`" + name.replace("`", "``") + "`")
 

@@ -12,18 +12,19 @@ durable by one flush at the end, before the handles leave the task.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from mta import Window
+from mta.errors import LateEvent
 from stores.base import PageStore
 
 from .plan import Plan
-from .rows import Sorted, complete, sort_rows, to_numpy
-from .states import decode_state, encode_state
+from .rows import Ints, Sorted, complete, sort_rows, to_numpy
+from .states import Saved, decode_state, encode_state
 
 
 class Advanced(NamedTuple):
@@ -43,71 +44,85 @@ def step(state: bytes | None, rows: pa.Table, plan: Plan, store: PageStore) -> A
 
     O(rows * log rows) for the sort, plus what ``Window.extend`` costs. The results are ordered by
     key and time: all accepted rows, or the last of each key. Raises NullKey, InvalidTime,
-    InvalidValue, StateMismatch, CorruptState, and what the windows and the store raise; nothing is
-    lost then, since the old state still stands.
+    InvalidValue, LateEvent, StateMismatch, CorruptState, and what the windows and the store raise;
+    nothing is lost then, since the old state still stands.
     """
-    handles = decode_state(state, plan.buckets, plan.fingerprint())
-    usable = complete(rows, plan)
-    group = sort_rows(usable, plan)
-    results = Results(plan, group)
-    windows = Windows(plan, store, handles)
+    saved = decode_state(state, plan.buckets, plan.fingerprint())
+    group = sort_rows(complete(rows, plan), plan)
+    moments = group.times.view("datetime64[us]")
     columns = {name: to_numpy(group.rows.column(name)) for name in plan.values}
+    results = Results(plan, group.rows, len(group.keys))
+    windows = Windows(plan, store)
+    wanted: Literal["all", "last"] = "all" if plan.output == "event" else "last"
     try:
         for i, (key, name) in enumerate(zip(group.keys, group.names, strict=True)):
-            here = slice(group.bounds[i], group.bounds[i + 1])
-            window = windows.open(key, name)
-            values = {column: array[here] for column, array in columns.items()}
-            found = window.extend(values, times=group.times[here], results=windows.wanted)
-            results.add(found, here, window.last_accepted)
-            windows.save(key, window)
+            before = saved.get(key)
+            first, end = group.bounds[i], group.bounds[i + 1]
+            start = first if before is None else _skip_late(group, i, before.last_time, plan)
+            window = windows.open(name, before)
+            values = {column: array[start:end] for column, array in columns.items()}
+            found = window.extend(values, moments[start:end], wanted)
+            newest = results.add(found, first, start, end, window.last_accepted)
+            if newest is not None and not plan.temporary:
+                # The pages behind this handle are durable only after the flush below.
+                saved[key] = Saved(int(group.times[newest]), window.checkpoint(barrier=False))
     finally:
         windows.discard_temporary()
     store.flush()
-    dropped = rows.num_rows - results.accepted
-    return Advanced(
-        encode_state(handles, plan.buckets, plan.fingerprint()), results.table(), dropped
-    )
+    after = encode_state(saved, plan.buckets, plan.fingerprint())
+    return Advanced(after, results.table(), rows.num_rows - results.accepted)
+
+
+def _skip_late(group: Sorted, i: int, last_time: int, plan: Plan) -> int:
+    """Where the key's rows begin that are not older than its last event. Raises LateEvent."""
+    first, end = group.bounds[i], group.bounds[i + 1]
+    if group.times[first] >= last_time:
+        return first
+    late = int(np.searchsorted(group.times[first:end], last_time))
+    if plan.late == "error":
+        raise LateEvent(
+            f"{late} of {end - first} events of key {group.names[i]} are older than its last one, "
+            f"at {np.datetime64(last_time, 'us')}, the oldest by {plan.time!r} at "
+            f"{np.datetime64(int(group.times[first]), 'us')}; let the source deliver in order, or "
+            "set late='drop' to drop and count them"
+        )
+    return first + late
 
 
 class Windows:
-    """The windows of one bucket: opened from their handles, and saved into them."""
+    """The windows of one bucket, opened from their handles."""
 
-    def __init__(self, plan: Plan, store: PageStore, handles: dict[bytes, bytes]) -> None:
-        self.wanted = "all" if plan.output == "event" else "last"
+    def __init__(self, plan: Plan, store: PageStore) -> None:
         self._plan = plan
         self._store = store
-        self._handles = handles
         self._prefix = f"{plan.name}.{plan.fingerprint()[:4].hex()}:"
         self._temporary: list[Window] = []
 
-    def open(self, key: bytes, name: str) -> Window:
-        """The key's window as its handle has it, or a new one."""
+    def open(self, name: str, saved: Saved | None) -> Window:
+        """The key's window as it was saved, or a new one."""
         plan = self._plan
-        handle = self._handles.get(key)
-        if handle is not None:
+        if saved is not None:
             return Window.restore(
-                handle,
+                saved.handle,
                 plan.monoid,
                 plan.policy,
-                store=self._store,
-                late=plan.late,
+                self._store,
                 invalid=plan.invalid,
+                retain=plan.retain,
             )
         window = Window(
             plan.monoid,
             plan.policy,
-            store=self._store,
-            name=self._prefix + name,
-            **plan.window_options(),
+            self._store,
+            self._prefix + name,
+            plan.arity,
+            plan.leaf_arity,
+            invalid=plan.invalid,
+            retain=plan.retain,
         )
         if plan.temporary:
             self._temporary.append(window)
         return window
-
-    def save(self, key: bytes, window: Window) -> None:
-        """Keep the window's handle; its pages are durable only after the store's next flush."""
-        if not self._plan.temporary:
-            self._handles[key] = window.checkpoint(barrier=False)
 
     def discard_temporary(self) -> None:
         """Delete the pages of a batch query's windows, also when the batch failed."""
@@ -119,16 +134,17 @@ class Windows:
 class Results:
     """The output table, grown key by key in arrays that are allocated once."""
 
-    def __init__(self, plan: Plan, group: Sorted) -> None:
-        size = len(group.keys) if plan.output == "last" else group.rows.num_rows
-        self._last = plan.output == "last"
-        self._rows = group.rows
+    def __init__(self, plan: Plan, rows: pa.Table, keys: int) -> None:
+        last = plan.output == "last"
+        size = keys if last else rows.num_rows
+        self._rows = rows
         self._types = plan.results
         self._arrays = {
             alias: np.empty(size, _numpy_type(kind)) for alias, kind in plan.results.items()
         }
-        self._picked = np.empty(size, np.int64) if self._last else None
-        self._kept: npt.NDArray[np.bool_] | None = None
+        #: With output "last" the rows that have a result, otherwise those that have none.
+        self._picked: list[int] | None = [] if last else None
+        self._dropped: list[Ints] = []
         self._size = 0
         self.accepted = 0
         """How many rows entered a window."""
@@ -136,38 +152,45 @@ class Results:
     def add(
         self,
         found: dict[str, npt.NDArray[Any]],
-        here: slice,
+        first: int,
+        start: int,
+        end: int,
         accepted: npt.NDArray[np.bool_] | None,
-    ) -> None:
-        """Take over the results of the rows ``here``, of which ``accepted`` entered (None: all)."""
-        count = here.stop - here.start
-        if accepted is not None:
-            self._drop(here, accepted)
-            count = int(np.count_nonzero(accepted))
-        self.accepted += count
-        if count == 0:
-            return
-        if self._picked is not None:
-            at = count - 1 if accepted is None else np.flatnonzero(accepted)[-1]
-            self._picked[self._size] = here.start + at
-            count = 1
-        end = self._size + count
-        for alias, array in self._arrays.items():
-            array[self._size : end] = found[alias]
-        self._size = end
+    ) -> int | None:
+        """Take over a key's results; return its newest row that entered the window, if any did.
 
-    def _drop(self, here: slice, accepted: npt.NDArray[np.bool_]) -> None:
-        if self._kept is None:
-            self._kept = np.ones(self._rows.num_rows, np.bool_)
-        self._kept[here] = accepted
+        The key has the rows ``first`` to ``end``; those before ``start`` came too late, and of the
+        others the ``accepted`` ones entered (None: all).
+        """
+        if first < start:
+            self._dropped.append(np.arange(first, start))
+        newest, count = end - 1, end - start
+        if accepted is not None:
+            self._dropped.append(start + np.flatnonzero(~accepted))
+            inside = np.flatnonzero(accepted)
+            count = len(inside)
+            newest = start + int(inside[-1]) if count else -1
+        if count == 0:
+            return None
+        self.accepted += count
+        if self._picked is not None:
+            self._picked.append(newest)
+            count = 1
+        size = self._size + count
+        for alias, array in self._arrays.items():
+            array[self._size : size] = found[alias]
+        self._size = size
+        return newest
 
     def table(self) -> pa.Table:
         """The rows that have a result, with a column for each aggregation."""
         rows = self._rows
         if self._picked is not None:
-            rows = rows.take(pa.array(self._picked[: self._size]))
-        elif self._kept is not None:
-            rows = rows.filter(pa.array(self._kept))
+            rows = rows.take(pa.array(self._picked, pa.int64()))
+        elif self._dropped:
+            kept = np.ones(rows.num_rows, np.bool_)
+            kept[np.concatenate(self._dropped)] = False
+            rows = rows.filter(pa.array(kept))
         for alias, array in self._arrays.items():
             rows = rows.append_column(alias, to_arrow(array[: self._size], self._types[alias]))
         return rows

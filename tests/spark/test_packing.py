@@ -7,7 +7,9 @@ import pyarrow as pa
 import pytest
 
 from spark_integration import packing
-from spark_integration.packing import BLOB, BUCKET, from_blobs, pack, pack_results, unpack
+from spark_integration.packing import BLOB, BUCKET, from_blobs, pack_results, unpack
+
+NAMES = ["text", "number", "nested"]
 
 
 def batches(rows: int, size: int, buckets: int = 5) -> list[pa.RecordBatch]:
@@ -15,24 +17,28 @@ def batches(rows: int, size: int, buckets: int = 5) -> list[pa.RecordBatch]:
     table = pa.table(
         {
             BUCKET: pa.array(rng.integers(0, buckets, rows), pa.int32()),
-            "text": [f"row {i}" if i % 7 else None for i in range(rows)],
-            "number": np.arange(rows),
-            "nested": [[i, i + 1] for i in range(rows)],
+            "c0": [f"row {i}" if i % 7 else None for i in range(rows)],
+            "c1": np.arange(rows),
+            "c2": [[i, i + 1] for i in range(rows)],
         }
     )
     return table.to_batches(max_chunksize=size)
 
 
+def pack(given: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return list(packing.pack(iter(given), NAMES))
+
+
 @pytest.mark.parametrize("rows", [0, 1, 9, 1000])
 def test_every_row_comes_back_in_order(rows: int) -> None:
     given = batches(rows, 64)
-    packed = list(pack(iter(given)))
+    packed = pack(given)
     expected = [r for b in given for r in b.to_pylist()]
     for batch in packed:
         for row in batch.to_pylist():
             mine = from_blobs([row[BLOB]]).to_pylist()
             assert mine == [
-                {k: v for k, v in r.items() if k != BUCKET}
+                dict(zip(NAMES, list(r.values())[1:], strict=True))
                 for r in expected
                 if r[BUCKET] == row[BUCKET]
             ]
@@ -42,16 +48,16 @@ def test_every_row_comes_back_in_order(rows: int) -> None:
 
 def test_cuts_bound_the_rows_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "CUT_ROWS", 100)
-    packed = list(pack(iter(batches(1000, 64))))
+    packed = pack(batches(1000, 64))
     assert len(packed) == 8  # a cut after every second batch of 64
     monkeypatch.setattr(packing, "CUT_ROWS", 1 << 18)
     monkeypatch.setattr(packing, "CUT_BYTES", 1)
-    assert len(list(pack(iter(batches(1000, 64))))) == 16
+    assert len(pack(batches(1000, 64))) == 16
 
 
 def test_an_empty_batch_is_skipped() -> None:
     empty = batches(5, 5)[0].slice(0, 0)
-    assert list(pack(iter([empty]))) == []
+    assert pack([empty]) == []
 
 
 def test_results_without_rows_still_carry_their_counts() -> None:

