@@ -4,9 +4,10 @@ Start with ``Window``; the monoids are in ``monoids``, the policies in ``policy`
 """
 
 from mta.amortized_mta import AmortizedMTA
+from mta.columnar import ColumnarMonoid
 from mta.handle import HandleSummary, describe_handle
 from mta.log_mta import LogMTA
-from mta.monoid import AbstractMonoid, ColumnarMonoid, Monoid
+from mta.monoid import AbstractMonoid, Monoid
 from mta.monoids import (
     ArgMax,
     ArgMin,

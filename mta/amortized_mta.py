@@ -63,7 +63,7 @@ class AmortizedMTA(MonoidTree):
         Opens the head path: at most one page read a level.
         """
         leaf = self.open_path()
-        entries = []
+        entries: list[Partial] = []
         for frame in self.path:
             at = self.monoid.partials.at
             after_next = frame.next + (frame is leaf) - frame.origin

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from mta import codec
-from mta.errors import CorruptPage
+from mta.errors import CorruptPage, InvalidValue
 
 Rows = Any
 Row = Any
@@ -212,3 +212,42 @@ def _next_payload(payloads: Iterator[Payload]) -> Payload:
     if payload is None:
         raise CorruptPage("a column is missing")
     return payload
+
+
+def read_value(value: Any, schema: Schema) -> Any:
+    """A user's value as one row of a column. Raises InvalidValue."""
+    if not isinstance(schema, Array):
+        return value
+    try:
+        return schema.dtype.type(value) if value is not None else schema.dtype.type(np.nan)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidValue(
+            f"{value!r} is not a number that fits {schema.dtype}; convert it first"
+        ) from None
+
+
+def read_column(values: Any, schema: Schema) -> Any:
+    """A user's batch (list, numpy, pandas, Arrow) as a column; in numbers, nulls become NaN.
+
+    Raises InvalidValue for what is no number.
+    """
+    if not isinstance(schema, Array):
+        listed = getattr(values, "tolist", None) or getattr(values, "to_pylist", None)
+        return list(listed() if listed else values)
+    if hasattr(values, "to_numpy") and hasattr(values, "null_count"):  # Arrow
+        values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
+    try:
+        column = np.asarray(values)
+        if column.dtype.kind in "OUS":
+            if column.dtype.kind != "O":
+                raise TypeError("text")
+            column = np.asarray(column, dtype=schema.dtype if schema.dtype.kind == "f" else "f8")
+        if column.dtype.kind == "f" and schema.dtype.kind in "iu":
+            whole = column.astype(schema.dtype)
+            if not np.array_equal(whole, column):
+                raise ValueError("fractions, nulls or numbers out of range")
+        return column.astype(schema.dtype, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidValue(
+            f"the values cannot be read as {schema.dtype} ({error}); convert the column first"
+        ) from None

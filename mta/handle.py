@@ -179,8 +179,9 @@ def _is(value: Any, expected: Any) -> bool:
 
 
 def _validated(fields: list[Any]) -> Handle:
-    *scalars, pair, tails = fields[2:]
-    handle = Handle(*scalars, pair=_columns(pair))
+    *plain_fields, tails = fields[2:]
+    handle = Handle(*plain_fields)
+    handle.pair = _columns(handle.pair)
     named = (handle.monoid, handle.policy)
     if not all([type(part) for part in pair] == [str, bytes] for pair in named):
         raise _corrupt("its fingerprints are of the wrong types")

@@ -25,9 +25,10 @@ from typing import Any
 
 import numpy as np
 
+from mta.columnar import ColumnarMonoid
 from mta.columns import Row, Rows
 from mta.errors import InvalidValue
-from mta.monoid import ColumnarMonoid, Monoid, Partial
+from mta.monoid import Monoid, Partial
 
 
 class Count(ColumnarMonoid):

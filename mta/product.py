@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns import Array, Objects, Record, Row, Rows, Schema
+from mta.columns import Array, Objects, Record, Row, Rows, Schema, read_column, read_value
 from mta.errors import InvalidValue
-from mta.monoid import AbstractMonoid, Partial, read_column, read_value
+from mta.monoid import AbstractMonoid, Partial
 
 #: Takes what a part reads out of the input rows (or out of one input row).
 Pick = Callable[[Any], Any]

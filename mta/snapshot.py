@@ -31,9 +31,9 @@ def make_handle(window: Window) -> bytes:
         middle=tree.middle,
         swept=levels.swept,
         kept=window.kept_fronts,
-        last_time=window.last_time,
+        last_time=window.intake.last_time,
         front_time=tree.oldest_time() if levels.timed else None,
-        counts=[window.late_count, window.invalid_count],
+        counts=[window.intake.late_count, window.intake.invalid_count],
         pair=pair,
         tails=[_dump_tail(window, tail) for tail in levels.tails],
     ).encode()
@@ -59,8 +59,8 @@ class State:
         _require_same("policy", handle.policy, described)
         if handle.algorithm != _algorithm(window) or handle.timed != window.timed:
             raise HandleMismatch(
-                f"the handle is of {handle.algorithm}, not of {_algorithm(window)}; restore with the "
-                "same aggregator"
+                f"the handle is of {handle.algorithm}, not of {_algorithm(window)}; restore with "
+                "the same aggregator"
             )
         try:
             self._take_up(window)
@@ -81,8 +81,8 @@ class State:
         tree.left = partials.at(partials.load(columns, 1), 0)
         tree.restore_right(partials.at(partials.load(columns, 1), 0))
         tree.restore_front_time(handle.front_time)
-        window.last_time = handle.last_time
-        window.late_count, window.invalid_count = handle.counts
+        window.intake.last_time = handle.last_time
+        window.intake.late_count, window.intake.invalid_count = handle.counts
         window.kept_fronts = [*handle.kept, handle.front][-(window.retain - 1) :]
 
 
@@ -93,8 +93,8 @@ def _algorithm(window: Window) -> str:
 def _require_same(what: str, in_handle: tuple[str, bytes], given: tuple[str, bytes]) -> None:
     if bytes(in_handle[1]) != given[1]:
         raise HandleMismatch(
-            f"the handle was made with the {what} {in_handle[0]}, not with {given[0]}; restore with "
-            "the same one, or start a new window"
+            f"the handle was made with the {what} {in_handle[0]}, not with {given[0]}; restore "
+            "with the same one, or start a new window"
         )
 
 

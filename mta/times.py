@@ -99,9 +99,9 @@ def to_times(values: Any) -> np.ndarray:
         micros = array.astype("M8[us]", copy=False)
         if np.isnat(micros).any():
             raise InvalidTime("a time is null (NaT); drop these events first")
-        if np.datetime_data(array.dtype)[0] not in ("us", "ms", "s", "m", "h", "D", "W", "M", "Y"):
-            if (micros != array).any():
-                raise InvalidTime("times are finer than a microsecond; round them first")
+        fine = np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as")
+        if fine and (micros != array).any():
+            raise InvalidTime("times are finer than a microsecond; round them first")
         return micros.view("i8")
     if array.dtype.kind in "iu":
         if len(array) and not (

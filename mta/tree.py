@@ -12,21 +12,17 @@ and every search walks these *segments*, skips whole elements, and opens one gro
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from mta.columns import Row, Rows
 from mta.errors import EmptyWindow
 from mta.levels import Levels
-from mta.monoid import AbstractMonoid, Partial
+from mta.monoid import Partial
 from mta.page import Group
 from mta.policy import AbstractPolicy
 
-#: How to see one observed aggregate in a partial (or in rows): its monoid, and where it stands.
-Lens = tuple[AbstractMonoid, Callable[[Any], Any]]
 #: Some elements of a group: level, index of the group's first element, group, start, stop.
 Segment = tuple[int, int, Group, int, int]
 
@@ -169,6 +165,10 @@ class MonoidTree(ABC):
         self._widen(root, aggregate)
 
     @abstractmethod
+    def check(self) -> None:
+        """Assert the paper's invariants, reading every page. Raises InvariantViolation."""
+
+    @abstractmethod
     def _widen(self, root: Frame, aggregate: Partial) -> None:
         """The root frame has got one more element, which ends at the middle."""
 
@@ -284,7 +284,7 @@ class MonoidTree(ABC):
     def _stop_position(self, frame: Frame) -> int:
         return (frame.first + frame.stop) * self.levels.span(frame.level)
 
-    # --- search -----------------------------------------------------------------------------
+    # --- looking at it ----------------------------------------------------------------------------
 
     def segments(self) -> Iterator[Segment]:
         """The window from left to right, as coarsely as it is at hand; no reads beyond the path."""
@@ -298,113 +298,6 @@ class MonoidTree(ABC):
             yield 0, tail.first, tail, max(self.middle, self.front) - tail.first, tail.count
         for tail in reversed(self.levels.tails[:level]):
             yield tail.level, tail.first, tail, 0, tail.count
-
-    def first_after(self, time: int) -> int:
-        """The position of the oldest event later than ``time``; at most one page read a level."""
-
-        def search(segment: Segment) -> int | None:
-            _, _, group, start, stop = segment
-            assert group.times is not None
-            index = int(np.searchsorted(group.times[start:stop], time, side="right")) + start
-            return index if index < stop else None
-
-        return self._descend(search)
-
-    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest prefix ends whose result is accepted (Algorithm 2).
-
-        The head events are tried one by one first, as many as there are levels; then the search
-        takes O(arity * log n) combines, O(log n) questions and a page read a level.
-        """
-        monoid, pick = lens
-        prefix = monoid.identity
-        head = self.open_path()
-        position = self.front
-        if head is not None:
-            tries = min(len(self.levels.tails) + 1, head.stop - head.next)
-            rows = pick(self.levels.partials(0, head.group, head.next, head.next + tries))
-            for i in range(tries):
-                longer = monoid.combine(prefix, monoid.partials.at(rows, i))
-                if not accepts(monoid.lower(longer)):
-                    return position + i
-                prefix = longer
-        prefix = monoid.identity
-
-        def search(segment: Segment) -> int | None:
-            nonlocal prefix
-            level, _, group, start, stop = segment
-            rows = pick(self.levels.partials(level, group, start, stop))
-            scan = monoid.prefixes(rows, stop - start, prefix)
-            at = monoid.partials.at
-            index = bisect_left(
-                range(stop - start), True, key=lambda i: not accepts(monoid.lower(at(scan, i)))
-            )
-            if index:
-                prefix = at(scan, index - 1)
-            return start + index if index < stop - start else None
-
-        return self._descend(search)
-
-    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest suffix begins whose result is accepted; costs as longest_prefix."""
-        monoid, pick = lens
-        if accepts(monoid.lower(pick(self.query()))):
-            return self.front
-        self.open_path()
-        segments = list(self.segments())
-        rights = [monoid.identity]
-        for level, _, group, start, stop in reversed(segments):
-            fold = monoid.fold(pick(self.levels.partials(level, group, start, stop)), stop - start)
-            rights.append(monoid.combine(fold, rights[-1]))
-        rights.pop()
-        for segment in segments:
-            position = self._suffix_within(segment, rights.pop(), lens, accepts)
-            if position is not None:
-                return position
-        return self.back
-
-    def _suffix_within(
-        self, segment: Segment, right: Partial, lens: Lens, accepts: Callable[[Any], bool]
-    ) -> int | None:
-        """Where in a segment the longest accepted suffix begins, ``right`` being what follows."""
-        monoid, pick = lens
-        while True:
-            level, first, group, start, stop = segment
-            rows = pick(self.levels.partials(level, group, start, stop))
-            scan = monoid.suffixes(rows, stop - start, right)
-            at = monoid.partials.at
-            index = bisect_left(
-                range(stop - start + 1), True, key=lambda i: accepts(monoid.lower(at(scan, i)))
-            )
-            if index > stop - start:
-                return None
-            span = self.levels.span(level)
-            if level == 0 or index == 0:
-                return (first + start + index) * span
-            # The suffix may begin inside the element before the first boundary that is accepted.
-            inside, right = start + index - 1, at(scan, index)
-            below = self.levels.child(level, first, group, inside)
-            first = (first + inside) * self.levels.arity_of(level - 1)
-            segment = (level - 1, first, below, 0, below.count)
-
-    def _descend(self, search: Callable[[Segment], int | None]) -> int:
-        """The position that ``search`` finds, going into one element a level; else the back.
-
-        ``search`` answers with the index of the element where the cut lies, None to go on.
-        """
-        for segment in self.segments():
-            index = search(segment)
-            while index is not None:
-                level, first, group, _, _ = segment
-                if level == 0:
-                    return first + index
-                below = self.levels.child(level, first, group, index)
-                first = (first + index) * self.levels.arity_of(level - 1)
-                segment = (level - 1, first, below, 0, below.count)
-                index = search(segment)
-                if index is None:
-                    return (first + below.count) * self.levels.span(level - 1)
-        return self.back
 
     def oldest_time(self) -> int | None:
         """The time of the oldest event, None in an empty window; known without opening the path

@@ -8,7 +8,8 @@ from typing import Any
 from mta.monoid import Partial
 from mta.policy import AbstractPolicy
 from mta.product import Observed
-from mta.tree import Lens, MonoidTree
+from mta.search import Lens, first_after, longest_prefix, longest_suffix
+from mta.tree import MonoidTree
 
 
 class WindowView:
@@ -42,15 +43,15 @@ class WindowView:
         oldest = self._tree.oldest_time()
         if oldest is None or oldest > time:
             return self._tree.front
-        return self._tree.first_after(time)
+        return first_after(self._tree, time)
 
     def longest_prefix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
         """Where the longest prefix ends whose result is accepted."""
-        return self._tree.longest_prefix(self._lens(policy), accepts)
+        return longest_prefix(self._tree, self._lens(policy), accepts)
 
     def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
         """Where the longest suffix begins whose result is accepted."""
-        return self._tree.longest_suffix(self._lens(policy), accepts)
+        return longest_suffix(self._tree, self._lens(policy), accepts)
 
     def all_prefixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
         """The result of every prefix and where it ends; reads the whole window."""

@@ -17,8 +17,9 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from mta.amortized_mta import AmortizedMTA
-from mta.errors import HandleMismatch, InvalidTime, InvalidValue, LateEvent, NotPageable
+from mta.errors import HandleMismatch, NotPageable
 from mta.handle import MAX_ARITY
+from mta.intake import Intake, Invalid, Late
 from mta.levels import Levels
 from mta.monoid import AbstractMonoid
 from mta.page import NAME_BYTES
@@ -26,7 +27,6 @@ from mta.pager import ResidentPager, StorePager
 from mta.policy import AbstractPolicy, CountWindow
 from mta.product import Observed, plain
 from mta.snapshot import load_handle, make_handle
-from mta.times import to_time, to_times
 from mta.tree import MonoidTree
 from mta.view import WindowView
 from stores import PageStore, open_store
@@ -37,9 +37,6 @@ _LEAF_BYTES, _MAX_LEAF_ARITY = 65024, 4064
 _INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
 #: Without handles to keep pages for, they are deleted after this many leaf groups have left.
 _SWEEP_GROUPS = 32
-
-Late = Literal["error", "drop"]
-Invalid = Literal["error", "drop", "accept"]
 
 
 @dataclass(frozen=True)
@@ -91,22 +88,11 @@ class Window:
             bool(_NAME.fullmatch(name)),
             f"a window's name is 1 to 100 of A-Z a-z 0-9 . _ : -, not {name!r}",
         )
-        _require(late in ("error", "drop"), f"late is 'error' or 'drop', not {late!r}")
-        _require(
-            invalid in ("error", "drop", "accept"),
-            f"invalid is 'error', 'drop' or 'accept', not {invalid!r}",
-        )
         _require(
             retain >= 2,
             "retain must be at least 2: a handle is only safe once the next one is saved",
         )
-        self.name, self.policy, self.late, self.invalid, self.retain = (
-            name,
-            policy,
-            late,
-            invalid,
-            retain,
-        )
+        self.name, self.policy, self.retain = name, policy, retain
         self.results_of = monoid
         observers = policy.observers
         self.monoid = Observed(monoid, [(c, m) for _, c, m in observers]) if observers else monoid
@@ -122,10 +108,7 @@ class Window:
         self.tree = aggregator(Levels(self.monoid, pager, leaf_arity, arity, self.timed))
         self._view = WindowView(self.tree, [policy for policy, _, _ in observers])
         self._size = policy.size if type(policy) is CountWindow else None
-        self.last_time: int | None = None
-        #: Which events of the last batch were accepted; None when all were.
-        self.last_accepted: np.ndarray | None = None
-        self.late_count = self.invalid_count = 0
+        self.intake = Intake(self.monoid, policy, monoid.name, late, invalid)
         #: Fronts of the handles that must stay restorable; None when none was ever given out.
         self.kept_fronts: list[int] = []
 
@@ -146,23 +129,19 @@ class Window:
     # --- one event at a time --------------------------------------------------------------------
 
     def insert(self, value: Any, time: Any = None) -> None:
-        """Add an event, and evict what the policy says; amortised O(1) combines and O(1/arity) pages.
+        """Add an event, and evict what the policy says; amortised O(1) combines.
 
         ``time`` is in seconds, or a datetime; needed where the policy looks at times. Raises
         InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has changed.
         """
-        row = self.monoid.row(value)
-        if not self.monoid.is_valid(row) and not self._admit_invalid(value):
-            return
-        micros = None
-        if self.timed:
-            micros = self._time(time)
-            if self.last_time is not None and micros < self.last_time:
-                if self.late == "error":
-                    raise self._late(time, "")
-                self.late_count += 1
-                return
-        self._accept(row, micros)
+        event = self.intake.admit(value, time)
+        if event is not None:
+            self._accept(*event)
+
+    @property
+    def last_accepted(self) -> np.ndarray | None:
+        """Which events of the last batch were accepted; None when all were."""
+        return self.intake.last_accepted
 
     def _accept(self, row: Any, micros: int | None) -> None:
         tree = self.tree
@@ -176,7 +155,7 @@ class Window:
         except Exception:
             tree.take_back()
             raise
-        self.last_time = micros
+        self.intake.last_time = micros
         self._sweep_unneeded()
 
     def evict(self, n: int = 1) -> None:
@@ -186,7 +165,7 @@ class Window:
         self._sweep_unneeded()
 
     def query(self) -> Any:
-        """The result over the window; 1 combine. The monoid's ``empty`` when there are no events."""
+        """The result over the window, the monoid's ``empty`` without events; 1 combine."""
         if not len(self.tree):
             return self.monoid.empty
         with np.errstate(all="ignore"):
@@ -207,11 +186,7 @@ class Window:
         the error's note says how many events were accepted.
         """
         _require(results in ("all", "last"), f"results is 'all' or 'last', not {results!r}")
-        micros = self._times(times)
-        rows, count = self.monoid.rows(values, None if micros is None else len(micros))
-        if micros is not None and len(micros) != count:
-            raise InvalidTime(f"{count} values have {len(micros)} times; give one for each")
-        rows, micros, count = self._admitted(rows, micros, count)
+        rows, micros, count = self.intake.admit_batch(values, times)
         out = self.monoid.outputs.new(count if results == "all" else min(count, 1))
         with np.errstate(all="ignore"):
             if results == "all":
@@ -239,7 +214,7 @@ class Window:
             raise
         finally:
             if micros is not None and done:
-                self.last_time = int(micros[done - 1])
+                self.intake.last_time = int(micros[done - 1])
 
     def _slide_to_last(self, rows: Any, micros: np.ndarray | None, count: int) -> None:
         """Insert all events; with a policy on positions evict once, as only the last cut counts."""
@@ -259,8 +234,8 @@ class Window:
             raise
         finally:
             if micros is not None and done:
-                self.last_time = int(micros[done - 1])
-        self.tree.evict_to(self.policy.cut(self._view, self.last_time))
+                self.intake.last_time = int(micros[done - 1])
+        self.tree.evict_to(self.policy.cut(self._view, self.intake.last_time))
         self._sweep_unneeded()
 
     def _put_result(self, out: Any, at: int) -> None:
@@ -270,87 +245,6 @@ class Window:
             return
         empty = monoid.empty
         monoid.outputs.put(out, at, tuple(empty.values()) if isinstance(empty, dict) else empty)
-
-    # --- what comes in --------------------------------------------------------------------------
-
-    def _admit_invalid(self, value: Any) -> bool:
-        """Whether an invalid value goes in; counts it when it is dropped."""
-        if self.invalid == "error":
-            raise InvalidValue(
-                f"the value {value!r} is null, NaN or outside what {self.results_of.name} takes; "
-                'correct it, or choose invalid="drop" or invalid="accept"'
-            )
-        if self.invalid == "drop":
-            self.invalid_count += 1
-        return self.invalid == "accept"
-
-    def _time(self, time: Any) -> int:
-        if time is None:
-            raise InvalidTime(f"{self.policy!r} needs a time with every event")
-        return to_time(time)
-
-    def _times(self, times: Any) -> np.ndarray | None:
-        if not self.timed:
-            return None
-        if times is None:
-            raise InvalidTime(f"{self.policy!r} needs a time with every event: give times=")
-        return to_times(times)
-
-    def _late(self, time: Any, where: str) -> LateEvent:
-        return LateEvent(
-            f"the event{where} at {time!s} is older than the last one, at "
-            f"{np.datetime64(self.last_time, 'us')} (in seconds {(self.last_time or 0) / 1e6}); "
-            'sort the events by time, or choose late="drop"'
-        )
-
-    def _admitted(
-        self, rows: Any, micros: np.ndarray | None, count: int
-    ) -> tuple[Any, np.ndarray | None, int]:
-        """The events of a batch that go in, after complaints about the others."""
-        self.last_accepted = None
-        good = np.ones(count, dtype=bool)
-        bad = None if self.invalid == "accept" else self.monoid.invalid(rows, count)
-        if bad is not None:
-            if self.invalid == "error":
-                where = int(np.flatnonzero(bad)[0])
-                raise InvalidValue(
-                    f"{int(bad.sum())} of {count} values are null, NaN or outside what "
-                    f"{self.results_of.name} takes, the first at index {where}; nothing was "
-                    'inserted; correct them, or choose invalid="drop" or invalid="accept"'
-                )
-            good &= ~bad
-        late = None if micros is None or not count else self._late_mask(micros, good)
-        if late is not None:
-            if self.late == "error":
-                where = int(np.flatnonzero(late)[0])
-                assert micros is not None
-                raise self._late_in_batch(micros, where, int(late.sum()))
-            good &= ~late
-        if bad is None and late is None:
-            return rows, micros, count
-        self.invalid_count += 0 if bad is None else int(bad.sum())
-        self.late_count += 0 if late is None else int(late.sum())
-        self.last_accepted = good
-        keep = np.flatnonzero(good)
-        rows = self.monoid.inputs.take(rows, keep)
-        return rows, None if micros is None else micros[keep], len(keep)
-
-    def _late_mask(self, micros: np.ndarray, good: np.ndarray) -> np.ndarray | None:
-        """Which valid events are older than a valid one before them; None when none are."""
-        last = micros[0] if self.last_time is None else self.last_time
-        if micros[0] >= last and bool((micros[1:] >= micros[:-1]).all()):
-            return None
-        floor = np.iinfo("i8").min if self.last_time is None else self.last_time
-        newest = np.maximum.accumulate(np.where(good, micros, floor))
-        late: np.ndarray = good & (micros < np.maximum(newest, floor))
-        return late if late.any() else None
-
-    def _late_in_batch(self, micros: np.ndarray, where: int, how_many: int) -> LateEvent:
-        return LateEvent(
-            f"{how_many} events of the batch are older than one before them, the first at index "
-            f"{where}, time {np.datetime64(int(micros[where]), 'us')}; nothing was inserted; sort "
-            'the events by time, or choose late="drop"'
-        )
 
     # --- handles and pages ----------------------------------------------------------------------
 
@@ -447,8 +341,8 @@ class Window:
             levels.back,
             len(levels.tails),
             tails + stack + 2,
-            self.late_count,
-            self.invalid_count,
+            self.intake.late_count,
+            self.intake.invalid_count,
         )
 
     def check(self) -> None:
@@ -458,7 +352,8 @@ class Window:
 
     def __repr__(self) -> str:
         where = "memory" if self.store is None else self.store.url
-        return f"<Window {self.name!r}: {self.results_of!r} over {self.policy!r}, {len(self)} events in {where}>"
+        what = f"{self.results_of!r} over {self.policy!r}"
+        return f"<Window {self.name!r}: {what}, {len(self)} events in {where}>"
 
 
 def _require(condition: bool, message: str) -> None:
