@@ -104,8 +104,15 @@ def parse(url: str) -> StoreAddress:
             f"malformed {scheme}:// URL: check the port, the brackets and the options, and write "
             "special characters of a user or password as %XX"
         ) from None
-    if parts.fragment or url.endswith("#"):
-        raise InvalidStoreURL(f"malformed {scheme}:// URL: write the character # as %23")
+    if (
+        parts.fragment
+        or url.endswith("#")
+        or (scheme != "file" and "@" in parts.path + parts.query)
+    ):
+        # A password with one of these characters was cut in two, and a half must not be shown.
+        raise InvalidStoreURL(
+            f"malformed {scheme}:// URL: write / ? # @ in a user or password as %2F %3F %23 %40"
+        )
     if len(dict(options)) < len(options):
         raise InvalidStoreURL(f"malformed {scheme}:// URL: an option is given twice")
     return StoreAddress(

@@ -4,9 +4,9 @@
         def open(self):
             return MyStore(...)
 
-pytest collects the class. Each test opens the store by ``open()``, some of them twice, and both must
-see the same pages; keys begin with a group of the test's own, so that a server can be shared. The
-attributes say what does not apply, and the ``raw`` hooks let the tests look behind the store.
+pytest collects the class. Each test opens the store by ``open()``, some of them twice, and both
+must see the same pages; keys begin with a group of the test's own, so that a server can be shared.
+The attributes say what does not apply, and the ``raw`` hooks let the tests look behind the store.
 """
 
 from __future__ import annotations
@@ -198,6 +198,10 @@ class PageStoreConformance:
             assert store.get_many([key]) == [None]
             store.put_many({key: page})
             store.flush()
+            store.delete_many([key])
+            store.put_many({key: page})
+            assert store.get_many([key]) == [page]
+            store.flush()
             assert store.get_many([key]) == [page]
 
     # Keys
@@ -214,7 +218,9 @@ class PageStoreConformance:
             assert set(keys) <= set(store.keys())
 
     def test_keys_of_odd_characters(self) -> None:
-        odd = [f"{self.group}/{text}" for text in ("*", "?", "[a]", "a b", "{t}", "\\", "%2F", "a/b/")]
+        odd = [
+            f"{self.group}/{text}" for text in ("*", "?", "[a]", "a b", "{t}", "\\", "%2F", "a/b/")
+        ]
         odd += [f"{self.group}-{text}/x" for text in ("{", "}", "{}", "*", "a:b")]
         odd += [f"{self.group}-no-slash"]
         pages = {key: key.encode() for key in odd}
@@ -379,7 +385,9 @@ class PageStoreConformance:
             def work(number: int) -> None:
                 try:
                     for turn in range(30):
-                        mine = {f"{self.group}/{number}/{turn}/{i}": os.urandom(99) for i in range(4)}
+                        mine = {
+                            f"{self.group}/{number}/{turn}/{i}": os.urandom(99) for i in range(4)
+                        }
                         store.put_many(mine)
                         store.put_many(shared)
                         assert store.get_many(list(mine)) == list(mine.values())

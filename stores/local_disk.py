@@ -43,11 +43,12 @@ MAP_SIZE = 1 << 40
 
 _ORIGIN = "ORIGIN"
 _SCAN = 1024
+_NO_KEY = b"\xff"  # keys are ASCII
 _CAPABILITIES = Capabilities(
     durable=True, shared=False, max_key_bytes=511, max_page_bytes=1 << 30, remote=False
 )
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # LMDB reports a short write as EIO
 _DAMAGED = (
     lmdb.CorruptedError,
     lmdb.PageNotFoundError,
@@ -112,7 +113,15 @@ class LocalDiskStore(PageStore):
             with environment.writing, environment.handle.begin(write=True) as transaction:
                 transaction.cursor().putmulti(items)
 
-        self._run(write) if items else self._check_open()
+        if not items:
+            self._check_open()
+            return
+        try:
+            self._run(write)
+        except StoreFull:
+            # What the last transaction freed can be used by the one after the next.
+            self._run(_advance)
+            self._run(write)
 
     def delete_many(self, keys: Iterable[str]) -> None:
         """Remove the pages in one synced write transaction; raises what ``put_many`` raises."""
@@ -228,6 +237,13 @@ def _names(environment: Environment, start: bytes, prefix: bytes) -> list[bytes]
     return names
 
 
+def _advance(environment: Environment) -> None:
+    """Commit a transaction that changes nothing."""
+    with environment.writing, environment.handle.begin(write=True) as transaction:
+        transaction.put(_NO_KEY, b"")
+        transaction.delete(_NO_KEY)
+
+
 def _make_folder(folder: str) -> list[str]:
     """Make the folder, note in it which host did, and return the folders that got an entry."""
     missing = folder
@@ -264,7 +280,7 @@ def _named(url: str, error: Exception) -> WindowStoreError:
             f"in every process (file:///folder?map_size=...)"
         )
     if isinstance(error, lmdb.DiskError) or numbers & _FULL:
-        return StoreFull(f"the disk of {url} is full ({error}): make room, then retry")
+        return StoreFull(f"the disk of {url} is full or failing ({error}): make room, then retry")
     if isinstance(error, lmdb.ReadonlyError) or numbers & _DENIED:
         return StoreAccessDenied(
             f"{url} cannot be written ({error}): give this user rights on the folder"

@@ -20,8 +20,9 @@ import atexit
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from time import monotonic
-from typing import Any
+from functools import partial
+from time import monotonic, sleep
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 from .base import PageStore, check_keys, check_pages
@@ -35,13 +36,16 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between attempts
 _ENTRY_BYTES = 200  # about what an entry costs beside its page
 _EXIT_DEADLINE = 5.0
 
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 _buffers: WeakSet[WriteBuffer] = WeakSet()
 
 
 class WriteBuffer(WrapperStore):
     """Holds up to ``capacity_bytes`` of puts and deletes and sends them in the background.
 
-    ``deadline`` is how many seconds the store may fail to answer before callers are told.
+    ``deadline`` is how many seconds the store may fail to answer, on writes and on reads, before
+    callers are told; the first failure is logged as a warning.
     """
 
     def __init__(
@@ -78,7 +82,11 @@ class WriteBuffer(WrapperStore):
         return self._pending_bytes + self._sending_bytes
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages, pending ones included; at most one store call, none if all are pending."""
+        """The pages, pending ones included; at most one store call, none if all are pending.
+
+        It tries again until the deadline, then raises ``StoreUnavailable``; else what the store
+        raises, and ``StoreClosed``.
+        """
         with self._changed:
             self._check_open()
             if not self._pending and not self._sending:
@@ -86,10 +94,11 @@ class WriteBuffer(WrapperStore):
             else:
                 held = {key: self._held(key) for key in keys if self._holds(key)}
         if not held:
-            return self.store.get_many(keys)
+            return self._patiently(partial(self.store.get_many, keys))
         missing = [key for key in keys if key not in held]
         if missing:
-            held.update(zip(missing, self.store.get_many(missing), strict=True))
+            found = self._patiently(partial(self.store.get_many, missing))
+            held.update(zip(missing, found, strict=True))
         return [held[key] for key in keys]
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
@@ -127,7 +136,7 @@ class WriteBuffer(WrapperStore):
         then still held.
         """
         self._drain(self._deadline)
-        self.store.flush()
+        self._patiently(self.store.flush)
 
     def close(self) -> None:
         """Flush, end the thread, close the store. If the flush raises, the buffer stays open."""
@@ -211,6 +220,24 @@ class WriteBuffer(WrapperStore):
         finally:
             self._waiters -= 1
 
+    def _patiently(self, call: Callable[[], _T]) -> _T:
+        """Make a call of the store, again and again until the deadline if it does not answer."""
+        until = monotonic() + self._deadline
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return call()
+            except StoreUnavailable as error:
+                if self._closed or monotonic() + pause > until:
+                    raise
+                if pause == _FIRST_PAUSE:
+                    self._warn(error)
+            sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _warn(self, error: Exception) -> None:
+        _log.warning("trying again for %g s: %s", self._deadline, error)
+
     def _holds(self, key: str) -> bool:
         return key in self._pending or key in self._sending
 
@@ -283,6 +310,8 @@ class WriteBuffer(WrapperStore):
                     self.store.put_many(puts)
                 return
             except StoreUnavailable as error:
+                if pause == _FIRST_PAUSE:
+                    self._warn(error)
                 left = patient_until - monotonic()
                 if left <= 0:
                     self._report(self._unavailable(error))
@@ -315,4 +344,4 @@ def _flush_at_exit() -> None:
                 buffer._drain(min(buffer._deadline, _EXIT_DEADLINE))
                 buffer.store.flush()
             except Exception as error:
-                logging.getLogger(__name__).warning("pages lost at exit: %s", error)
+                _log.warning("pages lost at exit: %s", error)

@@ -34,8 +34,8 @@ class RedisServer:
         program = shutil.which("redis-server")
         if program is None:
             pytest.skip(
-                "NOT TESTED: no redis-server on the PATH. Install it (apt-get install redis-server) "
-                "or set MTA_TEST_REDIS_URL"
+                "NOT TESTED: no redis-server on the PATH. "
+                "Install it (apt-get install redis-server) or set MTA_TEST_REDIS_URL"
             )
         self.port = free_port()
         self.log = folder / "redis.log"
@@ -99,7 +99,7 @@ def redis_with_password(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
 
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis for one test, to be stopped and started; it keeps its pages in an append-only file."""
+    """A Redis for one test, to be stopped and started; an append-only file keeps its pages."""
     server = RedisServer(tmp_path, "--appendonly", "yes", "--appendfsync", "always")
     yield server
     server.stop()

@@ -1,0 +1,196 @@
+"""The head cache: bounded, never stale, and a prefetch saves the reader a fetch."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from faulty import FaultyStore, eventually
+
+from stores import StoreUnavailable
+from stores.head_cache import HeadCache
+from stores.memory import MemoryStore
+
+PAGE = b"p" * 1000
+PAGES = {f"g/{i}": bytes([i]) * 1000 for i in range(40)}
+
+
+@pytest.fixture
+def store() -> FaultyStore:
+    store = FaultyStore(MemoryStore())
+    store.store.put_many(PAGES)
+    return store
+
+
+@pytest.fixture
+def cache(store: FaultyStore) -> Iterator[HeadCache]:
+    cache = HeadCache(store, 100_000)
+    yield cache
+    store.gate.set()
+    cache.close()
+
+
+def test_a_page_is_fetched_once(store: FaultyStore, cache: HeadCache) -> None:
+    for _ in range(3):
+        assert cache.get_many(["g/1", "g/2", "g/1"]) == [PAGES["g/1"], PAGES["g/2"], PAGES["g/1"]]
+    assert store.logged("get") == [["g/1", "g/2"]]
+    cache.get_many(["g/2", "g/3"])
+    assert store.logged("get")[1:] == [["g/3"]]
+
+
+def test_a_missing_page_is_asked_for_again(store: FaultyStore, cache: HeadCache) -> None:
+    assert cache.get_many(["g/none"]) == cache.get_many(["g/none"]) == [None]
+    assert len(store.logged("get")) == 2
+
+
+def test_the_bound_holds_and_the_oldest_go(store: FaultyStore) -> None:
+    cache = HeadCache(store, 5000)
+    for key in PAGES:
+        cache.get_many(["g/0", key])
+        assert cache.cached_bytes <= 5000
+    assert list(cache._pages) == ["g/37", "g/38", "g/0", "g/39"]
+
+
+def test_a_page_larger_than_the_cache_is_not_kept(store: FaultyStore) -> None:
+    cache = HeadCache(store, 500)
+    assert cache.get_many(["g/1"]) == [PAGES["g/1"]]
+    assert cache.cached_bytes == 0
+
+
+def test_prefetch_saves_the_fetch(store: FaultyStore, cache: HeadCache) -> None:
+    cache.prefetch(["g/1", "g/2", "g/3"])
+    eventually(lambda: cache.cached_bytes > 3000)
+    assert store.logged("get") == [["g/1", "g/2", "g/3"]]
+    cache.get_many(["g/3", "g/1"])
+    assert len(store.logged("get")) == 1
+
+
+def test_a_reader_joins_a_fetch_under_way(store: FaultyStore, cache: HeadCache) -> None:
+    store.gate.clear()
+    cache.prefetch(["g/1"])
+    eventually(lambda: store.attempts)
+    threading.Timer(0.05, store.gate.set).start()
+    assert cache.get_many(["g/1", "g/2"]) == [PAGES["g/1"], PAGES["g/2"]]
+    assert sorted(store.logged("get")) == [["g/1"], ["g/2"]]
+
+
+def test_a_reader_takes_over_what_is_only_queued(store: FaultyStore, cache: HeadCache) -> None:
+    store.gate.clear()
+    cache.prefetch(["g/1"])
+    eventually(lambda: store.attempts)
+    cache.prefetch(["g/2"])
+    threading.Timer(0.05, store.gate.set).start()
+    assert cache.get_many(["g/2"]) == [PAGES["g/2"]]
+    eventually(lambda: not cache._flying)
+    assert sorted(store.logged("get")) == [["g/1"], ["g/2"]]
+
+
+def test_prefetch_neither_blocks_nor_fails(store: FaultyStore, cache: HeadCache) -> None:
+    store.gate.clear()
+    started = time.perf_counter()
+    for _ in range(100):
+        cache.prefetch([f"g/{i}" for i in range(1000)])
+    assert time.perf_counter() - started < 1
+    assert len(cache._queue) <= 256
+    store.error = StoreUnavailable("gone")
+    store.gate.set()
+    eventually(lambda: not cache._queue and not cache._flying)
+    with pytest.raises(StoreUnavailable):
+        cache.get_many(["g/1"])
+    store.error = None
+    assert cache.get_many(["g/1"]) == [PAGES["g/1"]]
+
+
+def test_a_failed_fetch_is_repeated_by_the_reader(store: FaultyStore, cache: HeadCache) -> None:
+    store.gate.clear()
+    store.error = StoreUnavailable("a blip")
+    cache.prefetch(["g/1"])
+    eventually(lambda: store.attempts)
+
+    def heal() -> None:
+        store.gate.set()
+        eventually(lambda: not cache._flying or store.attempts > 1)
+        store.error = None
+
+    threading.Timer(0.02, heal).start()
+    try:
+        assert cache.get_many(["g/1"]) == [PAGES["g/1"]]
+    except StoreUnavailable:  # the reader's own fetch met the end of the blip
+        assert store.attempts == 2
+
+
+@pytest.mark.parametrize("change", ["put", "delete"])
+def test_a_fetch_that_a_change_overtook_is_not_kept(
+    store: FaultyStore, cache: HeadCache, change: str
+) -> None:
+    original, began, go_on = store.store.get_many, threading.Event(), threading.Event()
+
+    def slow(keys: list[str]) -> list[bytes | None]:
+        found = original(keys)
+        began.set()
+        go_on.wait(5)
+        return found
+
+    store.store.get_many = slow  # type: ignore[method-assign, assignment]
+    cache.prefetch(["g/1"])
+    assert began.wait(5)
+    if change == "delete":
+        cache.delete_many(["g/1"])
+    else:
+        cache.put_many({"g/1": b"new"})
+    go_on.set()
+    assert cache.get_many(["g/1"]) == [None if change == "delete" else b"new"]
+
+
+def test_many_threads_see_no_stale_page() -> None:
+    store = MemoryStore()
+    cache = HeadCache(store, 20_000)
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        dice = random.Random(number)
+        mine = [f"g/{number}/{i}" for i in range(10)]
+        model: dict[str, bytes] = {}
+        try:
+            for _ in range(400):
+                keys = dice.sample(mine, 3)
+                match dice.randrange(4):
+                    case 0:
+                        pages = {key: dice.randbytes(200) for key in keys}
+                        cache.put_many(pages)
+                        model |= pages
+                    case 1:
+                        cache.delete_many(keys)
+                        for key in keys:
+                            model.pop(key, None)
+                    case 2:
+                        cache.prefetch(mine)
+                    case _:
+                        assert cache.get_many(keys) == [model.get(key) for key in keys]
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=[i]) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert cache.cached_bytes == sum(200 + len(page) for page in cache._pages.values()) <= 20_000
+    cache.close()
+
+
+def test_the_thread_ends(store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stores.head_cache._IDLE", 0.02)
+    before = threading.active_count()
+    cache = HeadCache(store, 100_000)
+    for key in ("g/1", "g/2"):
+        cache.prefetch([key])
+        eventually(lambda key=key: key in cache._pages)  # type: ignore[misc]
+        eventually(lambda: threading.active_count() == before)
+    cache.prefetch(["g/3"])
+    cache.close()
+    assert threading.active_count() == before

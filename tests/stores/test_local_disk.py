@@ -1,0 +1,356 @@
+"""Local disk: several processes, kills, a full disk, missing rights, damage."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stores import (
+    InvalidStoreURL,
+    PageStore,
+    StoreAccessDenied,
+    StoreDamaged,
+    StoreFull,
+    StoreUnavailable,
+    open_store,
+)
+from stores.local_disk import LocalDiskStore
+
+PAGE = bytes(range(256)) * 128  # 32 KiB
+MIB = 1 << 20
+NOBODY = 65534
+
+
+def pages(number: int, group: str = "g", page: bytes = PAGE) -> dict[str, bytes]:
+    return {f"{group}/{i:06d}": page for i in range(number)}
+
+
+def in_child(work: Callable[[], None]) -> None:
+    """Do the work in a fork; it must succeed."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        status = 1
+        try:
+            work()
+            status = 0
+        except BaseException as error:
+            os.write(2, f"{error!r}\n".encode())
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users can reach, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+# Room
+
+
+def test_a_full_map_is_named_and_room_can_be_made(tmp_path: Path) -> None:
+    with LocalDiskStore(tmp_path, map_size=2 * MIB) as store:
+        store.put_many(pages(20))
+        with pytest.raises(StoreFull, match="map_size"):
+            store.put_many(pages(80, "more"))
+        assert list(store.keys("more")) == [], "a failed batch was stored in part"
+        assert store.get_many(list(pages(20))) == [PAGE] * 20
+        store.delete_many(pages(20))
+        store.put_many(pages(20, "after"))
+    with LocalDiskStore(tmp_path, map_size=8 * MIB) as larger:
+        larger.put_many(pages(80, "more"))
+
+
+def test_room_that_deletes_made_can_be_used_at_once(tmp_path: Path) -> None:
+    with LocalDiskStore(tmp_path, map_size=2 * MIB) as store:
+        with pytest.raises(StoreFull):
+            for i in range(100):
+                store.put_many({f"g/{i:06d}": PAGE})
+        for turn in range(5):
+            gone = sorted(store.keys())[:20]
+            store.delete_many(gone)
+            store.put_many(pages(len(gone) - 3, f"turn{turn}"))
+
+
+def test_a_full_store_behind_the_buffer_loses_nothing(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}?map_size=2MiB&write_buffer=512KiB")
+    accepted = 0
+    with pytest.raises(StoreFull):
+        for i in range(500):
+            store.put_many({f"g/{i:06d}": PAGE})
+            accepted += 1
+    with pytest.raises(StoreFull):
+        store.flush()
+    assert store.get_many(list(pages(accepted))) == [PAGE] * accepted
+    with LocalDiskStore(tmp_path) as other:
+        other.delete_many(list(pages(30)))
+    store.flush()
+    assert store.get_many(list(pages(accepted))) == [None] * 30 + [PAGE] * (accepted - 30)
+    store.close()
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    def work() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
+        store = LocalDiskStore(tmp_path)
+        store.put_many(pages(10))
+        with pytest.raises(StoreFull, match="disk"):
+            store.put_many(pages(60, "more"))
+        assert store.get_many(list(pages(10))) == [PAGE] * 10
+
+    in_child(work)
+    with LocalDiskStore(tmp_path) as store:
+        assert store.get_many(list(pages(10))) == [PAGE] * 10
+        assert list(store.keys("more")) == []
+
+
+def test_space_of_deleted_pages_is_used_again(tmp_path: Path) -> None:
+    window, step = 64, 16
+    with LocalDiskStore(tmp_path) as store:
+        for start in range(0, 2000, step):
+            store.put_many({f"g/{i:06d}": PAGE for i in range(start, start + step)})
+            store.delete_many([f"g/{i:06d}" for i in range(start - window, start - window + step)])
+    size = (tmp_path / "data.mdb").stat().st_size
+    assert size < 3 * (window + step) * (len(PAGE) + 4096), "2000 pages went through, 64 lived"
+
+
+def test_a_slow_listing_does_not_pin_freed_pages(tmp_path: Path) -> None:
+    with LocalDiskStore(tmp_path) as store:
+        store.put_many(pages(2000, page=b"small"))
+        listing = store.keys("g/")
+        next(listing)
+        environment = store._environment
+        assert environment is not None
+        assert "no active readers" in environment.handle.readers()
+        assert sum(1 for _ in listing) == 1999
+
+
+def test_small_address_space(tmp_path: Path) -> None:
+    def work() -> None:
+        limit = 3 << 30
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        with LocalDiskStore(tmp_path) as store:
+            store.put_many(pages(3))
+            assert store.get_many(list(pages(3))) == [PAGE] * 3
+
+    in_child(work)
+
+
+def test_a_map_that_another_process_has_grown(tmp_path: Path) -> None:
+    with LocalDiskStore(tmp_path, map_size=2 * MIB) as store:
+        store.put_many(pages(3))
+
+        def work() -> None:
+            with LocalDiskStore(tmp_path, map_size=64 * MIB) as larger:
+                larger.put_many(pages(200, "more"))
+
+        in_child(work)
+        assert store.get_many(list(pages(200, "more"))) == [PAGE] * 200
+        store.put_many(pages(20, "and more"))
+
+
+# Rights and damage
+
+
+def test_a_folder_without_rights(open_folder: Path) -> None:
+    def work() -> None:
+        if os.getuid() == 0:  # nothing is forbidden to root
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        store = open_store(f"file://{open_folder}")
+        with pytest.raises(StoreAccessDenied, match="rights"):
+            store.get_many(["g/1"])
+        store.put_many({"g/1": PAGE})
+        with pytest.raises(StoreAccessDenied):
+            store.flush()
+        assert store.get_many(["g/1"]) == [PAGE]
+
+    open_folder.chmod(0o555)
+    in_child(work)
+
+
+def test_a_store_that_became_read_only(open_folder: Path) -> None:
+    with LocalDiskStore(open_folder) as store:
+        store.put_many(pages(3))
+    for path in [*open_folder.iterdir(), open_folder]:
+        path.chmod(0o555)
+
+    def work() -> None:
+        if os.getuid() == 0:
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        with pytest.raises(StoreAccessDenied):
+            LocalDiskStore(open_folder).put_many(pages(1))
+
+    in_child(work)
+
+
+def test_a_path_that_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    for path in ("file", "file/below"):
+        with pytest.raises(InvalidStoreURL, match="not a folder"):
+            LocalDiskStore(tmp_path / path).put_many(pages(1))
+    with pytest.raises(InvalidStoreURL):
+        open_store("file:///proc/no/such").get_many(["g/1"])
+
+
+def test_files_that_are_not_ours(tmp_path: Path) -> None:
+    (tmp_path / "data.mdb").write_bytes(b"something else" * 1000)
+    with pytest.raises(StoreDamaged, match="restore"):
+        LocalDiskStore(tmp_path).get_many(["g/1"])
+
+
+# One process
+
+
+def test_stores_on_one_folder_share_an_environment(tmp_path: Path) -> None:
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    link.symlink_to(folder)
+    one, other = LocalDiskStore(folder), LocalDiskStore(link)
+    one.put_many(pages(2))
+    assert other.get_many(list(pages(2))) == [PAGE] * 2
+    one.close()
+    assert other.get_many(list(pages(2))) == [PAGE] * 2
+    other.close()
+
+
+def test_a_dropped_store_lets_go(tmp_path: Path) -> None:
+    from stores import lmdb_environment
+
+    before = len(lmdb_environment._open)
+    LocalDiskStore(tmp_path).put_many(pages(1))
+    assert len(lmdb_environment._open) == before
+
+
+def test_a_folder_that_was_made_again_is_another_one(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    old = LocalDiskStore(folder)
+    old.put_many(pages(2))
+    shutil.rmtree(folder)
+    with LocalDiskStore(folder) as new:
+        assert new.get_many(["g/000000"]) == [None]
+        new.put_many(pages(1))
+    old.close()
+
+
+def test_every_commit_is_synced(tmp_path: Path) -> None:
+    with LocalDiskStore(tmp_path) as store:
+        store.put_many(pages(1))
+        assert store._environment is not None
+        flags = store._environment.handle.flags()
+        assert (flags["sync"], flags["metasync"], flags["writemap"]) == (True, True, False)
+
+
+def test_an_io_error_opens_the_folder_anew(tmp_path: Path) -> None:
+    from stores import lmdb_environment
+
+    with LocalDiskStore(tmp_path) as store, LocalDiskStore(tmp_path) as other:
+        store.put_many(pages(1))
+        other.get_many(["g/000000"])
+        assert store._environment is not None
+        lmdb_environment.discard(store._environment)
+        assert store.get_many(["g/000000"]) == other.get_many(["g/000000"]) == [PAGE]
+        assert store._environment is other._environment
+
+
+def test_it_knows_the_host_that_made_it(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/new")
+    here = store.origin
+    assert here
+    store.put_many(pages(1))
+    store.flush()
+    assert store.origin == here
+    (tmp_path / "new" / "ORIGIN").write_text("another-host\n")
+    assert store.origin == "another-host"
+    store.close()
+
+
+# Kills
+
+_WRITER = """
+import sys
+from stores import open_store
+store = open_store(sys.argv[1])
+number, step = int(sys.argv[2]), int(sys.argv[3])
+page = bytes(range(256)) * 40
+while True:
+    store.put_many({f"{sys.argv[4]}/{i:06d}": page for i in range(number, number + step)})
+    store.flush()
+    number += step
+    print(number, flush=True)
+"""
+
+
+def write_until_killed(folder: Path, start: int, step: int, group: str, seconds: float) -> int:
+    """The number of pages that the writer knew to be in the store when it was killed."""
+    command = [sys.executable, "-c", _WRITER, f"file://{folder}", str(start), str(step), group]
+    writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    acknowledged = int(writer.stdout.readline())
+    time.sleep(seconds)
+    writer.kill()
+    numbers = writer.stdout.read().split("\n")[:-1]
+    writer.wait()
+    return int(numbers[-1]) if numbers else acknowledged
+
+
+def test_killed_writers_lose_no_flushed_page(tmp_path: Path) -> None:
+    dice = random.Random(20)
+    page = bytes(range(256)) * 40
+    with LocalDiskStore(tmp_path) as survivor:  # which must not be blocked by a killed writer
+        done = 0
+        for turn in range(8):
+            step = dice.choice([1, 7, 50])
+            acknowledged = write_until_killed(tmp_path, done, step, "g", dice.uniform(0, 0.15))
+            keys = sorted(survivor.keys("g/"))
+            assert len(keys) >= acknowledged > done
+            assert keys == [f"g/{i:06d}" for i in range(len(keys))], "there are holes"
+            assert survivor.get_many(keys) == [page] * len(keys)
+            survivor.put_many({f"survivor/{turn}": page})
+            done = len(keys)
+
+
+def test_two_processes_write_and_one_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _WRITER, f"file://{tmp_path}", "0", "5", "steady"]
+    steady = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert steady.stdout is not None
+    steady.stdout.readline()
+    killed = write_until_killed(tmp_path, 0, 5, "killed", 0.2)
+    before = int(steady.stdout.readline())
+    while int(steady.stdout.readline()) < before + 10:
+        pass  # it goes on after the other's death
+    steady.kill()
+    last = int(([*steady.stdout.read().split("\n")[:-1]] or [str(before)])[-1])
+    steady.wait()
+    with LocalDiskStore(tmp_path) as store:
+        assert None not in store.get_many([f"killed/{i:06d}" for i in range(killed)])
+        assert None not in store.get_many([f"steady/{i:06d}" for i in range(last)])
+
+
+def test_an_unusable_folder_is_not_tried_for_ever(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    store: PageStore = open_store(f"file://{tmp_path}/file")
+    started = time.monotonic()
+    store.put_many({"g/1": b""})
+    with pytest.raises(InvalidStoreURL):
+        store.flush()
+    with pytest.raises((InvalidStoreURL, StoreUnavailable)):
+        store.get_many(["g/2"])
+    assert time.monotonic() - started < 2
+    store.abandon()  # type: ignore[attr-defined]

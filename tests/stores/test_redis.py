@@ -1,0 +1,254 @@
+"""Real Redis servers that refuse, freeze, die, come back, fill up and forget."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from faulty import eventually
+from servers import PASSWORD_IN_URL, RedisServer
+
+from stores import (
+    PageStore,
+    StoreAccessDenied,
+    StoreFull,
+    StoreUnavailable,
+    WindowStoreError,
+    open_store,
+)
+from stores.write_buffer import WriteBuffer
+
+redis = pytest.importorskip("redis")
+
+PAGE = b"p" * 1000
+
+
+def bare(url: str) -> PageStore:
+    return open_store(url, write_buffer=0, cache=0)
+
+
+def shown(error: BaseException) -> str:
+    """Everything that a log would show of an error."""
+    import traceback
+
+    return "".join(traceback.format_exception(error))
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("who", ["", ":wr0ng@", "nobody:wr0ng@"])
+def test_wrong_credentials(redis_with_password: RedisServer, who: str) -> None:
+    store = bare(f"redis://{who}127.0.0.1:{redis_with_password.port}")
+    for call in (lambda: store.get_many(["g/1"]), lambda: store.put_many({"g/1": PAGE})):
+        with pytest.raises(StoreAccessDenied, match="correct user, password") as caught:
+            call()
+        assert "wr0ng" not in shown(caught.value)
+
+
+def test_a_user_who_may_not_write(redis_with_password: RedisServer) -> None:
+    store = bare(f"redis://reader:readonly@127.0.0.1:{redis_with_password.port}")
+    assert store.get_many(["g/1"]) == [None]
+    with pytest.raises(StoreAccessDenied):
+        store.put_many({"g/1": PAGE})
+    with pytest.raises(StoreAccessDenied):
+        store.delete_many(["g/1"])
+
+
+def test_a_wrong_password_behind_the_buffer(redis_with_password: RedisServer) -> None:
+    store = open_store(f"redis://:wr0ng@127.0.0.1:{redis_with_password.port}")
+    store.put_many({"g/1": PAGE})
+    with pytest.raises(StoreAccessDenied) as caught:
+        store.flush()
+    assert "wr0ng" not in shown(caught.value)
+    store.abandon()  # type: ignore[attr-defined]
+
+
+def test_nobody_is_there() -> None:
+    store = bare(f"redis://:{PASSWORD_IN_URL}@127.0.0.1:1")
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1") as caught:
+        store.get_many(["g/1"])
+    assert time.monotonic() - started < 2
+    assert "s3cret" not in shown(caught.value)
+
+
+def test_a_host_that_does_not_exist() -> None:
+    with pytest.raises(StoreUnavailable):
+        bare("redis://no-such-host.invalid").get_many(["g/1"])
+
+
+def test_tls_needs_a_trusted_certificate(redis_tls: tuple[str, Path]) -> None:
+    url, certificate = redis_tls
+    with pytest.raises(StoreAccessDenied, match="certificate"):
+        bare(url).get_many(["g/1"])
+    assert bare(f"{url}?verify=false").get_many(["g/1"]) == [None]
+    assert bare(f"{url}?ca_file={certificate}").get_many(["g/1"]) == [None]
+    with pytest.raises(StoreUnavailable):
+        bare(url.replace("rediss", "redis")).get_many(["g/1"])
+
+
+def test_tls_to_a_server_without_it(own_redis: RedisServer) -> None:
+    with pytest.raises(WindowStoreError):
+        bare(own_redis.url.replace("redis", "rediss") + "?timeout=0.3").get_many(["g/1"])
+
+
+def test_a_server_that_is_no_cluster(redis_url: str) -> None:
+    with pytest.raises(StoreAccessDenied, match="mode"):
+        bare(f"{redis_url}?cluster=true").get_many(["g/1"])
+
+
+def test_a_replica_is_read_only(own_redis: RedisServer) -> None:
+    with redis.Redis(port=own_redis.port) as client:
+        client.replicaof("127.0.0.1", "1")
+    with pytest.raises(StoreAccessDenied):
+        bare(own_redis.url).put_many({"g/1": PAGE})
+
+
+# Room
+
+
+def test_a_full_server_refuses_and_takes_on_when_there_is_room(own_redis: RedisServer) -> None:
+    store = open_store(own_redis.url, cache=0, write_buffer=50_000)
+    store.put_many({"g/0": PAGE})
+    store.flush()
+    with redis.Redis(port=own_redis.port) as client:
+        client.config_set("maxmemory", 1)
+        with pytest.raises(StoreFull, match="maxmemory"):
+            for i in range(1000):
+                store.put_many({f"g/{i}": PAGE})
+        with pytest.raises(StoreFull):
+            bare(f"{own_redis.url}?ttl=60").put_many({"g/ttl": PAGE})
+        client.config_set("maxmemory", 0)
+    store.flush()
+    assert store.get_many([f"g/{n}" for n in range(i)]) == [PAGE] * i
+    store.close()
+
+
+def test_an_emptied_server_has_no_pages(own_redis: RedisServer) -> None:
+    store = bare(own_redis.url)
+    store.put_many({"g/1": PAGE})
+    with redis.Redis(port=own_redis.port) as client:
+        client.flushall()
+    assert store.get_many(["g/1"]) == [None]
+
+
+# Outages
+
+
+def test_a_frozen_server(own_redis: RedisServer) -> None:
+    store = bare(f"{own_redis.url}?timeout=0.2")
+    store.put_many({"g/1": PAGE})
+    own_redis.freeze()
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailable):
+        store.get_many(["g/1"])
+    assert time.monotonic() - started < 2
+    own_redis.thaw()
+    assert store.get_many(["g/1"]) == [PAGE]
+
+
+def test_a_killed_server_that_comes_back(own_redis: RedisServer) -> None:
+    store = open_store(f"{own_redis.url}?deadline=10&write_buffer=20000")
+    accepted: list[int] = []
+
+    def put() -> None:
+        for i in range(100):
+            store.put_many({f"g/{i}": PAGE})
+            accepted.append(i)
+
+    writer = threading.Thread(target=put)
+    own_redis.stop()
+    writer.start()
+    eventually(lambda: len(accepted) > 10)
+    time.sleep(0.1)
+    assert len(accepted) < 100, "it must wait for room"
+    own_redis.start()
+    writer.join(10)
+    store.flush()
+    assert store.get_many([f"g/{i}" for i in range(100)]) == [PAGE] * 100
+    own_redis.stop()
+    own_redis.start()  # what it has acknowledged is in its append-only file
+    assert bare(own_redis.url).get_many([f"g/{i}" for i in range(100)]) == [PAGE] * 100
+    store.close()
+
+
+def test_an_outage_past_the_deadline(own_redis: RedisServer) -> None:
+    store = open_store(f"{own_redis.url}?deadline=0.5&timeout=0.2")
+    own_redis.stop()
+    store.put_many({"g/1": PAGE})
+    with pytest.raises(StoreUnavailable, match="held"):
+        store.flush()
+    with pytest.raises(StoreUnavailable):
+        store.get_many(["g/2"])
+    own_redis.start()
+    store.flush()
+    assert bare(own_redis.url).get_many(["g/1"]) == [PAGE]
+    store.close()
+
+
+# What lies in the server
+
+
+def test_names_are_ready_for_a_cluster(redis_url: str) -> None:
+    group = uuid4().hex
+    with bare(f"{redis_url}?prefix=mine") as store, redis.Redis.from_url(redis_url) as client:
+        store.put_many({f"{group}/0/a": PAGE, f"{group}": PAGE})
+        names = sorted(client.scan_iter(match=f"*{group}*"))
+        assert names == sorted([f"mine:{{{group}}}/0/a".encode(), f"mine:{{{group}}}".encode()])
+        assert sorted(store.keys(group)) == [group, f"{group}/0/a"]
+        assert list(bare(redis_url).keys(group)) == []
+
+
+def test_pages_live_as_long_as_asked(redis_url: str) -> None:
+    key = f"{uuid4().hex}/0"
+    name = f"mta:{{{key[:32]}}}/0"
+    with redis.Redis.from_url(redis_url) as client:
+        bare(redis_url).put_many({key: PAGE})
+        assert client.ttl(name) == -1
+        bare(f"{redis_url}?ttl=100").put_many({key: PAGE})
+        assert 90 < client.ttl(name) <= 100
+
+
+def test_flush_waits_for_replicas(own_redis: RedisServer, tmp_path: Path) -> None:
+    store = bare(f"{own_redis.url}?wait=1&timeout=0.5")
+    store.put_many({"g/1": PAGE})
+    with pytest.raises(StoreUnavailable, match="replicas"):
+        store.flush()
+    (tmp_path / "replica").mkdir()
+    options = ["--replicaof", "127.0.0.1", str(own_redis.port), "--repl-diskless-sync-delay", "0"]
+    with redis.Redis(port=own_redis.port) as client:
+        client.config_set("repl-diskless-sync-delay", 0)
+        replica = RedisServer(tmp_path / "replica", *options)
+        try:
+            eventually(lambda: client.set("x", 1) and client.execute_command("WAIT", 1, 200), 20)
+            store.put_many({"g/2": PAGE})
+            store.flush()
+            assert bare(replica.url).get_many(["g/1", "g/2"]) == [PAGE, PAGE]
+        finally:
+            replica.stop()
+
+
+def test_many_pages_travel_in_few_commands(redis_url: str) -> None:
+    pages = {f"{uuid4().hex}/0": PAGE for _ in range(500)}
+    with bare(redis_url) as store, redis.Redis.from_url(redis_url) as client:
+        before = client.info("stats")["total_commands_processed"]
+        store.put_many(pages)
+        assert store.get_many(list(pages)) == [PAGE] * 500
+        store.delete_many(pages)
+        assert client.info("stats")["total_commands_processed"] - before < 30
+
+
+def test_the_buffer_does_not_block_a_fast_writer(redis_url: str) -> None:
+    with open_store(redis_url) as store:
+        assert isinstance(store, WriteBuffer)
+        costs = []
+        for i in range(200):
+            started = time.perf_counter()
+            store.put_many({f"fast/{i}": PAGE})
+            costs.append(time.perf_counter() - started)
+        assert sorted(costs)[100] < 0.0005  # the median, for other programs run here too
+        store.delete_many([f"fast/{i}" for i in range(200)])
