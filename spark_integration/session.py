@@ -38,6 +38,8 @@ def local_session(
     ensure_java()
     # The workers must run this interpreter: the first python3 on PATH may lack the libraries.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Whatever name and network the machine has, nothing needs to reach this session from outside.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = cores or len(os.sched_getaffinity(0))
     if log is None:
         log = Path(tempfile.gettempdir(), f"mta-spark-{os.getpid()}.log")

@@ -188,7 +188,8 @@ def _follow_query(query: StreamingQuery, job: Job) -> Progress:
             progress.update(query)
             now = time.monotonic() - began
             progress.seconds = progress.busy_seconds if job.follow else now
-            line.show(f"{progress}; {query.status['message'].lower()}", now)
+            doing = query.status["message"].partition("[")[0]
+            line.show(f"{progress}; {doing[:1].lower()}{doing[1:]}", now)
         if stop.is_set():
             query.stop()
     progress.update(query)
