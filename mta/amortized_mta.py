@@ -193,15 +193,7 @@ class AmortizedMTA(MonoidTree):
         schema.put(suffixes, count - 1, monoid.identity)
         root.suffixes = suffixes
 
-    def _renew_right(self) -> None:
-        levels = self.levels
-        top = levels.top(self.front)
-        right = self.monoid.identity
-        if top == 0:
-            tail = levels.tails[0]
-            right = levels.fold(0, tail, max(self.middle, self.front) - tail.first, tail.count)
-        for tail in levels.tails[:top]:
-            right = self._combine(levels.fold(tail.level, tail, 0, tail.count), right)
+    def _take_right(self, right: Partial) -> None:
         self._right = right
 
     def check(self) -> None:

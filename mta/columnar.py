@@ -121,47 +121,31 @@ class ColumnarMonoid(AbstractMonoid):
         return schema.at(partials, 0)
 
     def prefixes(self, partials: Rows, count: int, left: Partial) -> Rows:
-        if self._ufuncs:
-            return self._accumulate(partials, count, left, backwards=False)
-        return self.combine(left, self.scan(partials, count))
+        return self.partials.cut(self.scan(left, partials, count, backwards=False), 1, count + 1)
 
     def suffixes(self, partials: Rows, count: int, right: Partial) -> Rows:
+        return self.scan(right, partials, count, backwards=True)
+
+    def scan(self, first: Partial, partials: Rows, count: int, backwards: bool) -> Rows:
+        """``first`` and the rows, folded up to each: n + 1 rows, from whichever side.
+
+        One ``ufunc.accumulate`` a column; without ufuncs log2(n) whole-group combines, by doubling.
+        """
         if self._ufuncs:
-            return self._accumulate(partials, count, right, backwards=True)
-        scan = self.combine(self.scan_back(partials, count), right)
-        return _concatenate(scan, self.partials.one(right))
-
-    def _accumulate(self, partials: Rows, count: int, first: Partial, backwards: bool) -> Rows:
-        """One ``ufunc.accumulate`` a column, over ``first`` and then the rows."""
-        columns = []
-        for ufunc, column, start in zip(
-            self._ufuncs or (), _as_tuple(partials), _as_tuple(first), strict=True
-        ):
-            scan = np.empty(count + 1, column.dtype)
-            run = scan[::-1] if backwards else scan
-            run[0] = start
-            run[1:] = column[::-1] if backwards else column
-            ufunc.accumulate(run, out=run)
-            columns.append(scan if backwards else scan[1:])
-        return _like(self.partials, columns)
-
-    def scan(self, partials: Rows, count: int) -> Rows:
-        """The folds of the first 1, 2, ... n rows, by doubling: log2(n) whole-group combines."""
-        cut, reach = self.partials.cut, 1
-        while reach < count:
-            longer = self.combine(cut(partials, 0, count - reach), cut(partials, reach, count))
-            partials = _concatenate(cut(partials, 0, reach), longer)
+            columns = zip(self._ufuncs, _as_tuple(partials), _as_tuple(first), strict=True)
+            scans = [_accumulate(ufunc, c, start, backwards) for ufunc, c, start in columns]
+            return _like(self.partials, scans)
+        one, cut, reach = self.partials.one(first), self.partials.cut, 1
+        rows = _concatenate(partials, one) if backwards else _concatenate(one, partials)
+        while reach <= count:
+            stop = count + 1 - reach
+            longer = self.combine(cut(rows, 0, stop), cut(rows, reach, count + 1))
+            if backwards:
+                rows = _concatenate(longer, cut(rows, stop, count + 1))
+            else:
+                rows = _concatenate(cut(rows, 0, reach), longer)
             reach *= 2
-        return partials
-
-    def scan_back(self, partials: Rows, count: int) -> Rows:
-        """The folds of the last n, n-1, ... 1 rows, by doubling."""
-        cut, reach = self.partials.cut, 1
-        while reach < count:
-            longer = self.combine(cut(partials, 0, count - reach), cut(partials, reach, count))
-            partials = _concatenate(longer, cut(partials, count - reach, count))
-            reach *= 2
-        return partials
+        return rows
 
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
         return self.combine(left, right)
@@ -190,6 +174,15 @@ def _combine_by(ufuncs: tuple[np.ufunc, ...]) -> Callable[[Any, Any], Any]:
         return tuple(f(a, b) for f, a, b in zip(ufuncs, left, right, strict=True))
 
     return combine
+
+
+def _accumulate(ufunc: np.ufunc, column: Any, first: Any, backwards: bool) -> Any:
+    scan = np.empty(len(column) + 1, column.dtype)
+    run = scan[::-1] if backwards else scan
+    run[0] = first
+    run[1:] = column[::-1] if backwards else column
+    ufunc.accumulate(run, out=run)
+    return scan
 
 
 def _as_tuple(rows: Any) -> tuple[Any, ...]:

@@ -6,8 +6,8 @@ branch bottom-up (Algorithm 2). The result stands at the root.
 
 In place of the printed Algorithm 1, which overflows the root and loses an aggregate there, sealed
 groups move up as in ``levels``; the element above an open group, whose value would change with
-every event, is the running fold of that group in ``branch``. Figure 2's bulk eviction, a maximum
-over times with a window of four units, when 8 arrives after 1, 2, 3, 4:
+every event, is the running fold of that group in ``branch``, here kept up with every event. Figure
+2's bulk eviction, a maximum over times with a window of four units, when 8 arrives after 1 to 4:
 
     [1 2] [3 4] [8 .]   with 4 evicted at the top   ->   [8 .]
 
@@ -33,18 +33,14 @@ class LogMTA(MonoidTree):
 
     def __init__(self, levels: Levels) -> None:
         super().__init__(levels)
-        #: The folds of the open groups to the right of the leftmost tree, from the leaves up.
-        self.branch: list[Partial] = [self.monoid.identity]
+        self.branch = [self.monoid.identity]
         self.result: Partial = self.monoid.identity
         self._before: Partial = self.monoid.identity
 
     @property
     def right(self) -> Partial:
         """The aggregate of everything after the leftmost tree; one combine a level."""
-        right = self.monoid.identity
-        for fold in self.branch:
-            right = self.monoid.combine(fold, right)
-        return right
+        return self._fold_branch()
 
     def restore_right(self, right: Partial) -> None:
         self._renew_right()  # the branch is in the tails
@@ -101,17 +97,8 @@ class LogMTA(MonoidTree):
             left = self.monoid.combine(fold, left)
         return left
 
-    def _renew_right(self) -> None:
-        levels = self.levels
-        top = levels.top(self.front)
-        if top == 0:
-            tail = levels.tails[0]
-            start = max(self.middle, self.front) - tail.first
-            self.branch = [levels.fold(0, tail, start, tail.count)]
-        else:
-            tails = levels.tails[:top]
-            self.branch = [levels.fold(tail.level, tail, 0, tail.count) for tail in tails]
-        self._propagate()
+    def _take_right(self, right: Partial) -> None:
+        self.result = self.monoid.combine(self.left, right)
 
     def check(self) -> None:
         """Assert the paper's invariants, reading every page. Raises InvariantViolation."""

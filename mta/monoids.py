@@ -103,9 +103,9 @@ class Mean(ColumnarMonoid):
     def __init__(self) -> None:
         super().__init__(
             "Mean",
-            partials=("f8", "i8"),
-            identity=(0.0, 0),
-            lift=lambda value: (value, np.ones_like(value, dtype="i8")),
+            partials=("f8", "f8"),
+            identity=(0.0, 0.0),
+            lift=lambda value: (value, np.ones_like(value)),
             ufuncs=(np.add, np.add),
             inverse=lambda whole, part: (whole[0] - part[0], whole[1] - part[1]),
             lower=lambda partial: partial[0] / partial[1],
@@ -118,9 +118,9 @@ class GeometricMean(ColumnarMonoid):
     def __init__(self) -> None:
         super().__init__(
             "GeometricMean",
-            partials=("f8", "i8"),
-            identity=(0.0, 0),
-            lift=lambda value: (np.log(value), np.ones_like(value, dtype="i8")),
+            partials=("f8", "f8"),
+            identity=(0.0, 0.0),
+            lift=lambda value: (np.log(value), np.ones_like(value)),
             ufuncs=(np.add, np.add),
             lower=lambda partial: np.exp(partial[0] / partial[1]),
         )
@@ -267,30 +267,36 @@ class _StdDev(ColumnarMonoid):
         )
 
     def _deviation(self, partial: Partial) -> Any:
-        degrees = partial[0] - self._lost_degrees
-        return np.sqrt(partial[2] / np.where(degrees > 0, degrees, np.nan))
+        # A sample of one is 0 / 0, which is the NaN it should be.
+        return np.sqrt(np.maximum(partial[2], 0) / (partial[0] - self._lost_degrees))
 
-    def scan(self, partials: Rows, count: int) -> Rows:
-        """Welford's update as two running sums, in one pass instead of log2(n).
+    def scan(self, first: Partial, partials: Rows, count: int, backwards: bool) -> Rows:
+        """Welford's update as three running sums, in one pass instead of log2(n).
 
         M2 grows by w * (m - mean before) * (m - mean after), which is never negative, so running
         sums lose nothing to cancellation; the means are summed as distances from the first one.
         """
-        weights, means, squares = partials
-        if count == 0:
-            return partials
-        total = np.add.accumulate(weights)
-        after = np.add.accumulate(weights * (means - means[0])) / np.maximum(total, 1) + means[0]
-        before = np.concatenate((means[:1], after[:-1]))
-        return (
-            total,
-            after,
-            np.add.accumulate(squares + weights * (means - before) * (means - after)),
+        # Merging moments commutes, so a scan from the back is a scan of the rows turned round.
+        turned = slice(None, None, -1 if backwards else 1)
+        weights, means, squares = (
+            np.concatenate(([start], column[turned]))
+            for start, column in zip(first, partials, strict=True)
         )
-
-    def scan_back(self, partials: Rows, count: int) -> Rows:
-        turned = self.scan(tuple(column[::-1] for column in partials), count)
-        return tuple(column[::-1] for column in turned)
+        if count and not weights[0]:
+            means[0] = means[1]  # no events have no mean: measure from the first that has one
+        total = np.add.accumulate(weights)
+        after = means - means[0]
+        after *= weights
+        np.add.accumulate(after, out=after)
+        after /= np.maximum(total, 1)
+        after += means[0]
+        step = means[1:] - after[:-1]
+        step *= means[1:] - after[1:]
+        step *= weights[1:]
+        after[0] = first[1]
+        squares[1:] += step
+        np.add.accumulate(squares, out=squares)
+        return total[turned], after[turned], squares[turned]
 
 
 class SampleStdDev(_StdDev):

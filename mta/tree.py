@@ -55,6 +55,9 @@ class MonoidTree(ABC):
         self.middle = 0
         #: The aggregate of the leftmost tree (the paper's R0).
         self.left: Partial = self.monoid.identity
+        #: The folds of the tails after the leftmost tree, from the leaves up; the leaves' own is
+        #: only right after a seal. Empty when it was not needed yet.
+        self.branch: list[Partial] = []
         #: The head path, root first; empty when it was not needed yet.
         self.path: list[Frame] = []
         self._front_time: int | None = None
@@ -95,8 +98,8 @@ class MonoidTree(ABC):
         """Take up the aggregate from the middle to the back from a handle."""
 
     @abstractmethod
-    def _renew_right(self) -> None:
-        """The trees after the leftmost one have changed: compute their aggregate (Algorithm 5)."""
+    def _take_right(self, right: Partial) -> None:
+        """The aggregate from the middle to the back has been computed anew."""
 
     @abstractmethod
     def _scan(self, frame: Frame, right: Partial) -> None:
@@ -146,10 +149,41 @@ class MonoidTree(ABC):
         top = levels.top(front)
         if top == 0 and front < levels.back:
             self._new_tree(front, levels.back)
-        for level, aggregate in levels.seal():
-            if level == top == levels.top(front):
-                self._grow(level, aggregate)
-        self._renew_right()
+        elif not self.branch:
+            self._renew_right()
+        grown = levels.seal()
+        if 0 < top == levels.top(front):
+            self._sealed(top, grown)
+        else:
+            self._renew_right()
+
+    def _sealed(self, top: int, grown: list[tuple[int, Partial]]) -> None:
+        """Bring the branch up to date after a seal: every sealed tail now begins anew."""
+        first = self.monoid.identity
+        for level, aggregate in grown:
+            self.branch[level - 1] = first
+            first = aggregate
+        level = grown[-1][0]
+        if level == top:
+            self._grow(level, first)
+        else:
+            self.branch[level] = self.monoid.combine(self.branch[level], first)
+        self._take_right(self._fold_branch())
+
+    def _renew_right(self) -> None:
+        """Fold the trees after the leftmost one from their root groups (Algorithm 5)."""
+        levels = self.levels
+        top = levels.top(self.front)
+        tails = levels.tails[: max(top, 1)]
+        start = 0 if top else max(self.middle, self.front) - tails[0].first
+        self.branch = [levels.fold(t.level, t, 0 if t.level else start, t.count) for t in tails]
+        self._take_right(self._fold_branch())
+
+    def _fold_branch(self) -> Partial:
+        right = self.monoid.identity
+        for fold in self.branch:
+            right = self.monoid.combine(fold, right)
+        return right
 
     def _grow(self, level: int, aggregate: Partial) -> None:
         self.middle += self.levels.span(level)
