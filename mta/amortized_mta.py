@@ -100,17 +100,22 @@ class AmortizedMTA(MonoidTree):
 
     def evict(self) -> None:
         """Remove the oldest event; amortised 1 combine and 1/leaf_arity page reads."""
-        path = self.path
-        if path:
-            frame = path[-1]
-            if frame.level == 0 and frame.next + 1 < frame.stop:
-                frame.next += 1
-                self.front += 1
-                self._front_time = None
-                self.left = self.monoid.partials.at(frame.suffixes, frame.next - frame.origin)
-                return
-        self.open_path()
-        self.evict_to(self.front + 1)
+        if not self._pop(1):
+            self.open_path()
+            self.evict_to(self.front + 1)
+
+    def _pop(self, count: int) -> bool:
+        """Pop the stack ``count`` times, if its open leaf group lasts that long."""
+        if not self.path:
+            return False
+        frame = self.path[-1]
+        if frame.level or frame.next + count >= frame.stop:
+            return False
+        frame.next += count
+        self.front += count
+        self._front_time = None
+        self.left = self.monoid.partials.at(frame.suffixes, frame.next - frame.origin)
+        return True
 
     def run(
         self,
@@ -132,7 +137,7 @@ class AmortizedMTA(MonoidTree):
         if told is None:
             return 0
         fronts, count = told
-        lefts: Any = self.left
+        lefts: Any = self.monoid.partials.one(self.left)
         if not isinstance(fronts, int):
             frame = self.open_path()
             if frame is None:
@@ -150,7 +155,7 @@ class AmortizedMTA(MonoidTree):
         )
         self.levels.append_many(new, None if coming is None else coming[:count], count)
         self._right = monoid.partials.at(rights, count - 1)
-        if not isinstance(fronts, int):
+        if not isinstance(fronts, int) and not self._pop(int(fronts[-1]) - self.front):
             self.evict_to(int(fronts[-1]))
         return count
 
@@ -178,9 +183,10 @@ class AmortizedMTA(MonoidTree):
         return self._after(self.path[-1]) if self.path else self.monoid.identity
 
     def _extend(self, aggregate: Partial) -> None:
+        right = self.monoid.partials.one(aggregate)
         for frame in self.path:
             count = frame.stop - frame.origin + 1
-            frame.suffixes = self.monoid.combine_rows(frame.suffixes, aggregate, count)
+            frame.suffixes = self.monoid.combine_rows(frame.suffixes, right, count)
 
     def _widen(self, root: Frame, aggregate: Partial) -> None:
         monoid = self.monoid

@@ -117,7 +117,7 @@ class AbstractMonoid(ABC):
 
     @abstractmethod
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
-        """Row by row; one side may be a single partial, which then serves for every row."""
+        """Row by row; one side may be a single row, which then serves for every row."""
 
     @abstractmethod
     def results(self, outputs: Rows) -> Any:
@@ -197,8 +197,8 @@ class Monoid(AbstractMonoid):
         return scan
 
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
-        lefts = left if isinstance(left, list) else [left] * count
-        rights = right if isinstance(right, list) else [right] * count
+        lefts = left if len(left) == count else left * count
+        rights = right if len(right) == count else right * count
         return list(map(self.combine, lefts, rights))
 
     def results(self, outputs: Rows) -> Any:

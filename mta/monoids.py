@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.columnar import ColumnarMonoid
+from mta.columnar import ColumnarMonoid, ones, running_count
 from mta.columns import Row, Rows
 from mta.errors import InvalidValue
 from mta.monoid import Monoid, Partial
@@ -105,7 +105,7 @@ class Mean(ColumnarMonoid):
             "Mean",
             partials=("f8", "f8"),
             identity=(0.0, 0.0),
-            lift=lambda value: (value, np.ones_like(value)),
+            lift=lambda value: (value, ones(value)),
             ufuncs=(np.add, np.add),
             inverse=lambda whole, part: (whole[0] - part[0], whole[1] - part[1]),
             lower=lambda partial: partial[0] / partial[1],
@@ -120,7 +120,7 @@ class GeometricMean(ColumnarMonoid):
             "GeometricMean",
             partials=("f8", "f8"),
             identity=(0.0, 0.0),
-            lift=lambda value: (np.log(value), np.ones_like(value)),
+            lift=lambda value: (np.log(value), ones(value)),
             ufuncs=(np.add, np.add),
             lower=lambda partial: np.exp(partial[0] / partial[1]),
         )
@@ -156,7 +156,7 @@ class _ExtremeCount(_Extreme):
             partials=("f8", "i8"),
             identity=(-np.inf if largest else np.inf, 0),
             output="i8",
-            lift=lambda value: (value, np.ones_like(value, dtype="i8")),
+            lift=lambda value: (value, ones(value, "i8")),
             lower=lambda partial: partial[1],
             commutative=True,
             empty=0,
@@ -260,7 +260,7 @@ class _StdDev(ColumnarMonoid):
             name,
             partials=("f8", "f8", "f8"),
             identity=(0.0, 0.0, 0.0),
-            lift=lambda value: (np.ones_like(value), value, np.zeros_like(value)),
+            lift=lambda value: (ones(value), value, np.zeros_like(value)),
             combine=_merge_moments,
             lower=self._deviation,
             commutative=True,
@@ -270,12 +270,23 @@ class _StdDev(ColumnarMonoid):
         # A sample of one is 0 / 0, which is the NaN it should be.
         return np.sqrt(np.maximum(partial[2], 0) / (partial[0] - self._lost_degrees))
 
+    def fold(self, partials: Rows, count: int) -> Partial:
+        """Two passes: the mean first, then the squares around it."""
+        if count == 0:
+            return self.identity
+        weights, means, squares = partials
+        total = weights.sum()
+        shift = means[0]
+        mean = shift + (weights * (means - shift)).sum() / max(total, 1.0)
+        return total, mean, (squares + weights * (means - mean) ** 2).sum()
+
     def scan(self, first: Partial, partials: Rows, count: int, backwards: bool) -> Rows:
         """Welford's update as three running sums, in one pass instead of log2(n).
 
         M2 grows by w * (m - mean before) * (m - mean after), which is never negative, so running
         sums lose nothing to cancellation; the means are summed as distances from the first one.
         """
+        total = running_count(partials[0], first[0])
         # Merging moments commutes, so a scan from the back is a scan of the rows turned round.
         turned = slice(None, None, -1 if backwards else 1)
         weights, means, squares = (
@@ -284,7 +295,8 @@ class _StdDev(ColumnarMonoid):
         )
         if count and not weights[0]:
             means[0] = means[1]  # no events have no mean: measure from the first that has one
-        total = np.add.accumulate(weights)
+        if total is None:
+            total = np.add.accumulate(weights)
         after = means - means[0]
         after *= weights
         np.add.accumulate(after, out=after)

@@ -32,8 +32,8 @@ from mta.view import WindowView
 from stores import PageStore, open_store
 
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,100}")
-#: A leaf page of 4064 rows of 8 bytes just fits 8 disk pages of 4 KiB, envelope included.
-_LEAF_BYTES, _MAX_LEAF_ARITY = 65024, 4064
+#: A leaf page of 8128 rows of 8 bytes just fits 16 disk pages of 4 KiB, envelope included.
+_LEAF_BYTES, _MAX_LEAF_ARITY = 65024, 8128
 _INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
 #: Without handles to keep pages for, they are deleted after this many leaf groups have left.
 _SWEEP_GROUPS = 32
