@@ -83,14 +83,16 @@ class AmortizedMTA(MonoidTree):
         leaf = levels.tails[0]
         if leaf.count == leaf.capacity:
             self._seal()
+        right = self._combine(self._right, self._lift(row))
         levels.append(row, time)
         self._right_before = self._right
-        self._right = self._combine(self._right, self._lift(row))
+        self._right = right
 
     def take_back(self) -> None:
         """Undo the last ``insert``, which nothing has followed."""
         self.levels.take_back()
         self._right = self._right_before
+        self._give_back()
 
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
         """Add events for which the leaf tail has room; ``count`` combines, no store call."""

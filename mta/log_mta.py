@@ -52,9 +52,10 @@ class LogMTA(MonoidTree):
     def insert(self, row: Row, time: int | None = None) -> None:
         """Add one event and propagate it to the root; 2 + levels combines."""
         self.room()
+        fold = self.monoid.combine(self.branch[0], self.monoid.lift(row))
         self.levels.append(row, time)
         self._before = self.branch[0]
-        self.branch[0] = self.monoid.combine(self.branch[0], self.monoid.lift(row))
+        self.branch[0] = fold
         self._propagate()
 
     def take_back(self) -> None:
@@ -62,6 +63,7 @@ class LogMTA(MonoidTree):
         self.levels.take_back()
         self.branch[0] = self._before
         self._propagate()
+        self._give_back()
 
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
         """Add events for which the leaf tail has room; ``count`` combines, no store call."""

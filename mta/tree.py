@@ -242,6 +242,11 @@ class MonoidTree(ABC):
         self._advance(front, path)
         self._renew_right()
 
+    def _give_back(self) -> None:
+        """After ``take_back``: the leftmost tree may have been begun anew with that event in it."""
+        if self.middle > self.back:
+            self._new_tree(self.front, self.back)
+
     def _path_to(self, position: int) -> list[Frame]:
         """The head path for a front that moves on within the leftmost tree; changes nothing."""
         path = list(self.path)
