@@ -144,10 +144,11 @@ class Window:
         return self.intake.last_accepted
 
     def _accept(self, row: Any, micros: int | None) -> None:
+        self._sweep_unneeded()
         tree = self.tree
         tree.insert(row, micros)
         try:
-            if self._size is not None:
+            if self._size is not None and len(tree) <= self._size + 1:
                 if len(tree) > self._size:
                     tree.evict()
             else:
@@ -156,13 +157,12 @@ class Window:
             tree.take_back()
             raise
         self.intake.last_time = micros
-        self._sweep_unneeded()
 
     def evict(self, n: int = 1) -> None:
         """Remove the oldest ``n`` events; at most a page read a level. Raises EmptyWindow."""
         _require(n >= 0, f"cannot evict {n} events")
-        self.tree.evict_to(self.tree.front + n)
         self._sweep_unneeded()
+        self.tree.evict_to(self.tree.front + n)
 
     def query(self) -> Any:
         """The result over the window, the monoid's ``empty`` without events; 1 combine."""
