@@ -194,7 +194,8 @@ class LocalDiskStore(PageStore):
                 self._raise_named(error)
             self._release()
             # A store that is dropped without close() lets go of its share as well.
-            self._release = weakref.finalize(self, release)
+            self._release = finalizer = weakref.finalize(self, release)
+            finalizer.atexit = False  # pages may still be written then
             self._environment = environment
             return environment
 

@@ -71,11 +71,13 @@ _DENIED = (
     exceptions.NoPermissionError,
     exceptions.ReadOnlyError,
 )
-_BUSY = ("BUSY", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS", "MISCONF")
+_PASSING = (exceptions.ClusterError, exceptions.AskError, exceptions.TryAgainError)
+_BUSY = ("BUSY", "NOREPLICAS", "MISCONF")
 _REFUSED = re.compile(
     # What the cluster client and TLS hide in the text of a connection error.
     "CERTIFICATE|invalid username-password|Authentication required|Cluster mode is not enabled"
 )
+_PIPELINE = re.compile(r"^Command # .* of pipeline caused error: ", re.DOTALL)  # shows pages
 _T = TypeVar("_T")
 
 
@@ -258,7 +260,7 @@ class RedisStore(PageStore):
         return redis.Redis(connection_pool=pool)
 
     def _named(self, error: Exception) -> WindowStoreError:
-        text = str(error)
+        text = _PIPELINE.sub("", str(error))
         if self._address.password:
             text = text.replace(self._address.password, "***")
         if isinstance(error, _DENIED) or _REFUSED.search(text):
@@ -267,7 +269,8 @@ class RedisStore(PageStore):
             )
         if isinstance(error, exceptions.OutOfMemoryError) or text.startswith("OOM"):
             return StoreFull(f"{self.url} is full ({text}): raise maxmemory or delete pages")
-        if isinstance(error, exceptions.ResponseError) and not text.startswith(_BUSY):
+        passing = isinstance(error, _PASSING) or text.startswith(_BUSY)
+        if isinstance(error, exceptions.ResponseError) and not passing:
             return StoreAccessDenied(f"{self.url} refused the command ({text}): see its settings")
         return StoreUnavailable(f"{self.url} does not answer ({text}): retry when it is back")
 

@@ -1,8 +1,13 @@
 """Fixtures that every suite may use."""
 
+import sys
+from pathlib import Path
+
 import pytest
 
-pytest.register_assert_rewrite("stores.conformance")
+# The folder ``tests/stores`` must not be taken for the package, whichever way pytest was started.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+pytest.register_assert_rewrite("stores.conformance", "stores.conformance_pages")
 
 from servers import (  # noqa: E402
     own_redis,

@@ -350,7 +350,7 @@ def suite_for(kind: type[Broken]) -> PageStoreConformance:
 def test_a_broken_store_is_caught(
     kind: type[Broken], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("stores.conformance._PATIENCE", 1)
+    monkeypatch.setattr("stores.conformance_hooks.PATIENCE", 1)
     with pytest.raises(Exception) as caught:
         getattr(suite_for(kind), CAUGHT_BY[kind])()
     assert not isinstance(caught.value, SkipTest)

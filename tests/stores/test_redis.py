@@ -101,6 +101,45 @@ def test_a_server_that_is_no_cluster(redis_url: str) -> None:
         bare(f"{redis_url}?cluster=true").get_many(["g/1"])
 
 
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ("LOADING Redis is loading the dataset in memory", StoreUnavailable),
+        ("BUSY Redis is busy running a script", StoreUnavailable),
+        ("MISCONF Redis is configured to save, but cannot", StoreUnavailable),
+        ("CLUSTERDOWN The cluster is down", StoreUnavailable),
+        ("TRYAGAIN Multiple keys request during rehashing of slot", StoreUnavailable),
+        ("MASTERDOWN Link with MASTER is down", StoreUnavailable),
+        ("READONLY You can't write against a read only replica", StoreAccessDenied),
+        ("NOPERM this user has no permissions", StoreAccessDenied),
+        ("NOAUTH Authentication required", StoreAccessDenied),
+        ("WRONGPASS invalid username-password pair", StoreAccessDenied),
+        ("OOM command not allowed when used memory > 'maxmemory'", StoreFull),
+        ("WRONGTYPE Operation against a key holding the wrong kind", StoreAccessDenied),
+    ],
+)
+@pytest.mark.parametrize("ttl", ["", "?ttl=60"])
+def test_every_answer_has_a_name(
+    answer: str, kind: type[Exception], ttl: str, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    from redis._parsers import BaseParser
+
+    store = bare(redis_url + ttl)
+    store.get_many(["g/1"])
+
+    def refuse(*_: object, **__: object) -> None:
+        error = BaseParser.parse_error(answer)
+        if ttl:
+            error.args = (f"Command # 1 (SET {PAGE!r}) of pipeline caused error: {error}",)
+        raise error
+
+    monkeypatch.setattr(redis.Redis, "mset", refuse)
+    monkeypatch.setattr(redis.client.Pipeline, "execute", refuse)
+    with pytest.raises(kind) as caught:
+        store.put_many({"g/1": PAGE})
+    assert "pppp" not in str(caught.value)
+
+
 def test_a_replica_is_read_only(own_redis: RedisServer) -> None:
     with redis.Redis(port=own_redis.port) as client:
         client.replicaof("127.0.0.1", "1")
