@@ -201,6 +201,7 @@ class Window:
         done = 0
         try:
             while done < count:
+                self._sweep_unneeded()
                 told = self.tree.run(self.policy, rows, micros, done, count, out)
                 if told == 0:
                     time = None if micros is None else int(micros[done])
@@ -208,7 +209,6 @@ class Window:
                     self._put_result(out, done)
                     told = 1
                 done += told
-                self._sweep_unneeded()
         except Exception as error:
             error.add_note(f"{done} of {count} events of the batch were accepted")
             raise
@@ -218,25 +218,28 @@ class Window:
 
     def _slide_to_last(self, rows: Any, micros: np.ndarray | None, count: int) -> None:
         """Insert all events; with a policy on positions evict once, as only the last cut counts."""
-        done = 0
+        done, positional = 0, self.policy.positional
         try:
-            while done < count:
-                step = min(self.tree.room(), count - done) if self.policy.positional else 0
-                if step:
-                    times = None if micros is None else micros[done : done + step]
-                    self.tree.append(self.monoid.inputs.cut(rows, done, done + step), times, step)
-                else:
-                    time = None if micros is None else int(micros[done])
-                    self._accept(self.monoid.inputs.at(rows, done), time)
-                done += step or 1
+            self._sweep_unneeded()
+            try:
+                while done < count:
+                    if positional:
+                        step = min(self.tree.room(), count - done)
+                        times = None if micros is None else micros[done : done + step]
+                        new = self.monoid.inputs.cut(rows, done, done + step)
+                        self.tree.append(new, times, step)
+                    else:
+                        step, time = 1, None if micros is None else int(micros[done])
+                        self._accept(self.monoid.inputs.at(rows, done), time)
+                    done += step
+            finally:
+                if micros is not None and done:
+                    self.intake.last_time = int(micros[done - 1])
+                if positional and done:
+                    self.tree.evict_to(self.policy.cut(self._view, self.intake.last_time))
         except Exception as error:
             error.add_note(f"{done} of {count} events of the batch were accepted")
             raise
-        finally:
-            if micros is not None and done:
-                self.intake.last_time = int(micros[done - 1])
-        self.tree.evict_to(self.policy.cut(self._view, self.intake.last_time))
-        self._sweep_unneeded()
 
     def _put_result(self, out: Any, at: int) -> None:
         monoid = self.monoid
