@@ -223,7 +223,7 @@ class Policy(AbstractPolicy):
         return view.longest_prefix(self, lambda prefix: self.evicts(prefix, total))
 
     def describe(self) -> str:
-        return f"Policy({self.name}, on={self.on[1].name if self.on else 'the window'})"
+        return f"Policy({self.name}, on={_described(self.on) if self.on else 'the window'})"
 
 
 class BoundWindow(AbstractPolicy):
@@ -264,7 +264,7 @@ class BoundWindow(AbstractPolicy):
         return view.longest_suffix(self, self._keeps)
 
     def describe(self) -> str:
-        return f"BoundWindow({self.at_least} <= {self.on[1].name} <= {self.at_most})"
+        return f"BoundWindow({self.at_least} <= {_described(self.on)} <= {self.at_most})"
 
 
 class _Both(AbstractPolicy):
@@ -295,6 +295,12 @@ class _Both(AbstractPolicy):
     def describe(self) -> str:
         sign = "|" if self.any_of else "&"
         return f"({self.one.describe()} {sign} {self.other.describe()})"
+
+
+def _described(on: tuple[Columns, AbstractMonoid]) -> str:
+    columns, monoid = on
+    names = [columns] if isinstance(columns, str) else list(columns or ())
+    return f"{monoid.name}({', '.join(names)})" if names else monoid.name
 
 
 def _as_array(fronts: Fronts, count: int) -> np.ndarray:
