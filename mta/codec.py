@@ -22,8 +22,19 @@ _MAX_DEPTH = 64
 
 def pack(data: Any) -> bytes:
     """Data as bytes. Raises NotPageable for anything but plain data."""
+    return _pack(data, 0)
+
+
+def _pack(data: Any, depth: int) -> bytes:
+    def extend(value: Any) -> Any:
+        if type(value) is tuple:
+            if depth == _MAX_DEPTH:
+                raise NotPageable(f"tuples nest more than {_MAX_DEPTH} deep")
+            return msgpack.ExtType(_TUPLE, _pack(list(value), depth + 1))
+        return _extend(value)
+
     try:
-        packed: bytes = msgpack.packb(data, default=_extend, strict_types=True)
+        packed: bytes = msgpack.packb(data, default=extend, strict_types=True)
     except NotPageable:
         raise
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -37,8 +48,6 @@ def unpack(data: bytes) -> Any:
 
 
 def _extend(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return msgpack.ExtType(_TUPLE, pack(list(value)))
     if isinstance(value, int) and not isinstance(value, bool):
         length = value.bit_length() // 8 + 1
         return msgpack.ExtType(_LONG, value.to_bytes(length, "little", signed=True))
