@@ -174,7 +174,9 @@ def key_of_row(job: Job) -> Column:
     """The key: a column, the file's name without its ending, or the same for all."""
     if job.key_from_file_name:
         endings = "|".join(re.escape(end) for ends in SUFFIXES.values() for end in ends)
-        return F.regexp_replace("_metadata.file_name", f"(?i)({endings})$", "").alias(KEY_COLUMN)
+        # Spark gives the name as in a URL, where a plus is a plus and a space is %20.
+        name = F.url_decode(F.replace("_metadata.file_name", F.lit("+"), F.lit("%2B")))
+        return F.regexp_replace(name, f"(?i)({endings})$", "").alias(KEY_COLUMN)
     return _column(job.key) if job.key else F.lit("all").alias(KEY_COLUMN)
 
 

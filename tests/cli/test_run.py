@@ -84,7 +84,7 @@ def test_run_continue_inspect(tmp_path, capsys):
 def test_file_names_as_keys_epoch_times_and_dropped_rows(tmp_path, capsys):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
-    (source / "x y.csv").write_text(
+    (source / "x +y%.csv").write_text(
         "timestamp,value\n1700000000,1\n1700000060,oops\n1700000120,3\n"
     )
     (source / "z.csv").write_text("timestamp,value\n1700000000,5\n,6\n")
@@ -92,7 +92,7 @@ def test_file_names_as_keys_epoch_times_and_dropped_rows(tmp_path, capsys):
                "--invalid", "drop", "--output", out, "--no-plot") == 0  # fmt: skip
     assert re.search(r"dropped +2 ", capsys.readouterr().out)
     rows = pd.read_parquet(out / "results").sort_values(["key", "timestamp"])
-    assert rows["key"].tolist() == ["x y", "x y", "z"]
+    assert rows["key"].tolist() == ["x +y%", "x +y%", "z"]
     assert rows["s"].tolist() == [1.0, 4.0, 5.0]
     assert rows["timestamp"].iloc[0].timestamp() == 1_700_000_000
 
