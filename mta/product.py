@@ -160,7 +160,7 @@ class Product(_Parts):
                     f"column {name!r} is missing; a batch needs {list(self.columns)}"
                 ) from None
             columns.append(read_column(given, schema))
-        lengths = {len(column) for column in columns} or {len(values) if count is None else count}
+        lengths = {len(column) for column in columns} or {_length(values, count)}
         if len(lengths) > 1:
             raise InvalidValue(f"the columns differ in length: {sorted(lengths)}")
         return tuple(columns), lengths.pop()
@@ -229,6 +229,13 @@ class Observed(_Parts):
 
     def results(self, outputs: Rows) -> Any:
         return self.main.results(outputs)
+
+
+def _length(values: Any, count: int | None) -> int:
+    """How many events a batch holds of which no column is read."""
+    if count is None and isinstance(values, Mapping):
+        return max((len(column) for column in values.values()), default=0)
+    return len(values) if count is None else count
 
 
 def _whole(row: Any) -> Any:

@@ -244,7 +244,8 @@ class Window:
     def _put_result(self, out: Any, at: int) -> None:
         monoid = self.monoid
         if len(self.tree):
-            monoid.outputs.put(out, at, monoid.lower(self.tree.query()))
+            last = monoid.partials.one(self.tree.query())
+            monoid.outputs.put_many(out, at, monoid.lower_rows(last))
             return
         empty = monoid.empty
         monoid.outputs.put(out, at, tuple(empty.values()) if isinstance(empty, dict) else empty)
