@@ -218,8 +218,11 @@ def read_value(value: Any, schema: Schema) -> Any:
     """A user's value as one row of a column. Raises InvalidValue."""
     if not isinstance(schema, Array):
         return value
+    kind, given = schema.dtype.kind, type(value)
     try:
-        return schema.dtype.type(value) if value is not None else schema.dtype.type(np.nan)
+        if (given is float and kind == "f") or (given is int and kind in "iuf"):
+            return schema.dtype.type(value)
+        return _as_column([value], schema)[0]
     except (TypeError, ValueError, OverflowError):
         raise InvalidValue(
             f"{value!r} is not a number that fits {schema.dtype}; convert it first"
@@ -233,20 +236,14 @@ def read_column(values: Any, schema: Schema) -> Any:
     """
     if not isinstance(schema, Array):
         listed = getattr(values, "tolist", None) or getattr(values, "to_pylist", None)
-        return list(listed() if listed else values)
+        try:
+            return list(listed() if listed else values)
+        except TypeError:
+            raise InvalidValue(f"a batch is a column of values, not {values!r}") from None
     if hasattr(values, "to_numpy") and hasattr(values, "null_count"):  # Arrow
         values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
     try:
-        column = np.asarray(values)
-        if column.dtype.kind in "OUS":
-            if column.dtype.kind != "O":
-                raise TypeError("text")
-            column = np.asarray(column, dtype=schema.dtype if schema.dtype.kind == "f" else "f8")
-        if column.dtype.kind == "f" and schema.dtype.kind in "iu":
-            whole = column.astype(schema.dtype)
-            if not np.array_equal(whole, column):
-                raise ValueError("fractions, nulls or numbers out of range")
-        return column.astype(schema.dtype, copy=False)
+        return _as_column(values, schema)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidValue(
             f"the values cannot be read as {schema.dtype} ({error}); convert the column first"
