@@ -81,11 +81,11 @@ class ColumnarMonoid(AbstractMonoid):
             return column, len(column)
         schemas = _columns_of(self.inputs)
         if not schemas:
+            if count is None and not hasattr(values, "__len__"):
+                raise InvalidValue(f"a batch is a column of values, not {values!r}")
             return (), len(values) if count is None else count
-        if len(values) != len(schemas):
-            raise InvalidValue(
-                f"{self.name} takes a tuple of {len(schemas)} columns, not {len(values)}"
-            )
+        if not isinstance(values, tuple) or len(values) != len(schemas):
+            raise InvalidValue(f"{self.name} takes a batch as a tuple of {len(schemas)} columns")
         columns = tuple(read_column(v, s) for v, s in zip(values, schemas, strict=True))
         if len({len(column) for column in columns}) > 1:
             raise InvalidValue(f"the columns of {self.name} differ in length")

@@ -248,3 +248,33 @@ def read_column(values: Any, schema: Schema) -> Any:
         raise InvalidValue(
             f"the values cannot be read as {schema.dtype} ({error}); convert the column first"
         ) from None
+
+
+def _as_column(values: Any, schema: Array) -> np.ndarray:
+    """Numbers as a column. Raises TypeError or ValueError rather than change a number."""
+    column, dtype = np.asarray(values), schema.dtype
+    if column.dtype.kind == "O":
+        column = _without_nulls(column)
+    if column.ndim != 1:
+        raise ValueError(f"{column.ndim} dimensions in place of one")
+    numbers = column.dtype.kind in "biuf"
+    if len(column) and (not numbers if dtype.kind in "biuf" else column.dtype.kind != dtype.kind):
+        raise TypeError(f"they are {column.dtype}")
+    if dtype.kind in "biu" and not np.can_cast(column.dtype, dtype):
+        with np.errstate(invalid="ignore"):
+            whole = column.astype(dtype)
+        if not np.array_equal(whole, column):
+            raise ValueError("fractions, nulls or numbers out of range")
+        return whole
+    return column.astype(dtype, copy=False)
+
+
+def _without_nulls(column: np.ndarray) -> np.ndarray:
+    """A column of objects as numbers, None and pandas' NA as NaN."""
+    items = column.tolist()
+    if column.ndim != 1 or any(isinstance(item, (str, bytes)) for item in items):
+        raise TypeError("text or nested values")
+    nulls = [item is None or type(item).__name__ == "NAType" for item in items]
+    clear = [np.nan if null else item for item, null in zip(items, nulls, strict=True)]
+    numbers = np.asarray(clear)
+    return np.asarray(clear, dtype="f8") if numbers.dtype.kind == "O" else numbers

@@ -166,7 +166,7 @@ class Monoid(AbstractMonoid):
         return rows, len(rows)
 
     def is_valid(self, row: Row) -> bool:
-        return row is not None and not (row.__class__ is float and row != row)
+        return row is not None and not (isinstance(row, float) and row != row)
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
         if all(map(self.is_valid, rows)):
