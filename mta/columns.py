@@ -254,7 +254,7 @@ def _as_column(values: Any, schema: Array) -> np.ndarray:
     """Numbers as a column. Raises TypeError or ValueError rather than change a number."""
     column, dtype = np.asarray(values), schema.dtype
     if column.dtype.kind == "O":
-        column = _without_nulls(column)
+        column = np.asarray(values, dtype) if dtype.kind in "mM" else _without_nulls(column)
     if column.ndim != 1:
         raise ValueError(f"{column.ndim} dimensions in place of one")
     numbers = column.dtype.kind in "biuf"
