@@ -17,6 +17,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from mta.amortized_mta import AmortizedMTA
+from mta.columns import Objects
 from mta.errors import HandleMismatch, NotPageable
 from mta.handle import MAX_ARITY
 from mta.intake import Intake, Invalid, Late
@@ -107,6 +108,8 @@ class Window:
         )
         self.tree = aggregator(Levels(self.monoid, pager, leaf_arity, arity, self.timed))
         self._view = WindowView(self.tree, [policy for policy, _, _ in observers])
+        #: Plain Python functions never set off numpy's warnings.
+        self._quiet = isinstance(self.monoid.partials, Objects)
         self._size = policy.size if type(policy) is CountWindow else None
         self.intake = Intake(self.monoid, policy, monoid.name, late, invalid)
         #: Fronts of the handles that must stay restorable; None when none was ever given out.
@@ -135,8 +138,13 @@ class Window:
         InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has changed.
         """
         event = self.intake.admit(value, time)
-        if event is not None:
+        if event is None:
+            return
+        if self._quiet:
             self._accept(*event)
+        else:
+            with np.errstate(all="ignore"):
+                self._accept(*event)
 
     @property
     def last_accepted(self) -> np.ndarray | None:
