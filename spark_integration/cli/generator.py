@@ -1,6 +1,6 @@
 """A made-up but plausible stream: power meters that report their load about once a minute.
 
-Each meter has its own size, daily rhythm and noise; there are weekends, short spikes of up to ten
+Each meter has its own size, daily rhythm and noise; there are weekends, short spikes of up to three
 times the load, and hours of silence when a meter is down. The same arguments always give the same
 files.
 """
@@ -70,8 +70,8 @@ class Meters:
         for start, end in zip(self.down_from.T, self.down_until.T, strict=True):
             up &= (seconds < start[:, None]) | (seconds >= end[:, None])
         watts = self._load(seconds) * (1 + self.noise[:, None] * random.standard_normal(shape))
-        spikes = random.random(shape) < 0.0005
-        watts[spikes] *= 1 + random.exponential(2.0, int(spikes.sum())).clip(max=9)
+        spikes = random.random(shape) < 0.0002
+        watts[spikes] *= 1 + random.exponential(0.8, int(spikes.sum())).clip(max=2)
         order = np.argsort(seconds[up], kind="stable")
         meters = np.broadcast_to(np.arange(keys)[:, None], shape)[up][order]
         width = len(str(keys - 1))

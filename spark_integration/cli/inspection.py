@@ -83,18 +83,7 @@ def show(folder: Path, store_url: str | None, limit: int, spark: SparkSession) -
     checkpoint, store = locate(folder, store_url)
     found = inspect_state(spark, checkpoint, store)
     shown = found.windows[:limit]
-    header = (
-        "key",
-        "events",
-        "front",
-        "back",
-        "levels",
-        "pages",
-        "page bytes",
-        "handle",
-        "dropped",
-    )
-    say(table(header, [_row(key, summary) for key, summary in shown]))
+    say(table(COLUMNS, [_row(key, summary) for key, summary in shown]))
     if len(shown) < len(found.windows):
         say(f"... and {len(found.windows) - len(shown):,} more (--limit)")
     say()
