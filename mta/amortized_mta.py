@@ -32,7 +32,7 @@ import numpy as np
 from mta.columns import Row, Rows
 from mta.errors import InvariantViolation
 from mta.levels import Levels, same
-from mta.monoid import Partial
+from mta.monoid import Partial, same_value
 from mta.policy import AbstractPolicy, Fronts
 from mta.tree import Frame, MonoidTree
 
@@ -46,7 +46,9 @@ class AmortizedMTA(MonoidTree):
         super().__init__(levels)
         self._right: Partial = self.monoid.identity
         self._right_before: Partial = self.monoid.identity
-        self._combine, self._lift = self.monoid.combine, self.monoid.lift
+        self._combine = self.monoid.combine
+        self._lift = None if self.monoid.lift is same_value else self.monoid.lift
+        self._at = self.monoid.partials.at
 
     @property
     def right(self) -> Partial:
@@ -83,10 +85,16 @@ class AmortizedMTA(MonoidTree):
         leaf = levels.tails[0]
         if leaf.count == leaf.capacity:
             self._seal()
-        right = self._combine(self._right, self._lift(row))
-        levels.append(row, time)
-        self._right_before = self._right
-        self._right = right
+            leaf = levels.tails[0]
+        lift, right = self._lift, self._right
+        self._right = self._combine(right, row if lift is None else lift(row))
+        self._right_before = right
+        # Levels.append, in line: this is the path of every single event.
+        levels.put(leaf.rows, leaf.count, row)
+        if leaf.times is not None:
+            leaf.times[leaf.count] = time
+        leaf.count += 1
+        levels.back += 1
 
     def take_back(self) -> None:
         """Undo the last ``insert``, which nothing has followed."""
@@ -102,21 +110,28 @@ class AmortizedMTA(MonoidTree):
 
     def evict(self) -> None:
         """Remove the oldest event; amortised 1 combine and 1/leaf_arity page reads."""
-        if not self._pop(1):
-            self.open_path()
-            self.evict_to(self.front + 1)
+        if self.path:
+            frame = self.path[-1]
+            index = frame.next + 1
+            if index < frame.stop and not frame.level:
+                self.left = self._at(frame.suffixes, index - frame.origin)
+                frame.next = index
+                self.front += 1
+                return
+        self.open_path()
+        self.evict_to(self.front + 1)
 
     def _pop(self, count: int) -> bool:
         """Pop the stack ``count`` times, if its open leaf group lasts that long."""
         if not self.path:
             return False
         frame = self.path[-1]
-        if frame.level or frame.next + count >= frame.stop:
+        index = frame.next + count
+        if frame.level or index >= frame.stop:
             return False
-        frame.next += count
+        self.left = self._at(frame.suffixes, index - frame.origin)
+        frame.next = index
         self.front += count
-        self._front_time = None
-        self.left = self.monoid.partials.at(frame.suffixes, frame.next - frame.origin)
         return True
 
     def run(

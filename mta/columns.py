@@ -13,7 +13,8 @@ Everything else in the project treats rows as opaque and asks the schema.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import getitem, setitem
 from typing import Any
 
 import numpy as np
@@ -37,25 +38,19 @@ class Schema(ABC):
     def new(self, capacity: int) -> Rows:
         """Room for ``capacity`` rows, to be filled from the first on by ``put``."""
 
-    @abstractmethod
-    def put(self, room: Rows, at: int, row: Row) -> None:
-        """Write one row at the next free place ``at``."""
+    #: Write one row at a place.
+    put: Callable[[Rows, int, Row], None]
 
     @abstractmethod
     def put_many(self, room: Rows, at: int, rows: Rows) -> None:
         """Write rows at the next free places from ``at`` on."""
 
     @abstractmethod
-    def drop_last(self, room: Rows, count: int) -> None:
-        """Take back the last row of ``count``."""
-
-    @abstractmethod
     def cut(self, rows: Rows, start: int, stop: int) -> Rows:
         """The rows from ``start`` to ``stop``, as a view where there can be one."""
 
-    @abstractmethod
-    def at(self, rows: Rows, index: int) -> Row:
-        """One row."""
+    #: One row.
+    at: Callable[[Rows, int], Row]
 
     @abstractmethod
     def take(self, rows: Rows, indices: Any) -> Rows:
@@ -85,6 +80,7 @@ class Array(Schema):
             raise TypeError(f"a column of {self.dtype} has no fixed binary form; use Objects()")
         self.kind = self.dtype.str
         self.row_bytes = self.dtype.itemsize
+        self.put, self.at = setitem, getitem
 
     def __repr__(self) -> str:
         return f"Array({self.kind!r})"
@@ -92,20 +88,11 @@ class Array(Schema):
     def new(self, capacity: int) -> Rows:
         return np.empty(capacity, self.dtype)
 
-    def put(self, room: Rows, at: int, row: Row) -> None:
-        room[at] = row
-
     def put_many(self, room: Rows, at: int, rows: Rows) -> None:
         room[at : at + len(rows)] = rows
 
-    def drop_last(self, room: Rows, count: int) -> None:
-        return
-
     def cut(self, rows: Rows, start: int, stop: int) -> Rows:
         return rows[start:stop]
-
-    def at(self, rows: Rows, index: int) -> Row:
-        return rows[index]
 
     def take(self, rows: Rows, indices: Any) -> Rows:
         return rows[indices]
@@ -128,26 +115,20 @@ class Objects(Schema):
     kind = "msgpack"
     row_bytes = None
 
+    def __init__(self) -> None:
+        self.put, self.at = setitem, getitem
+
     def __repr__(self) -> str:
         return "Objects()"
 
     def new(self, capacity: int) -> Rows:
-        return []
-
-    def put(self, room: Rows, at: int, row: Row) -> None:
-        room.append(row)
+        return [None] * capacity
 
     def put_many(self, room: Rows, at: int, rows: Rows) -> None:
-        room.extend(rows)
-
-    def drop_last(self, room: Rows, count: int) -> None:
-        room.pop()
+        room[at : at + len(rows)] = rows
 
     def cut(self, rows: Rows, start: int, stop: int) -> Rows:
         return rows[start:stop]
-
-    def at(self, rows: Rows, index: int) -> Row:
-        return rows[index]
 
     def take(self, rows: Rows, indices: Any) -> Rows:
         return [rows[i] for i in indices]
@@ -184,10 +165,6 @@ class Record(Schema):
     def put_many(self, room: Rows, at: int, rows: Rows) -> None:
         for schema, column, values in zip(self.schemas, room, rows, strict=True):
             schema.put_many(column, at, values)
-
-    def drop_last(self, room: Rows, count: int) -> None:
-        for schema, column in zip(self.schemas, room, strict=True):
-            schema.drop_last(column, count)
 
     def cut(self, rows: Rows, start: int, stop: int) -> Rows:
         return tuple(

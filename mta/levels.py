@@ -73,8 +73,11 @@ class Levels:
         self.leaf_arity, self.arity = leaf_arity, arity
         self.timed = timed
         self.swept = 0
+        #: The position after the newest event.
+        self.back = 0
         self.tails: list[Tail] = []
         self.tails.append(Tail(self, 0, 0))
+        self.put = monoid.inputs.put
 
     def arity_of(self, level: int) -> int:
         """How many elements a group of this level has."""
@@ -83,12 +86,6 @@ class Levels:
     def span(self, level: int) -> int:
         """How many events an element of this level covers."""
         return int(self.leaf_arity * self.arity ** (level - 1)) if level else 1
-
-    @property
-    def back(self) -> int:
-        """The position after the newest event."""
-        leaf = self.tails[0]
-        return leaf.number * self.leaf_arity + leaf.count
 
     def end(self, level: int) -> int:
         """The position where this level's elements end and the tail of the level below begins."""
@@ -120,10 +117,11 @@ class Levels:
     def append(self, row: Row, time: int | None) -> None:
         """Add one event to the leaf tail, which must have room."""
         leaf = self.tails[0]
-        self.monoid.inputs.put(leaf.rows, leaf.count, row)
+        self.put(leaf.rows, leaf.count, row)
         if leaf.times is not None:
             leaf.times[leaf.count] = time
         leaf.count += 1
+        self.back += 1
 
     def append_many(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
         """Add events to the leaf tail, which must have room for them."""
@@ -132,12 +130,13 @@ class Levels:
         if leaf.times is not None and times is not None:
             leaf.times[leaf.count : leaf.count + count] = times
         leaf.count += count
+        self.back += count
 
     def take_back(self) -> None:
         """Undo the last ``append``."""
         leaf = self.tails[0]
-        self.monoid.inputs.drop_last(leaf.rows, leaf.count)
         leaf.count -= 1
+        self.back -= 1
 
     def seal(self) -> list[tuple[int, Partial]]:
         """Seal the full tails from the leaves up to the first level with room (Algorithm 3).
@@ -254,7 +253,8 @@ class Levels:
             begin = tail.first * self.span(level)
             if level + 1 < len(self.tails) and begin != self.end(level + 1):
                 raise InvariantViolation(f"invariant 3: level {level} does not begin at {begin}")
-        if not self.swept <= front <= self.back:
+        leaf = self.tails[0]
+        if self.back != leaf.first + leaf.count or not self.swept <= front <= self.back:
             raise InvariantViolation(f"swept {self.swept}, front {front}, back {self.back}")
         for tail in self.tails[1:]:
             self._check_below(tail.level, tail.first, tail, front)

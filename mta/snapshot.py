@@ -71,7 +71,7 @@ class State:
 
     def _take_up(self, window: Window) -> None:
         handle, tree, levels = self._handle, window.tree, window.tree.levels
-        levels.swept = handle.swept
+        levels.swept, levels.back = handle.swept, handle.back
         levels.tails = [_load_tail(window, i, state) for i, state in enumerate(handle.tails)]
         tree.front, tree.middle = handle.front, handle.middle
         top = levels.top(tree.front)
@@ -83,7 +83,7 @@ class State:
         tree.restore_front_time(handle.front_time)
         window.intake.last_time = handle.last_time
         window.intake.late_count, window.intake.invalid_count = handle.counts
-        window.kept_fronts = [*handle.kept, handle.front][-(window.retain - 1) :]
+        window.keep([*handle.kept, handle.front])
 
 
 def _algorithm(window: Window) -> str:

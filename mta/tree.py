@@ -27,6 +27,7 @@ from mta.policy import AbstractPolicy
 Segment = tuple[int, int, Group, int, int]
 
 _READ_AHEAD = 8
+_SWEEP_GROUPS = 32
 
 
 class Frame:
@@ -60,7 +61,10 @@ class MonoidTree(ABC):
         self.branch: list[Partial] = []
         #: The head path, root first; empty when it was not needed yet.
         self.path: list[Frame] = []
-        self._front_time: int | None = None
+        #: The time of the event at a position that was the front when it was asked for.
+        self._front_time = (-1, 0)
+        #: Whether pages that have left are deleted now and then, as no handle needs them.
+        self.discards = True
 
     @property
     def back(self) -> int:
@@ -146,9 +150,11 @@ class MonoidTree(ABC):
     def _seal(self) -> None:
         """Seal the full tails, and let the leftmost tree grow where its root got an element."""
         levels, front = self.levels, self.front
+        if self.discards and front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:
+            levels.sweep(front)
         top = levels.top(front)
         if top == 0 and front < levels.back:
-            self._new_tree(front, levels.back)
+            self._new_tree(front)
         elif not self.branch:
             self._renew_right()
         grown = levels.seal()
@@ -224,16 +230,16 @@ class MonoidTree(ABC):
                 f"cannot evict {position - self.front} events of a window of {len(self)}"
             )
         if position >= self.middle:
-            self._new_tree(position, position)
+            self._new_tree(position)
         else:
             self._advance(position, self._path_to(position))
 
     def _advance(self, position: int, path: list[Frame]) -> None:
-        self.front, self.path, self._front_time = position, path, None
+        self.front, self.path = position, path
         self.left = self._fold_left()
 
-    def _new_tree(self, front: int, beyond: int) -> None:
-        """Take the first tree that ends after ``beyond`` as the leftmost, seen from ``front``."""
+    def _new_tree(self, front: int) -> None:
+        """Move the front on, and take the first tree that ends after it as the leftmost."""
         levels = self.levels
         top = levels.top(front)
         middle = levels.end(top) if top else levels.back
@@ -245,7 +251,7 @@ class MonoidTree(ABC):
     def _give_back(self) -> None:
         """After ``take_back``: the leftmost tree may have been begun anew with that event in it."""
         if self.middle > self.back:
-            self._new_tree(self.front, self.back)
+            self._new_tree(self.front)
 
     def _path_to(self, position: int) -> list[Frame]:
         """The head path for a front that moves on within the leftmost tree; changes nothing."""
@@ -310,7 +316,7 @@ class MonoidTree(ABC):
         if self.front == self.middle:
             if self.front == self.back:
                 return None
-            self._new_tree(self.front, self.back)
+            self._new_tree(self.front)
         path = list(self.path) or self._new_path(self.front, self.middle)
         while path[-1].level:
             self._open(path, self.front)
@@ -341,14 +347,16 @@ class MonoidTree(ABC):
     def oldest_time(self) -> int | None:
         """The time of the oldest event, None in an empty window; known without opening the path
         for as long as the front does not move."""
-        if self._front_time is None and self.front < self.back:
-            _, times = self.head_times()
-            self._front_time = int(times[0])
-        return self._front_time
+        if self.front == self.back:
+            return None
+        if self._front_time[0] != self.front:
+            self._front_time = self.front, int(self.head_times()[1][0])
+        return self._front_time[1]
 
     def restore_front_time(self, time: int | None) -> None:
         """Take up the time of the oldest event from a handle."""
-        self._front_time = time
+        if time is not None:
+            self._front_time = self.front, time
 
     def head_times(self) -> tuple[int, np.ndarray]:
         """The times of the oldest events at hand, and the position of the first of them."""

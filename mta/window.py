@@ -17,12 +17,11 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from mta.amortized_mta import AmortizedMTA
-from mta.columns import Objects
 from mta.errors import HandleMismatch, NotPageable
 from mta.handle import MAX_ARITY
 from mta.intake import Intake, Invalid, Late
 from mta.levels import Levels
-from mta.monoid import AbstractMonoid
+from mta.monoid import AbstractMonoid, Monoid, same_value
 from mta.page import NAME_BYTES
 from mta.pager import ResidentPager, StorePager
 from mta.policy import AbstractPolicy, CountWindow
@@ -36,8 +35,6 @@ _NAME = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 #: A leaf page of 8128 rows of 8 bytes just fits 16 disk pages of 4 KiB, envelope included.
 _LEAF_BYTES, _MAX_LEAF_ARITY = 65024, 8128
 _INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
-#: Without handles to keep pages for, they are deleted after this many leaf groups have left.
-_SWEEP_GROUPS = 32
 
 
 @dataclass(frozen=True)
@@ -108,11 +105,12 @@ class Window:
         )
         self.tree = aggregator(Levels(self.monoid, pager, leaf_arity, arity, self.timed))
         self._view = WindowView(self.tree, [policy for policy, _, _ in observers])
-        #: Plain Python functions never set off numpy's warnings.
-        self._quiet = isinstance(self.monoid.partials, Objects)
         self._size = policy.size if type(policy) is CountWindow else None
+        #: Values go in as they are: plain Python, and no time is asked for.
+        self._plain = isinstance(self.monoid, Monoid) and not self.timed
+        self._lower = None if self.monoid.lower is same_value else self.monoid.lower
         self.intake = Intake(self.monoid, policy, monoid.name, late, invalid)
-        #: Fronts of the handles that must stay restorable; None when none was ever given out.
+        #: Fronts of the handles that must stay restorable beside the next one.
         self.kept_fronts: list[int] = []
 
     def _arities(self, leaf_arity: int | None, arity: int | None) -> tuple[int, int]:
@@ -137,13 +135,12 @@ class Window:
         ``time`` is in seconds, or a datetime; needed where the policy looks at times. Raises
         InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has changed.
         """
-        event = self.intake.admit(value, time)
-        if event is None:
+        if self._plain and (value == value if value.__class__ is float else value is not None):
+            self._accept(value, None)
             return
-        if self._quiet:
-            self._accept(*event)
-        else:
-            with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):
+            event = self.intake.admit(value, time)
+            if event is not None:
                 self._accept(*event)
 
     @property
@@ -152,13 +149,15 @@ class Window:
         return self.intake.last_accepted
 
     def _accept(self, row: Any, micros: int | None) -> None:
-        self._sweep_unneeded()
-        tree = self.tree
+        tree, size = self.tree, self._size
         tree.insert(row, micros)
         try:
-            if self._size is not None and len(tree) <= self._size + 1:
-                if len(tree) > self._size:
+            if size is not None:
+                excess = tree.levels.back - tree.front - size
+                if excess == 1:
                     tree.evict()
+                elif excess > 1:
+                    tree.evict_to(tree.front + excess)
             else:
                 tree.evict_to(self.policy.cut(self._view, micros))
         except Exception:
@@ -169,13 +168,16 @@ class Window:
     def evict(self, n: int = 1) -> None:
         """Remove the oldest ``n`` events; at most a page read a level. Raises EmptyWindow."""
         _require(n >= 0, f"cannot evict {n} events")
-        self._sweep_unneeded()
         self.tree.evict_to(self.tree.front + n)
 
     def query(self) -> Any:
         """The result over the window, the monoid's ``empty`` without events; 1 combine."""
-        if not len(self.tree):
+        tree = self.tree
+        if tree.levels.back == tree.front:
             return self.monoid.empty
+        if self._plain:
+            partial = tree.query()
+            return partial if self._lower is None else self._lower(partial)
         with np.errstate(all="ignore"):
             return plain(self.monoid.lower(self.tree.query()))
 
@@ -209,7 +211,6 @@ class Window:
         done = 0
         try:
             while done < count:
-                self._sweep_unneeded()
                 told = self.tree.run(self.policy, rows, micros, done, count, out)
                 if told == 0:
                     time = None if micros is None else int(micros[done])
@@ -228,7 +229,6 @@ class Window:
         """Insert all events; with a policy on positions evict once, as only the last cut counts."""
         done, positional = 0, self.policy.positional
         try:
-            self._sweep_unneeded()
             try:
                 while done < count:
                     if positional:
@@ -274,8 +274,13 @@ class Window:
         data = make_handle(self)
         if barrier:
             self.store.flush()
-        self.kept_fronts = [*kept, self.tree.front][-(self.retain - 1) :]
+        self.keep([*kept, self.tree.front])
         return data
+
+    def keep(self, fronts: list[int]) -> None:
+        """Keep the pages of the handles with these fronts from now on, the newest last."""
+        self.kept_fronts = fronts[-(self.retain - 1) :]
+        self.tree.discards = False
 
     @classmethod
     def restore(
@@ -318,15 +323,6 @@ class Window:
         )
         state.into(window)
         return window
-
-    def _sweep_unneeded(self) -> None:
-        """Without handles nobody needs what has left; sweep now and then."""
-        levels = self.tree.levels
-        if (
-            not self.kept_fronts
-            and self.tree.front - levels.swept > _SWEEP_GROUPS * levels.leaf_arity
-        ):
-            levels.sweep(self.tree.front)
 
     def delete_pages(self) -> None:
         """Delete every page; the window and all its handles are of no use afterwards."""
