@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns import Row, Rows
+from mta.columns import Record, Row, Rows
 from mta.errors import InvariantViolation
 from mta.levels import Levels, same
 from mta.monoid import Partial, same_value
@@ -49,6 +49,10 @@ class AmortizedMTA(MonoidTree):
         self._combine = self.monoid.combine
         self._lift = None if self.monoid.lift is same_value else self.monoid.lift
         self._at = self.monoid.partials.at
+        #: Rows are plain sequences, one column each, and carry no times.
+        self._flat = not levels.timed and not any(
+            isinstance(schema, Record) for schema in (self.monoid.inputs, self.monoid.partials)
+        )
 
     @property
     def right(self) -> Partial:
@@ -81,20 +85,10 @@ class AmortizedMTA(MonoidTree):
 
     def insert(self, row: Row, time: int | None = None) -> None:
         """Add one event; 1 combine, and amortised 1 more for the groups it seals."""
-        levels = self.levels
-        leaf = levels.tails[0]
-        if leaf.count == leaf.capacity:
-            self._seal()
-            leaf = levels.tails[0]
-        lift, right = self._lift, self._right
-        self._right = self._combine(right, row if lift is None else lift(row))
-        self._right_before = right
-        # Levels.append, in line: this is the path of every single event.
-        levels.put(leaf.rows, leaf.count, row)
-        if leaf.times is not None:
-            leaf.times[leaf.count] = time
-        leaf.count += 1
-        levels.back += 1
+        self.room()
+        right = self._combine(self._right, self.monoid.lift(row))
+        self.levels.append(row, time)
+        self._right_before, self._right = self._right, right
 
     def take_back(self) -> None:
         """Undo the last ``insert``, which nothing has followed."""
@@ -110,16 +104,33 @@ class AmortizedMTA(MonoidTree):
 
     def evict(self) -> None:
         """Remove the oldest event; amortised 1 combine and 1/leaf_arity page reads."""
-        if self.path:
-            frame = self.path[-1]
+        if not self._pop(1):
+            self.open_path()
+            self.evict_to(self.front + 1)
+
+    def slide(self, row: Row, time: int | None, size: int) -> None:
+        """Add one event and keep the last ``size``; amortised 4 combines.
+
+        Nearly always that is one combine on the right and one look at the stack. This is the path
+        of every single event, so these steps of ``insert`` and ``evict`` stand here in line.
+        """
+        levels, path = self.levels, self.path
+        leaf = levels.tails[0]
+        at = leaf.count
+        if path and at < leaf.capacity and self._flat and levels.back - self.front == size:
+            frame = path[-1]
             index = frame.next + 1
             if index < frame.stop and not frame.level:
-                self.left = self._at(frame.suffixes, index - frame.origin)
+                lift = self._lift
+                self._right = self._combine(self._right, row if lift is None else lift(row))
+                self.left = frame.suffixes[index - frame.origin]
+                leaf.rows[at] = row
+                leaf.count = at + 1
+                levels.back += 1
                 frame.next = index
                 self.front += 1
                 return
-        self.open_path()
-        self.evict_to(self.front + 1)
+        super().slide(row, time, size)
 
     def _pop(self, count: int) -> bool:
         """Pop the stack ``count`` times, if its open leaf group lasts that long."""

@@ -17,8 +17,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property, reduce
-from itertools import accumulate
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -158,6 +157,11 @@ class Monoid(AbstractMonoid):
         self.empty = self.lower(identity) if empty is ... else empty
         self.name = name or ".".join(_name_of(f) for f in (lift, combine, lower) if f is not None)
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether results are partials as they are, on an empty window too."""
+        return self._lower is None and self.empty is self.identity
+
     def row(self, value: Any) -> Row:
         return value
 
@@ -173,33 +177,42 @@ class Monoid(AbstractMonoid):
             return None
         return np.array([not self.is_valid(row) for row in rows], dtype=bool)
 
+    # Comprehensions, not map, reduce and accumulate: a Python function called from Python code
+    # costs half of one called from C.
+
     def lift_rows(self, rows: Rows, count: int) -> Rows:
-        return rows if self._lift is None else list(map(self._lift, rows))
+        lift = self._lift
+        return rows if lift is None else [lift(row) for row in rows]
 
     def lower_rows(self, partials: Rows) -> Rows:
-        return partials if self._lower is None else list(map(self._lower, partials))
+        lower = self._lower
+        return partials if lower is None else [lower(partial) for partial in partials]
 
     def fold(self, partials: Rows, count: int) -> Partial:
-        return reduce(self.combine, partials) if count else self.identity
+        if not count:
+            return self.identity
+        combine, rows = self.combine, iter(partials)
+        fold = next(rows)
+        for partial in rows:
+            fold = combine(fold, partial)
+        return fold
 
     def prefixes(self, partials: Rows, count: int, left: Partial) -> Rows:
-        scan = list(accumulate(partials, self.combine, initial=left))
-        del scan[0]
-        return scan
+        combine = self.combine
+        return [left := combine(left, partial) for partial in partials]
 
     def suffixes(self, partials: Rows, count: int, right: Partial) -> Rows:
-        combine, scan = self.combine, [right]
-        push = scan.append
-        for partial in reversed(partials):
-            right = combine(partial, right)
-            push(right)
+        combine, last = self.combine, right
+        scan = [right := combine(partial, right) for partial in reversed(partials)]
         scan.reverse()
+        scan.append(last)
         return scan
 
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
+        combine = self.combine
         lefts = left if len(left) == count else left * count
         rights = right if len(right) == count else right * count
-        return list(map(self.combine, lefts, rights))
+        return [combine(a, b) for a, b in zip(lefts, rights, strict=True)]
 
     def results(self, outputs: Rows) -> Any:
         if outputs and all(item.__class__ in (int, float, bool) for item in outputs):

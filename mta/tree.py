@@ -12,7 +12,7 @@ and every search walks these *segments*, skips whole elements, and opens one gro
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -211,6 +211,19 @@ class MonoidTree(ABC):
     @abstractmethod
     def _widen(self, root: Frame, aggregate: Partial) -> None:
         """The root frame has got one more element, which ends at the middle."""
+
+    def slide(self, row: Row, time: int | None, size: int) -> None:
+        """Add one event and keep the last ``size``; when anything fails, nothing has changed."""
+        self.insert(row, time)
+        self.settle(lambda: self.back - size)
+
+    def settle(self, cut: Callable[[], int]) -> None:
+        """Evict up to the cut after an ``insert``, or take the insertion back."""
+        try:
+            self.evict_to(cut())
+        except Exception:
+            self.take_back()
+            raise
 
     # --- eviction -------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from mta.errors import HandleMismatch, NotPageable
 from mta.handle import MAX_ARITY
 from mta.intake import Intake, Invalid, Late
 from mta.levels import Levels
-from mta.monoid import AbstractMonoid, Monoid, same_value
+from mta.monoid import AbstractMonoid, Monoid
 from mta.page import NAME_BYTES
 from mta.pager import ResidentPager, StorePager
 from mta.policy import AbstractPolicy, CountWindow
@@ -106,9 +106,10 @@ class Window:
         self.tree = aggregator(Levels(self.monoid, pager, leaf_arity, arity, self.timed))
         self._view = WindowView(self.tree, [policy for policy, _, _ in observers])
         self._size = policy.size if type(policy) is CountWindow else None
-        #: Values go in as they are: plain Python, and no time is asked for.
-        self._plain = isinstance(self.monoid, Monoid) and not self.timed
-        self._lower = None if self.monoid.lower is same_value else self.monoid.lower
+        #: The size of a count window of plain Python values, which need no reading; else None.
+        self._plain_size = self._size if isinstance(self.monoid, Monoid) else None
+        if isinstance(monoid, Monoid) and monoid.is_bare and self.monoid is monoid:
+            self.query = self.tree.query  # type: ignore[method-assign]  # nothing to lower
         self.intake = Intake(self.monoid, policy, monoid.name, late, invalid)
         #: Fronts of the handles that must stay restorable beside the next one.
         self.kept_fronts: list[int] = []
@@ -135,8 +136,9 @@ class Window:
         ``time`` is in seconds, or a datetime; needed where the policy looks at times. Raises
         InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has changed.
         """
-        if self._plain and (value == value if value.__class__ is float else value is not None):
-            self._accept(value, None)
+        size = self._plain_size
+        if size and (value == value if value.__class__ is float else value is not None):
+            self.tree.slide(value, None, size)
             return
         with np.errstate(all="ignore"):
             event = self.intake.admit(value, time)
@@ -149,20 +151,11 @@ class Window:
         return self.intake.last_accepted
 
     def _accept(self, row: Any, micros: int | None) -> None:
-        tree, size = self.tree, self._size
-        tree.insert(row, micros)
-        try:
-            if size is not None:
-                excess = tree.levels.back - tree.front - size
-                if excess == 1:
-                    tree.evict()
-                elif excess > 1:
-                    tree.evict_to(tree.front + excess)
-            else:
-                tree.evict_to(self.policy.cut(self._view, micros))
-        except Exception:
-            tree.take_back()
-            raise
+        if self._size is not None:
+            self.tree.slide(row, micros, self._size)
+        else:
+            self.tree.insert(row, micros)
+            self.tree.settle(lambda: self.policy.cut(self._view, micros))
         self.intake.last_time = micros
 
     def evict(self, n: int = 1) -> None:
@@ -172,12 +165,8 @@ class Window:
 
     def query(self) -> Any:
         """The result over the window, the monoid's ``empty`` without events; 1 combine."""
-        tree = self.tree
-        if tree.levels.back == tree.front:
+        if not len(self.tree):
             return self.monoid.empty
-        if self._plain:
-            partial = tree.query()
-            return partial if self._lower is None else self._lower(partial)
         with np.errstate(all="ignore"):
             return plain(self.monoid.lower(self.tree.query()))
 
