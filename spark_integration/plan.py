@@ -35,6 +35,7 @@ class Plan:
     output: Output = "event"
     buckets: int = 64
     arity: int | None = None
+    """Group sizes; None leaves them to the window."""
     leaf_arity: int | None = None
     late: OnBadRow = "error"
     invalid: OnBadRow = "error"

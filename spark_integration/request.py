@@ -37,6 +37,7 @@ from pyspark.sql.types import (
 from mta import Product
 from mta.columns import Array, Record, Schema
 from mta.monoid import AbstractMonoid
+from mta.page import NAME_BYTES
 from mta.policy import AbstractPolicy
 from stores import open_store
 
@@ -46,6 +47,10 @@ from .plan import OnBadRow, Output, Plan
 Columns = str | tuple[str, ...] | None
 Aggregations = Mapping[str, tuple[Columns, AbstractMonoid]]
 MAX_BUCKETS = 1 << 16
+#: What a group's columns may weigh; names and numbers around them take up to 200 bytes more.
+LEAF_BYTES, INNER_BYTES = 3840, 1024
+#: What a value or a partial is taken to weigh where only its bytes would tell.
+OBJECT_BYTES = 64
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}")
 
 
@@ -78,6 +83,9 @@ def make_request(
     check_types(fields, keys, time, aggregations)
     columns = tuple(dict.fromkeys((*keys, time, *values, *keep)))
     check_aliases(columns, aggregations)
+    leaf_arity, arity = small_groups(product, policy)
+    options["leaf_arity"] = options["leaf_arity"] or options["arity"] or leaf_arity
+    options["arity"] = options["arity"] or arity
     found = result_types(product, aggregations, fields, types or {})
     plan = Plan(
         keys=keys,
@@ -91,6 +99,21 @@ def make_request(
         **options,
     )
     return Request(plan, result_schema(df, columns, found))
+
+
+def small_groups(product: Product, policy: AbstractPolicy) -> tuple[int, int]:
+    """Sizes of leaf and inner groups that suit many keys.
+
+    A leaf page fills one LMDB page of 4 KiB. Inner groups are smaller, since a handle carries an
+    open one of each level, and Spark's state carries every key's handle.
+    """
+    extra = 8 if policy.needs_times else 0
+    monoids = [product, *(monoid for _, _, monoid in policy.observers)]
+    partial = sum(monoid.partials.row_bytes or OBJECT_BYTES for monoid in monoids)
+    value = OBJECT_BYTES if product.inputs.row_bytes is None else product.inputs.row_bytes
+    leaf_arity = LEAF_BYTES // max(value + extra, 1)
+    arity = INNER_BYTES // (partial + extra + NAME_BYTES)
+    return min(max(leaf_arity, 16), 512), min(max(arity, 8), 64)
 
 
 def result_schema(

@@ -182,10 +182,9 @@ def to_micros(column: pa.ChunkedArray, name: str) -> Ints:
             f"column {name!r} has a time of {seconds.max()} seconds, which is beyond the range of "
             "microseconds in 64 bits: divide it down to seconds, or cast it to timestamp"
         )
-    if seconds.dtype.kind == "f":
-        seconds = np.rint(seconds * MICROS)
-        return seconds.astype(np.int64)
-    return seconds.astype(np.int64) * MICROS
+    whole = np.rint(seconds * MICROS) if seconds.dtype.kind == "f" else seconds
+    micros = whole.astype(np.int64)
+    return micros if seconds.dtype.kind == "f" else micros * MICROS
 
 
 def to_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any]:

@@ -60,8 +60,9 @@ def step(state: bytes | None, rows: pa.Table, plan: Plan, store: PageStore) -> A
             first, end = group.bounds[i], group.bounds[i + 1]
             start = first if before is None else _skip_late(group, i, before.last_time, plan)
             window = windows.open(name, before)
+            # Where no aggregation reads a column, a batch is only as many events as it is long.
             values = {column: array[start:end] for column, array in columns.items()}
-            found = window.extend(values, moments[start:end], wanted)
+            found = window.extend(values or range(start, end), moments[start:end], wanted)
             newest = results.add(found, first, start, end, window.last_accepted)
             if newest is not None and not plan.temporary:
                 # The pages behind this handle are durable only after the flush below.

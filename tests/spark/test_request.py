@@ -6,13 +6,28 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from mta import ArgMax, Collect, Count, CountWindow, Max, Mean, Sum
+from mta import (
+    ArgMax,
+    Collect,
+    Count,
+    CountWindow,
+    Max,
+    Mean,
+    Monoid,
+    Product,
+    Sum,
+    TimeWindow,
+    Window,
+)
 from spark_integration import recommended_conf, sliding_aggregate
 from spark_integration.errors import InvalidRequest
+from spark_integration.request import INNER_BYTES, small_groups
 from stores.errors import WindowStoreError
+from stores.memory import MemoryStore
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +122,49 @@ def test_a_folder_of_one_machine_on_a_cluster_is_warned_of(
 
 def test_the_input_is_not_read_before_the_query_runs(df: DataFrame) -> None:
     assert ask(df, keep=["note"]).columns == ["device", "ts", "watts", "note", "peak"]
+
+
+@pytest.mark.parametrize(
+    "aggregations",
+    [
+        {"peak": ("watts", Max())},
+        {"peak": ("watts", Max()), "mean": ("watts", Mean()), "n": (None, Count())},
+        {"n": (None, Count())},
+    ],
+)
+def test_default_pages_fit_a_disk_page_and_handles_stay_small(aggregations: Any) -> None:
+    product, policy = Product(aggregations), TimeWindow("1 hour")
+    leaf_arity, arity = small_groups(product, policy)
+    store = MemoryStore()
+    window = Window(product, policy, store, "n" * 100, arity, leaf_arity)
+    count = leaf_arity * (arity * (arity + 1) + 1)  # every tail is full
+    times = (np.arange(count) // 1000).astype("M8[s]")
+    window.extend({"watts": np.arange(count, dtype=float)}, times, "last")
+    handle = window.checkpoint()
+    pages = [page for page in store.get_many(list(store.keys())) if page is not None]
+    assert len(pages) > arity
+    assert max(map(len, pages)) <= 4080
+    # Two levels of full inner tails here, at most five at 2**25 events.
+    assert len(handle) + 3 * INNER_BYTES <= 10_000
+
+
+@pytest.mark.parametrize(
+    ("identity", "read", "kind"),
+    [
+        (None, "note", "string"),
+        (None, "watts", "double"),
+        (0, "watts", "double"),
+        (0, "note", "bigint"),
+        (0.0, "note", "double"),
+        (False, "watts", "boolean"),
+        ("", "watts", "string"),
+        ((), "watts", "array<double>"),
+        (b"", "watts", "string"),
+    ],
+)
+def test_types_of_plain_python_results(df: DataFrame, identity: Any, read: str, kind: str) -> None:
+    monoid = Monoid(identity=identity, combine=lambda a, b: b, name="any")
+    assert dict(ask(df, aggregations={"x": (read, monoid)}).dtypes)["x"] == kind
 
 
 def test_recommended_conf() -> None:

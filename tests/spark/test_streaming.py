@@ -265,17 +265,13 @@ def test_late_events_stop_the_query_or_are_counted(job: Job, events: pa.Table) -
     assert job.results() == oracle(events.slice(100), last_n(50), FOLDS)
 
 
-@pytest.mark.parametrize(
-    ("changes", "advice"),
-    [({"buckets": 8}, "set buckets=4"), ({"policy": CountWindow(51)}, "restore these settings")],
-)
-def test_changed_settings_are_named(
-    job: Job, events: pa.Table, changes: dict[str, Any], advice: str
-) -> None:
+def test_changed_settings_are_named(job: Job, events: pa.Table) -> None:
     write_files(events.slice(0, 600), job.input, files=1)
     job.run()
     write_files(events.slice(600), job.input, files=1, first=1)
-    with pytest.raises(StreamingQueryException, match=f"StateMismatch[^$]*{advice}"):
-        job.run(**changes)
+    with pytest.raises(StreamingQueryException, match="StateMismatch[^$]*set buckets=4"):
+        job.run(buckets=8)
+    with pytest.raises(StreamingQueryException, match="StateMismatch[^$]*restore these settings"):
+        job.run(policy=CountWindow(51))
     job.run()
     assert job.results() == oracle(events, last_n(50), FOLDS)
