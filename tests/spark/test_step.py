@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from events import last_n, last_of_each, last_seconds, make_events, oracle
+from events import Fold, last_n, last_of_each, last_seconds, make_events, oracle
 from plans import make_plan
 
 from mta import CountWindow, TimeWindow
@@ -47,7 +48,7 @@ def gather(done: list[Advanced]) -> list[tuple[Any, ...]]:
     return sorted(row for one in done for row in in_form(one.rows))
 
 
-FOLDS = [max, sum]
+FOLDS: list[Fold] = [max, sum]
 
 
 @pytest.mark.parametrize("keys", [1, 7, 300])
@@ -140,7 +141,7 @@ def test_late_events_are_dropped_and_counted(output: str, store: MemoryStore) ->
     assert in_form(done.rows) == (expected if output == "event" else expected[-1:])
 
 
-def with_watts(events: pa.Table, watts: list[float | None]) -> pa.Table:
+def with_watts(events: pa.Table, watts: Sequence[float | None]) -> pa.Table:
     return events.set_column(events.column_names.index("watts"), "watts", [watts])
 
 

@@ -22,7 +22,7 @@ from events import (
 )
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from mta import Count, CountWindow, Max, Sum, TimeWindow
 from spark_integration import sliding_aggregate
@@ -269,9 +269,9 @@ def test_changed_settings_are_named(job: Job, events: pa.Table) -> None:
     write_files(events.slice(0, 600), job.input, files=1)
     job.run()
     write_files(events.slice(600), job.input, files=1, first=1)
-    with pytest.raises(StreamingQueryException, match="StateMismatch[^$]*set buckets=4"):
+    with pytest.raises(StreamingQueryException, match=r"StateMismatch[^$]*set buckets=4"):
         job.run(buckets=8)
-    with pytest.raises(StreamingQueryException, match="StateMismatch[^$]*restore these settings"):
+    with pytest.raises(StreamingQueryException, match=r"StateMismatch[^$]*restore these settings"):
         job.run(policy=CountWindow(51))
     job.run()
     assert job.results() == oracle(events, last_n(50), FOLDS)
