@@ -174,7 +174,11 @@ class MonoidTree(ABC):
             self._grow(level, first)
         else:
             self.branch[level] = self.monoid.combine(self.branch[level], first)
-        self._take_right(self._fold_branch())
+        # Unless the leftmost tree grew, R1 stays what it was but for rounding: to fold it at every
+        # seal of a small group would cost O(log n) an event, once in O(log n) events costs O(1).
+        leaf = self.levels.tails[0]
+        if level == top or leaf.first % len(self.branch) < leaf.capacity:
+            self._take_right(self._fold_branch())
 
     def _renew_right(self) -> None:
         """Fold the trees after the leftmost one from their root groups (Algorithm 5)."""
