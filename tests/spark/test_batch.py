@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from events import in_form, last_n, last_of_each, last_seconds, make_events, oracle
+from events import Fold, in_form, last_n, last_of_each, last_seconds, make_events, oracle
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
@@ -17,7 +17,7 @@ from spark_integration import sliding_aggregate
 from stores import open_store
 
 WATTS = {"peak": ("watts", Max()), "sum": ("watts", Sum()), "n": (None, Count())}
-FOLDS = [max, sum, len]
+FOLDS: list[Fold] = [max, sum, len]
 NEVER = CountWindow(1000)
 
 

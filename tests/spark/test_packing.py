@@ -22,7 +22,8 @@ def batches(rows: int, size: int, buckets: int = 5) -> list[pa.RecordBatch]:
             "c2": [[i, i + 1] for i in range(rows)],
         }
     )
-    return table.to_batches(max_chunksize=size)
+    found: list[pa.RecordBatch] = table.to_batches(max_chunksize=size)
+    return found
 
 
 def pack(given: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from events import (
     SCHEMA,
+    Fold,
     in_form,
     last_n,
     last_of_each,
@@ -32,7 +33,7 @@ from spark_integration.request import make_request
 from spark_integration.sliding import run_request
 from stores import PageStore, open_store
 
-FOLDS = [max, sum, len]
+FOLDS: list[Fold] = [max, sum, len]
 ALIASES = ("peak", "sum", "n")
 
 
@@ -98,6 +99,14 @@ class Job:
             return set(store.keys())
 
 
+def counts_of(query: StreamingQuery) -> dict[str, int]:
+    """What the query's last batch has read and dropped."""
+    progress = query.lastProgress
+    assert progress is not None
+    counts: dict[str, int] = progress["observedMetrics"]["sliding_aggregate"].asDict()
+    return counts
+
+
 @pytest.fixture
 def job(spark: SparkSession, tmp_path: Path) -> Job:
     return Job(spark, tmp_path)
@@ -129,8 +138,7 @@ def test_equals_the_oracle(job: Job, keys: int, policy: Any, expired: Any) -> No
     query = job.run(policy=policy)
     assert len(job.batches) == 3
     assert job.results() == oracle(events, expired, FOLDS)
-    counts = query.lastProgress["observedMetrics"]["sliding_aggregate"]
-    assert counts.asDict() == {"rows_read": events.num_rows - 2 * 834, "rows_dropped": 0}
+    assert counts_of(query) == {"rows_read": events.num_rows - 2 * 834, "rows_dropped": 0}
 
 
 def test_equal_times_within_a_batch(job: Job) -> None:
@@ -260,8 +268,7 @@ def test_late_events_stop_the_query_or_are_counted(job: Job, events: pa.Table) -
     with pytest.raises(StreamingQueryException, match="LateEvent"):
         job.run()
     query = job.run(late="drop")
-    counts = query.lastProgress["observedMetrics"]["sliding_aggregate"]
-    assert counts.asDict() == {"rows_read": 100, "rows_dropped": 100}
+    assert counts_of(query) == {"rows_read": 100, "rows_dropped": 100}
     assert job.results() == oracle(events.slice(100), last_n(50), FOLDS)
 
 
