@@ -18,6 +18,7 @@ from .errors import (
     StoreDamaged,
     StoreFull,
     StoreUnavailable,
+    UnsupportedOperation,
     WindowStoreError,
 )
 from .opening import open_store
@@ -34,6 +35,7 @@ __all__ = [
     "StoreDamaged",
     "StoreFull",
     "StoreUnavailable",
+    "UnsupportedOperation",
     "WindowStoreError",
     "open_store",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from unittest import SkipTest
 from uuid import uuid4
@@ -25,6 +25,8 @@ class ConformanceHooks:
     """Another process sees the pages after ``flush``."""
     pickles = True
     """An open store can be sent to another process."""
+    lists = True
+    """The server can list its keys; where it cannot, ``keys`` raises ``UnsupportedOperation``."""
     secrets: tuple[str, ...] = ()
     """User names and passwords that must not be shown."""
 
@@ -39,6 +41,11 @@ class ConformanceHooks:
     def raw_delete(self, key: str) -> None:
         """Take the page away behind the store's back."""
         raise SkipTest("no raw access")
+
+    def assert_keys(self, store: PageStore, prefix: str, expected: Iterable[str]) -> None:
+        """The store lists exactly these keys, if it lists any."""
+        if self.lists:
+            assert sorted(store.keys(prefix)) == sorted(expected)
 
     @property
     def group(self) -> str:

@@ -41,5 +41,9 @@ class PageTooLarge(WindowStoreError, ValueError):
     """The page is larger than the store takes: choose a smaller arity."""
 
 
+class UnsupportedOperation(WindowStoreError, NotImplementedError):
+    """The server cannot do this: use a version or a setting that can, as the message says."""
+
+
 class MissingDependency(WindowStoreError, ImportError):
     """A server's client library is not installed: install the named extra."""

@@ -18,11 +18,15 @@ _MODULES = {
     "file": "local_disk",
     "redis": "redis",
     "rediss": "redis",
+    "couchbase": "couchbase",
+    "couchbases": "couchbase",
 }
 """The module of each scheme. It has ``OPTIONS`` and ``from_address``, and it is imported when it is
 wanted, so that a server's library is needed only by those who use that server."""
 
-_EXTRAS = {"redis": "redis", "rediss": "redis"}
+_EXTRAS = {
+    scheme: module for scheme, module in _MODULES.items() if module in {"redis", "couchbase"}
+}
 """The extra of the package that brings the library of a scheme."""
 
 _OPTIONS: dict[str, Option] = {"write_buffer": size, "cache": size, "deadline": seconds}
@@ -37,7 +41,8 @@ def open_store(
 ) -> PageStore:
     """The store at the URL, behind a write buffer and, if it is remote, a cache; no store call.
 
-    ``memory://``, ``memory://name``, ``file:///folder``, ``redis://host:port/db`` or ``rediss://``.
+    ``memory://``, ``memory://name``, ``file:///folder``, ``redis://host:port/db`` or ``rediss://``,
+    ``couchbase://user:password@host/bucket`` or ``couchbases://``.
     ``write_buffer`` and ``cache`` are bytes, 0 for none; ``deadline`` is how many seconds writes go
     on trying while the store does not answer. All three may stand in the URL instead
     (``?write_buffer=32MiB&deadline=10``), beside the options of the store itself. A store that is

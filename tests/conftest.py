@@ -1,20 +1,44 @@
 """Fixtures that every suite may use."""
 
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
-
-# The folder ``tests/stores`` must not be taken for the package, whichever way pytest was started.
-sys.path.insert(0, str(Path(__file__).parents[1]))
-pytest.register_assert_rewrite("stores.conformance", "stores.conformance_pages")
-
-from servers import (  # noqa: E402
+from couchbase_server import Couchbase, MockServer, couchbase, mock_jar
+from servers import (
     own_redis,
     redis_cluster_url,
+    redis_container,
     redis_tls,
     redis_url,
     redis_with_password,
 )
 
-__all__ = ["own_redis", "redis_cluster_url", "redis_tls", "redis_url", "redis_with_password"]
+pytest.register_assert_rewrite(
+    "stores.conformance", "stores.conformance_hooks", "stores.conformance_pages"
+)
+
+__all__ = [
+    "own_redis",
+    "redis_cluster_url",
+    "redis_container",
+    "redis_tls",
+    "redis_url",
+    "redis_with_password",
+]
+
+
+@pytest.fixture(scope="session")
+def couchbase_server() -> Iterator[Couchbase]:
+    """A Couchbase, real or mock, which the tests share."""
+    pytest.importorskip("couchbase")
+    with couchbase() as server:
+        yield server
+
+
+@pytest.fixture
+def own_couchbase_mock() -> Iterator[MockServer]:
+    """A mock for one test, to be frozen, killed and told to refuse."""
+    pytest.importorskip("couchbase")
+    server = MockServer(mock_jar())
+    yield server
+    server.stop()

@@ -1,7 +1,10 @@
-"""Real servers for the tests: started on a free port, stopped at the end.
+"""Real Redis servers for the tests: started on a free port, stopped at the end.
 
-``MTA_TEST_REDIS_URL`` names a Redis to use instead; its other keys are left alone. Without it and
-without ``redis-server`` on the PATH the tests that need a server are skipped, and say so.
+The shared one is, in this order, the one that ``MTA_TEST_REDIS_URL`` names (its other keys are left
+alone), a container where a Docker engine has an image (see ``containers.py``), or a
+``redis-server`` on the PATH; else the tests that need it are skipped, and say so. Servers that are
+frozen, killed, or configured for one test are of the tests' own: a ``redis-server``, and a
+container for the tests that are about containers.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from containers import Container, container, redis_image
 
 PASSWORD = "s3cret/pass:word@#"
 PASSWORD_IN_URL = "s3cret%2Fpass%3Aword%40%23"
@@ -74,13 +79,66 @@ class RedisServer:
             self.process = None
 
 
+class RedisContainer:
+    """A Redis in a container, which can be paused, killed and started again."""
+
+    def __init__(self, running: Container, port: int) -> None:
+        self.container = running
+        self.url = f"redis://{running.host}:{port}"
+        self._address = (running.host, port)
+        self.wait()
+
+    def wait(self, seconds: float = 20) -> None:
+        """Until it answers: the port is open as soon as the container is, Redis a bit later."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                with socket.create_connection(self._address, timeout=1) as probe:
+                    probe.sendall(b"PING\r\n")
+                    if probe.recv(5) == b"+PONG":
+                        return
+            except OSError:
+                pass
+            assert time.monotonic() < deadline, "Redis in the container does not answer"
+            time.sleep(0.05)
+
+
+@contextmanager
+def in_container(*arguments: str) -> Iterator[RedisContainer | None]:
+    """A Redis in a container, None where no Docker engine has an image."""
+    image = redis_image()
+    if image is None:
+        yield None
+        return
+    command = ["redis-server", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "''"]
+    port = free_port()
+    with container(image, " ".join([*command, *arguments]), {6379: port}) as running:
+        yield None if running is None else RedisContainer(running, port)
+
+
+@pytest.fixture
+def redis_container() -> Iterator[RedisContainer]:
+    """A Redis in a container for one test; an append-only file keeps its pages."""
+    with in_container("--appendonly", "yes", "--appendfsync", "always") as inside:
+        if inside is None:
+            pytest.skip(
+                "NOT TESTED: no Docker engine with an image of Redis (docker/test-redis-image.sh "
+                "makes one)"
+            )
+        yield inside
+
+
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Redis without a password, or the one in MTA_TEST_REDIS_URL."""
+    """A Redis without a password."""
     given = os.environ.get("MTA_TEST_REDIS_URL")
     if given:
         yield given
         return
+    with in_container() as inside:
+        if inside is not None:
+            yield inside.url
+            return
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     yield server.url
     server.stop()

@@ -1,0 +1,340 @@
+"""Pages in Couchbase: ``couchbase://user:password@host/bucket``, or ``couchbases://`` with TLS.
+
+The path may go on with a scope and a collection, ``/bucket/scope/collection``; several hosts are
+separated by commas. A page is a document of raw bytes whose id is the page's key.
+
+What ``flush`` promises: the node that holds the page has acknowledged it, in its memory.
+``?durability=majority`` has each write wait until most replicas have it in memory too,
+``persistToMajority`` until it is on most of their disks. It costs the time of that wait at each
+write, not at ``flush``.
+
+Options: ``durability`` (``none``, ``majority``, ``majorityAndPersistActive``,
+``persistToMajority``), ``ttl`` (seconds after which a page goes by itself; must be longer than
+pages are needed), ``timeout`` and ``connect_timeout`` (seconds), ``network`` (``default``,
+``external``, ``auto``: which of the addresses that the servers announce), and for TLS ``ca_file``,
+``cert_file`` and ``key_file`` (a client certificate instead of a password), ``verify``.
+
+What Couchbase cannot do here: ``keys`` needs Server 7.6 or later (range scan); older ones, and
+memcached buckets, raise ``UnsupportedOperation``. Everything else works without it.
+
+Thread safety: any number of threads share one connection, which is opened by the first call and
+anew in a forked child. The client must not be destroyed in a child either, whose copy has none of
+its threads, so a child leaves its parent's connection alone until it ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from operator import methodcaller
+from typing import Any, TypeVar
+
+from couchbase.auth import CertificateAuthenticator, PasswordAuthenticator
+from couchbase.cluster import Cluster
+from couchbase.durability import DurabilityLevel, ServerDurability
+from couchbase.exceptions import CouchbaseException, DocumentNotFoundException
+from couchbase.kv_range_scan import PrefixScan, RangeScan
+from couchbase.options import (
+    ClusterOptions,
+    ClusterTimeoutOptions,
+    GetMultiOptions,
+    RemoveMultiOptions,
+    ScanOptions,
+    TLSVerifyMode,
+    UpsertMultiOptions,
+)
+from couchbase.transcoder import RawBinaryTranscoder
+
+from .address import Option, StoreAddress, count, seconds, switch
+from .base import Capabilities, PageStore, check_keys, check_pages
+from .couchbase_errors import named
+from .errors import InvalidStoreURL, StoreClosed, WindowStoreError
+from .forks import start_over_in_children
+
+_LEVELS = {
+    "none": DurabilityLevel.NONE,
+    "majority": DurabilityLevel.MAJORITY,
+    "majorityandpersistactive": DurabilityLevel.MAJORITY_AND_PERSIST_TO_ACTIVE,
+    "persisttomajority": DurabilityLevel.PERSIST_TO_MAJORITY,
+}
+_NETWORKS = ("default", "external", "auto")
+
+
+def _durability(text: str) -> DurabilityLevel:
+    if text.lower() not in _LEVELS:
+        raise ValueError("none, majority, majorityAndPersistActive or persistToMajority")
+    return _LEVELS[text.lower()]
+
+
+def _network(text: str) -> str:
+    if text not in _NETWORKS:
+        raise ValueError("default, external or auto")
+    return text
+
+
+OPTIONS: dict[str, Option] = {
+    "durability": _durability,
+    "ttl": count,
+    "timeout": seconds,
+    "connect_timeout": seconds,
+    "network": _network,
+    "ca_file": str,
+    "cert_file": str,
+    "key_file": str,
+    "verify": switch,
+}
+
+_CAPABILITIES = Capabilities(
+    durable=True, shared=True, max_key_bytes=250, max_page_bytes=20 << 20, remote=True
+)
+_BATCH_BYTES = 8 << 20  # pages under way at once
+_BATCH_KEYS = 512
+_BATCH_READS = 64
+_SCAN = 1000
+_T = TypeVar("_T")
+
+
+def _immortalise(thing: object) -> None:
+    """Keep it from being destroyed, even when the interpreter ends.
+
+    A connection that a fork has copied would wait in its destructor for threads that are not there.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+class _Bytes(RawBinaryTranscoder):  # type: ignore[misc]
+    """Raw bytes both ways, whatever another program has marked the document as."""
+
+    def decode_value(self, value: bytes, flags: int) -> bytes:
+        """The bytes; a document that is no page is found out by its digest."""
+        del flags
+        return value
+
+
+_TRANSCODER = _Bytes()
+
+
+class CouchbaseStore(PageStore):
+    """Pages in one collection of a Couchbase cluster."""
+
+    def __init__(self, address: StoreAddress) -> None:
+        self.url = address.public
+        self._address = address
+        options = address.parsed(OPTIONS)
+        self._keyspace = _keyspace(address)
+        self._timeout: float = options.get("timeout", 5.0)
+        self._options = _client_options(address, options, self._timeout)
+        writing: dict[str, Any] = {"return_exceptions": True}
+        if options.get("durability", DurabilityLevel.NONE) is not DurabilityLevel.NONE:
+            writing["durability"] = ServerDurability(options["durability"])
+        self._removing = dict(writing)
+        if options.get("ttl"):
+            writing["expiry"] = timedelta(seconds=options["ttl"])
+        self._writing = writing | {"transcoder": _TRANSCODER}
+        self._closed = False
+        self._cluster: Any = None
+        self._collection: Any = None
+        self.start_over()
+        start_over_in_children(self)
+
+    def start_over(self) -> None:
+        """Leave the connection alone, as a forked child must; no store call."""
+        self._lock = threading.Lock()
+        if self._cluster is not None:
+            _immortalise((self._cluster, self._collection))
+        self._cluster = self._collection = None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Outside this process, seen by every machine; no store call."""
+        return _CAPABILITIES
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The pages in the order of the keys; one batch for each 64 keys.
+
+        Raises ``InvalidKey``, ``StoreUnavailable``, ``StoreAccessDenied``, ``StoreClosed``.
+        """
+        check_keys(keys, _CAPABILITIES)
+        options = GetMultiOptions(return_exceptions=True, transcoder=_TRANSCODER)
+        found: dict[str, bytes | None] = {}
+        for batch in _batches(dict.fromkeys(keys), most=_BATCH_READS):
+            got = self._run(methodcaller("get_multi", batch, options))
+            self._raise_first(got, but=DocumentNotFoundException)
+            results = got.results
+            for key in batch:
+                found[key] = results[key].value if key in results else None
+        return [found[key] for key in keys]
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Store the pages; one batch for each 8 MiB or 512 pages.
+
+        Raises ``InvalidKey``, ``PageTooLarge``, ``StoreFull``, ``StoreUnavailable``,
+        ``StoreAccessDenied``, ``StoreClosed``; some pages may be stored then, put all again.
+        """
+        check_pages(pages, _CAPABILITIES)
+        options = UpsertMultiOptions(**self._writing)
+        for batch in _batches(pages, pages):
+            # The client takes bytes alone, no view of them.
+            documents = {key: bytes(pages[key]) for key in batch}
+            self._raise_first(self._run(methodcaller("upsert_multi", documents, options)))
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Remove the pages; one batch for each 512 keys. As ``get_many``."""
+        keys = dict.fromkeys(keys)
+        check_keys(keys, _CAPABILITIES)
+        options = RemoveMultiOptions(**self._removing)
+        for batch in _batches(keys):
+            gone = self._run(methodcaller("remove_multi", batch, options))
+            self._raise_first(gone, but=DocumentNotFoundException)
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Keys that start with ``prefix``, by range scan: every document of that range is visited.
+
+        Raises ``UnsupportedOperation`` where the server has no range scan (before 7.6).
+        """
+        self._check_open()
+        return self._scan(prefix)
+
+    def flush(self) -> None:
+        """Every page is acknowledged already, as durably as the options say; no store call."""
+        self._check_open()
+
+    def close(self) -> None:
+        """Let go of the connection; closing twice is harmless."""
+        self._closed = True
+        with self._lock:
+            cluster, self._cluster, self._collection = self._cluster, None, None
+        if cluster is not None:
+            cluster.close()
+
+    def _scan(self, prefix: str) -> Iterator[str]:
+        kind = PrefixScan(prefix) if prefix else RangeScan()
+        options = ScanOptions(ids_only=True, batch_item_limit=_SCAN)
+        found = self._run(lambda collection: iter(collection.scan(kind, options)))
+        while (document := self._run(lambda _: next(found, None))) is not None:
+            yield document.id
+
+    def _raise_first(self, result: Any, but: Any = ()) -> None:
+        """Raise what kept any key of a batch from being done, unless it is of the class ``but``."""
+        for error in result.exceptions.values():
+            if not isinstance(error, but):
+                raise self._named(error)
+
+    def _run(self, operation: Callable[[Any], _T]) -> _T:
+        """Do the operation, with the client's errors under our names and without their chain."""
+        try:
+            return operation(self._collection or self._connect())
+        except CouchbaseException as error:
+            wrong = self._named(error)
+        except RuntimeError:  # the client's answer to calls after close()
+            self._check_open()
+            raise
+        raise wrong from None
+
+    def _connect(self) -> Any:
+        with self._lock:
+            self._check_open()
+            if self._collection is None:
+                host = self._address.public.removesuffix(self._address.path)
+                bucket, scope, collection = self._keyspace
+                cluster = Cluster(host, ClusterOptions(**self._options))
+                try:
+                    opened = cluster.bucket(bucket)
+                except CouchbaseException:
+                    cluster.close()
+                    raise
+                self._collection = (
+                    opened.scope(scope).collection(collection)
+                    if collection
+                    else opened.default_collection()
+                )
+                self._cluster = cluster
+            return self._collection
+
+    def _named(self, error: Exception) -> WindowStoreError:
+        return named(error, self.url, self._address.password)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"{self.url} was closed: open it again")
+
+    def __repr__(self) -> str:
+        return f"CouchbaseStore({self.url!r})"
+
+    def __reduce__(self) -> tuple[type[CouchbaseStore], tuple[StoreAddress]]:
+        return type(self), (self._address,)
+
+
+def from_address(address: StoreAddress) -> CouchbaseStore:
+    """The store that the address names; ``InvalidStoreURL`` if it names no bucket."""
+    if not address.host:
+        raise InvalidStoreURL(f"{address.scheme}:// needs a host: {address.scheme}://host/bucket")
+    return CouchbaseStore(address)
+
+
+def _keyspace(address: StoreAddress) -> tuple[str, str, str]:
+    """Bucket, scope and collection, the last two empty for the default ones."""
+    parts = address.path.strip("/").split("/")
+    if not all(parts) or len(parts) not in (1, 3):
+        raise InvalidStoreURL(f"{address.public}: the path is /bucket or /bucket/scope/collection")
+    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else (parts[0], "", "")
+
+
+def _client_options(
+    address: StoreAddress, options: Mapping[str, Any], timeout: float
+) -> dict[str, Any]:
+    secure = address.scheme == "couchbases"
+    tls = {"ca_file", "cert_file", "key_file", "verify"} & options.keys()
+    if tls and not secure:
+        raise InvalidStoreURL(f"{address.public}: {', '.join(sorted(tls))} need couchbases://")
+    if ("cert_file" in options) != ("key_file" in options):
+        raise InvalidStoreURL(f"{address.public}: cert_file and key_file go together")
+    connect = timedelta(seconds=options.get("connect_timeout", max(timeout, 5.0)))
+    ca = {"trust_store_path": options["ca_file"]} if "ca_file" in options else {}
+    if "cert_file" in options:
+        authenticator = CertificateAuthenticator(
+            cert_path=options["cert_file"], key_path=options["key_file"], **ca
+        )
+    else:
+        if not address.user or address.password is None:
+            raise InvalidStoreURL(
+                f"{address.public} needs credentials: {address.scheme}://user:password@host/bucket"
+            )
+        authenticator = PasswordAuthenticator(address.user, address.password)
+    settings: dict[str, Any] = {
+        "authenticator": authenticator,
+        "timeout_options": ClusterTimeoutOptions(
+            kv_timeout=timedelta(seconds=timeout),
+            kv_durable_timeout=timedelta(seconds=timeout),
+            bootstrap_timeout=connect,
+            connect_timeout=connect,
+        ),
+        # They cost a third of the time of a read, and log what no page store needs.
+        "enable_tracing": False,
+        "enable_metrics": False,
+        **ca,
+    }
+    if "network" in options:
+        settings["network"] = options["network"]
+    if secure and not options.get("verify", True):
+        settings["tls_verify"] = TLSVerifyMode.NO_VERIFY
+    return settings
+
+
+def _batches(
+    keys: Iterable[str], pages: Mapping[str, bytes] | None = None, most: int = _BATCH_KEYS
+) -> Iterator[list[str]]:
+    """The keys cut into batches of at most so many keys and, but for a single page, bytes."""
+    batch: list[str] = []
+    size = 0
+    for key in keys:
+        more = len(pages[key]) if pages else 0
+        if batch and (len(batch) >= most or size + more > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(key)
+        size += more
+    if batch:
+        yield batch

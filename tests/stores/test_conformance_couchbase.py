@@ -1,0 +1,59 @@
+"""The conformance suite on Couchbase through its own client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from couchbase_server import PASSWORD, PASSWORD_IN_URL, Couchbase
+
+from stores import PageStore, open_store
+from stores.conformance import PageStoreConformance
+
+
+class TestCouchbase(PageStoreConformance):
+    secrets = (PASSWORD, PASSWORD_IN_URL, "c0uch")
+
+    @pytest.fixture(autouse=True)
+    def _server(self, couchbase_server: Couchbase) -> None:
+        self.url = couchbase_server.url
+        self.lists = couchbase_server.real  # the mock has no range scan
+
+    def open(self) -> PageStore:
+        # The mock takes seconds to hand out a page of 20 MiB.
+        return open_store(f"{self.url}?timeout=20", write_buffer=0, cache=0)
+
+    def raw_get(self, key: str) -> bytes | None:
+        return self._collection().get(key).value
+
+    def raw_delete(self, key: str) -> None:
+        self._collection().remove(key)
+
+    def _collection(self) -> Any:
+        """The collection as another program sees it."""
+        from couchbase.auth import PasswordAuthenticator
+        from couchbase.cluster import Cluster
+        from couchbase.options import ClusterOptions
+        from couchbase.transcoder import RawBinaryTranscoder
+
+        from stores.address import parse
+
+        address = parse(self.url)
+        login = PasswordAuthenticator(address.user, address.password)
+        host = address.public.removesuffix(address.path)
+        cluster = Cluster(host, ClusterOptions(login, transcoder=RawBinaryTranscoder()))
+        bucket, *inner = address.path.strip("/").split("/")
+        opened = cluster.bucket(bucket)
+        if inner:
+            return opened.scope(inner[0]).collection(inner[1])
+        return opened.default_collection()
+
+
+class TestOpenedCouchbase(TestCouchbase):
+    def open(self) -> PageStore:
+        return open_store(f"{self.url}?timeout=20", write_buffer=100_000, cache=50_000)
+
+
+class TestCouchbaseWithTimeToLive(TestCouchbase):
+    def open(self) -> PageStore:
+        return open_store(f"{self.url}?timeout=20&ttl=600", write_buffer=0)
