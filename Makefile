@@ -2,7 +2,8 @@
 #
 #   make demo              windows over a generated stream of 4 million events, checked and plotted
 #   make demo DATA=path    the same over a CSV, JSON or Parquet file, or a folder of them
-#                          (KEY=, TIME=, VALUE= name the columns and WINDOW= the size, if need be)
+#                          (if need be, KEY=, TIME=, VALUE= name the columns, WINDOW= the size,
+#                          TIME_FORMAT= the form of times as in dd/MM/yyyy HH:mm)
 #   make test              all tests          make test ARGS="tests/cli -k java"
 #   make lint              ruff and mypy
 #   make bench             the measurements   make bench ARGS=...
@@ -29,6 +30,7 @@ help:
 demo: $(RUN)
 	@$(BIN)/mta demo --events $(EVENTS) --keys $(KEYS) $(if $(DATA),--data "$(DATA)") \
 		$(if $(KEY),--key "$(KEY)") $(if $(TIME),--time "$(TIME)") \
+		$(if $(TIME_FORMAT),--time-format "$(TIME_FORMAT)") \
 		$(if $(VALUE),--value "$(VALUE)") $(if $(WINDOW),--window "$(WINDOW)")
 
 test: $(ALL)
@@ -40,7 +42,7 @@ lint: $(ALL)
 	$(BIN)/mypy
 
 bench: $(RUN)
-	@$(BIN)/python -m benchmarks $(ARGS)
+	@$(BIN)/mta bench $(ARGS)
 
 clean:
 	rm -rf $(VENV) demo-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from spark_integration.bench import EXPERIMENTS, bench
 from spark_integration.cli.job import CHOICES, Job
 
 RUN_EXAMPLES = """examples:
@@ -32,6 +33,7 @@ def parse(arguments: Sequence[str] | None = None) -> Callable[[], None]:
     ))  # fmt: skip
     _add_inspect(commands.add_parser("inspect", help="show the windows that a run has left"))
     _add_demo(commands.add_parser("demo", help="run on a generated stream, or on your data"))
+    _add_bench(commands.add_parser("bench", help="measure beside peers"))
     given = parser.parse_args(arguments)
     command: Callable[[Namespace], None] = given.command
     del given.command
@@ -87,9 +89,15 @@ def _add_demo(parser: ArgumentParser) -> None:
     parser.add_argument("--events", type=int, default=4_000_000, metavar="N")
     parser.add_argument("--keys", type=int, default=100, metavar="K")
     parser.add_argument("--output", type=Path, default=Path("demo-output"), metavar="DIR")
-    for option in ("--key", "--time", "--value", "--window"):
+    for option in ("--key", "--time", "--time-format", "--value", "--window"):
         parser.add_argument(option, help="for data of your own; else guessed")
     parser.set_defaults(command=_demo)
+
+
+def _add_bench(parser: ArgumentParser) -> None:
+    parser.add_argument("experiment", nargs="*", choices=[[], *EXPERIMENTS], help="default: all")
+    parser.add_argument("--size", type=float, default=1.0, help="share of the full events")
+    parser.set_defaults(command=_bench)
 
 
 def _quiet() -> None:
@@ -112,11 +120,16 @@ def _inspect(given: Namespace) -> None:
     show(given.folder, given.store, given.limit, local_session())
 
 
+def _bench(given: Namespace) -> None:
+    _quiet()
+    bench(given.experiment, given.size)
+
+
 def _demo(given: Namespace) -> None:
     from spark_integration.cli.demo import demo
 
     _quiet()
-    options = {name: getattr(given, name) for name in ("key", "time", "window")}
+    options = {name: getattr(given, name) for name in ("key", "time", "time_format", "window")}
     job = Job(**{name: value for name, value in options.items() if value})
     job = job.replace(value=(given.value,) if given.value else ())
     demo(job, given.data, given.events, given.keys, given.output)

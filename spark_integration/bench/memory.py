@@ -1,0 +1,107 @@
+"""Memory: what 2^25 events cost beside an empty window, and what a restart reads.
+
+Anonymous resident memory (RssAnon of the process) is what the kernel cannot drop; pages of the
+local store are mapped files, which it can.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mta import CountWindow, Max, TimeWindow, Window
+from spark_integration.bench import Figure
+from stores import open_store
+from stores.counting import CountingStore
+
+EVENTS = 2**25
+BATCH = 2**20
+MIB = 1 << 20
+
+
+def run(size: float) -> list[Figure]:
+    """Two fresh processes, one with an empty window and one with a full one, measured alike."""
+    events = int(EVENTS * size)
+    empty, full = measure(0), measure(events)
+    grown = full["anonymous"] - empty["anonymous"]
+    return [
+        Figure(
+            f"anonymous memory, {events:,} events",
+            f"{full['anonymous'] / MIB:.1f} MiB",
+            f"{empty['anonymous'] / MIB:.1f} MiB, empty window",
+            limit=f"+ {grown / MIB:.1f} MiB of <= 64",
+        ),
+        Figure("as an array of doubles", "", f"{events * 8 / MIB:.0f} MiB"),
+        Figure("handle, default", f"{full['handle'] / 1024:.1f} KiB", "", limit="<= 128 KiB"),
+        Figure("handle, for many keys", f"{full['small'] / 1024:.1f} KiB", "", limit="<= 8 KiB"),
+        Figure("pages read, restore and evict", str(full["restore"]), "", limit="a handful"),
+        Figure(
+            f"pages read, evict {events // 2:,} at once",
+            str(full["bulk"]),
+            "",
+            limit=f"<= {full['levels']} levels",
+        ),
+    ]
+
+
+def measure(events: int) -> dict[str, int]:
+    """The counts of a process of its own that holds a window of so many events."""
+    command = [sys.executable, "-m", "spark_integration.bench.memory", str(events)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    counts: dict[str, int] = json.loads(done.stdout)
+    return counts
+
+
+def _fill(window: Window, events: int, timed: bool = False) -> None:
+    random = np.random.default_rng(1)
+    for start in range(0, events, BATCH):
+        count = min(BATCH, events - start)
+        times = np.arange(start, start + count).view("M8[us]") if timed else None
+        window.extend(random.random(count), times)
+
+
+def _anonymous() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+
+def _measured(events: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        counting = CountingStore(open_store(f"file://{folder}/one"))
+        window = Window(Max(), CountWindow(max(events, 1)), store=counting, name="one")
+        _fill(window, events)
+        handle = window.checkpoint()
+        found = {"anonymous": _anonymous(), "handle": len(handle)}
+        if events:
+            found |= _restart(handle, events, counting)
+            many = open_store(f"file://{folder}/many")
+            small = Window(
+                Max(), TimeWindow("1 hour"), store=many, name="key", leaf_arity=128, arity=32
+            )
+            _fill(small, events, timed=True)
+            found["small"] = len(small.checkpoint())
+            many.close()
+        counting.close()
+    return found
+
+
+def _restart(handle: bytes, events: int, counting: CountingStore) -> dict[str, int]:
+    """Page reads of a restored window's first eviction, and of a bulk eviction of half."""
+    reads = []
+    for evicted in (1, events // 2):
+        window = Window.restore(handle, Max(), CountWindow(events), store=counting)
+        before = counting.counts.get.pages
+        window.evict(evicted)
+        window.query()
+        reads.append(counting.counts.get.pages - before)
+    return {"restore": reads[0], "bulk": reads[1], "levels": window.stats().levels}
+
+
+if __name__ == "__main__":
+    json.dump(_measured(int(sys.argv[1])), sys.stdout)

@@ -1,0 +1,164 @@
+"""Spark: rows a second with every result, beside a trivial step and Spark's own sliding window.
+
+All sides read the same files in the same micro-batches, in one session, into a sink that drops the
+rows. The trivial step packs, groups, keeps a state and unpacks alike, and computes nothing.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mta import Max, Mean, TimeWindow
+from spark_integration.bench import Figure
+from spark_integration.cli.console import say
+from spark_integration.cli.generator import write_stream
+from spark_integration.plan import Plan
+from spark_integration.request import make_request
+from spark_integration.session import local_session
+from spark_integration.sliding import run_request
+from spark_integration.step import Advanced, Step, step
+from stores import PageStore
+
+EVENTS, BATCHES = 4_000_000, 8
+#: Spark's own window gets the first batch only, and a share of it: it copies every row into as
+#: many panes as slides fit into the hour.
+OWN_SHARE = {"1 minute": 1.0, "10 seconds": 0.2}
+AGGREGATIONS = {"peak": ("watts", Max()), "mean": ("watts", Mean())}
+SCHEMA = "device string, ts timestamp, watts double"
+
+
+def run(size: float) -> list[Figure]:
+    """Thousands of rows a second for 100 and for 10,000 keys."""
+    spark = local_session(cores=2)
+    figures = []
+    for keys in (100, 10_000):
+        with tempfile.TemporaryDirectory() as folder:
+            events = Path(folder, "events")
+            rows_per_file = int(EVENTS * size) // BATCHES
+            rows = write_stream(events, int(EVENTS * size), keys, rows_per_file=rows_per_file)
+            say(f"{rows:,} events of {keys:,} keys")
+            bench = Bench(spark, events, rows)
+            figures += bench.against_trivial(keys)
+            if keys == 100:
+                figures += bench.against_own_window(keys, size)
+    spark.stop()
+    return figures
+
+
+class Bench:
+    """Streaming queries over one folder of events."""
+
+    def __init__(self, spark: SparkSession, events: Path, rows: int) -> None:
+        self.spark, self.events, self.rows = spark, events, rows
+
+    def against_trivial(self, keys: int) -> list[Figure]:
+        """The window, one hour and 30 days long, beside a step that computes nothing."""
+        self.windows("1 hour", step)  # the first run warms up Java and the workers
+        taken: dict[str, list[float]] = {"trivial": [], "1 hour": [], "30 days": []}
+        for _ in range(3):
+            for name, found in taken.items():
+                rate = (
+                    self.windows("1 hour", trivial_step)
+                    if name == "trivial"
+                    else self.windows(name, step)
+                )
+                found.append(rate)
+                say(f"  {name}: {rate / 1e3:,.0f} k rows/s")
+        rates = {name: float(np.median(one)) for name, one in taken.items()}
+        beside = f"{rates['trivial'] / 1e3:,.0f} k/s, trivial step"
+        hour, month = rates["1 hour"], rates["30 days"]
+        return [
+            Figure(
+                f"{keys:,} keys, 1 hour",
+                f"{hour / 1e3:,.0f} k/s",
+                beside,
+                hour / rates["trivial"],
+                ">= 0.5",
+            ),
+            Figure(
+                f"{keys:,} keys, 30 days",
+                f"{month / 1e3:,.0f} k/s",
+                f"{hour / 1e3:,.0f} k/s, 1 hour",
+                month / hour,
+                "0.85 to 1.15",
+            ),
+        ]
+
+    def against_own_window(self, keys: int, size: float) -> list[Figure]:
+        """Every event exactly, beside Spark's window every minute and every ten seconds."""
+        ours = self.windows("1 hour", step)
+        figures = []
+        for slide, share in OWN_SHARE.items():
+            rate = self.own_window(slide, share)
+            figures.append(
+                Figure(
+                    f"{keys:,} keys, 1 hour, every event",
+                    f"{ours / 1e3:,.0f} k/s",
+                    f"{rate / 1e3:,.0f} k/s, Spark's own every {slide}",
+                    ours / rate,
+                )
+            )
+        return figures
+
+    def windows(self, length: str, with_step: Step) -> float:
+        """Rows a second of ``sliding_aggregate`` around a step."""
+        with tempfile.TemporaryDirectory() as folder:
+            request = make_request(
+                self.stream(),
+                keys=("device",),
+                time="ts",
+                aggregations=AGGREGATIONS,
+                policy=TimeWindow(length),
+                store=f"file://{folder}/pages",
+                output="event",
+                name=None,
+                buckets=64,
+                arity=None,
+                leaf_arity=None,
+                late="error",
+                invalid="error",
+                retain=2,
+            )
+            return self.rate(run_request(self.stream(), request, with_step), folder, self.rows)
+
+    def own_window(self, slide: str, share: float) -> float:
+        """Rows a second of Spark's sliding window, over the first files or a sample of them."""
+
+        def windowed(df: DataFrame) -> DataFrame:
+            late = df.where(F.rand(1) < share).withWatermark("ts", "0 seconds")
+            window = F.window("ts", "1 hour", slide)
+            return late.groupBy("device", window).agg(F.max("watts"), F.avg("watts"))
+
+        with tempfile.TemporaryDirectory() as folder:
+            return self.rate(windowed, folder, self.rows * share)
+
+    def stream(self) -> DataFrame:
+        """The events as a stream of equal micro-batches."""
+        reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(self.events))
+
+    def rate(self, pipeline: Callable[[DataFrame], DataFrame], folder: str, rows: float) -> float:
+        """Rows a second from the query's start to its end."""
+        writer = pipeline(self.stream()).writeStream.format("noop").outputMode("append")
+        writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
+        began = perf_counter()
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        return rows / (perf_counter() - began)
+
+
+def trivial_step(state: bytes | None, rows: pa.Table, plan: Plan, store: PageStore) -> Advanced:
+    """Everything that a step must do but for the windows: a small state, a column per result."""
+    del store
+    for alias in plan.results:
+        filled: Any = np.ones(rows.num_rows)
+        rows = rows.append_column(alias, pa.array(filled))
+    return Advanced(b"\0" * 8 if state is None else state, rows, 0)
