@@ -48,6 +48,8 @@ def local_session(
         **recommended_conf(cores),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
+        # Parquet files of pandas have times in nanoseconds, which Spark else refuses to read.
+        "spark.sql.legacy.parquet.nanosAsLong": "true",
         "spark.driver.memory": memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -51,6 +51,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+def plural(count: int, noun: str) -> str:
+    """``1 batch``, ``2,000 batches``."""
+    ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{count:,} {noun}{ending}"
+
+
 def human_bytes(count: float) -> str:
     """``1536`` as ``1.5 KiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -13,8 +13,9 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from mta.handle import HandleSummary, describe_handle
-from spark_integration.cli.console import human_bytes, say, table
-from spark_integration.cli.job import read_job
+from spark_integration.cli.console import human_bytes, plural, say, table
+from spark_integration.cli.failures import spark_errors
+from spark_integration.cli.job import read_job, without_credentials
 from spark_integration.errors import InvalidRequest
 from spark_integration.states import read_handles
 from stores import open_store
@@ -33,7 +34,7 @@ class StoreTotals:
 
     def __str__(self) -> str:
         disk = f", {human_bytes(self.disk_bytes)} on disk" if self.disk_bytes is not None else ""
-        return f"{self.pages:,} pages{disk}"
+        return plural(self.pages, "page") + disk
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,9 @@ class Inspection:
 
     windows: list[tuple[str, HandleSummary]]
     store: StoreTotals
+
+    def __str__(self) -> str:
+        return f"{plural(len(self.windows), 'key')}, {plural(self.events, 'event')}"
 
     @property
     def events(self) -> int:
@@ -78,6 +82,7 @@ def store_totals(url: str) -> StoreTotals:
     return StoreTotals(pages, sum(found.st_blocks * 512 for found in files))
 
 
+@spark_errors()
 def show(folder: Path, store_url: str | None, limit: int, spark: SparkSession) -> None:
     """Print the windows of an output folder or of a Spark checkpoint."""
     checkpoint, store = locate(folder, store_url)
@@ -87,9 +92,9 @@ def show(folder: Path, store_url: str | None, limit: int, spark: SparkSession) -
     if len(shown) < len(found.windows):
         say(f"... and {len(found.windows) - len(shown):,} more (--limit)")
     say()
-    say(f"windows   {len(found.windows):,} keys, {found.events:,} events")
+    say(f"windows   {found}")
     say(f"handles   {human_bytes(sum(summary.handle_bytes for _, summary in found.windows))}")
-    say(f"store     {store}: {found.store}")
+    say(f"store     {without_credentials(store)}: {found.store}")
     for _, summary in found.windows[:1]:
         say(f"monoid    {summary.monoid}, by {summary.algorithm}")
         say(f"policy    {summary.policy}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import signal
 import threading
@@ -12,13 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_integration import sliding_aggregate
-from spark_integration.cli.console import ProgressLine, human_bytes, say
+from spark_integration.cli.console import ProgressLine, human_bytes, plural, say
 from spark_integration.cli.expressions import Aggregation, parse_aggregation, parse_window
+from spark_integration.cli.failures import RunFailed, explain, spark_errors
 from spark_integration.cli.inspection import has_commits, inspect_state
 from spark_integration.cli.job import Job, read_job
 from spark_integration.cli.ordering import plan_batches
@@ -32,14 +31,9 @@ from spark_integration.cli.sources import (
 from spark_integration.errors import InvalidRequest
 from spark_integration.session import local_session
 from spark_integration.sliding import METRICS
-from stores.errors import WindowStoreError
 
 POLL_SECONDS = 0.25
 PLOT = "plot.png"
-
-
-class RunFailed(WindowStoreError, RuntimeError):
-    """The streaming query failed: correct the cause and run again, it continues where it was."""
 
 
 @dataclass
@@ -66,11 +60,12 @@ class Progress:
     def __str__(self) -> str:
         rate = self.rows / self.seconds if self.seconds else 0.0
         return (
-            f"{self.rows:,} rows in {self.batches} {'batch' if self.batches == 1 else 'batches'}, "
+            f"{plural(self.rows, 'row')} in {plural(self.batches, 'batch')}, "
             f"{self.seconds:.1f} s, {rate:,.0f} rows/s"
         )
 
 
+@spark_errors()
 def run(job: Job) -> Progress:
     """Run the job to the end of its input (``follow``: until a signal) and report."""
     source = open_source(job)
@@ -160,7 +155,8 @@ def _prepare_folder(job: Job) -> None:
 def _announce(job: Job, source: Source) -> None:
     key = "the file's name" if job.key_from_file_name else job.key or "none, one window"
     size = sum(path.stat().st_size for path in source.files)
-    say(f"input     {len(source.files)} {source.format} files, {human_bytes(size)}")
+    files = plural(len(source.files), f"{source.format} file")
+    say(f"input     {files}, {human_bytes(size)}")
     say(f"columns   key {key}, time {job.time}, value {', '.join(job.value)}")
     say(f"window    {job.window}: {', '.join(job.agg)}")
     say(f"output    {job.folder}")
@@ -221,18 +217,6 @@ def _stop_signal() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def explain(error: PySparkException) -> str:
-    """The cause at the bottom of a failed query's stack traces, without the stacks."""
-    text = str(error)
-    if "Traceback (most recent call last)" in text:
-        # The last line of a Python traceback is the first that is not indented.
-        last = text.rpartition("Traceback (most recent call last):\n")[2]
-        if match := re.search(r"^\S.*(?:\n(?!\s*at |\s*SQLSTATE).+)*", last, re.MULTILINE):
-            return match.group().strip()
-    causes = re.findall(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)", text, re.MULTILINE)
-    return causes[-1] if causes else text.split("\n\tat ")[0].strip()
-
-
 def _report(spark: SparkSession, job: Job, progress: Progress) -> None:
     if progress.rows:
         say(f"done      {progress}")
@@ -242,6 +226,6 @@ def _report(spark: SparkSession, job: Job, progress: Progress) -> None:
         say(f"dropped   {progress.dropped:,} late or invalid rows")
     if has_commits(job.checkpoint):
         found = inspect_state(spark, job.checkpoint, job.store_url)
-        say(f"windows   {len(found.windows):,} keys, {found.events:,} events")
+        say(f"windows   {found}")
         say(f"store     {found.store}")
     say(f"results   {job.result_folder}")

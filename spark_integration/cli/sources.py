@@ -135,7 +135,8 @@ def read_input(
     """
     # Spark would otherwise pass over a new file that is a week older than the newest, in silence.
     options = {"maxFileAge": "36500d"}
-    path = "{" + ",".join(_glob(file) for file in source.files) + "}"
+    # Spark takes one path, and one that does not start with a slash as relative.
+    path = "/{" + ",".join(_glob(file).removeprefix("/") for file in source.files) + "}"
     if len(source.inputs) == 1:
         path = _glob(source.inputs[0])
         options["pathGlobFilter"] = "*{" + ",".join(SUFFIXES[source.format]) + "}"
@@ -195,7 +196,7 @@ def time_column(job: Job, source: Source, schema: T.StructType) -> Column:
         return column.cast("timestamp").alias(name)
     if job.time_format:
         return F.try_to_timestamp(column, F.lit(job.time_format)).alias(name)
-    if len(sample) and pd.to_datetime(sample.astype(str), errors="coerce", utc=True).isna().all():
+    if len(sample) and not _is_time(sample):
         raise InvalidRequest(
             f"--time {name!r} holds {sample.iloc[0]!r}: "
             "tell its form with --time-format, for example 'dd/MM/yyyy HH:mm'"

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from spark_integration.cli import main
-from spark_integration.cli.run import explain
+from spark_integration.cli.failures import explain
 
 
 def events(start, rows, device="a"):
@@ -136,13 +136,16 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
     assert (tmp_path / "1.csv").exists()
 
 
-def test_the_note_has_the_columns_that_were_guessed(tmp_path):
+def test_several_files_and_guessed_columns_and_results_as_csv(tmp_path):
     out = tmp_path / "out"
     write(tmp_path / "1.csv", events("2025-01-01", 3), mtime=1_000)
-    assert mta("run", tmp_path / "1.csv", "--output", out, "--no-plot", "--write", "csv") == 0
+    (tmp_path / "other").mkdir()
+    write(tmp_path / "other" / "2.csv", events("2025-01-02", 2), mtime=2_000)
+    files = (tmp_path / "1.csv", tmp_path / "other" / "2.csv")
+    assert mta("run", *files, "--output", out, "--no-plot", "--write", "csv") == 0
     note = json.loads((out / "job.json").read_text())
     assert (note["time"], note["value"]) == ("ts", ["watts"])
-    assert len(pd.concat(map(pd.read_csv, (out / "results").glob("*.csv")))) == 3
+    assert len(pd.concat(map(pd.read_csv, (out / "results").glob("*.csv")))) == 5
 
 
 def test_the_cause_of_a_failure_is_the_last_line_of_its_traceback():
@@ -153,5 +156,5 @@ def test_the_cause_of_a_failure_is_the_last_line_of_its_traceback():
         "mta.errors.LateEvent: an event of key a is older than the last one:\n"
         "sort the events\n\n\tat org.apache.spark.Bar\n"
     )
-    wanted = "mta.errors.LateEvent: an event of key a is older than the last one:\nsort the events"
+    wanted = "LateEvent: an event of key a is older than the last one:\nsort the events"
     assert explain(Exception(text)) == wanted

@@ -2,10 +2,11 @@ import os
 
 import pandas as pd
 import pytest
+from pyspark.sql.types import StructType
 
 from spark_integration.cli.job import Job
 from spark_integration.cli.ordering import Batching, plan_batches
-from spark_integration.cli.sources import guess_job, open_source, resolve_columns
+from spark_integration.cli.sources import guess_job, open_source, resolve_columns, time_column
 from spark_integration.errors import InvalidRequest
 
 
@@ -138,3 +139,12 @@ def test_the_number_of_files_can_be_set(tmp_path):
     write(tmp_path, "csv", (3, 1))
     job = job_for(tmp_path, time="ts", files_per_batch=1)
     assert plan_batches(job, open_source(job)) == Batching(1)
+
+
+def test_a_time_of_unknown_form_is_told_before_anything_is_read(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("ts,watts\n31/12/2025 10:00,1\n")
+    job = job_for(path, time="ts", value=("watts",))
+    schema = StructType().add("ts", "string").add("watts", "double")
+    with pytest.raises(InvalidRequest, match=r"holds '31/12/2025 10:00'.*--time-format"):
+        time_column(job, open_source(job), schema)

@@ -1,0 +1,36 @@
+"""Spark's failures without their stack traces, which go to the log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+
+from stores.errors import WindowStoreError
+
+
+class RunFailed(WindowStoreError, RuntimeError):
+    """Spark stopped with an error: correct the cause and run again, it continues where it was."""
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Turn an exception of Spark into a RunFailed that tells its cause."""
+    try:
+        yield
+    except PySparkException as error:
+        raise RunFailed(explain(error)) from error
+
+
+def explain(error: PySparkException) -> str:
+    """The cause at the bottom of a failed query's stack traces, without the stacks."""
+    text = str(error)
+    if "Traceback (most recent call last)" in text:
+        # The last line of a Python traceback is the first that is not indented.
+        last = text.rpartition("Traceback (most recent call last):\n")[2]
+        if match := re.search(r"^\S.*(?:\n(?!\s*at |\s*SQLSTATE).+)*", last, re.MULTILINE):
+            return re.sub(r"^[\w.]+\.(\w+: )", r"\1", match.group().strip())
+    causes = re.findall(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)", text, re.MULTILINE)
+    return causes[-1] if causes else text.split("\n\tat ")[0].strip()
