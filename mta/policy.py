@@ -218,7 +218,8 @@ class Policy(AbstractPolicy):
     def cut(self, view: View, time: int | None) -> int:
         total = view.total(self)
         if self.checked:
-            verdicts = [(end, self.evicts(part, total)) for end, part in view.all_prefixes(self)]
+            prefixes = view.all_prefixes(self)
+            verdicts = [(end - 1, self.evicts(part, total)) for end, part in prefixes]
             _require_monotone(self, verdicts)
         return view.longest_prefix(self, lambda prefix: self.evicts(prefix, total))
 

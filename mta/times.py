@@ -72,6 +72,8 @@ def to_time(value: Any) -> int:
         return delta // timedelta(microseconds=1)
     if isinstance(value, date):
         return (value - date(1970, 1, 1)).days * _UNITS["day"]
+    if isinstance(value, (str, bytes)):
+        raise InvalidTime(f"{value!r} is text; parse it into a datetime or seconds first")
     try:
         micros = (
             value * MICROSECONDS if isinstance(value, int) else round(float(value) * MICROSECONDS)
@@ -95,6 +97,8 @@ def to_times(values: Any) -> np.ndarray:
             raise InvalidTime(f"{values.null_count} times are null; drop these events first")
         values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
     array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidTime(f"a batch of times is a column, not {values!r}")
     if array.dtype.kind == "M":
         micros = array.astype("M8[us]", copy=False)
         if np.isnat(micros).any():
