@@ -73,9 +73,7 @@ def bound_rule(most: int, checked: bool = False) -> Rule:
     """At most so many letters in the window."""
 
     def leaving(events: list[Event]) -> int:
-        return next(
-            i for i in range(len(events) + 1) if sum(len(v) for v, _ in events[i:]) <= most
-        )
+        return next(i for i in range(len(events) + 1) if sum(len(v) for v, _ in events[i:]) <= most)
 
     return Rule(lambda: BoundWindow(letters(), at_most=most, checked=checked), leaving)
 

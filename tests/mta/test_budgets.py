@@ -130,9 +130,7 @@ def test_log_mta_takes_log_n(n: int, leaf_arity: int, arity: int) -> None:
 
 @pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
 @SIZES
-def test_bulk_eviction_takes_log_n(
-    n: int, leaf_arity: int, arity: int, aggregator: type
-) -> None:
+def test_bulk_eviction_takes_log_n(n: int, leaf_arity: int, arity: int, aggregator: type) -> None:
     counted = Counted()
     window = filled(counted, n, leaf_arity, arity, aggregator)
     bound = 3 * path_length(n, leaf_arity, arity)
@@ -344,7 +342,7 @@ def test_all_pages_of_a_restored_window_can_be_deleted() -> None:
     other = Window(Max(), CountWindow(50), store=store, name="other", arity=4)
     other.extend(values(100))
     again.delete_pages()
-    assert {key.split("/")[0] for key in store.keys()} == {"other"}
+    assert {key.split("/")[0] for key in list(store.keys())} == {"other"}
     other.check()
 
 

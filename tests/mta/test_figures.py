@@ -42,9 +42,7 @@ def window_of(
     policy: AbstractPolicy | None = None,
     aggregator: type = AmortizedMTA,
 ) -> Window:
-    window = Window(
-        monoid or total(), policy or CountWindow(1000), arity=2, aggregator=aggregator
-    )
+    window = Window(monoid or total(), policy or CountWindow(1000), arity=2, aggregator=aggregator)
     for value in values:
         window.insert(value)
     return window

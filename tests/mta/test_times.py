@@ -1,0 +1,141 @@
+"""Times and durations in every form, and those that are refused."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from mta.errors import InvalidTime
+from mta.times import to_duration, to_time, to_times
+
+NOON = datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=UTC)
+MICROS = 1_709_208_000_123_456
+
+
+@pytest.mark.parametrize(
+    ("given", "micros"),
+    [
+        (NOON, MICROS),
+        (NOON.replace(tzinfo=None), MICROS),
+        (NOON.astimezone(timezone(timedelta(hours=-5))), MICROS),
+        (np.datetime64(MICROS, "us"), MICROS),
+        (np.datetime64(MICROS * 1000, "ns"), MICROS),
+        (pd.Timestamp(NOON), MICROS),
+        (date(1970, 1, 2), 86_400_000_000),
+        (np.datetime64("1970-01-02"), 86_400_000_000),
+        (0, 0),
+        (-3, -3_000_000),
+        (1.5, 1_500_000),
+        (np.float64(0.1), 100_000),
+        (np.int64(7), 7_000_000),
+        (datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC), -1_000_000),
+    ],
+)
+def test_one_time(given: Any, micros: int) -> None:
+    assert to_time(given) == micros and type(to_time(given)) is int
+    assert to_times([given]).tolist() == [micros]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, math.nan, math.inf, "yesterday", object(), np.datetime64("NaT"), pd.NaT, 1e13, 10**13,
+     -(10**400), np.datetime64(1, "ns"), pd.Timestamp(1, unit="ns"), [1], b"1"],
+)  # fmt: skip
+def test_no_time(given: Any) -> None:
+    with pytest.raises(InvalidTime):
+        to_time(given)
+
+
+SECONDS = np.array([1_700_000_000, 1_700_000_001, 1_700_000_001])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        SECONDS,
+        SECONDS.astype("u4"),
+        SECONDS.astype(float),
+        SECONDS.tolist(),
+        SECONDS.astype("M8[s]"),
+        SECONDS.astype("M8[s]").astype("M8[ns]"),
+        pd.Series(SECONDS.astype("M8[s]")),
+        pd.Series(SECONDS.astype("M8[s]")).dt.tz_localize("UTC"),
+        pd.to_datetime(SECONDS, unit="s"),
+        [datetime.fromtimestamp(second, UTC) for second in SECONDS.tolist()],
+        pa.array(SECONDS.astype("M8[s]").astype("M8[us]")),
+        pa.chunked_array([pa.array(SECONDS.astype("M8[s]").astype("M8[ms]"))]),
+        pa.array(SECONDS.astype("M8[s]").astype("M8[us]")).cast(pa.timestamp("us", "UTC")),
+    ],
+)
+def test_a_batch_of_times(given: Any) -> None:
+    micros = to_times(given)
+    assert micros.dtype == np.int64
+    assert micros.tolist() == (SECONDS * 1_000_000).tolist()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [1.0, math.nan],
+        [1.0, math.inf],
+        np.array(["2024-01-01", "NaT"], dtype="M8[us]"),
+        np.array([1], dtype="M8[ns]"),
+        pa.array([1, None]),
+        [1, 10**15],
+        np.array([2**63], dtype="u8"),
+        ["2024-01-01"],
+        [None],
+        [datetime(2024, 1, 1), None],
+        [pd.NaT],
+        1.0,
+        np.ones((2, 2)),
+        None,
+    ],
+)
+def test_a_batch_that_holds_no_times(given: Any) -> None:
+    with pytest.raises(InvalidTime):
+        to_times(given)
+
+
+def test_no_times_at_all() -> None:
+    assert to_times([]).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "micros"),
+    [
+        (90, 90_000_000),
+        (0.25, 250_000),
+        (timedelta(minutes=1, microseconds=1), 60_000_001),
+        (np.timedelta64(5, "m"), 300_000_000),
+        ("1 hour", 3_600_000_000),
+        ("24 hours", 86_400_000_000),
+        ("90s", 90_000_000),
+        (" 1.5 Minutes ", 90_000_000),
+        ("250 ms", 250_000),
+        ("250 milliseconds", 250_000),
+        ("7 us", 7),
+        ("30 days", 30 * 86_400_000_000),
+        ("2 weeks", 14 * 86_400_000_000),
+        ("1 d", 86_400_000_000),
+        ("5min", 300_000_000),
+    ],
+)
+def test_durations(given: Any, micros: int) -> None:
+    assert to_duration(given) == micros
+
+
+@pytest.mark.parametrize(
+    "given",
+    [0, -1, math.nan, math.inf, "", "1", "hour", "1 fortnight", "-1 hour", "1 hour 2 minutes",
+     "1e3 s", "0 s", timedelta(0), timedelta(seconds=-1), 1e-9, 1e300, np.timedelta64("NaT")],
+)  # fmt: skip
+def test_bad_durations(given: Any) -> None:
+    with pytest.raises(ValueError, match=r"longer than 0|cannot read"):
+        to_duration(given)
