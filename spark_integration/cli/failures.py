@@ -26,7 +26,7 @@ def spark_errors() -> Iterator[None]:
 
 def explain(error: PySparkException) -> str:
     """The cause at the bottom of a failed query's stack traces, without the stacks."""
-    text = str(error)
+    text = str(error).partition("=== Streaming Query ===")[0].strip()
     if "Traceback (most recent call last)" in text:
         # The last line of a Python traceback is the first that is not indented.
         last = text.rpartition("Traceback (most recent call last):\n")[2]

@@ -155,6 +155,7 @@ def test_the_cause_of_a_failure_is_the_last_line_of_its_traceback():
         '  File "a.py", line 1, in f\n    g()\n'
         "mta.errors.LateEvent: an event of key a is older than the last one:\n"
         "sort the events\n\n\tat org.apache.spark.Bar\n"
+        "=== Streaming Query ===\nIdentifier: [id = 1]\n"
     )
     wanted = "LateEvent: an event of key a is older than the last one:\nsort the events"
     assert explain(Exception(text)) == wanted
