@@ -25,6 +25,7 @@ A handle is a consistent snapshot for as long as the pages it names are in the s
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,8 @@ MAGIC = "mta-handle"
 VERSION = 1
 #: No group is larger, so that a hostile handle cannot ask for unbounded memory.
 MAX_ARITY = 1 << 20
+#: What a window may be called.
+NAME = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 _DIGEST_BYTES = 16
 _TYPES: tuple[Any, ...] = (
     str, int, str, str, list, list, int, int, bool, int, int, int, list,
@@ -209,8 +212,15 @@ def _check_positions(handle: Handle) -> None:
             raise _corrupt(f"the tail of level {level} does not end where level {level - 1} begins")
         begin = tail.number * arity * span
         span *= arity
+    if begin is None or begin > handle.swept:
+        raise _corrupt("its highest level does not begin where its pages do")
     if not 0 <= handle.swept <= handle.front <= handle.middle <= handle.back:
         raise _corrupt("its positions are out of order")
+    fronts = [handle.swept, *handle.kept, handle.front]
+    if fronts != sorted(fronts):
+        raise _corrupt("the positions to keep are out of order")
+    if not NAME.fullmatch(handle.window):
+        raise _corrupt("its window's name cannot be")
 
 
 def _columns(columns: Any) -> list[Payload]:

@@ -10,7 +10,6 @@ A window is not thread-safe; windows share a store safely.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from mta.amortized_mta import AmortizedMTA
 from mta.errors import HandleMismatch, NotPageable
-from mta.handle import MAX_ARITY
+from mta.handle import MAX_ARITY, NAME
 from mta.intake import Intake, Invalid, Late
 from mta.levels import Levels
 from mta.monoid import AbstractMonoid, Monoid
@@ -31,7 +30,6 @@ from mta.tree import MonoidTree
 from mta.view import WindowView
 from stores import PageStore, open_store
 
-_NAME = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 #: A leaf page of 8128 rows of 8 bytes just fits 16 disk pages of 4 KiB, envelope included.
 _LEAF_BYTES, _MAX_LEAF_ARITY = 65024, 8128
 _INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
@@ -83,7 +81,7 @@ class Window:
         retain: int = 2,
     ) -> None:
         _require(
-            bool(_NAME.fullmatch(name)),
+            bool(NAME.fullmatch(name)),
             f"a window's name is 1 to 100 of A-Z a-z 0-9 . _ : -, not {name!r}",
         )
         _require(
