@@ -21,13 +21,27 @@ from .errors import (
     UnsupportedOperation,
     WindowStoreError,
 )
+from .faults import FaultyStore
+from .head_cache import HeadCache
+from .latency import Constant, Jittered, LatencyStore, OneSlow
+from .memory import MemoryStore
 from .opening import open_store
+from .wrapper import WrapperStore
+from .write_buffer import WriteBuffer
 
 __all__ = [
     "Capabilities",
+    "Constant",
+    "CountingStore",
+    "FaultyStore",
+    "HeadCache",
     "InvalidKey",
     "InvalidStoreURL",
+    "Jittered",
+    "LatencyStore",
+    "MemoryStore",
     "MissingDependency",
+    "OneSlow",
     "PageStore",
     "PageTooLarge",
     "StoreAccessDenied",
@@ -37,5 +51,7 @@ __all__ = [
     "StoreUnavailable",
     "UnsupportedOperation",
     "WindowStoreError",
+    "WrapperStore",
+    "WriteBuffer",
     "open_store",
 ]

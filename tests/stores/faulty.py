@@ -10,7 +10,7 @@ from stores.base import Capabilities, PageStore
 from stores.wrapper import WrapperStore
 
 
-class FaultyStore(WrapperStore):
+class Gated(WrapperStore):
     """Raises ``error`` while it is set, and waits while ``gate`` is clear."""
 
     def __init__(self, store: PageStore) -> None:

@@ -14,7 +14,9 @@ from servers import PASSWORD, PASSWORD_IN_URL, RedisServer
 from stores import PageStore, open_store
 from stores.conformance import PageStoreConformance
 from stores.counting import CountingStore
+from stores.faults import FaultyStore
 from stores.head_cache import HeadCache
+from stores.latency import Jittered, LatencyStore
 from stores.local_disk import LocalDiskStore
 from stores.memory import MemoryStore
 from stores.write_buffer import WriteBuffer
@@ -55,6 +57,25 @@ class TestMemory(PageStoreConformance):
 class TestCountedMemory(TestMemory):
     def open(self) -> PageStore:
         return CountingStore(MemoryStore(self.name))
+
+
+class TestLateMemory(TestMemory):
+    def open(self) -> PageStore:
+        return LatencyStore(MemoryStore(self.name), Jittered(0, 0.0001))
+
+
+class TestFaultyMemoryWithoutFaults(TestMemory):
+    def open(self) -> PageStore:
+        return FaultyStore(MemoryStore(self.name))
+
+
+class TestReorderedMemory(TestMemory):
+    """Background writes that come out of order and twice, behind the buffer, harm nobody."""
+
+    def open(self) -> PageStore:
+        store = FaultyStore(MemoryStore(self.name))
+        store.hold(5, shuffle=True, duplicates=0.3)
+        return WriteBuffer(store)
 
 
 class TestCachedMemory(TestMemory):

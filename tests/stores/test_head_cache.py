@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from faulty import FaultyStore, eventually
+from faulty import Gated, eventually
 
 from stores import StoreUnavailable
 from stores.head_cache import HeadCache
@@ -19,21 +19,21 @@ PAGES = {f"g/{i}": bytes([i]) * 1000 for i in range(40)}
 
 
 @pytest.fixture
-def store() -> FaultyStore:
-    store = FaultyStore(MemoryStore())
+def store() -> Gated:
+    store = Gated(MemoryStore())
     store.store.put_many(PAGES)
     return store
 
 
 @pytest.fixture
-def cache(store: FaultyStore) -> Iterator[HeadCache]:
+def cache(store: Gated) -> Iterator[HeadCache]:
     cache = HeadCache(store, 100_000)
     yield cache
     store.gate.set()
     cache.close()
 
 
-def test_a_page_is_fetched_once(store: FaultyStore, cache: HeadCache) -> None:
+def test_a_page_is_fetched_once(store: Gated, cache: HeadCache) -> None:
     for _ in range(3):
         assert cache.get_many(["g/1", "g/2", "g/1"]) == [PAGES["g/1"], PAGES["g/2"], PAGES["g/1"]]
     assert store.logged("get") == [["g/1", "g/2"]]
@@ -41,12 +41,12 @@ def test_a_page_is_fetched_once(store: FaultyStore, cache: HeadCache) -> None:
     assert store.logged("get")[1:] == [["g/3"]]
 
 
-def test_a_missing_page_is_asked_for_again(store: FaultyStore, cache: HeadCache) -> None:
+def test_a_missing_page_is_asked_for_again(store: Gated, cache: HeadCache) -> None:
     assert cache.get_many(["g/none"]) == cache.get_many(["g/none"]) == [None]
     assert len(store.logged("get")) == 2
 
 
-def test_the_bound_holds_and_the_oldest_go(store: FaultyStore) -> None:
+def test_the_bound_holds_and_the_oldest_go(store: Gated) -> None:
     cache = HeadCache(store, 5000)
     for key in PAGES:
         cache.get_many(["g/0", key])
@@ -54,13 +54,13 @@ def test_the_bound_holds_and_the_oldest_go(store: FaultyStore) -> None:
     assert list(cache._pages) == ["g/37", "g/38", "g/0", "g/39"]
 
 
-def test_a_page_larger_than_the_cache_is_not_kept(store: FaultyStore) -> None:
+def test_a_page_larger_than_the_cache_is_not_kept(store: Gated) -> None:
     cache = HeadCache(store, 500)
     assert cache.get_many(["g/1"]) == [PAGES["g/1"]]
     assert cache.cached_bytes == 0
 
 
-def test_prefetch_saves_the_fetch(store: FaultyStore, cache: HeadCache) -> None:
+def test_prefetch_saves_the_fetch(store: Gated, cache: HeadCache) -> None:
     cache.prefetch(["g/1", "g/2", "g/3"])
     eventually(lambda: cache.cached_bytes > 3000)
     assert store.logged("get") == [["g/1", "g/2", "g/3"]]
@@ -68,7 +68,7 @@ def test_prefetch_saves_the_fetch(store: FaultyStore, cache: HeadCache) -> None:
     assert len(store.logged("get")) == 1
 
 
-def test_a_reader_joins_a_fetch_under_way(store: FaultyStore, cache: HeadCache) -> None:
+def test_a_reader_joins_a_fetch_under_way(store: Gated, cache: HeadCache) -> None:
     store.gate.clear()
     cache.prefetch(["g/1"])
     eventually(lambda: store.attempts)
@@ -77,7 +77,7 @@ def test_a_reader_joins_a_fetch_under_way(store: FaultyStore, cache: HeadCache) 
     assert sorted(store.logged("get")) == [["g/1"], ["g/2"]]
 
 
-def test_a_reader_takes_over_what_is_only_queued(store: FaultyStore, cache: HeadCache) -> None:
+def test_a_reader_takes_over_what_is_only_queued(store: Gated, cache: HeadCache) -> None:
     store.gate.clear()
     cache.prefetch(["g/1"])
     eventually(lambda: store.attempts)
@@ -88,7 +88,7 @@ def test_a_reader_takes_over_what_is_only_queued(store: FaultyStore, cache: Head
     assert sorted(store.logged("get")) == [["g/1"], ["g/2"]]
 
 
-def test_prefetch_neither_blocks_nor_fails(store: FaultyStore, cache: HeadCache) -> None:
+def test_prefetch_neither_blocks_nor_fails(store: Gated, cache: HeadCache) -> None:
     store.gate.clear()
     started = time.perf_counter()
     for _ in range(100):
@@ -104,7 +104,7 @@ def test_prefetch_neither_blocks_nor_fails(store: FaultyStore, cache: HeadCache)
     assert cache.get_many(["g/1"]) == [PAGES["g/1"]]
 
 
-def test_a_failed_fetch_is_repeated_by_the_reader(store: FaultyStore, cache: HeadCache) -> None:
+def test_a_failed_fetch_is_repeated_by_the_reader(store: Gated, cache: HeadCache) -> None:
     store.gate.clear()
     store.error = StoreUnavailable("a blip")
     cache.prefetch(["g/1"])
@@ -124,7 +124,7 @@ def test_a_failed_fetch_is_repeated_by_the_reader(store: FaultyStore, cache: Hea
 
 @pytest.mark.parametrize("change", ["put", "delete"])
 def test_a_fetch_that_a_change_overtook_is_not_kept(
-    store: FaultyStore, cache: HeadCache, change: str
+    store: Gated, cache: HeadCache, change: str
 ) -> None:
     original, began, go_on = store.store.get_many, threading.Event(), threading.Event()
 
@@ -183,7 +183,7 @@ def test_many_threads_see_no_stale_page() -> None:
     cache.close()
 
 
-def test_the_thread_ends(store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_thread_ends(store: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stores.head_cache._IDLE", 0.02)
     before = threading.active_count()
     cache = HeadCache(store, 100_000)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from faulty import FaultyStore, eventually
+from faulty import Gated, eventually
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,12 +31,12 @@ PAGE = b"p" * 1000
 
 
 @pytest.fixture
-def store() -> FaultyStore:
-    return FaultyStore(MemoryStore())
+def store() -> Gated:
+    return Gated(MemoryStore())
 
 
 @pytest.fixture
-def buffer(store: FaultyStore) -> Iterator[WriteBuffer]:
+def buffer(store: Gated) -> Iterator[WriteBuffer]:
     buffer = WriteBuffer(store, capacity_bytes=10_000, deadline=0.3)
     yield buffer
     store.gate.set()
@@ -49,7 +49,7 @@ def in_thread(work: object) -> threading.Thread:
     return thread
 
 
-def test_a_put_does_not_wait_for_the_store(store: FaultyStore, buffer: WriteBuffer) -> None:
+def test_a_put_does_not_wait_for_the_store(store: Gated, buffer: WriteBuffer) -> None:
     store.gate.clear()
     buffer.put_many({"g/1": PAGE})
     assert buffer.get_many(["g/1", "g/1"]) == [PAGE, PAGE]
@@ -59,7 +59,7 @@ def test_a_put_does_not_wait_for_the_store(store: FaultyStore, buffer: WriteBuff
     assert store.store.get_many(["g/1"]) == [PAGE]
 
 
-def test_pages_on_their_way_are_seen(store: FaultyStore, buffer: WriteBuffer) -> None:
+def test_pages_on_their_way_are_seen(store: Gated, buffer: WriteBuffer) -> None:
     store.gate.clear()
     buffer.put_many({f"g/{i}": PAGE for i in range(4)})
     eventually(lambda: store.attempts)  # the first batch is being sent
@@ -72,19 +72,19 @@ def test_pages_on_their_way_are_seen(store: FaultyStore, buffer: WriteBuffer) ->
     assert sorted(store.keys()) == sorted(buffer.keys()) == ["g/1", "g/2", "g/3", "g/9"]
 
 
-def test_small_puts_travel_together(store: FaultyStore, buffer: WriteBuffer) -> None:
+def test_small_puts_travel_together(store: Gated, buffer: WriteBuffer) -> None:
     for i in range(20):
         buffer.put_many({f"g/{i}": b"small"})
     buffer.flush()
     assert len(store.logged("put")) <= 3
 
 
-def test_pages_are_sent_without_a_flush(store: FaultyStore, buffer: WriteBuffer) -> None:
+def test_pages_are_sent_without_a_flush(store: Gated, buffer: WriteBuffer) -> None:
     buffer.put_many({"g/1": PAGE})
     eventually(lambda: store.store.get_many(["g/1"]) == [PAGE])
 
 
-def test_a_full_buffer_makes_the_caller_wait(store: FaultyStore) -> None:
+def test_a_full_buffer_makes_the_caller_wait(store: Gated) -> None:
     buffer = WriteBuffer(store, capacity_bytes=10_000, deadline=20)
     store.gate.clear()
     accepted: list[int] = []
@@ -107,7 +107,7 @@ def test_a_full_buffer_makes_the_caller_wait(store: FaultyStore) -> None:
     buffer.close()
 
 
-def test_a_batch_larger_than_the_buffer_goes_alone(store: FaultyStore, buffer: WriteBuffer) -> None:
+def test_a_batch_larger_than_the_buffer_goes_alone(store: Gated, buffer: WriteBuffer) -> None:
     pages = {f"g/{i}": PAGE for i in range(30)}
     buffer.put_many({"g/first": PAGE})
     buffer.put_many(pages)
@@ -115,9 +115,7 @@ def test_a_batch_larger_than_the_buffer_goes_alone(store: FaultyStore, buffer: W
     assert store.store.get_many(list(pages)) == [PAGE] * 30
 
 
-def test_an_outage_shorter_than_the_deadline_is_not_seen(
-    store: FaultyStore, buffer: WriteBuffer
-) -> None:
+def test_an_outage_shorter_than_the_deadline_is_not_seen(store: Gated, buffer: WriteBuffer) -> None:
     store.error = StoreUnavailable("gone")
     threading.Timer(0.1, lambda: setattr(store, "error", None)).start()
     buffer.put_many({"g/1": PAGE})
@@ -126,7 +124,7 @@ def test_an_outage_shorter_than_the_deadline_is_not_seen(
 
 
 def test_an_outage_past_the_deadline_is_reported_and_nothing_is_lost(
-    store: FaultyStore, buffer: WriteBuffer
+    store: Gated, buffer: WriteBuffer
 ) -> None:
     store.error = StoreUnavailable("gone")
     accepted, started = 0, time.monotonic()
@@ -148,7 +146,7 @@ def test_an_outage_past_the_deadline_is_reported_and_nothing_is_lost(
 
 
 def test_a_store_that_comes_back_is_noticed_without_a_flush(
-    store: FaultyStore, buffer: WriteBuffer
+    store: Gated, buffer: WriteBuffer
 ) -> None:
     store.error = StoreUnavailable("gone")
     buffer.put_many({"g/0": PAGE})
@@ -158,7 +156,7 @@ def test_a_store_that_comes_back_is_noticed_without_a_flush(
     buffer.put_many({"g/1": PAGE})
 
 
-def test_a_hung_store_does_not_hang_the_caller(store: FaultyStore, buffer: WriteBuffer) -> None:
+def test_a_hung_store_does_not_hang_the_caller(store: Gated, buffer: WriteBuffer) -> None:
     store.gate.clear()
     buffer.put_many({"g/1": PAGE})
     started = time.monotonic()
@@ -172,7 +170,7 @@ def test_a_hung_store_does_not_hang_the_caller(store: FaultyStore, buffer: Write
 
 @pytest.mark.parametrize("error", [StoreFull("no room"), StoreAccessDenied("no"), TypeError("bug")])
 def test_an_error_that_time_does_not_heal_is_raised_at_the_next_call(
-    store: FaultyStore, buffer: WriteBuffer, error: Exception
+    store: Gated, buffer: WriteBuffer, error: Exception
 ) -> None:
     store.error = error
     buffer.put_many({"g/1": PAGE})
@@ -192,7 +190,7 @@ def test_an_error_that_time_does_not_heal_is_raised_at_the_next_call(
     assert sorted(store.store.keys()) == ["g/1"]
 
 
-def test_reads_wait_for_the_store_too(store: FaultyStore, buffer: WriteBuffer) -> None:
+def test_reads_wait_for_the_store_too(store: Gated, buffer: WriteBuffer) -> None:
     buffer.put_many({"g/1": PAGE})
     buffer.flush()
     store.error = StoreUnavailable("gone")
@@ -202,7 +200,7 @@ def test_reads_wait_for_the_store_too(store: FaultyStore, buffer: WriteBuffer) -
     assert buffer.get_many(["g/1"]) == [PAGE]
 
 
-def test_deletes_make_room_before_puts(store: FaultyStore, buffer: WriteBuffer) -> None:
+def test_deletes_make_room_before_puts(store: Gated, buffer: WriteBuffer) -> None:
     buffer.put_many({"g/old": PAGE})
     buffer.flush()
     store.gate.clear()
@@ -215,9 +213,7 @@ def test_deletes_make_room_before_puts(store: FaultyStore, buffer: WriteBuffer) 
     assert [name for name, _ in store.log[-2:]] == ["delete", "put"]
 
 
-def test_a_page_deleted_before_it_was_sent_never_travels(
-    store: FaultyStore, buffer: WriteBuffer
-) -> None:
+def test_a_page_deleted_before_it_was_sent_never_travels(store: Gated, buffer: WriteBuffer) -> None:
     store.gate.clear()
     buffer.put_many({f"g/{i}": PAGE for i in range(4)})
     eventually(lambda: store.attempts)
@@ -228,7 +224,7 @@ def test_a_page_deleted_before_it_was_sent_never_travels(
     assert ["g/short-lived"] not in store.logged("put")
 
 
-def test_a_refused_call_accepts_nothing(store: FaultyStore, buffer: WriteBuffer) -> None:
+def test_a_refused_call_accepts_nothing(store: Gated, buffer: WriteBuffer) -> None:
     with pytest.raises(InvalidKey):
         buffer.put_many({"g/1": PAGE, "ü": PAGE})
     with pytest.raises(PageTooLarge):
@@ -238,7 +234,7 @@ def test_a_refused_call_accepts_nothing(store: FaultyStore, buffer: WriteBuffer)
     assert buffer.pending_bytes == 0
 
 
-def test_a_failed_close_keeps_the_pages(store: FaultyStore, buffer: WriteBuffer) -> None:
+def test_a_failed_close_keeps_the_pages(store: Gated, buffer: WriteBuffer) -> None:
     store.error = StoreUnavailable("gone")
     buffer.put_many({"g/1": PAGE})
     with pytest.raises(StoreUnavailable):
@@ -270,7 +266,7 @@ def test_closing_while_others_put_drops_nothing_that_was_accepted() -> None:
         assert set(MemoryStore(name).keys()) == set(accepted)
 
 
-def test_threads_do_not_leak(store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_do_not_leak(store: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stores.write_buffer._IDLE", 0.05)
     before = threading.active_count()
     for _ in range(5):
@@ -313,7 +309,7 @@ STEPS = st.one_of(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(STEPS, max_size=40), st.sampled_from([300, 900, 5000]))
 def test_it_behaves_as_a_dictionary(steps: list[tuple[str, object]], capacity: int) -> None:
-    store = FaultyStore(MemoryStore())
+    store = Gated(MemoryStore())
     buffer = WriteBuffer(store, capacity, deadline=10)
     model: dict[str, bytes] = {}
     for step, argument in steps:

@@ -1,0 +1,100 @@
+"""Waits of three shapes, told to a recorder instead of the clock."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable
+
+import pytest
+
+from stores import (
+    Constant,
+    HeadCache,
+    Jittered,
+    LatencyStore,
+    MemoryStore,
+    OneSlow,
+    PageStore,
+    WriteBuffer,
+)
+from stores.latency import Delay
+
+CALLS: list[Callable[[PageStore], object]] = [
+    lambda store: store.put_many({"g/1": b"page"}),
+    lambda store: store.get_many(["g/1"]),
+    lambda store: list(store.keys("g/")),
+    lambda store: store.flush(),
+    lambda store: store.delete_many(["g/1"]),
+]
+
+
+def waits_of(delay: Delay, calls: int, seed: int = 0) -> list[float]:
+    waits: list[float] = []
+    store = LatencyStore(MemoryStore(), delay, seed=seed, sleep=waits.append)
+    for i in range(calls):
+        CALLS[i % len(CALLS)](store)
+    assert store.calls == calls
+    assert store.waited == pytest.approx(sum(waits))
+    return waits
+
+
+def test_constant() -> None:
+    assert waits_of(Constant(0.5), 10) == [0.5] * 10
+
+
+def test_jittered() -> None:
+    waits = waits_of(Jittered(1, 2), 200)
+    assert min(waits) >= 1
+    assert max(waits) <= 3
+    assert max(waits) - min(waits) > 1.5
+    assert waits == waits_of(Jittered(1, 2), 200)
+    assert waits != waits_of(Jittered(1, 2), 200, seed=1)
+
+
+def test_one_slow_in_a_hundred() -> None:
+    waits = waits_of(OneSlow(0.001, 0.2), 300)
+    assert waits.count(0.2) == 3
+    assert waits.count(0.001) == 297
+    assert waits[99] == 0.2
+
+
+def test_a_hint_does_not_wait() -> None:
+    waits: list[float] = []
+    store = LatencyStore(MemoryStore(), Constant(1), sleep=waits.append)
+    store.prefetch(["g/1"])
+    assert waits == []
+    assert store.capabilities.remote
+
+
+def test_it_really_waits() -> None:
+    store = LatencyStore(MemoryStore(), Constant(0.05))
+    started = time.perf_counter()
+    store.get_many(["g/1"])
+    assert time.perf_counter() - started >= 0.05
+
+
+def test_it_can_be_sent() -> None:
+    store = LatencyStore(MemoryStore("latency-sent"), Constant(0), seed=3)
+    store.put_many({"g/1": b"page"})
+    again = pickle.loads(pickle.dumps(store))
+    assert again.get_many(["g/1"]) == [b"page"]
+    assert again.calls == 1
+
+
+def test_reading_ahead_hides_the_wait() -> None:
+    """reliability 15, in kind: with prefetch a reader waits for a tenth of the round trips."""
+    pages = {f"g/{i}": bytes([i]) * 100 for i in range(40)}
+    inner = MemoryStore()
+    inner.put_many(pages)
+    store = WriteBuffer(HeadCache(LatencyStore(inner, Constant(0.02))))
+    keys = list(pages)
+    costs = []
+    for i, key in enumerate(keys):
+        store.prefetch(keys[i : i + 8])
+        started = time.perf_counter()
+        assert store.get_many([key]) == [pages[key]]
+        costs.append(time.perf_counter() - started)
+        time.sleep(0.005)  # the reader works on the page
+    assert sorted(costs)[len(costs) // 2] < 0.01
+    store.close()
