@@ -246,11 +246,14 @@ def _as_column(values: Any, schema: Array) -> np.ndarray:
     return column.astype(dtype, copy=False)
 
 
+_NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
+
+
 def _without_nulls(column: np.ndarray) -> np.ndarray:
     """A column of objects as numbers, None and pandas' NA as NaN."""
     items = column.tolist()
-    if column.ndim != 1 or any(isinstance(item, (str, bytes)) for item in items):
-        raise TypeError("text or nested values")
+    if column.ndim != 1 or any(isinstance(item, _NO_NUMBERS) for item in items):
+        raise TypeError("text, dates or nested values")
     nulls = [item is None or type(item).__name__ == "NAType" for item in items]
     clear = [np.nan if null else item for item, null in zip(items, nulls, strict=True)]
     numbers = np.asarray(clear)

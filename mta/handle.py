@@ -190,6 +190,9 @@ def _validated(fields: list[Any]) -> Handle:
         raise _corrupt("its fingerprints are of the wrong types")
     if not all(_is(number, int) for number in (*handle.kept, *handle.counts)):
         raise _corrupt("its positions are of the wrong types")
+    times = [time for time in (handle.last_time, handle.front_time) if time is not None]
+    if not all(-(2**63) <= time < 2**63 for time in times):
+        raise _corrupt("its times are out of range")
     sizes = (handle.leaf_arity, handle.arity)
     if min(sizes) < 2 or max(sizes) > MAX_ARITY or len(handle.counts) != 2 or not tails:
         raise _corrupt("its arities or its tails make no window")
