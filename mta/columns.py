@@ -156,7 +156,7 @@ class Record(Schema):
         return f"Record({list(self.schemas)!r})"
 
     def new(self, capacity: int) -> Rows:
-        return tuple(schema.new(capacity) for schema in self.schemas)
+        return tuple([schema.new(capacity) for schema in self.schemas])
 
     def put(self, room: Rows, at: int, row: Row) -> None:
         for schema, column, value in zip(self.schemas, room, row, strict=True):
@@ -168,20 +168,22 @@ class Record(Schema):
 
     def cut(self, rows: Rows, start: int, stop: int) -> Rows:
         return tuple(
-            s.cut(column, start, stop) for s, column in zip(self.schemas, rows, strict=True)
+            [s.cut(column, start, stop) for s, column in zip(self.schemas, rows, strict=True)]
         )
 
     def at(self, rows: Rows, index: int) -> Row:
-        return tuple(s.at(column, index) for s, column in zip(self.schemas, rows, strict=True))
+        return tuple([s.at(column, index) for s, column in zip(self.schemas, rows, strict=True)])
 
     def take(self, rows: Rows, indices: Any) -> Rows:
-        return tuple(s.take(column, indices) for s, column in zip(self.schemas, rows, strict=True))
+        return tuple(
+            [s.take(column, indices) for s, column in zip(self.schemas, rows, strict=True)]
+        )
 
     def dump(self, rows: Rows) -> list[Payload]:
         return [p for s, column in zip(self.schemas, rows, strict=True) for p in s.dump(column)]
 
     def load(self, payloads: Iterator[Payload], count: int) -> Rows:
-        return tuple(schema.load(payloads, count) for schema in self.schemas)
+        return tuple([schema.load(payloads, count) for schema in self.schemas])
 
 
 def _next_payload(payloads: Iterator[Payload]) -> Payload:

@@ -17,7 +17,7 @@
     kept     = fronts of the earlier handles that are still to be restorable
     last_time, front_time = microseconds since 1970 of the newest and the oldest event, or nil
     counts   = [late events dropped, invalid events dropped]
-    pair     = columns of two partials, the result pair
+    pair     = columns of two partials, the result pair R0 and R1
     tails    = from level 0 up, [group, count, columns], columns as in a page
 
 A handle is a consistent snapshot for as long as the pages it names are in the store.
@@ -42,19 +42,12 @@ MAX_ARITY = 1 << 20
 #: What a window may be called.
 NAME = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 _DIGEST_BYTES = 16
-_TYPES: tuple[Any, ...] = (
-    str, int, str, str, list, list, int, int, bool, int, int, int, list,
-    (int, type(None)), (int, type(None)), list, list, list,
-)  # fmt: skip
-
-
-@dataclass(slots=True)
-class TailState:
-    """An open group as a handle holds it."""
-
-    number: int
-    count: int
-    columns: list[Payload]
+_TYPES = [
+    str, int, str, str, list, list, int, int, bool, int, int, int, list, int, int, list, list, list,
+]  # fmt: skip
+_MAY_BE_NIL = (13, 14)  # last_time, front_time
+#: An open group as a handle holds it: group, count, columns.
+TailState = tuple[int, int, list[Payload]]
 
 
 @dataclass(slots=True)
@@ -81,11 +74,11 @@ class Handle:
     @property
     def back(self) -> int:
         """The position after the newest event."""
-        return self.tails[0].number * self.leaf_arity + self.tails[0].count
+        number, count, _ = self.tails[0]
+        return number * self.leaf_arity + count
 
     def encode(self) -> bytes:
         """The handle as bytes."""
-        tails = [[tail.number, tail.count, tail.columns] for tail in self.tails]
         body: bytes = msgpack.packb(
             [
                 MAGIC,
@@ -105,7 +98,7 @@ class Handle:
                 self.front_time,
                 self.counts,
                 self.pair,
-                tails,
+                self.tails,
             ]
         )
         return body + xxhash.xxh3_128_digest(body)
@@ -117,16 +110,11 @@ class Handle:
         if not body or xxhash.xxh3_128_digest(body) != digest:
             raise _corrupt("its bytes do not match their digest")
         try:
-            fields = msgpack.unpackb(body)
-        except (ValueError, msgpack.UnpackException) as error:
+            return _validated(msgpack.unpackb(body))
+        except CorruptHandle:
+            raise
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
             raise _corrupt(str(error)) from error
-        if not isinstance(fields, list) or fields[:1] != [MAGIC]:
-            raise _corrupt("it is not a window's handle")
-        if fields[1:2] != [VERSION]:
-            raise _corrupt(f"its format is {fields[1:2]}, this release reads format {VERSION}")
-        if len(fields) != len(_TYPES) or not all(map(_is, fields, _TYPES)):
-            raise _corrupt("its fields are of the wrong number or types")
-        return _validated(fields)
 
 
 @dataclass(frozen=True)
@@ -153,8 +141,8 @@ def describe_handle(data: bytes) -> HandleSummary:
     """A summary of a handle; no store call. Raises CorruptHandle."""
     handle = Handle.decode(data)
     pages, span = 0, handle.leaf_arity
-    for tail in handle.tails[: -1 or None]:
-        pages += max(0, tail.number - handle.swept // span)
+    for number, _, _ in handle.tails:
+        pages += max(0, number - handle.swept // span)
         span *= handle.arity
     return HandleSummary(
         handle.window,
@@ -174,46 +162,43 @@ def describe_handle(data: bytes) -> HandleSummary:
     )
 
 
-def _is(value: Any, expected: Any) -> bool:
-    """Type check in which a bool is no int."""
-    if isinstance(value, bool):
-        return expected is bool
-    return isinstance(value, expected)
-
-
-def _validated(fields: list[Any]) -> Handle:
-    *plain_fields, tails = fields[2:]
-    handle = Handle(*plain_fields)
-    handle.pair = _columns(handle.pair)
-    named = (handle.monoid, handle.policy)
-    if not all([type(part) for part in pair] == [str, bytes] for pair in named):
-        raise _corrupt("its fingerprints are of the wrong types")
-    if not all(_is(number, int) for number in (*handle.kept, *handle.counts)):
+def _validated(fields: Any) -> Handle:
+    """The fields as a handle; what they do not claim to be is a CorruptHandle or a TypeError."""
+    if not isinstance(fields, list) or fields[:1] != [MAGIC]:
+        raise _corrupt("it is not a window's handle")
+    if fields[1:2] != [VERSION]:
+        raise _corrupt(f"its format is {fields[1:2]}, this release reads format {VERSION}")
+    types = [type(value) for value in fields]
+    for at in _MAY_BE_NIL:
+        if types[at : at + 1] == [type(None)]:
+            types[at] = int
+    if types != _TYPES:
+        raise _corrupt("its fields are of the wrong number or types")
+    handle = Handle(*fields[2:])
+    for text, fingerprint in (handle.monoid, handle.policy):
+        if type(text) is not str or type(fingerprint) is not bytes:
+            raise _corrupt("its fingerprints are of the wrong types")
+    if {type(number) for number in (*handle.kept, *handle.counts)} - {int}:
         raise _corrupt("its positions are of the wrong types")
-    times = [time for time in (handle.last_time, handle.front_time) if time is not None]
-    if not all(-(2**63) <= time < 2**63 for time in times):
-        raise _corrupt("its times are out of range")
     sizes = (handle.leaf_arity, handle.arity)
-    if min(sizes) < 2 or max(sizes) > MAX_ARITY or len(handle.counts) != 2 or not tails:
+    if min(sizes) < 2 or max(sizes) > MAX_ARITY or len(handle.counts) != 2 or not handle.tails:
         raise _corrupt("its arities or its tails make no window")
-    for tail in tails:
-        if not (isinstance(tail, list) and len(tail) == 3 and all(map(_is, tail[:2], (int, int)))):
-            raise _corrupt("a tail is of the wrong type")
-        handle.tails.append(TailState(tail[0], tail[1], _columns(tail[2])))
     _check_positions(handle)
     return handle
 
 
 def _check_positions(handle: Handle) -> None:
     span, begin = 1, None
-    for level, tail in enumerate(handle.tails):
+    for level, (number, count, columns) in enumerate(handle.tails):
+        if type(number) is not int or type(count) is not int or type(columns) is not list:
+            raise _corrupt(f"the tail of level {level} is of the wrong types")
         arity = handle.arity if level else handle.leaf_arity
-        end = (tail.number * arity + tail.count) * span
-        if tail.number < 0 or not (0 if level == 0 else 1) <= tail.count <= arity:
+        end = (number * arity + count) * span
+        if number < 0 or not (level > 0) <= count <= arity:
             raise _corrupt(f"the tail of level {level} cannot be")
         if begin is not None and begin != end:
             raise _corrupt(f"the tail of level {level} does not end where level {level - 1} begins")
-        begin = tail.number * arity * span
+        begin = number * arity * span
         span *= arity
     if begin is None or begin > handle.swept:
         raise _corrupt("its highest level does not begin where its pages do")
@@ -224,15 +209,6 @@ def _check_positions(handle: Handle) -> None:
         raise _corrupt("the positions to keep are out of order")
     if not NAME.fullmatch(handle.window):
         raise _corrupt("its window's name cannot be")
-
-
-def _columns(columns: Any) -> list[Payload]:
-    def is_payload(column: Any) -> bool:
-        return isinstance(column, list) and [type(part) for part in column] == [str, bytes]
-
-    if not isinstance(columns, list) or not all(map(is_payload, columns)):
-        raise _corrupt("a column is not a pair of kind and bytes")
-    return [(kind, data) for kind, data in columns]
 
 
 def _corrupt(what: str) -> CorruptHandle:

@@ -24,14 +24,14 @@ so that the names of pages to delete are found by walking, and nothing else need
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from mta.columns import Row, Rows
-from mta.errors import InvariantViolation, MissingPage
+from mta.columns import Payload, Row, Rows
+from mta.errors import CorruptHandle, CorruptPage, InvariantViolation, MissingPage
 from mta.monoid import AbstractMonoid, Partial
-from mta.page import NO_NAME, Group
+from mta.page import NO_NAME, Group, Layout, read_columns, write_columns
 from mta.pager import Pager, Place
 
 _BEFORE_ALL = np.iinfo(np.int64).min
@@ -40,14 +40,52 @@ _BEFORE_ALL = np.iinfo(np.int64).min
 class Tail(Group):
     """The open group of a level, with room for ``capacity`` elements."""
 
-    __slots__ = ("capacity", "level", "number")
+    __slots__ = ("_layout", "capacity", "level", "number", "saved")
 
     def __init__(self, levels: Levels, level: int, number: int) -> None:
         self.level, self.number = level, number
         self.capacity = levels.arity_of(level)
-        schema = levels.monoid.partials if level else levels.monoid.inputs
+        self._layout = levels.layout_of(level)
         times = np.empty(self.capacity, "<i8") if levels.timed else None
-        super().__init__(schema.new(self.capacity), times, [], 0)
+        super().__init__(self._layout.schema.new(self.capacity), times, [], 0)
+        #: The columns as the handle had them, for as long as nothing was added.
+        self.saved: list[Payload] | None = None
+
+    @classmethod
+    def restored(
+        cls, levels: Levels, level: int, number: int, count: int, columns: list[Payload]
+    ) -> Self:
+        """A tail out of a handle; its columns are read when they are first needed."""
+        tail = cls.__new__(cls)
+        tail.level, tail.number, tail.count, tail.saved = level, number, count, columns
+        tail.capacity, tail._layout = levels.arity_of(level), levels.layout_of(level)
+        return tail
+
+    def __getattr__(self, name: str) -> Any:
+        # Python asks here only for what is not set: the columns of a restored tail.
+        if name not in ("rows", "times", "names"):
+            raise AttributeError(name)
+        try:
+            group = read_columns(self.count, self.saved, self._layout)
+        except CorruptPage as error:
+            raise CorruptHandle(
+                f"the handle's level {self.level} cannot be read: {error}; use an earlier one"
+            ) from error
+        self.rows, self.times = self._layout.schema.new(self.capacity), None
+        self._layout.schema.put_many(self.rows, 0, group.rows)
+        if group.times is not None:
+            self.times = np.empty(self.capacity, "<i8")
+            self.times[: self.count] = group.times
+        self.names = group.names
+        return getattr(self, name)
+
+    def columns(self) -> list[Payload]:
+        """The columns as a handle keeps them."""
+        if self.saved is not None:
+            return self.saved
+        times = None if self.times is None else self.times[: self.count]
+        rows = self._layout.schema.cut(self.rows, 0, self.count)
+        return write_columns(Group(rows, times, self.names, self.count), self._layout)
 
     @property
     def first(self) -> int:
@@ -72,6 +110,7 @@ class Levels:
         self.pager = pager
         self.leaf_arity, self.arity = leaf_arity, arity
         self.timed = timed
+        self._layouts = Layout(monoid.inputs, timed, False), Layout(monoid.partials, timed, True)
         self.swept = 0
         #: The position after the newest event.
         self.back = 0
@@ -82,6 +121,10 @@ class Levels:
     def arity_of(self, level: int) -> int:
         """How many elements a group of this level has."""
         return self.arity if level else self.leaf_arity
+
+    def layout_of(self, level: int) -> Layout:
+        """How the groups of this level are laid out."""
+        return self._layouts[level > 0]
 
     def span(self, level: int) -> int:
         """How many events an element of this level covers."""
@@ -118,6 +161,7 @@ class Levels:
         """Add one event to the leaf tail, which must have room."""
         leaf = self.tails[0]
         self.put(leaf.rows, leaf.count, row)
+        leaf.saved = None
         if leaf.times is not None:
             leaf.times[leaf.count] = time
         leaf.count += 1
@@ -127,6 +171,7 @@ class Levels:
         """Add events to the leaf tail, which must have room for them."""
         leaf = self.tails[0]
         self.monoid.inputs.put_many(leaf.rows, leaf.count, rows)
+        leaf.saved = None
         if leaf.times is not None and times is not None:
             leaf.times[leaf.count : leaf.count + count] = times
         leaf.count += count
@@ -175,6 +220,7 @@ class Levels:
             tail.times[tail.count] = last
         tail.names.append(name)
         tail.count += 1
+        tail.saved = None
 
     # --- reading ----------------------------------------------------------------------------
 

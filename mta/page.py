@@ -34,7 +34,7 @@ import msgpack
 import numpy as np
 import xxhash
 
-from mta.columns import Rows, Schema
+from mta.columns import Payload, Rows, Schema
 from mta.errors import CorruptPage
 
 MAGIC = "mta-page"
@@ -64,14 +64,20 @@ class Layout:
 
 def encode(window: str, level: int, number: int, group: Group, layout: Layout) -> bytes:
     """A group as page bytes. Raises NotPageable for values that are no plain data."""
-    columns: list[tuple[str, bytes]] = layout.schema.dump(group.rows)
+    columns = write_columns(group, layout)
+    packed: bytes = msgpack.packb([MAGIC, VERSION, window, level, number, group.count, columns])
+    return packed
+
+
+def write_columns(group: Group, layout: Layout) -> list[Payload]:
+    """A group's columns, as they stand in a page and in a handle."""
+    columns: list[Payload] = layout.schema.dump(group.rows)
     if layout.timed:
         assert group.times is not None
         columns.append(("<i8", group.times.tobytes()))
     if layout.named:
         columns.append(("name", b"".join(group.names)))
-    packed: bytes = msgpack.packb([MAGIC, VERSION, window, level, number, group.count, columns])
-    return packed
+    return columns
 
 
 def name_of(page: bytes) -> bytes:
@@ -94,27 +100,27 @@ def decode(page: bytes, window: str, level: int, number: int, name: bytes, layou
             raise CorruptPage(f"it is not a page of format {VERSION}")
         if fields[2:5] != [window, level, number]:
             raise CorruptPage(f"it is the page of window {fields[2]!r}, {fields[3]}/{fields[4]}")
-        return _read_columns(fields[5], fields[6], layout)
+        return read_columns(fields[5], fields[6], layout)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise _corrupt(window, level, number, name, str(error)) from error
 
 
-def _read_columns(count: Any, columns: Any, layout: Layout) -> Group:
+def read_columns(count: Any, columns: Any, layout: Layout) -> Group:
+    """Columns of a page or a handle as a group. Raises CorruptPage when they are not that."""
     if not isinstance(count, int) or not isinstance(columns, list):
         raise CorruptPage("its count or its columns are of the wrong type")
-    for column in columns:
-        if not (isinstance(column, list) and [type(part) for part in column] == [str, bytes]):
-            raise CorruptPage("a column is not a pair of kind and bytes")
+    if any([type(part) for part in column] != [str, bytes] for column in columns):
+        raise CorruptPage("a column is not a pair of kind and bytes")
     payloads = iter(columns)
     rows = layout.schema.load(payloads, count)
-    times = read_numbers(payloads, "<i8", count) if layout.timed else None
-    names = read_names(payloads, count) if layout.named else []
+    times = _read_numbers(payloads, "<i8", count) if layout.timed else None
+    names = _read_names(payloads, count) if layout.named else []
     if next(payloads, None) is not None:
         raise CorruptPage("it has columns too many")
     return Group(rows, times, names, count)
 
 
-def read_numbers(payloads: Any, kind: str, count: int) -> np.ndarray:
+def _read_numbers(payloads: Any, kind: str, count: int) -> np.ndarray:
     """A column of numbers. Raises CorruptPage when it is not that."""
     found, data = next(payloads, ("nothing", b""))
     if found != kind or len(data) != count * np.dtype(kind).itemsize:
@@ -122,7 +128,7 @@ def read_numbers(payloads: Any, kind: str, count: int) -> np.ndarray:
     return np.frombuffer(data, kind)
 
 
-def read_names(payloads: Any, count: int) -> list[bytes]:
+def _read_names(payloads: Any, count: int) -> list[bytes]:
     """The names of pages below. Raises CorruptPage when the column is not that."""
     found, data = next(payloads, ("nothing", b""))
     if found != "name" or len(data) != count * NAME_BYTES:

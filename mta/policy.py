@@ -16,6 +16,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -103,7 +104,7 @@ class AbstractPolicy(ABC):
     def describe(self) -> str:
         """The policy and its parameters, the same in every process."""
 
-    @property
+    @cached_property
     def fingerprint(self) -> bytes:
         """16 bytes, equal for equal policies."""
         return hashlib.blake2b(self.describe().encode(), digest_size=16).digest()
