@@ -101,6 +101,27 @@ def test_amortized_mta_takes_a_constant_number_of_combines(
     assert len(window) == n
     assert 2 * len(stretch) <= total <= 7 * len(stretch)
     assert worst <= 4 * path_length(n, leaf_arity, arity)
+    evicts_in_bulk_within_budget(counted, window, n, leaf_arity, arity)
+
+
+@SIZES
+def test_log_mta_takes_log_n(n: int, leaf_arity: int, arity: int) -> None:
+    counted = Counted()
+    window = filled(counted, n, leaf_arity, arity, LogMTA)
+    bound = 3 * path_length(n, leaf_arity, arity)
+    for value in values(300).tolist():
+        assert counted.of(lambda value=value: window.insert(value)) <= bound
+    assert counted.of(window.query) == 0
+    evicts_in_bulk_within_budget(counted, window, n, leaf_arity, arity)
+
+
+def evicts_in_bulk_within_budget(
+    counted: Counted, window: Window, n: int, leaf_arity: int, arity: int
+) -> None:
+    bound = 3 * path_length(n, leaf_arity, arity)
+    assert counted.of(lambda: window.evict(n // 2)) <= bound
+    assert counted.of(lambda: window.evict(n // 3)) <= bound
+    assert len(window) == n - n // 2 - n // 3
 
 
 def test_a_whole_window_passes_at_a_constant_number_of_combines() -> None:
@@ -116,26 +137,6 @@ def test_a_whole_window_passes_at_a_constant_number_of_combines() -> None:
         for _ in range(n):
             window.evict()
         assert counted.combines - before <= 4 * n
-
-
-@SIZES
-def test_log_mta_takes_log_n(n: int, leaf_arity: int, arity: int) -> None:
-    counted = Counted()
-    window = filled(counted, n, leaf_arity, arity, LogMTA)
-    bound = 3 * path_length(n, leaf_arity, arity)
-    for value in values(300).tolist():
-        assert counted.of(lambda value=value: window.insert(value)) <= bound
-    assert counted.of(window.query) == 0
-
-
-@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
-@SIZES
-def test_bulk_eviction_takes_log_n(n: int, leaf_arity: int, arity: int, aggregator: type) -> None:
-    counted = Counted()
-    window = filled(counted, n, leaf_arity, arity, aggregator)
-    bound = 3 * path_length(n, leaf_arity, arity)
-    assert counted.of(lambda: window.evict(n // 2)) <= bound
-    assert counted.of(lambda: window.evict(n // 3)) <= bound
 
 
 @pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])

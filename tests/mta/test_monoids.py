@@ -91,7 +91,7 @@ def paths(
     """The results of every way to bring the events in, over small groups in a store."""
     results: dict[str, Any] = {}
     for aggregator in (AmortizedMTA, LogMTA):
-        for arity in (2, 3, 8):
+        for arity in (2, 5):
 
             def window(aggregator: type = aggregator, arity: int = arity) -> Window:
                 return Window(monoid(), CountWindow(size), arity=arity, aggregator=aggregator)
@@ -178,9 +178,9 @@ PANDAS: dict[str, Callable[[Any], pd.Series]] = {
 
 
 @pytest.mark.parametrize("name", PANDAS)
-@pytest.mark.parametrize("size", [3, 2000, 30_000])
+@pytest.mark.parametrize("size", [3, 12_000])
 def test_large_windows_at_the_default_settings_equal_pandas(name: str, size: int) -> None:
-    data = np.random.default_rng(1).normal(50, 10, 60_000)
+    data = np.random.default_rng(1).normal(50, 10, 30_000)
     expected = PANDAS[name](pd.Series(data).rolling(size, min_periods=1)).to_numpy()
     window = Window(made(name), CountWindow(size))
     found = np.concatenate([window.extend(part) for part in np.array_split(data, 5)])
@@ -583,7 +583,7 @@ def equal(name: str, one: Any, other: Any, size: float = 1.0) -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 @given(events=ROWS, cuts=st.tuples(st.floats(0, 1), st.floats(0, 1)))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_laws(name: str, events: list[Any], cuts: tuple[float, float]) -> None:
     """Associativity and identity on folds of arbitrary parts, and every scan against the fold."""
     monoid, partials = partials_of(name, events)
@@ -860,7 +860,7 @@ JSON_LIKE = st.recursive(
 
 
 @given(JSON_LIKE)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_plain_data_comes_back_as_it_was(data: Any) -> None:
     assert repr(codec.unpack(codec.pack(data))) == repr(data)
 
