@@ -109,7 +109,8 @@ def read_columns(count: Any, columns: Any, layout: Layout) -> Group:
     """Columns of a page or a handle as a group. Raises CorruptPage when they are not that."""
     if not isinstance(count, int) or not isinstance(columns, list):
         raise CorruptPage("its count or its columns are of the wrong type")
-    if any([type(part) for part in column] != [str, bytes] for column in columns):
+    pairs = [list(map(type, column)) if isinstance(column, list) else None for column in columns]
+    if any(pair != [str, bytes] for pair in pairs):
         raise CorruptPage("a column is not a pair of kind and bytes")
     payloads = iter(columns)
     rows = layout.schema.load(payloads, count)

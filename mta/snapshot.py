@@ -80,7 +80,7 @@ class State:
         if top and tree.middle != levels.end(top):
             raise CorruptPage("its middle is not where the leftmost tree ends")
         partials = window.monoid.partials
-        pair = partials.load(iter(handle.pair), 2)
+        pair = read_columns(2, handle.pair, Layout(partials, timed=False, named=False)).rows
         tree.left = partials.at(pair, 0)
         tree.restore_right(partials.at(pair, 1))
         tree.restore_front_time(handle.front_time)
