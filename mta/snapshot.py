@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mta.errors import CorruptHandle, CorruptPage, HandleMismatch
 from mta.handle import Handle
 from mta.levels import Tail
+from mta.page import Layout, read_columns
 
 if TYPE_CHECKING:
     from mta.window import Window
