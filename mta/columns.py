@@ -101,7 +101,7 @@ class Array(Schema):
         return [(self.kind, rows.tobytes())]
 
     def load(self, payloads: Iterator[Payload], count: int) -> Rows:
-        kind, data = _next_payload(payloads)
+        kind, data = next_payload(payloads)
         if kind != self.kind or len(data) != count * self.dtype.itemsize:
             raise CorruptPage(
                 f"a column holds {len(data)} bytes of {kind!r} instead of {count} rows of {self!r}"
@@ -137,7 +137,7 @@ class Objects(Schema):
         return [(self.kind, codec.pack(rows))]
 
     def load(self, payloads: Iterator[Payload], count: int) -> Rows:
-        kind, data = _next_payload(payloads)
+        kind, data = next_payload(payloads)
         rows = codec.unpack(data) if kind == self.kind else None
         if not isinstance(rows, list) or len(rows) != count:
             raise CorruptPage(f"a column of kind {kind!r} does not hold a list of {count} objects")
@@ -186,11 +186,13 @@ class Record(Schema):
         return tuple([schema.load(payloads, count) for schema in self.schemas])
 
 
-def _next_payload(payloads: Iterator[Payload]) -> Payload:
+def next_payload(payloads: Iterator[Any]) -> Payload:
+    """The next column of a page or a handle. Raises CorruptPage when there is none."""
     payload = next(payloads, None)
-    if payload is None:
-        raise CorruptPage("a column is missing")
-    return payload
+    if not isinstance(payload, (list, tuple)) or [type(part) for part in payload] != [str, bytes]:
+        raise CorruptPage("a column is missing, or is no pair of kind and bytes")
+    kind, data = payload
+    return kind, data
 
 
 def read_value(value: Any, schema: Schema) -> Any:

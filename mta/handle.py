@@ -180,6 +180,8 @@ def _validated(fields: Any) -> Handle:
             raise _corrupt("its fingerprints are of the wrong types")
     if {type(number) for number in (*handle.kept, *handle.counts)} - {int}:
         raise _corrupt("its positions are of the wrong types")
+    if any(abs(time or 0) >= 1 << 62 for time in (handle.last_time, handle.front_time)):
+        raise _corrupt("its times are out of range")
     sizes = (handle.leaf_arity, handle.arity)
     if min(sizes) < 2 or max(sizes) > MAX_ARITY or len(handle.counts) != 2 or not handle.tails:
         raise _corrupt("its arities or its tails make no window")

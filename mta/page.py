@@ -34,13 +34,14 @@ import msgpack
 import numpy as np
 import xxhash
 
-from mta.columns import Payload, Rows, Schema
+from mta.columns import Array, Payload, Rows, Schema, next_payload
 from mta.errors import CorruptPage
 
 MAGIC = "mta-page"
 VERSION = 1
 NAME_BYTES = 16
 NO_NAME = bytes(NAME_BYTES)
+_TIMES = Array("<i8")
 
 
 @dataclass(slots=True, eq=False)
@@ -74,7 +75,7 @@ def write_columns(group: Group, layout: Layout) -> list[Payload]:
     columns: list[Payload] = layout.schema.dump(group.rows)
     if layout.timed:
         assert group.times is not None
-        columns.append(("<i8", group.times.tobytes()))
+        columns += _TIMES.dump(group.times)
     if layout.named:
         columns.append(("name", b"".join(group.names)))
     return columns
@@ -109,29 +110,18 @@ def read_columns(count: Any, columns: Any, layout: Layout) -> Group:
     """Columns of a page or a handle as a group. Raises CorruptPage when they are not that."""
     if not isinstance(count, int) or not isinstance(columns, list):
         raise CorruptPage("its count or its columns are of the wrong type")
-    pairs = [list(map(type, column)) if isinstance(column, list) else None for column in columns]
-    if any(pair != [str, bytes] for pair in pairs):
-        raise CorruptPage("a column is not a pair of kind and bytes")
     payloads = iter(columns)
     rows = layout.schema.load(payloads, count)
-    times = _read_numbers(payloads, "<i8", count) if layout.timed else None
+    times = _TIMES.load(payloads, count) if layout.timed else None
     names = _read_names(payloads, count) if layout.named else []
     if next(payloads, None) is not None:
         raise CorruptPage("it has columns too many")
     return Group(rows, times, names, count)
 
 
-def _read_numbers(payloads: Any, kind: str, count: int) -> np.ndarray:
-    """A column of numbers. Raises CorruptPage when it is not that."""
-    found, data = next(payloads, ("nothing", b""))
-    if found != kind or len(data) != count * np.dtype(kind).itemsize:
-        raise CorruptPage(f"a column of {len(data)} bytes of {found!r} stands for {count} {kind!r}")
-    return np.frombuffer(data, kind)
-
-
 def _read_names(payloads: Any, count: int) -> list[bytes]:
     """The names of pages below. Raises CorruptPage when the column is not that."""
-    found, data = next(payloads, ("nothing", b""))
+    found, data = next_payload(payloads)
     if found != "name" or len(data) != count * NAME_BYTES:
         raise CorruptPage(f"a column of {len(data)} bytes of {found!r} stands for {count} names")
     return [data[at : at + NAME_BYTES] for at in range(0, len(data), NAME_BYTES)]
