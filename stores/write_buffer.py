@@ -106,8 +106,8 @@ class WriteBuffer(WrapperStore):
 
         A call that raises has accepted none of its pages. Raises ``InvalidKey``, ``PageTooLarge``,
         ``StoreClosed``, ``StoreUnavailable`` after the deadline, and what the store raised on an
-        earlier page, such as ``StoreFull``: those pages are held, and every further call has them
-        sent again.
+        earlier page, such as ``StoreFull``: those pages are held, and every further call first has
+        them sent again, and raises only if that fails too.
         """
         size = check_pages(pages, self._limits) + _ENTRY_BYTES * len(pages)
         self._accept(pages, size)
@@ -168,8 +168,7 @@ class WriteBuffer(WrapperStore):
         with self._changed:
             self._check_open()
             if self._error is not None:
-                self._kick()
-                raise self._error.with_traceback(None)
+                self._try_again()
             if not self._has_room(size):
                 self._wait_until(lambda: self._has_room(size))
                 self._check_open()
@@ -199,6 +198,15 @@ class WriteBuffer(WrapperStore):
             self._kick()
             self._wait_until(lambda: self._batches_sent >= target)
             self._check_open()  # not if the rest was abandoned
+
+    def _try_again(self) -> None:
+        """Have the batch that failed sent once more; raise only if it fails again."""
+        sent = self._batches_sent
+        self._error = None
+        self._give_up_at = monotonic() + self._deadline
+        self._kick()
+        self._wait_until(lambda: self._batches_sent > sent)
+        self._check_open()
 
     def _kick(self) -> None:
         """Have a batch that failed sent again now."""

@@ -27,6 +27,12 @@ __all__ = [
 ]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave the long runs out, unless ``-m`` says otherwise."""
+    if not config.option.markexpr:
+        config.option.markexpr = "not soak"
+
+
 @pytest.fixture(scope="session")
 def couchbase_server() -> Iterator[Couchbase]:
     """A Couchbase, real or mock, which the tests share."""

@@ -53,7 +53,12 @@ class TestOpenedCouchbase(TestCouchbase):
     def open(self) -> PageStore:
         return open_store(f"{self.url}?timeout=20", write_buffer=100_000, cache=50_000)
 
+    @pytest.mark.soak  # seconds, for what the bare store and a buffered Redis show already
+    def test_pages_of_many_sizes(self) -> None:
+        super().test_pages_of_many_sizes()
 
+
+@pytest.mark.soak
 class TestCouchbaseWithTimeToLive(TestCouchbase):
     def open(self) -> PageStore:
         return open_store(f"{self.url}?timeout=20&ttl=600", write_buffer=0)

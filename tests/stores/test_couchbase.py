@@ -1,0 +1,308 @@
+"""Couchbase by its own client: refusals, outages, forks; where the mock cannot, the client is."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from typing import Any
+
+import pytest
+from couchbase_server import PASSWORD_IN_URL, Couchbase, MockServer
+from streams import Stream
+
+from stores import (
+    InvalidStoreURL,
+    PageTooLarge,
+    StoreAccessDenied,
+    StoreFull,
+    StoreUnavailable,
+    UnsupportedOperation,
+    WindowStoreError,
+    open_store,
+)
+
+pytest.importorskip("couchbase")
+
+from couchbase import exceptions
+from couchbase.durability import DurabilityLevel
+
+from stores.couchbase import CouchbaseStore
+from stores.couchbase_errors import named
+
+PAGE = b"p" * 1000
+HERE = "couchbase://user:hunter2@127.0.0.1:1"
+
+
+def bare(url: str) -> CouchbaseStore:
+    store = open_store(url, write_buffer=0, cache=0)
+    assert isinstance(store, CouchbaseStore)
+    return store
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("couchbase://", "needs a host"),
+        ("couchbase://user:hunter2@host", "/bucket"),
+        ("couchbase://user:hunter2@host/bucket/scope", "/bucket/scope/collection"),
+        ("couchbase://user:hunter2@host/a/b/c/d", "/bucket/scope/collection"),
+        ("couchbase://host/bucket", "user:password@host"),
+        ("couchbase://user@host/bucket", "user:password@host"),
+        ("couchbase://user:hunter2@host/bucket?durability=much", "majority"),
+        ("couchbase://user:hunter2@host/bucket?network=home", "external"),
+        ("couchbase://user:hunter2@host/bucket?ttl=soon", "whole number"),
+        ("couchbase://user:hunter2@host/bucket?verify=false", "couchbases://"),
+        ("couchbases://host/bucket?cert_file=c", "go together"),
+        ("couchbase://user:hunter2@host/bucket?prefix=a", "no option 'prefix'"),
+    ],
+)
+def test_a_bad_url_is_refused(url: str, says: str) -> None:
+    with pytest.raises(InvalidStoreURL) as caught:
+        open_store(url)
+    assert says in str(caught.value)
+    assert "hunter2" not in shown(caught.value)
+
+
+def test_the_path_names_bucket_scope_and_collection() -> None:
+    assert bare(f"{HERE}/b")._keyspace == ("b", "", "")
+    assert bare(f"{HERE}/b/s/c")._keyspace == ("b", "s", "c")
+
+
+def test_options_reach_the_client() -> None:
+    store = bare(f"{HERE}/b?durability=persistToMajority&ttl=90&timeout=3&network=external")
+    assert store._writing["durability"].level is DurabilityLevel.PERSIST_TO_MAJORITY
+    assert store._writing["expiry"].total_seconds() == 90
+    assert "expiry" not in store._removing
+    assert store._options["network"] == "external"
+    assert "durability" not in bare(f"{HERE}/b?durability=none")._writing
+
+
+# The client's errors
+
+
+def error_of(kind: type[Exception], **told: Any) -> Exception:
+    return kind(message="user:hunter2 was here", **told)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (exceptions.AuthenticationException, StoreAccessDenied),
+        (exceptions.BucketNotFoundException, InvalidStoreURL),
+        (exceptions.ScopeNotFoundException, InvalidStoreURL),
+        (exceptions.CollectionNotFoundException, InvalidStoreURL),
+        (exceptions.InvalidArgumentException, InvalidStoreURL),
+        (exceptions.FeatureUnavailableException, UnsupportedOperation),
+        (exceptions.DurabilityInvalidLevelException, UnsupportedOperation),
+        (exceptions.QuotaLimitedException, StoreFull),
+        (exceptions.TemporaryFailException, StoreUnavailable),
+        (exceptions.AmbiguousTimeoutException, StoreUnavailable),
+        (exceptions.UnAmbiguousTimeoutException, StoreUnavailable),
+        (exceptions.RequestCanceledException, StoreUnavailable),
+        (exceptions.DurabilityImpossibleException, StoreUnavailable),
+        (exceptions.DurabilitySyncWriteAmbiguousException, StoreUnavailable),
+        (exceptions.DurabilitySyncWriteInProgressException, StoreUnavailable),
+        (exceptions.CouchbaseException, StoreUnavailable),
+    ],
+)
+def test_every_error_of_the_client_has_a_name(
+    error: type[Exception], kind: type[WindowStoreError]
+) -> None:
+    made = named(error_of(error), "couchbase://host/bucket", "hunter2")
+    assert type(made) is kind
+    assert "couchbase://host/bucket" in str(made)
+    assert "hunter2" not in str(made)
+
+
+def test_a_page_larger_than_the_server_takes_is_named() -> None:
+    made = named(error_of(exceptions.CouchbaseException, error_code=104), "couchbase://host/bucket")
+    assert type(made) is PageTooLarge
+
+
+def test_a_bucket_that_does_not_exist(couchbase_server: Couchbase) -> None:
+    store = bare(f"{couchbase_server.url.rpartition('/')[0]}/nowhere")
+    with pytest.raises((InvalidStoreURL, StoreAccessDenied)) as caught:
+        store.get_many(["g/1"])
+    assert "c0uch" not in shown(caught.value)
+
+
+def test_nobody_is_there() -> None:
+    store = bare(
+        f"couchbase://user:{PASSWORD_IN_URL}@127.0.0.1:1/b?connect_timeout=0.5&timeout=0.5"
+    )
+    for call in (lambda: store.get_many(["g/1"]), lambda: store.put_many({"g/1": PAGE})):
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailable) as caught:
+            call()
+        assert time.monotonic() - started < 3
+        assert "c0uch" not in shown(caught.value)
+    store.close()
+
+
+# Answers of the server, which the mock gives on demand
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (0x86, StoreUnavailable),  # temporary failure: the client tries until its time is up
+        (0x82, StoreUnavailable),  # no memory
+        (0x20, StoreAccessDenied),  # authentication error
+        (0x24, StoreAccessDenied),  # no access
+        (0x03, PageTooLarge),
+        (0x05, StoreUnavailable),  # not stored: must not count as written
+    ],
+)
+def test_every_status_has_a_name(
+    own_couchbase_mock: MockServer, status: int, kind: type[WindowStoreError]
+) -> None:
+    store = bare(f"{own_couchbase_mock.url}?timeout=0.5")
+    store.put_many({"g/1": PAGE})
+    own_couchbase_mock.fail(status)
+    with pytest.raises(kind) as caught:
+        store.put_many({"g/2": PAGE, "g/3": PAGE})
+    assert "pppp" not in shown(caught.value)
+    own_couchbase_mock.fail(0, 0)
+    store.put_many({"g/2": PAGE})
+    assert store.get_many(["g/1", "g/2"]) == [PAGE, PAGE]
+    store.close()
+
+
+def test_durability_that_the_server_lacks_is_an_error(couchbase_server: Couchbase) -> None:
+    if couchbase_server.real:
+        pytest.skip("a real server has durability")
+    store = bare(f"{couchbase_server.url}?durability=majority&timeout=1")
+    with pytest.raises(WindowStoreError):
+        store.put_many({"g/1": PAGE})
+    store.close()
+
+
+def test_collections_that_the_server_lacks_are_an_error(couchbase_server: Couchbase) -> None:
+    if couchbase_server.real:
+        pytest.skip("a real server has collections")
+    store = bare(f"{couchbase_server.url}/scope/collection?timeout=1")
+    with pytest.raises(UnsupportedOperation, match=r"7\.0"):
+        store.put_many({"g/1": PAGE})
+    store.close()
+
+
+def test_documents_live_as_long_as_asked(couchbase_server: Couchbase) -> None:
+    key = f"ttl-{os.urandom(4).hex()}/1"
+    with bare(f"{couchbase_server.url}?ttl=1") as store:
+        store.put_many({key: PAGE})
+        assert store.get_many([key]) == [PAGE]
+        deadline = time.monotonic() + 10
+        while store.get_many([key]) == [PAGE]:
+            assert time.monotonic() < deadline, "it did not go"
+            time.sleep(0.2)
+
+
+# Keys: the mock has no range scan, so the client's answer is put in its place
+
+
+def test_keys_come_from_a_range_scan() -> None:
+    from couchbase.kv_range_scan import PrefixScan, RangeScan
+
+    class Found:
+        def __init__(self, name: str) -> None:
+            self.id = name
+
+    class Collection:
+        def scan(self, kind: Any, options: Any) -> Any:
+            assert options["ids_only"]
+            asked.append(kind)
+            yield from map(Found, ["g/1", "g/2"])
+            if broken:
+                raise exceptions.UnAmbiguousTimeoutException(message="too slow")
+
+    asked: list[Any] = []
+    broken = False
+    store = bare(f"{HERE}/b")
+    store._collection = Collection()
+    assert list(store.keys("g/")) == ["g/1", "g/2"]
+    assert list(store.keys()) == ["g/1", "g/2"]
+    assert [type(kind) for kind in asked] == [PrefixScan, RangeScan]
+    broken = True
+    with pytest.raises(StoreUnavailable):
+        list(store.keys("g/"))
+    store._collection = None
+
+
+# Outages, forks
+
+
+def test_a_frozen_server(own_couchbase_mock: MockServer) -> None:
+    """reliability 13: a bounded wait, a named error, and then the window equals the list."""
+    url = f"{own_couchbase_mock.url}?timeout=0.4"
+    store = open_store(url, write_buffer=20_000, cache=10_000, deadline=1)
+    stream = Stream(store)
+    stream.feed(600)
+    own_couchbase_mock.freeze()
+    started = time.monotonic()
+    assert type(stream.feed_until_refused()) is StoreUnavailable
+    assert time.monotonic() - started < 6
+    assert store.pending_bytes <= 20_000  # type: ignore[attr-defined]
+    own_couchbase_mock.thaw()
+    stream.feed(600)
+    stream.check_restored(own_couchbase_mock.url)
+    store.close()
+
+
+def test_a_server_that_died(own_couchbase_mock: MockServer) -> None:
+    store = open_store(f"{own_couchbase_mock.url}?timeout=0.3&deadline=0.5")
+    store.put_many({"g/1": PAGE})
+    store.flush()
+    own_couchbase_mock.stop()
+    store.put_many({"g/2": PAGE})
+    for call in (store.flush, lambda: store.get_many(["g/3"])):
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            call()
+        assert time.monotonic() - started < 5
+    store.abandon()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("uses", [True, False])
+def test_a_forked_child_ends_as_it_should(couchbase_server: Couchbase, uses: bool) -> None:
+    """The whole shutdown of the interpreter, not the short cut of the conformance suite."""
+    import subprocess
+    import sys
+
+    program = f"""if True:
+        import os, sys
+        from stores import open_store
+        store = open_store({couchbase_server.url!r}, write_buffer=0, cache=0)
+        store.put_many({{"fork/1": b"page"}})
+        child = os.fork()
+        if child == 0:
+            if {uses}:
+                assert store.get_many(["fork/1"]) == [b"page"]
+            sys.exit(0)
+        assert os.waitpid(child, 0)[1] == 0, "the child failed"
+        assert store.get_many(["fork/1"]) == [b"page"]
+        store.close()
+    """
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+
+
+def test_no_connection_before_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    import stores.couchbase
+
+    def connect(*_: object) -> None:
+        raise AssertionError("it connects")
+
+    monkeypatch.setattr(stores.couchbase, "Cluster", connect)
+    store = bare(f"{HERE}/b")
+    store.prefetch(["g/1"])
+    assert store.capabilities.max_key_bytes == 250
+    assert store.capabilities.max_page_bytes == 20 << 20
+    store.close()
+
+
+def shown(error: BaseException) -> str:
+    """Everything that a log would show of an error."""
+    return "".join(traceback.format_exception(error))

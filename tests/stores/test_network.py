@@ -1,0 +1,234 @@
+"""reliability 13 and 14: windows over a real Redis behind a network that fails.
+
+Each fault is met by a window in mid-stream. While it lasts, memory is bounded, an event is refused
+with a named error within the deadline, and no event is lost; when it is over, the window goes on,
+and equals a plain list of the events that it accepted.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from proxy import Proxy
+from servers import RedisServer
+from streams import Stream
+
+from stores import (
+    FaultyStore,
+    HeadCache,
+    StoreAccessDenied,
+    StoreFull,
+    StoreUnavailable,
+    WriteBuffer,
+    open_store,
+)
+from stores.redis import RedisStore
+
+redis = pytest.importorskip("redis")
+
+DEADLINE, TIMEOUT = 0.6, 0.15
+BUFFER = 20_000
+#: A call in flight ends by the timeout, twice with a retry, and the machine may be busy.
+PATIENCE = DEADLINE + 4 * TIMEOUT + 1.0
+
+
+@dataclass
+class Network:
+    """A Redis behind a proxy, and a window's stream over it."""
+
+    server: RedisServer
+    proxy: Proxy
+    stream: Stream
+    buffer: WriteBuffer
+
+    def admin(self, *command: object) -> None:
+        with redis.Redis(port=self.server.port) as client:
+            client.execute_command(*command)
+
+
+@pytest.fixture
+def network(own_redis: RedisServer) -> Iterator[Network]:
+    with Proxy(own_redis.port) as proxy:
+        store = open_store(
+            f"redis://127.0.0.1:{proxy.port}?timeout={TIMEOUT}",
+            write_buffer=BUFFER,
+            cache=10_000,
+            deadline=DEADLINE,
+        )
+        assert isinstance(store, WriteBuffer)
+        yield Network(own_redis, proxy, Stream(store), store)
+        store.abandon()
+
+
+def outage(net: Network) -> Callable[[], None]:
+    net.proxy.go("refuse")
+    return lambda: net.proxy.go("open")
+
+
+def black_hole(net: Network) -> Callable[[], None]:
+    net.proxy.go("black hole")
+    return lambda: net.proxy.go("open")
+
+
+def frozen(net: Network) -> Callable[[], None]:
+    net.server.freeze()
+    return net.server.thaw
+
+
+def killed(net: Network) -> Callable[[], None]:
+    net.server.stop()
+    return net.server.start
+
+
+def out_of_memory(net: Network) -> Callable[[], None]:
+    net.admin("CONFIG", "SET", "maxmemory", 1)
+    return lambda: net.admin("CONFIG", "SET", "maxmemory", 0)
+
+
+def read_only(net: Network) -> Callable[[], None]:
+    net.admin("REPLICAOF", "127.0.0.1", 1)
+    return lambda: net.admin("REPLICAOF", "NO", "ONE")
+
+
+def password_changed(net: Network) -> Callable[[], None]:
+    net.admin("CONFIG", "SET", "requirepass", "other")
+    net.proxy.reset_all()  # connections that are open stay logged in
+
+    def back() -> None:
+        with redis.Redis(port=net.server.port, password="other") as client:
+            client.config_set("requirepass", "")
+
+    return back
+
+
+FAULTS = [
+    (outage, StoreUnavailable),
+    (black_hole, StoreUnavailable),
+    (frozen, StoreUnavailable),
+    (killed, StoreUnavailable),
+    (out_of_memory, StoreFull),
+    (read_only, StoreAccessDenied),
+    (password_changed, StoreAccessDenied),
+]
+
+
+@pytest.mark.parametrize(("fault", "kind"), FAULTS)
+def test_a_window_outlives_a_fault(
+    network: Network, fault: Callable[[Network], Callable[[], None]], kind: type[Exception]
+) -> None:
+    stream, buffer = network.stream, network.buffer
+    stream.feed(1000)
+    before, threads = stream.fed, len([t for t in threading.enumerate() if t.name != "proxy"])
+    end = fault(network)
+    for attempt in range(2):
+        started = time.monotonic()
+        error = stream.feed_until_refused()
+        assert type(error) is kind, error
+        assert time.monotonic() - started < PATIENCE * (2 if attempt == 0 else 1)
+        assert buffer.pending_bytes <= BUFFER
+    assert stream.fed - before < 5000, "events were accepted without bound"
+    assert len([t for t in threading.enumerate() if t.name != "proxy"]) <= threads + 2
+    end()
+    stream.feed(700)
+    stream.check_restored(network.server.url)
+
+
+def test_a_checkpoint_during_an_outage(network: Network) -> None:
+    """The barrier raises by the deadline, and is passed when the store is back."""
+    network.stream.feed(500)
+    network.proxy.go("black hole")
+    network.buffer.put_many({"other/1": b"a page that is not in the store yet"})
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailable):
+        network.stream.window.checkpoint()
+    assert time.monotonic() - started < PATIENCE
+    network.proxy.go("open")
+    network.stream.check_restored(network.server.url)
+
+
+def test_a_full_buffer_holds_the_writer_back(network: Network) -> None:
+    """Back-pressure: while the store is slow a writer waits for room, and no event is refused."""
+    network.proxy.answer_delay = 0.02
+    stream, peak = network.stream, 0
+    for _ in range(40):
+        for _ in range(40):
+            stream.insert()
+        peak = max(peak, network.buffer.pending_bytes)
+    assert stream.window.query() == stream.oracle
+    assert peak <= BUFFER
+    network.proxy.answer_delay = 0
+    stream.check_restored(network.server.url)
+
+
+@pytest.mark.parametrize("answered", [0, 1, 4, 60, 700])
+def test_a_reset_in_the_middle_of_an_answer(network: Network, answered: int) -> None:
+    """The call is made again: a write whose answer was lost is applied twice, and harms nobody."""
+    for _ in range(5):
+        network.proxy.reset_in_the_middle(answered)
+        network.stream.feed(200)
+    assert network.proxy.resets
+    network.stream.check_restored(network.server.url)
+
+
+def test_a_flapping_network(own_redis: RedisServer) -> None:
+    """Every connection is reset ten times a second: progress in between, nothing lost."""
+    stop = threading.Event()
+    with Proxy(own_redis.port) as proxy:
+
+        def flap() -> None:
+            while not stop.wait(0.1):
+                proxy.reset_all()
+
+        url = f"redis://127.0.0.1:{proxy.port}?timeout=1&deadline=20"
+        with open_store(url, write_buffer=BUFFER, cache=10_000) as store:
+            stream = Stream(store)
+            flapping = threading.Thread(target=flap)
+            flapping.start()
+            try:
+                stream.feed(3000)
+            finally:
+                stop.set()
+                flapping.join()
+            stream.check_restored(own_redis.url)
+
+
+def test_reordered_and_duplicated_writes(redis_url: str) -> None:
+    """reliability 14: the store applies background writes late, in any order, some twice."""
+    raw = open_store(redis_url, write_buffer=0, cache=0)
+    assert isinstance(raw, RedisStore)
+    faulty = FaultyStore(raw, seed=5)
+    faulty.hold(20, shuffle=True, duplicates=0.4)
+    stream = Stream(WriteBuffer(HeadCache(faulty, 10_000), 5_000, DEADLINE))
+    stream.feed(3000)
+    stream.check_restored(redis_url)
+
+
+@pytest.mark.parametrize("operation", ["put", "delete", "get", "flush"])
+def test_every_third_answer_is_lost(redis_url: str, operation: str) -> None:
+    """reliability 14: the calls are applied, their answers never come, they are made again."""
+    faulty = FaultyStore(open_store(redis_url, write_buffer=0, cache=0))
+    stream = Stream(WriteBuffer(HeadCache(faulty, 10_000), 5_000, deadline=5))
+    for _ in range(8):
+        faulty.fail(3, operations=[operation], applied=True)
+        stream.feed(150)
+        stream.window.checkpoint()
+    assert faulty.fired >= 2
+    stream.check_restored(redis_url)
+
+
+def test_tls_mismatch(own_redis: RedisServer) -> None:
+    """A client that talks TLS to a server that does not: refused by the deadline, nothing held."""
+    url = own_redis.url.replace("redis", "rediss")
+    store = open_store(f"{url}?timeout={TIMEOUT}&deadline={DEADLINE}", write_buffer=BUFFER)
+    stream = Stream(store)
+    started = time.monotonic()
+    error = stream.feed_until_refused()
+    assert isinstance(error, StoreUnavailable | StoreAccessDenied)
+    assert time.monotonic() - started < PATIENCE
+    assert isinstance(store, WriteBuffer)
+    assert store.pending_bytes <= BUFFER
+    store.abandon()
