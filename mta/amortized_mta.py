@@ -33,8 +33,12 @@ from mta.columns import Record, Row, Rows
 from mta.errors import InvariantViolation
 from mta.levels import Levels, same
 from mta.monoid import Partial, same_value
-from mta.policy import AbstractPolicy, Fronts
+from mta.policy import AbstractPolicy, Fronts, as_array
+from mta.ranges import fold_ranges
 from mta.tree import Frame, MonoidTree
+
+#: A run this many times longer than the window is folded range by range.
+_SHORT = 4
 
 
 class AmortizedMTA(MonoidTree):
@@ -162,6 +166,11 @@ class AmortizedMTA(MonoidTree):
         """
         count = min(self.room(), stop - start)
         coming = None if times is None else times[start : start + count]
+        if count > _SHORT * len(self) and self.monoid.is_columnar and self._is_one_group():
+            new = self.monoid.inputs.cut(rows, start, start + count)
+            short = self._run_short(policy, new, coming, count, start, out)
+            if short:
+                return short
         told = policy.fronts(self, coming, count)
         if told is None:
             return 0
@@ -186,6 +195,49 @@ class AmortizedMTA(MonoidTree):
         self._right = monoid.partials.at(rights, count - 1)
         if not isinstance(fronts, int) and not self._pop(int(fronts[-1]) - self.front):
             self.evict_to(int(fronts[-1]))
+        return count
+
+    def _is_one_group(self) -> bool:
+        return self.levels.top(self.front) == 0
+
+    def _run_short(
+        self,
+        policy: AbstractPolicy,
+        new: Rows,
+        coming: np.ndarray | None,
+        count: int,
+        start: int,
+        out: Rows,
+    ) -> int:
+        """A run that would use up the stack many times, as the window is short beside it.
+
+        Everything lies in the open leaf group, and each result is the fold of a range of it. The
+        events are written behind the group's end, and belong to it once their results are there.
+        """
+        levels, monoid = self.levels, self.monoid
+        leaf = levels.tails[0]
+        first, end = self.front - leaf.first, leaf.count + count
+        monoid.inputs.put_many(leaf.rows, leaf.count, new)
+        if leaf.times is not None:
+            leaf.times[leaf.count : end] = coming
+        group = OpenGroup(self.front, self.back, leaf.times, first, end)
+        told = policy.fronts(group, coming, count)
+        if told is None:
+            return 0
+        fronts, count = as_array(*told), told[1]
+        lengths = np.arange(self.back + 1, self.back + 1 + count) - fronts
+        if count < _SHORT * int(lengths.max()):
+            return 0
+        partials = levels.partials(0, leaf, first, leaf.count + count)
+        size = leaf.count + count - first
+        folds = fold_ranges(monoid, partials, size, fronts - self.front, lengths)
+        monoid.outputs.put_many(out, start, monoid.lower_rows(folds))
+        times = None if coming is None else coming[:count]
+        levels.append_many(monoid.inputs.cut(new, 0, count), times, count)
+        # As after the front has used up the leftmost tree: all that is left is to the right.
+        self.middle = self.front = int(fronts[-1])
+        self.path, self.left = [], monoid.identity
+        self._right = monoid.partials.at(folds, count - 1)
         return count
 
     def _stack_entries(self, frame: Frame, fronts: range | np.ndarray) -> Rows:
@@ -258,6 +310,24 @@ class AmortizedMTA(MonoidTree):
             right = monoid.combine(right, event)
         if not same(right, self._right):
             raise InvariantViolation(f"R1 is {self._right!r} instead of {right!r}")
+
+
+class OpenGroup:
+    """What a policy may ask when all events, the coming ones too, lie in one open group."""
+
+    def __init__(
+        self, front: int, back: int, times: np.ndarray | None, first: int, end: int
+    ) -> None:
+        self.front, self.back = front, back
+        self._times = np.empty(0, "<i8") if times is None else times[first:end]
+
+    def oldest_time(self) -> int:
+        """The time of the oldest event, which may be a coming one."""
+        return int(self._times[0])
+
+    def head_times(self) -> tuple[int, np.ndarray]:
+        """The times of all events, and the position of the first of them."""
+        return self.front, self._times
 
 
 def _within(fronts: Fronts, last: int, count: int) -> Any:

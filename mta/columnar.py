@@ -33,6 +33,8 @@ class ColumnarMonoid(AbstractMonoid):
     np.float64(2.0)
     """
 
+    is_columnar = True
+
     def __init__(
         self,
         name: str,

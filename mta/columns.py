@@ -57,6 +57,14 @@ class Schema(ABC):
         """The rows at an array of indices."""
 
     @abstractmethod
+    def repeat(self, row: Row, count: int) -> Rows:
+        """So many times the same row."""
+
+    @abstractmethod
+    def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
+        """Write rows at an array of indices."""
+
+    @abstractmethod
     def dump(self, rows: Rows) -> list[Payload]:
         """The rows as page columns."""
 
@@ -97,6 +105,12 @@ class Array(Schema):
     def take(self, rows: Rows, indices: Any) -> Rows:
         return rows[indices]
 
+    def repeat(self, row: Row, count: int) -> Rows:
+        return np.full(count, row, self.dtype)
+
+    def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
+        room[indices] = rows
+
     def dump(self, rows: Rows) -> list[Payload]:
         return [(self.kind, rows.tobytes())]
 
@@ -132,6 +146,13 @@ class Objects(Schema):
 
     def take(self, rows: Rows, indices: Any) -> Rows:
         return [rows[i] for i in indices]
+
+    def repeat(self, row: Row, count: int) -> Rows:
+        return [row] * count
+
+    def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
+        for at, row in zip(indices, rows, strict=True):
+            room[at] = row
 
     def dump(self, rows: Rows) -> list[Payload]:
         return [(self.kind, codec.pack(rows))]
@@ -178,6 +199,13 @@ class Record(Schema):
         return tuple(
             [s.take(column, indices) for s, column in zip(self.schemas, rows, strict=True)]
         )
+
+    def repeat(self, row: Row, count: int) -> Rows:
+        return tuple([s.repeat(v, count) for s, v in zip(self.schemas, row, strict=True)])
+
+    def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
+        for schema, column, values in zip(self.schemas, room, rows, strict=True):
+            schema.put_at(column, indices, values)
 
     def dump(self, rows: Rows) -> list[Payload]:
         return [p for s, column in zip(self.schemas, rows, strict=True) for p in s.dump(column)]

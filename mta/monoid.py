@@ -45,6 +45,8 @@ class AbstractMonoid(ABC):
     empty: Any
     #: combine(a, b) equals combine(b, a).
     commutative: bool = False
+    #: Whole-group combines cost much less than as many single ones.
+    is_columnar: bool = False
     #: inverse(combine(a, b), a) equals b; None where there is no such function.
     inverse: Callable[[Partial, Partial], Partial] | None = None
     #: combine(a, b) on two partials, and on rows (or a row and rows) element by element.

@@ -62,7 +62,9 @@ class View(Protocol):
 class Run(Protocol):
     """What a policy may ask of the window before a run of insertions."""
 
-    front: int
+    @property
+    def front(self) -> int:
+        """The position of the oldest event."""
 
     @property
     def back(self) -> int:
@@ -292,7 +294,7 @@ class _Both(AbstractPolicy):
             return None
         count = min(one[1], other[1])
         choose = np.maximum if self.any_of else np.minimum
-        return choose(_as_array(one[0], count), _as_array(other[0], count)), count
+        return choose(as_array(one[0], count), as_array(other[0], count)), count
 
     def describe(self) -> str:
         sign = "|" if self.any_of else "&"
@@ -305,7 +307,8 @@ def _described(on: tuple[Columns, AbstractMonoid]) -> str:
     return f"{monoid.name}({', '.join(names)})" if names else monoid.name
 
 
-def _as_array(fronts: Fronts, count: int) -> np.ndarray:
+def as_array(fronts: Fronts, count: int) -> np.ndarray:
+    """The front after each of ``count`` events."""
     return np.full(count, fronts) if isinstance(fronts, int) else np.asarray(fronts)[:count]
 
 

@@ -29,6 +29,7 @@ class _Parts(AbstractMonoid):
         self.picks = tuple(pick for _, pick in parts)
         self.identity = tuple(monoid.identity for monoid in self.monoids)
         self.partials = Record([monoid.partials for monoid in self.monoids])
+        self.is_columnar = all(monoid.is_columnar for monoid in self.monoids)
         self.commutative = all(monoid.commutative for monoid in self.monoids)
         combines = tuple(monoid.combine for monoid in self.monoids)
 
