@@ -367,7 +367,13 @@ class MonoidTree(ABC):
         if self.front == self.back:
             return None
         if self._front_time[0] != self.front:
-            self._front_time = self.front, int(self.head_times()[1][0])
+            leaf = self.levels.tails[0]
+            inside = self.front - leaf.first
+            times = leaf.times[inside:] if inside >= 0 and leaf.times is not None else None
+            self._front_time = (
+                self.front,
+                int((self.head_times()[1] if times is None else times)[0]),
+            )
         return self._front_time[1]
 
     def restore_front_time(self, time: int | None) -> None:
