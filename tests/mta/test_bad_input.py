@@ -574,21 +574,21 @@ def test_single_operations_change_nothing_when_the_store_fails(
                 assert (window.query(), len(window), window.stats().inserted) == before
                 return action()
 
-        for i in range(110):
-            if i % 40 == 39:
+        for i in range(70):
+            if i % 30 == 29:
                 sure(lambda window=window: window.evict(5))
                 del events[:5]
             events.append((chr(97 + i % 26), i * 1_000_000))
             rule.apply(events)
             sure(lambda window=window, i=i: window.insert(chr(97 + i % 26), i))
             assert window.query() == "".join(value for value, _ in events), (failing, i)
-            if checkpoints and i % 25 == 24:
+            if checkpoints and i % 17 == 16:
                 sure(window.checkpoint)
         assert failures <= 1
         store.failing = lambda number: False
         window.check()
         if not failures:
-            assert failing > 40  # every call has failed once
+            assert failing > 20  # every call has failed once
             return
     pytest.fail("no run without a failure")
 

@@ -268,10 +268,10 @@ def test_arguments_of_other_types() -> None:
 @pytest.mark.parametrize("shift", [0.0, 1e9, -1e12])
 def test_deviations_do_not_cancel(name: str, shift: float) -> None:
     monoid, naive = SIMPLE[name]
-    events = (np.random.default_rng(3).integers(0, 16, 400) / 4 + shift).tolist()
+    events = (np.random.default_rng(3).integers(0, 16, 150) / 4 + shift).tolist()
     expected = np.array([naive(events[max(0, i - 49) : i + 1]) for i in range(len(events))])
     for aggregator in (AmortizedMTA, LogMTA):
-        for arity in (2, 8, 64):
+        for arity in (2, 8):
             window = Window(monoid(), CountWindow(50), arity=arity, aggregator=aggregator)
             found = window.extend(events)
             # Rounding the mean costs eps * shift, far below a sum of squares' eps * shift ** 2.

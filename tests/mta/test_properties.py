@@ -221,7 +221,7 @@ class WindowMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
-@pytest.mark.parametrize(("scheme", "examples"), [(None, 80), ("memory", 150), ("file", 30)])
+@pytest.mark.parametrize(("scheme", "examples"), [(None, 40), ("memory", 80), ("file", 12)])
 def test_a_window_is_a_list(aggregator: type, scheme: str | None, examples: int) -> None:
     machine = type("Machine", (WindowMachine,), {"aggregator": aggregator, "scheme": scheme})
     run_state_machine_as_test(
