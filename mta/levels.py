@@ -281,8 +281,10 @@ class Levels:
             if level > 1:
                 try:
                     below = self.pager.read(level - 1, number, name)
-                except MissingPage:
-                    continue  # an earlier sweep of the same pages got as far as here
+                except (MissingPage, CorruptPage):
+                    # An earlier sweep of the same pages got as far as here, or nobody can tell any
+                    # more what was below: nothing that left may keep the window from going on.
+                    continue
                 yield from self._doomed(level - 1, number * self.arity, below, upto)
             if self.swept < (number + 1) * span <= upto:
                 yield level - 1, number, name

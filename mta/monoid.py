@@ -217,8 +217,9 @@ class Monoid(AbstractMonoid):
         return [combine(a, b) for a, b in zip(lefts, rights, strict=True)]
 
     def results(self, outputs: Rows) -> Any:
-        if outputs and all(item.__class__ in (int, float, bool) for item in outputs):
-            return np.asarray(outputs)
+        kinds = set(map(type, outputs))
+        if len(kinds) == 1 and kinds <= {int, float, bool}:
+            return np.asarray(outputs)  # mixed, large integers would be rounded
         array = np.empty(len(outputs), dtype=object)
         array[:] = outputs
         return array

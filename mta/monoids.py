@@ -13,8 +13,10 @@
 | Collect | a list of all values | [] |
 
 Infinities are values like others (inf - inf is NaN, while both are in the window). A NaN or null is
-refused or dropped by the window; with ``invalid="accept"`` a NaN makes the result NaN for as long
-as it is in the window. Nothing is ever subtracted, so no error survives the event that caused it.
+refused or dropped by the window. With ``invalid="accept"`` it makes sums, means, deviations and
+extremes NaN for as long as it is in the window; MinCount, MaxCount, ArgMin and ArgMax take it for
+the extreme; First, Last, Count and Collect treat it as any value. Nothing is ever subtracted, so no
+error survives the event that caused it.
 
 With ``dtype="int64"`` results are exact integers, and an empty window answers the identity.
 """

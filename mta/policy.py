@@ -195,7 +195,8 @@ class Policy(AbstractPolicy):
     ``prefix`` is the result over the oldest events, ``total`` that over the whole window, both of
     the monoid ``on`` (a monoid, or a pair of column and monoid), or of the window's own monoid.
     Costs O(1) combines while few events leave, O(arity * log n) and a page a level otherwise.
-    ``checked`` tries every prefix after every insertion, and raises PolicyNotMonotone.
+    ``checked`` tries every prefix after every insertion, and raises PolicyNotMonotone. Give it a
+    ``name``: a handle is only restored with a policy of the same name and monoid.
 
     >>> from mta import Max
     >>> Policy(lambda prefix, total: total - prefix >= 4, on=Max(), name="four units")
@@ -250,8 +251,8 @@ class BoundWindow(AbstractPolicy):
         if at_most is None and at_least is None:
             raise ValueError("a bound needs at_most, at_least or both")
         self.on = (None, on) if isinstance(on, AbstractMonoid) else on
-        self.at_most = np.inf if at_most is None else at_most
-        self.at_least = -np.inf if at_least is None else at_least
+        self.at_most = float("inf") if at_most is None else float(at_most)
+        self.at_least = float("-inf") if at_least is None else float(at_least)
         self.checked = checked
 
     @property

@@ -123,7 +123,8 @@ class Window:
             weight = 64 if partial is None else partial + extra + NAME_BYTES
             arity = max(16, min(_MAX_INNER_ARITY, _INNER_BYTES // weight))
         for size in (leaf_arity, arity):
-            _require(2 <= size <= MAX_ARITY, f"an arity lies between 2 and {MAX_ARITY}, not {size}")
+            whole = isinstance(size, int) and 2 <= size <= MAX_ARITY
+            _require(whole, f"an arity is a number from 2 to {MAX_ARITY}, not {size!r}")
         return leaf_arity, arity
 
     # --- one event at a time --------------------------------------------------------------------
