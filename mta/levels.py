@@ -98,24 +98,32 @@ class Tail(Group):
         return self.count == self.capacity
 
 
+def layouts_of(monoid: AbstractMonoid, timed: bool) -> tuple[Layout, Layout]:
+    """How the leaf groups and the inner groups of a window are laid out."""
+    return Layout(monoid.inputs, timed, named=False), Layout(monoid.partials, timed, named=True)
+
+
 class Levels:
     """The trees: tails in memory, sealed groups with the pager, and who is whose child."""
 
     def __init__(
-        self, monoid: AbstractMonoid, pager: Pager, leaf_arity: int, arity: int, timed: bool
+        self,
+        monoid: AbstractMonoid,
+        pager: Pager,
+        leaf_arity: int,
+        arity: int,
+        layouts: tuple[Layout, Layout],
     ) -> None:
         if leaf_arity < 2 or arity < 2:
             raise ValueError(f"arities must be at least 2, not {leaf_arity} and {arity}")
         self.monoid = monoid
         self.pager = pager
         self.leaf_arity, self.arity = leaf_arity, arity
-        self.timed = timed
-        self._layouts = Layout(monoid.inputs, timed, False), Layout(monoid.partials, timed, True)
+        self._layouts, self.timed = layouts, layouts[0].timed
         self.swept = 0
         #: The position after the newest event.
         self.back = 0
-        self.tails: list[Tail] = []
-        self.tails.append(Tail(self, 0, 0))
+        self.tails: list[Tail] = [Tail(self, 0, 0)]
         self.put = monoid.inputs.put
 
     def arity_of(self, level: int) -> int:

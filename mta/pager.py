@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from mta import page
 from mta.errors import MissingPage
-from mta.monoid import AbstractMonoid
 from mta.page import NO_NAME, Group, Layout
 from stores import PageStore
 
@@ -57,14 +56,13 @@ class ResidentPager(Pager):
 class StorePager(Pager):
     """Writes groups as pages into a store and reads them back, verified."""
 
-    def __init__(self, store: PageStore, window: str, monoid: AbstractMonoid, timed: bool) -> None:
+    def __init__(self, store: PageStore, window: str, layouts: tuple[Layout, Layout]) -> None:
         self.store = store
         self._window = window
-        self._leaf = Layout(monoid.inputs, timed, named=False)
-        self._inner = Layout(monoid.partials, timed, named=True)
+        self._layouts = layouts
 
     def _layout(self, level: int) -> Layout:
-        return self._inner if level else self._leaf
+        return self._layouts[level > 0]
 
     def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
         names, pages = [], {}

@@ -34,10 +34,10 @@ def fold_ranges(
     while True:
         odd = np.flatnonzero(left & 1)
         if len(odd):
-            longer = monoid.combine_rows(
-                schema.take(found, odd), schema.take(partials, at[odd]), len(odd)
-            )
-            schema.put_at(found, odd, longer)
+            block = schema.take(partials, at[odd])
+            if size > 1:
+                block = monoid.combine_rows(schema.take(found, odd), block, len(odd))
+            schema.put_at(found, odd, block)
             at[odd] += size
         left >>= 1
         if not left.any():

@@ -40,63 +40,45 @@ def make_handle(window: Window) -> bytes:
     ).encode()
 
 
-def load_handle(data: bytes) -> State:
-    """A handle's state, validated. Raises CorruptHandle."""
-    return State(Handle.decode(data))
+def take_up(handle: Handle, window: Window) -> None:
+    """Make an empty window what the handle says. Raises HandleMismatch or CorruptHandle."""
+    monoid, policy, algorithm = window.monoid, window.policy, _algorithm(window)
+    if handle.monoid[1] != monoid.fingerprint:
+        raise _mismatch("monoid", handle.monoid[0], monoid.name)
+    if handle.policy[1] != policy.fingerprint:
+        raise _mismatch("policy", handle.policy[0], policy.describe())
+    if handle.algorithm != algorithm or handle.timed != window.timed:
+        raise _mismatch("aggregator", handle.algorithm, algorithm)
+    try:
+        _take_up(handle, window)
+    except CorruptPage as error:
+        raise CorruptHandle(f"the handle cannot be read: {error}; use an earlier one") from error
 
 
-class State:
-    """A decoded handle, ready to be taken up by a new window."""
-
-    def __init__(self, handle: Handle) -> None:
-        self._handle = handle
-        self.window, self.arity, self.leaf_arity = handle.window, handle.arity, handle.leaf_arity
-
-    def into(self, window: Window) -> None:
-        """Make an empty window what the handle says. Raises HandleMismatch or CorruptHandle."""
-        handle = self._handle
-        _require_same("monoid", handle.monoid, (window.monoid.name, window.monoid.fingerprint))
-        described = (window.policy.describe(), window.policy.fingerprint)
-        _require_same("policy", handle.policy, described)
-        if handle.algorithm != _algorithm(window) or handle.timed != window.timed:
-            raise HandleMismatch(
-                f"the handle is of {handle.algorithm}, not of {_algorithm(window)}; restore with "
-                "the same aggregator"
-            )
-        try:
-            self._take_up(window)
-        except CorruptPage as error:
-            raise CorruptHandle(
-                f"the handle cannot be read: {error}; use an earlier one"
-            ) from error
-
-    def _take_up(self, window: Window) -> None:
-        handle, tree, levels = self._handle, window.tree, window.tree.levels
-        levels.swept, levels.back = handle.swept, handle.back
-        levels.tails = [
-            Tail.restored(levels, level, *tail) for level, tail in enumerate(handle.tails)
-        ]
-        tree.front, tree.middle = handle.front, handle.middle
-        top = levels.top(tree.front)
-        if top and tree.middle != levels.end(top):
-            raise CorruptPage("its middle is not where the leftmost tree ends")
-        partials = window.monoid.partials
-        pair = read_columns(2, handle.pair, Layout(partials, timed=False, named=False)).rows
-        tree.left = partials.at(pair, 0)
-        tree.restore_right(partials.at(pair, 1))
-        tree.restore_front_time(handle.front_time)
-        window.intake.last_time = handle.last_time
-        window.intake.late_count, window.intake.invalid_count = handle.counts
-        window.keep([*handle.kept, handle.front])
+def _take_up(handle: Handle, window: Window) -> None:
+    tree, levels = window.tree, window.tree.levels
+    levels.swept, levels.back = handle.swept, handle.back
+    levels.tails = [Tail.restored(levels, level, *tail) for level, tail in enumerate(handle.tails)]
+    tree.front, tree.middle = handle.front, handle.middle
+    top = levels.top(tree.front)
+    if top and tree.middle != levels.end(top):
+        raise CorruptPage("its middle is not where the leftmost tree ends")
+    partials = window.monoid.partials
+    pair = read_columns(2, handle.pair, Layout(partials, timed=False, named=False)).rows
+    tree.left = partials.at(pair, 0)
+    tree.restore_right(partials.at(pair, 1))
+    tree.restore_front_time(handle.front_time)
+    window.intake.last_time = handle.last_time
+    window.intake.late_count, window.intake.invalid_count = handle.counts
+    window.keep([*handle.kept, handle.front])
 
 
 def _algorithm(window: Window) -> str:
     return str(getattr(type(window.tree), "name", type(window.tree).__name__))
 
 
-def _require_same(what: str, in_handle: tuple[str, bytes], given: tuple[str, bytes]) -> None:
-    if bytes(in_handle[1]) != given[1]:
-        raise HandleMismatch(
-            f"the handle was made with the {what} {in_handle[0]}, not with {given[0]}; restore "
-            "with the same one, or start a new window"
-        )
+def _mismatch(what: str, in_handle: str, given: str) -> HandleMismatch:
+    return HandleMismatch(
+        f"the handle was made with the {what} {in_handle}, not with {given}; restore with the same "
+        "one, or start a new window"
+    )

@@ -10,6 +10,7 @@ A window is not thread-safe; windows share a store safely.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -17,15 +18,15 @@ import numpy as np
 
 from mta.amortized_mta import AmortizedMTA
 from mta.errors import HandleMismatch, NotPageable
-from mta.handle import MAX_ARITY, NAME
+from mta.handle import MAX_ARITY, NAME, Handle
 from mta.intake import Intake, Invalid, Late
-from mta.levels import Levels
+from mta.levels import Levels, layouts_of
 from mta.monoid import AbstractMonoid, Monoid
 from mta.page import NAME_BYTES
 from mta.pager import ResidentPager, StorePager
 from mta.policy import AbstractPolicy, CountWindow
 from mta.product import Observed, plain
-from mta.snapshot import load_handle, make_handle
+from mta.snapshot import make_handle, take_up
 from mta.tree import MonoidTree
 from mta.view import WindowView
 from stores import PageStore, open_store
@@ -88,27 +89,35 @@ class Window:
             retain >= 2,
             "retain must be at least 2: a handle is only safe once the next one is saved",
         )
-        self.name, self.policy, self.retain = name, policy, retain
+        self.policy, self.retain = policy, retain
         self.results_of = monoid
-        observers = policy.observers
-        self.monoid = Observed(monoid, [(c, m) for _, c, m in observers]) if observers else monoid
+        self._observers = policy.observers
+        observed = [(columns, observer) for _, columns, observer in self._observers]
+        self.monoid = Observed(monoid, observed) if observed else monoid
         self.timed = policy.needs_times
-        leaf_arity, arity = self._arities(leaf_arity, arity)
+        self._layouts = layouts_of(self.monoid, self.timed)
+        self._aggregator, self._late, self._invalid = aggregator, late, invalid
         self._owns_store = isinstance(store, str)
         self.store = None if store is None else open_store(store)
-        pager = (
-            ResidentPager()
-            if self.store is None
-            else StorePager(self.store, name, self.monoid, self.timed)
-        )
-        self.tree = aggregator(Levels(self.monoid, pager, leaf_arity, arity, self.timed))
-        self._view = WindowView(self.tree, [policy for policy, _, _ in observers])
         self._size = policy.size if type(policy) is CountWindow else None
         #: The size of a count window of plain Python values, which need no reading; else None.
         self._plain_size = self._size if isinstance(self.monoid, Monoid) else None
-        if isinstance(monoid, Monoid) and monoid.is_bare and self.monoid is monoid:
+        self._begin(name, *self._arities(leaf_arity, arity))
+
+    def _begin(self, name: str, leaf_arity: int, arity: int) -> None:
+        """Be an empty window of this name."""
+        self.name = name
+        pager = (
+            ResidentPager() if self.store is None else StorePager(self.store, name, self._layouts)
+        )
+        self.tree = self._aggregator(Levels(self.monoid, pager, leaf_arity, arity, self._layouts))
+        self._view = WindowView(self.tree, [policy for policy, _, _ in self._observers])
+        bare = isinstance(self.monoid, Monoid) and self.monoid.is_bare
+        if bare and self.monoid is self.results_of:
             self.query = self.tree.query  # type: ignore[method-assign]  # nothing to lower
-        self.intake = Intake(self.monoid, policy, monoid.name, late, invalid)
+        self.intake = Intake(
+            self.monoid, self.policy, self.results_of.name, self._late, self._invalid
+        )
         #: Fronts of the handles that must stay restorable beside the next one.
         self.kept_fronts: list[int] = []
 
@@ -290,26 +299,29 @@ class Window:
         monoid, policy, aggregator or (where given) arity. Later, at most one page a level is read
         to build the stack.
         """
-        state = load_handle(handle)
+        state = Handle.decode(handle)
         expected = {"arity": arity, "leaf_arity": leaf_arity}
         for what, value in expected.items():
             if value is not None and value != getattr(state, what):
                 raise HandleMismatch(
                     f"the handle has {what} {getattr(state, what)}, not {value}; leave it out"
                 )
-        window = cls(
-            monoid,
-            policy,
-            store,
-            state.window,
-            state.arity,
-            state.leaf_arity,
-            aggregator,
-            late,
-            invalid,
-            retain,
-        )
-        state.into(window)
+        name, sizes = state.window, (state.arity, state.leaf_arity)
+        window = cls(monoid, policy, store, name, *sizes, aggregator, late, invalid, retain)
+        take_up(state, window)
+        return window
+
+    def sibling(self, handle: bytes) -> Self:
+        """The window that a handle describes, with all settings and the store of this one.
+
+        As ``restore``, for those who restore many windows of one kind: what they share is not made
+        anew for each.
+        """
+        state = Handle.decode(handle)
+        window = copy(self)
+        window._owns_store = False
+        window._begin(state.window, state.leaf_arity, state.arity)
+        take_up(state, window)
         return window
 
     def delete_pages(self) -> None:

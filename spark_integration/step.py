@@ -98,20 +98,22 @@ class Windows:
         self._store = store
         self._prefix = f"{plan.name}.{plan.fingerprint()[:4].hex()}:"
         self._temporary: list[Window] = []
+        self._kind: Window | None = None
 
     def open(self, name: str, saved: Saved | None) -> Window:
         """The key's window as it was saved, or a new one."""
-        plan = self._plan
         if saved is not None:
-            return Window.restore(
-                saved.handle,
-                plan.monoid,
-                plan.policy,
-                self._store,
-                invalid=plan.invalid,
-                retain=plan.retain,
-            )
-        window = Window(
+            # What all windows have in common is made once, in a window that takes no events.
+            self._kind = self._kind or self._empty("any")
+            return self._kind.sibling(saved.handle)
+        window = self._empty(name)
+        if self._plan.temporary:
+            self._temporary.append(window)
+        return window
+
+    def _empty(self, name: str) -> Window:
+        plan = self._plan
+        return Window(
             plan.monoid,
             plan.policy,
             self._store,
@@ -121,9 +123,6 @@ class Windows:
             invalid=plan.invalid,
             retain=plan.retain,
         )
-        if plan.temporary:
-            self._temporary.append(window)
-        return window
 
     def discard_temporary(self) -> None:
         """Delete the pages of a batch query's windows, also when the batch failed."""
