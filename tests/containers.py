@@ -83,10 +83,15 @@ def redis_image() -> str | None:
 def container(
     image: str, command: str | None = None, ports: Mapping[int, int] | None = None
 ) -> Iterator[Container | None]:
-    """The image running, its ports bound to those of this machine; None where it cannot run."""
+    """The image running, its ports (inside: outside) bound to this machine's; None without one.
+
+    An engine without a bridge runs it in this machine's own network: give it equal ports then.
+    """
     if engine() is None or not has_image(image):
         yield None
         return
+    from docker.errors import DockerException
+
     # Its helper container, which removes leftovers, is one more image that would have to be pulled.
     os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
     with warnings.catch_warnings():
@@ -95,10 +100,21 @@ def container(
     made = DockerContainer(image)
     if command is not None:
         made = made.with_command(command)
-    for inside, outside in (ports or {}).items():
-        made = made.with_bind_ports(inside, outside)
-    made.start()
+    bridged = any(network.name == "bridge" for network in engine().networks.list())
+    if bridged:
+        for inside, outside in (ports or {}).items():
+            made = made.with_bind_ports(inside, outside)
+    else:
+        made = made.with_kwargs(network_mode="host")
     try:
-        yield Container(made.get_container_host_ip(), made.get_wrapped_container())
+        made.start()
+    except DockerException as error:
+        warnings.warn(f"NOT TESTED in a container: {image} does not start: {error}", stacklevel=1)
+        made.stop(force=True)
+        yield None
+        return
+    try:
+        host = made.get_container_host_ip() if bridged else "127.0.0.1"
+        yield Container(host, made.get_wrapped_container())
     finally:
         made.stop(force=True)

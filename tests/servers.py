@@ -110,9 +110,10 @@ def in_container(*arguments: str) -> Iterator[RedisContainer | None]:
     if image is None:
         yield None
         return
-    command = ["redis-server", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "''"]
     port = free_port()
-    with container(image, " ".join([*command, *arguments]), {6379: port}) as running:
+    command = ["redis-server", "--port", str(port), "--bind", "0.0.0.0", "--protected-mode", "no"]
+    command += ["--save", "''", *arguments]
+    with container(image, " ".join(command), {port: port}) as running:
         yield None if running is None else RedisContainer(running, port)
 
 
@@ -189,6 +190,8 @@ def redis_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, P
     subprocess.run(make.split(), check=True, capture_output=True)
     port = free_port()
     options = f"--tls-port {port} --tls-cert-file {certificate} --tls-key-file {key}"
-    server = RedisServer(folder, *options.split(), "--tls-auth-clients", "no")
+    # The default user needs no password here, this one does.
+    user = ["--user", "secured", "on", f">{PASSWORD}", "~*", "+@all"]
+    server = RedisServer(folder, *options.split(), "--tls-auth-clients", "no", *user)
     yield f"rediss://127.0.0.1:{port}", certificate
     server.stop()

@@ -106,15 +106,17 @@ def test_sizes() -> None:
     assert list(map(size, texts)) == [1, 1024, 1024, 2 << 20, 3 << 30, 1 << 40]
 
 
-def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "stores.redis")
-    monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(MissingDependency, match=r"pip install 'mta-windows\[redis\]'"):
-        open_store("redis://localhost")
+@pytest.mark.parametrize("library", ["redis", "couchbase"])
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    for module in [name for name in sys.modules if name.startswith(f"stores.{library}")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingDependency, match=rf"pip install 'mta-windows\[{library}\]'"):
+        open_store(f"{library}://user:password@localhost/0")
 
 
 def test_libraries_are_loaded_when_they_are_wanted() -> None:
-    program = "import sys, stores; print({'redis', 'lmdb'} & set(sys.modules))"
+    program = "import sys, stores; print({'redis', 'lmdb', 'couchbase'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "set()", done.stderr
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 from faulty import eventually
 from servers import PASSWORD_IN_URL, RedisServer
+from streams import Stream
 
 from stores import (
     PageStore,
@@ -89,6 +90,24 @@ def test_tls_needs_a_trusted_certificate(redis_tls: tuple[str, Path]) -> None:
     assert bare(f"{url}?ca_file={certificate}").get_many(["g/1"]) == [None]
     with pytest.raises(StoreUnavailable):
         bare(url.replace("rediss", "redis")).get_many(["g/1"])
+
+
+def test_tls_and_a_password_together(
+    redis_tls: tuple[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A window over it: the password is neither in the handle, nor in logs, nor in what is shown."""
+    url, certificate = redis_tls
+    caplog.set_level("DEBUG")
+    secured = url.replace("//", f"//secured:{PASSWORD_IN_URL}@") + f"?ca_file={certificate}"
+    with open_store(secured) as store:
+        stream = Stream(store)
+        stream.feed(500)
+        stream.check_restored(secured)
+        texts = [repr(store), repr(stream.window), caplog.text, str(stream.window.checkpoint())]
+    wrong = url.replace("//", "//secured:s3cret@") + f"?ca_file={certificate}"
+    with pytest.raises(StoreAccessDenied) as caught:
+        bare(wrong).get_many(["g/1"])
+    assert not any("s3cret" in text for text in [*texts, shown(caught.value)])
 
 
 def test_tls_to_a_server_without_it(own_redis: RedisServer) -> None:
