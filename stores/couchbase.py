@@ -91,7 +91,7 @@ _CAPABILITIES = Capabilities(
 )
 _BATCH_BYTES = 8 << 20  # pages under way at once
 _BATCH_KEYS = 512
-_BATCH_READS = 64
+_BATCH_READS = 256  # of pages of 64 KiB 16 MiB; each batch is a wait for the server
 _SCAN = 1000
 _T = TypeVar("_T")
 
@@ -152,7 +152,7 @@ class CouchbaseStore(PageStore):
         return _CAPABILITIES
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys; one batch for each 64 keys.
+        """The pages in the order of the keys; one batch for each 256 keys.
 
         Raises ``InvalidKey``, ``StoreUnavailable``, ``StoreAccessDenied``, ``StoreClosed``.
         """
