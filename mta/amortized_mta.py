@@ -37,9 +37,6 @@ from mta.policy import AbstractPolicy, Fronts, as_array
 from mta.ranges import fold_ranges
 from mta.tree import Frame, MonoidTree
 
-#: A run this many times longer than the window is folded range by range.
-_SHORT = 4
-
 
 class AmortizedMTA(MonoidTree):
     """A window with O(1) amortised combines an operation and O(log n) bulk eviction."""
@@ -166,7 +163,7 @@ class AmortizedMTA(MonoidTree):
         """
         count = min(self.room(), stop - start)
         coming = None if times is None else times[start : start + count]
-        if count > _SHORT * len(self) and self.monoid.is_columnar and self._is_one_group():
+        if self.monoid.is_columnar and _is_short(len(self), count):
             new = self.monoid.inputs.cut(rows, start, start + count)
             short = self._run_short(policy, new, coming, count, start, out)
             if short:
@@ -197,8 +194,17 @@ class AmortizedMTA(MonoidTree):
             self.evict_to(int(fronts[-1]))
         return count
 
-    def _is_one_group(self) -> bool:
-        return self.levels.top(self.front) == 0
+    def _head_group(self) -> Frame | None:
+        """The group with the oldest events, if the leaf tail is all that follows it.
+
+        The leaf tail itself where it holds the whole window; None where the window is longer.
+        """
+        leaf = self.levels.tails[0]
+        if self.front >= leaf.first:
+            return Frame(0, leaf.first, leaf, self.front - leaf.first, leaf.count)
+        if self.middle == leaf.first and len(self.path) == 1 and not self.path[0].level:
+            return self.path[0]
+        return None
 
     def _run_short(
         self,
@@ -211,34 +217,39 @@ class AmortizedMTA(MonoidTree):
     ) -> int:
         """A run that would use up the stack many times, as the window is short beside it.
 
-        Everything lies in the open leaf group, and each result is the fold of a range of it. The
-        events are written behind the group's end, and belong to it once their results are there.
+        The window and the new events are put side by side, and each result is the fold of a range.
         """
-        levels, monoid = self.levels, self.monoid
-        leaf = levels.tails[0]
-        first, end = self.front - leaf.first, leaf.count + count
-        monoid.inputs.put_many(leaf.rows, leaf.count, new)
-        if leaf.times is not None:
-            leaf.times[leaf.count : end] = coming
-        group = OpenGroup(self.front, self.back, leaf.times, first, end)
-        told = policy.fronts(group, coming, count)
-        if told is None:
+        head = self._head_group()
+        if head is None:
             return 0
+        block = Block(self, head, new, coming, count)
+        told = policy.fronts(block, coming, count)
+        if told is None or isinstance(told[0], int):
+            return 0  # where nothing leaves, the stack need not even be looked at
         fronts, count = as_array(*told), told[1]
         lengths = np.arange(self.back + 1, self.back + 1 + count) - fronts
-        if count < _SHORT * int(lengths.max()):
+        if not _is_short(int(lengths.max()), count):
             return 0
-        partials = levels.partials(0, leaf, first, leaf.count + count)
-        size = leaf.count + count - first
+        monoid, size = self.monoid, len(self) + count
+        partials = monoid.lift_rows(monoid.inputs.cut(block.rows(), 0, size), size)
         folds = fold_ranges(monoid, partials, size, fronts - self.front, lengths)
         monoid.outputs.put_many(out, start, monoid.lower_rows(folds))
         times = None if coming is None else coming[:count]
-        levels.append_many(monoid.inputs.cut(new, 0, count), times, count)
-        # As after the front has used up the leftmost tree: all that is left is to the right.
-        self.middle = self.front = int(fronts[-1])
-        self.path, self.left = [], monoid.identity
-        self._right = monoid.partials.at(folds, count - 1)
+        self._follow(monoid.inputs.cut(new, 0, count), times, fronts, folds)
         return count
+
+    def _follow(self, new: Rows, times: np.ndarray | None, fronts: np.ndarray, folds: Rows) -> None:
+        """Bring the structure to where the folds of a short run have been computed."""
+        count, front = len(fronts), int(fronts[-1])
+        if front < self.levels.tails[0].first:
+            self.append(new, times, count)
+            self.evict_to(front)
+            return
+        self.levels.append_many(new, times, count)
+        # As after the front has used up the leftmost tree: all that is left is to the right.
+        self.middle = self.front = front
+        self.path, self.left = [], self.monoid.identity
+        self._right = self.monoid.partials.at(folds, count - 1)
 
     def _stack_entries(self, frame: Frame, fronts: range | np.ndarray) -> Rows:
         """R0 after each eviction, out of the stack."""
@@ -312,22 +323,51 @@ class AmortizedMTA(MonoidTree):
             raise InvariantViolation(f"R1 is {self._right!r} instead of {right!r}")
 
 
-class OpenGroup:
-    """What a policy may ask when all events, the coming ones too, lie in one open group."""
+class Block:
+    """A short window and the events to come, side by side; what a policy may ask of them."""
 
     def __init__(
-        self, front: int, back: int, times: np.ndarray | None, first: int, end: int
+        self, tree: AmortizedMTA, head: Frame, new: Rows, coming: np.ndarray | None, count: int
     ) -> None:
-        self.front, self.back = front, back
-        self._times = np.empty(0, "<i8") if times is None else times[first:end]
+        self._tree, self._new, self._coming = tree, new, coming
+        self.front, self.back = tree.front, tree.back
+        self._size = len(tree) + count
+        leaf = tree.levels.tails[0]
+        self._pieces = [(head.group, head.next, head.stop)]
+        if head.group is not leaf:
+            self._pieces.append((leaf, 0, leaf.count))
+
+    def rows(self) -> Rows:
+        """The values of all events."""
+        schema = self._tree.monoid.inputs
+        rows, at = schema.new(self._size), 0
+        for group, start, stop in self._pieces:
+            schema.put_many(rows, at, schema.cut(group.rows, start, stop))
+            at += stop - start
+        schema.put_many(rows, at, self._new)
+        return rows
 
     def oldest_time(self) -> int:
-        """The time of the oldest event, which may be a coming one."""
-        return int(self._times[0])
+        """The time of the oldest event, which may be one to come."""
+        oldest = self._tree.oldest_time()
+        if oldest is None:
+            assert self._coming is not None
+            return int(self._coming[0])
+        return oldest
 
     def head_times(self) -> tuple[int, np.ndarray]:
         """The times of all events, and the position of the first of them."""
-        return self.front, self._times
+        assert self._coming is not None
+        times = [g.times[i:j] for g, i, j in self._pieces if g.times is not None]
+        return self.front, np.concatenate([*times, self._coming])
+
+
+def _is_short(window: int, count: int) -> bool:
+    """Whether folding ranges beats the stack: the run would use it up again and again.
+
+    A handful of whole-group combines on small groups costs about as much as using it up once.
+    """
+    return window <= max(count // 4, min(2 * count, 256))
 
 
 def _within(fronts: Fronts, last: int, count: int) -> Any:

@@ -57,10 +57,6 @@ class Schema(ABC):
         """The rows at an array of indices."""
 
     @abstractmethod
-    def repeat(self, row: Row, count: int) -> Rows:
-        """So many times the same row."""
-
-    @abstractmethod
     def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
         """Write rows at an array of indices."""
 
@@ -105,9 +101,6 @@ class Array(Schema):
     def take(self, rows: Rows, indices: Any) -> Rows:
         return rows[indices]
 
-    def repeat(self, row: Row, count: int) -> Rows:
-        return np.full(count, row, self.dtype)
-
     def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
         room[indices] = rows
 
@@ -146,9 +139,6 @@ class Objects(Schema):
 
     def take(self, rows: Rows, indices: Any) -> Rows:
         return [rows[i] for i in indices]
-
-    def repeat(self, row: Row, count: int) -> Rows:
-        return [row] * count
 
     def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
         for at, row in zip(indices, rows, strict=True):
@@ -199,9 +189,6 @@ class Record(Schema):
         return tuple(
             [s.take(column, indices) for s, column in zip(self.schemas, rows, strict=True)]
         )
-
-    def repeat(self, row: Row, count: int) -> Rows:
-        return tuple([s.repeat(v, count) for s, v in zip(self.schemas, row, strict=True)])
 
     def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
         for schema, column, values in zip(self.schemas, room, rows, strict=True):

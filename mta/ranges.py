@@ -29,16 +29,21 @@ def fold_ranges(
     [1.0, 20.0]
     """
     schema, size = monoid.partials, 1
-    found = schema.repeat(monoid.identity, len(starts))
+    if int(lengths.max(initial=1)) == 1:
+        return schema.take(partials, starts)
+    found = schema.new(len(starts))
     at, left = starts.copy(), lengths.copy()
     while True:
-        odd = np.flatnonzero(left & 1)
-        if len(odd):
-            block = schema.take(partials, at[odd])
-            if size > 1:
-                block = monoid.combine_rows(schema.take(found, odd), block, len(odd))
-            schema.put_at(found, odd, block)
-            at[odd] += size
+        due = np.flatnonzero(left & 1)
+        begun = at[due] > starts[due]
+        first, later = due[~begun], due[begun]
+        if len(first):
+            schema.put_at(found, first, schema.take(partials, starts[first]))
+        if len(later):
+            block = schema.take(partials, at[later])
+            longer = monoid.combine_rows(schema.take(found, later), block, len(later))
+            schema.put_at(found, later, longer)
+        at[due] += size
         left >>= 1
         if not left.any():
             return found

@@ -104,7 +104,8 @@ class Windows:
         """The key's window as it was saved, or a new one."""
         if saved is not None:
             # What all windows have in common is made once, in a window that takes no events.
-            self._kind = self._kind or self._empty("any")
+            if self._kind is None:
+                self._kind = self._empty("any")
             return self._kind.sibling(saved.handle)
         window = self._empty(name)
         if self._plan.temporary:
