@@ -14,7 +14,6 @@ set -euo pipefail
 
 image=mta-test-redis:local
 root=${MTA_DOCKER_ROOT:-/var/lib/mta-test-docker}
-mirror=${MTA_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 suite=${MTA_DEBIAN_SUITE:-bookworm}
 
 say() { echo "-- $*"; }
@@ -76,7 +75,8 @@ if ! docker image inspect "$image" >/dev/null 2>&1; then
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
     say "making a Debian $suite with Redis"
-    debootstrap --variant=minbase --include=redis-server "$suite" "$folder" "$mirror" >/dev/null
+    debootstrap --variant=minbase --include=redis-server "$suite" "$folder" \
+        ${MTA_DEBIAN_MIRROR:+"$MTA_DEBIAN_MIRROR"} >/dev/null
     rm -rf "$folder"/var/cache/apt/archives/*.deb "$folder"/var/lib/apt/lists/*
     tar -C "$folder" -c . | docker import \
         --change 'EXPOSE 6379' --change 'WORKDIR /data' \

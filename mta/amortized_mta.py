@@ -37,6 +37,11 @@ from mta.policy import AbstractPolicy, Fronts, as_array
 from mta.ranges import fold_ranges
 from mta.tree import Frame, MonoidTree
 
+#: How many events of a batch are folded range by range at once.
+_BLOCK = 4096
+#: The longest window for which that is done; for a longer one the stack is faster.
+_SHORT = 256
+
 
 class AmortizedMTA(MonoidTree):
     """A window with O(1) amortised combines an operation and O(log n) bulk eviction."""
@@ -161,13 +166,15 @@ class AmortizedMTA(MonoidTree):
         The results are combine(suffix after each eviction, prefix after each insertion): about two
         combines an event, all of them whole-group.
         """
-        count = min(self.room(), stop - start)
-        coming = None if times is None else times[start : start + count]
+        count = min(_BLOCK, stop - start)
         if self.monoid.is_columnar and _is_short(len(self), count):
             new = self.monoid.inputs.cut(rows, start, start + count)
+            coming = None if times is None else times[start : start + count]
             short = self._run_short(policy, new, coming, count, start, out)
             if short:
                 return short
+        count = min(self.room(), stop - start)
+        coming = None if times is None else times[start : start + count]
         told = policy.fronts(self, coming, count)
         if told is None:
             return 0
@@ -234,22 +241,35 @@ class AmortizedMTA(MonoidTree):
         partials = monoid.lift_rows(monoid.inputs.cut(block.rows(), 0, size), size)
         folds = fold_ranges(monoid, partials, size, fronts - self.front, lengths)
         monoid.outputs.put_many(out, start, monoid.lower_rows(folds))
-        times = None if coming is None else coming[:count]
-        self._follow(monoid.inputs.cut(new, 0, count), times, fronts, folds)
-        return count
+        return self._follow(new, coming, fronts, folds)
 
-    def _follow(self, new: Rows, times: np.ndarray | None, fronts: np.ndarray, folds: Rows) -> None:
-        """Bring the structure to where the folds of a short run have been computed."""
-        count, front = len(fronts), int(fronts[-1])
-        if front < self.levels.tails[0].first:
-            self.append(new, times, count)
-            self.evict_to(front)
-            return
-        self.levels.append_many(new, times, count)
-        # As after the front has used up the leftmost tree: all that is left is to the right.
-        self.middle = self.front = front
-        self.path, self.left = [], self.monoid.identity
-        self._right = self.monoid.partials.at(folds, count - 1)
+    def _follow(self, new: Rows, coming: np.ndarray | None, fronts: np.ndarray, folds: Rows) -> int:
+        """Bring the structure to where the folds of a short run are, group by group.
+
+        Returns how many events are in. When the store fails, they stay in, and their results
+        stand; the next run meets the failure again.
+        """
+        inputs, done = self.monoid.inputs, 0
+        while done < len(fronts):
+            try:
+                end = min(done + self.room(), len(fronts))
+            except Exception:
+                if done:
+                    return done
+                raise
+            piece, front = inputs.cut(new, done, end), int(fronts[end - 1])
+            times = None if coming is None else coming[done:end]
+            if front < self.levels.tails[0].first:
+                self.append(piece, times, end - done)
+                self.evict_to(front)
+            else:
+                self.levels.append_many(piece, times, end - done)
+                # As when the front has used up the leftmost tree: all is to the right of it.
+                self.middle = self.front = front
+                self.path, self.left = [], self.monoid.identity
+                self._right = self.monoid.partials.at(folds, end - 1)
+            done = end
+        return done
 
     def _stack_entries(self, frame: Frame, fronts: range | np.ndarray) -> Rows:
         """R0 after each eviction, out of the stack."""
@@ -367,7 +387,7 @@ def _is_short(window: int, count: int) -> bool:
 
     A handful of whole-group combines on small groups costs about as much as using it up once.
     """
-    return window <= max(count // 4, min(2 * count, 256))
+    return window <= min(2 * count, _SHORT)
 
 
 def _within(fronts: Fronts, last: int, count: int) -> Any:

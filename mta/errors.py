@@ -9,6 +9,7 @@ from stores.errors import (
     StoreClosed,
     StoreFull,
     StoreUnavailable,
+    UnsupportedOperation,
     WindowStoreError,
 )
 
@@ -32,6 +33,7 @@ __all__ = [
     "StoreClosed",
     "StoreFull",
     "StoreUnavailable",
+    "UnsupportedOperation",
     "WindowStoreError",
 ]
 

@@ -10,7 +10,6 @@ A window is not thread-safe; windows share a store safely.
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -318,7 +317,8 @@ class Window:
         anew for each.
         """
         state = Handle.decode(handle)
-        window = copy(self)
+        window = object.__new__(type(self))
+        window.__dict__.update(self.__dict__)
         window._owns_store = False
         window._begin(state.window, state.leaf_arity, state.arity)
         take_up(state, window)

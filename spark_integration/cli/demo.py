@@ -54,7 +54,7 @@ def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> N
     run(job)
     say("\n== inspect: the windows as their handles tell")
     spark = local_session()
-    show(job.folder, None, 10, spark)
+    show(job.folder, job.store, 10, spark)
     say("\n== check: every result of some keys against pandas")
     check(spark, job)
     say(f"\nlook at   {job.folder / 'plot.png'}")
