@@ -357,7 +357,8 @@ def _merge_moments(left: Partial, right: Partial) -> Partial:
     return (
         count,
         left[1] + delta * weight,
-        left[2] + right[2] + delta * delta * (left[0] * weight),
+        # An infinite mean has no deviation: inf - inf makes it NaN, as in a scan.
+        left[2] + right[2] + delta * delta * (left[0] * weight) + (delta - delta),
     )
 
 
