@@ -67,36 +67,31 @@ class Sum(ColumnarMonoid):
         )
 
 
-class Min(ColumnarMonoid):
+class _Extremum(ColumnarMonoid):
+    def __init__(self, name: str, ufunc: np.ufunc, worst: Any, dtype: Any) -> None:
+        super().__init__(
+            _named(name, dtype),
+            inputs=dtype,
+            partials=dtype,
+            identity=worst,
+            output=dtype,
+            ufuncs=(ufunc,),
+            empty=_nan_or(dtype, worst),
+        )
+
+
+class Min(_Extremum):
     """The smallest value."""
 
     def __init__(self, dtype: Any = "f8") -> None:
-        top = _limit(dtype, upper=True)
-        super().__init__(
-            _named("Min", dtype),
-            inputs=dtype,
-            partials=dtype,
-            identity=top,
-            output=dtype,
-            ufuncs=(np.minimum,),
-            empty=_nan_or(dtype, top),
-        )
+        super().__init__("Min", np.minimum, _limit(dtype, upper=True), dtype)
 
 
-class Max(ColumnarMonoid):
+class Max(_Extremum):
     """The largest value."""
 
     def __init__(self, dtype: Any = "f8") -> None:
-        bottom = _limit(dtype, upper=False)
-        super().__init__(
-            _named("Max", dtype),
-            inputs=dtype,
-            partials=dtype,
-            identity=bottom,
-            output=dtype,
-            ufuncs=(np.maximum,),
-            empty=_nan_or(dtype, bottom),
-        )
+        super().__init__("Max", np.maximum, _limit(dtype, upper=False), dtype)
 
 
 class Mean(ColumnarMonoid):
