@@ -34,7 +34,7 @@ from mta.monoid import AbstractMonoid, Partial
 from mta.page import NO_NAME, Group, Layout, read_columns, write_columns
 from mta.pager import Pager, Place
 
-_BEFORE_ALL = np.iinfo(np.int64).min
+BEFORE_ALL = np.iinfo(np.int64).min
 
 
 class Tail(Group):
@@ -219,7 +219,7 @@ class Levels:
             self.tails.append(Tail(self, level, index // self.arity))
             # What lies before the new level's first element was swept long ago.
             for _ in range(index % self.arity):
-                self._put(self.tails[level], self.monoid.identity, _BEFORE_ALL, NO_NAME)
+                self._put(self.tails[level], self.monoid.identity, BEFORE_ALL, NO_NAME)
         self._put(self.tails[level], aggregate, last, name)
 
     def _put(self, tail: Tail, aggregate: Partial, last: Any, name: bytes) -> None:
