@@ -167,7 +167,7 @@ class WriteBuffer(WrapperStore):
     def _accept(self, entries: Mapping[str, bytes | None], size: int) -> None:
         with self._changed:
             self._check_open()
-            if self._error is not None:
+            if self._error is not None or monotonic() >= self._give_up_at:
                 self._try_again()
             if not self._has_room(size):
                 self._wait_until(lambda: self._has_room(size))
@@ -200,7 +200,7 @@ class WriteBuffer(WrapperStore):
             self._check_open()  # not if the rest was abandoned
 
     def _try_again(self) -> None:
-        """Have the batch that failed sent once more; raise only if it fails again."""
+        """Have the batch that failed, or hangs, sent once more; raise only if that fails again."""
         sent = self._batches_sent
         self._error = None
         self._give_up_at = monotonic() + self._deadline

@@ -1,0 +1,166 @@
+"""What an audit finds, names and repairs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle import joined, pages_of
+
+from mta import CountWindow, LogMTA, Max, Mean, Product, TimeWindow, Window
+from mta.audit import audit, live_keys
+from mta.errors import MissingPage, NotPageable
+from stores import MemoryStore
+from stores.counting import CountingStore
+
+Make = Callable[[MemoryStore], Window]
+
+
+def numbers(store: MemoryStore) -> Window:
+    window = Window(Mean(), CountWindow(100), store, "w", arity=3, leaf_arity=2)
+    window.extend(np.arange(180.0) / 7)
+    return window
+
+
+def timed(store: MemoryStore) -> Window:
+    product = Product({"top": ("x", Max()), "mean": ("x", Mean())})
+    window = Window(product, TimeWindow(90), store, "w", arity=3, leaf_arity=2)
+    window.extend({"x": np.arange(180.0) / 7}, np.arange(180.0))
+    return window
+
+
+def texts(store: MemoryStore) -> Window:
+    window = Window(
+        joined(), CountWindow(100), store, "w", arity=3, leaf_arity=2, aggregator=LogMTA
+    )
+    window.extend([f"{i}." for i in range(180)])
+    return window
+
+
+def reopened(window: Window) -> Window:
+    return window.sibling(window.checkpoint())
+
+
+@pytest.fixture(params=[numbers, timed, texts], ids=lambda make: make.__name__)
+def make(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def test_nothing_is_wrong_with_a_whole_window(make: Make) -> None:
+    store = MemoryStore()
+    window = reopened(make(store))
+    found = audit(window)
+    assert not found.damaged
+    assert found.pages == len(list(store.keys())) == len(list(live_keys(window)))
+    assert found.gone == 0
+    assert set(live_keys(window)) == set(store.keys())
+
+
+def test_every_missing_or_damaged_page_is_found_and_inner_ones_are_repaired(make: Make) -> None:
+    store = MemoryStore()
+    window = reopened(make(store))
+    whole = pages_of(store)
+    for key, data in whole.items():
+        for damaged in (None, data[:-1], data[:9] + bytes([data[9] ^ 4]) + data[10:], b""):
+            store.delete_many([key])
+            if damaged is not None:
+                store.put_many({key: damaged})
+            level, group = (int(part) for part in key.split("/")[1:3])
+            before = pages_of(store)
+            found = audit(window)
+            assert [(d.key, d.level, d.group) for d in found.left] == [(key, level, group)] or (
+                damaged is None and found.gone and not found.damaged
+            )
+            assert pages_of(store) == before, "an audit without repair wrote something"
+            if level and found.damaged and found.damaged[0].first >= window.tree.levels.swept:
+                found = audit(window, repair=True)
+                assert [d.key for d in found.repaired] == [key]
+                assert not found.left
+                assert pages_of(store) == whole
+            elif found.damaged:
+                left = audit(window, repair=True).left
+                assert [d.key for d in left] == [key]
+                assert re.search("in no other page|cannot be rebuilt", str(left[0]))
+            store.put_many({key: data})
+
+
+def test_all_inner_pages_are_rebuilt_from_the_leaves_beside_leftovers(make: Make) -> None:
+    """Leftovers of a failed writer beside the right pages change nothing."""
+    store = MemoryStore()
+    window = reopened(make(store))
+    whole = pages_of(store)
+    for key in list(store.keys("w/0/"))[::5]:
+        window_name, level, group, _ = key.split("/")
+        store.put_many({f"{window_name}/{level}/{group}/{'00' * 15}01": whole[key]})
+    inner = [key for key in whole if not key.startswith("w/0/")]
+    store.delete_many(inner)
+    with pytest.raises(MissingPage):
+        list(live_keys(window))
+    found = audit(window, repair=True)
+    assert all(damage.first < window.tree.levels.swept for damage in found.left)
+    assert audit(window).damaged == [replace(d, outcome="not repaired") for d in found.left]
+    repaired = {damage.key: whole[damage.key] for damage in found.repaired}
+    assert repaired
+    assert repaired.items() <= pages_of(store).items()
+
+
+def test_a_page_of_another_window_or_place_is_found() -> None:
+    store = MemoryStore()
+    window = reopened(numbers(store))
+    one, other = sorted(store.keys("w/0/"))[-2:]
+    pages = pages_of(store)
+    store.put_many({one: pages[other]})
+    assert [(d.key, d.what) for d in audit(window).damaged] == [
+        (one, "its bytes do not match its name")
+    ]
+
+
+def test_a_parent_that_disagrees_is_found() -> None:
+    store = MemoryStore()
+    window = reopened(timed(store))
+    tail = window.tree.levels.tails[-1]
+    window.monoid.partials.put(tail.rows, tail.count - 1, (1e9, window.monoid.identity[1]))
+    assert [d.what for d in audit(window).damaged] == [
+        "its fold is not the aggregate that its parent has"
+    ]
+    window = reopened(timed(MemoryStore()))
+    tail = window.tree.levels.tails[-1]
+    assert tail.times is not None
+    tail.times[tail.count - 1] += 1
+    assert "its parent says" in audit(window).damaged[0].what
+
+
+def test_pages_that_a_later_checkpoint_deleted_are_gone_not_damaged(make: Make) -> None:
+    store = MemoryStore()
+    window = make(store)
+    window.evict(20)
+    window.checkpoint()
+    window.evict(40)
+    handle = window.checkpoint()
+    window.evict(1)
+    window.checkpoint()  # deletes; and its handle is lost
+    window = window.sibling(handle)
+    found = audit(window)
+    assert not found.damaged
+    assert found.gone
+    assert {key for key in live_keys(window) if store.get_many([key]) != [None]} == set(
+        store.keys()
+    )
+
+
+def test_costs_and_refusals() -> None:
+    counting = CountingStore(MemoryStore())
+    window = Window(Max(), CountWindow(4000), counting, "w", arity=8, leaf_arity=4)
+    window.extend(np.arange(8000.0))
+    window = reopened(window)
+    counting.reset()
+    inner = sum(not key.startswith("w/0/") for key in live_keys(window))
+    assert counting.reset().get.calls == inner
+    pages = audit(window).pages
+    assert counting.reset().get.calls < pages / 4
+    with pytest.raises(NotPageable):
+        audit(Window(Max(), CountWindow(4), None))

@@ -1,0 +1,196 @@
+"""Item 11: the Nth store call fails, for N = 1, 2, 3 ... until a run meets no failure.
+
+Once, and for ever after; and each call of the recovery from it fails as well. The program under
+test does what a user's would: it saves handles, and when a call fails, it either repeats what it
+asked for, or starts again from its newest handle.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from itertools import count
+
+import oracle
+import pytest
+
+from mta import AmortizedMTA, LogMTA, Window
+from mta.errors import StoreUnavailable
+from mta.tree import MonoidTree
+from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
+from stores.wrapper import WrapperStore
+
+EVENTS, SIZE, ARITY, LEAF = 64, 24, 2, 2
+TREES = [AmortizedMTA, LogMTA]
+
+
+class Program:
+    """Writes events into a window; keeps nothing but the newest handle when it starts again."""
+
+    def __init__(self, store: PageStore, tree: type[MonoidTree] = AmortizedMTA) -> None:
+        self.store, self.tree = store, tree
+        self.handle: bytes | None = None
+        self.saved = 0
+
+    def start(self) -> Window:
+        """The window as it was saved."""
+        if self.handle is None:
+            return oracle.begin(self.store, SIZE, ARITY, LEAF, aggregator=self.tree)
+        window = oracle.reopen(self.handle, self.store, SIZE, aggregator=self.tree)
+        assert window.tree.back == self.saved
+        return window
+
+    def step(self, window: Window) -> None:
+        """One event, or a batch; then, often, a handle."""
+        back = window.tree.back
+        if back % 4:
+            window.insert(oracle.event(back))
+            assert window.query() == oracle.text(back + 1, SIZE)
+        else:
+            results = window.extend(oracle.events(back, back + 9))
+            assert results[-1] == oracle.text(back + 9, SIZE)
+        if window.tree.back % 3 == 0:
+            self.save(window)
+
+    def save(self, window: Window) -> None:
+        """Take a handle, and only then forget the one before."""
+        self.handle = window.checkpoint()
+        self.saved = window.tree.back
+
+    def run(self) -> None:
+        """From the newest handle to the end, everything read at the end."""
+        window = self.start()
+        while window.tree.back < EVENTS:
+            self.step(window)
+        self.save(window)
+        oracle.assert_whole(window, SIZE)
+        oracle.assert_whole(self.start(), SIZE)
+
+
+def numbers_of_calls() -> int:
+    store = FaultyStore(MemoryStore())
+    Program(store).run()
+    return store.calls
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["refused", "answer lost"])
+@pytest.mark.parametrize("tree", TREES)
+def test_each_call_fails_once_and_the_program_starts_again(
+    tree: type[MonoidTree], applied: bool
+) -> None:
+    for nth in count(1):
+        store = FaultyStore(MemoryStore())
+        program = Program(store, tree)
+        store.fail(nth, applied=applied)
+        try:
+            program.run()
+        except StoreUnavailable:
+            program.run()
+        if not store.fired:
+            break
+    assert nth > 30, "hardly a call was made"
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["refused", "answer lost"])
+@pytest.mark.parametrize("tree", TREES)
+def test_each_call_fails_once_and_the_program_repeats_it(
+    tree: type[MonoidTree], applied: bool
+) -> None:
+    """An insertion that failed did not happen; of a batch, the window tells what did."""
+    for nth in count(1):
+        store = FaultyStore(MemoryStore())
+        program = Program(store, tree)
+        window = program.start()
+        store.fail(nth, applied=applied)
+        while window.tree.back < EVENTS:
+            try:
+                program.step(window)
+            except StoreUnavailable:
+                back = window.tree.back
+                window.query()
+                assert window.query() == oracle.text(back, SIZE) or back == 0
+        fired = store.fired
+        store.heal()
+        program.save(window)
+        oracle.assert_whole(window, SIZE)
+        oracle.assert_whole(program.start(), SIZE)
+        if not fired:
+            break
+    assert nth > 30, "hardly a call was made"
+
+
+def test_from_some_call_on_all_fail_until_the_store_is_back() -> None:
+    for nth in count(1):
+        store = FaultyStore(MemoryStore())
+        program = Program(store)
+        store.fail(nth, forever=True)
+        try:
+            program.run()
+        except StoreUnavailable:
+            for _ in range(3):  # it does not get better by trying
+                with pytest.raises(StoreUnavailable):
+                    program.run()
+        fired = store.fired
+        store.heal()
+        program.run()
+        if not fired:
+            break
+    assert nth > 30, "hardly a call was made"
+
+
+def test_the_recovery_fails_too() -> None:
+    """Call N fails, and then call M of the run that recovers from it, for all N and some M."""
+    for nth in range(1, numbers_of_calls(), 11):
+        for then in count(1):
+            store = FaultyStore(MemoryStore())
+            program = Program(store)
+            store.fail(nth)
+            with pytest.raises(StoreUnavailable):
+                program.run()
+            store.fail(then)
+            try:
+                program.run()
+            except StoreUnavailable:
+                program.run()
+            if store.fired == 1 or then > 10:
+                break
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 5, 8, 13, 21])
+def test_behind_a_buffer_a_call_that_fails_once_is_not_noticed(nth: int) -> None:
+    faulty = FaultyStore(MemoryStore())
+    faulty.fail(nth, operations=["put", "delete", "get"])
+    with WriteBuffer(faulty, 2048, deadline=5) as store:
+        Program(store).run()
+    assert faulty.fired == 1
+
+
+@pytest.mark.parametrize("nth", [1, 4, 9])
+def test_behind_a_buffer_an_outage_is_told_in_time_and_nothing_is_lost(nth: int) -> None:
+    faulty = FaultyStore(MemoryStore())
+    store = WriteBuffer(faulty, 2048, deadline=0.15)
+    program = Program(store)
+    faulty.fail(nth, forever=True, operations=["put", "delete", "get"])
+    with pytest.raises(StoreUnavailable):
+        program.run()
+    faulty.heal()
+    program.run()
+    store.close()
+
+
+def test_behind_a_buffer_that_gave_up_on_a_hung_store_the_next_call_waits_for_it() -> None:
+    gate = threading.Event()
+
+    class Hung(WrapperStore):
+        def put_many(self, pages: Mapping[str, bytes]) -> None:
+            gate.wait(10)
+            super().put_many(pages)
+
+    with WriteBuffer(Hung(MemoryStore()), 300, deadline=0.3) as store:
+        store.put_many({"w/1": b"1"})
+        with pytest.raises(StoreUnavailable, match="no answer"):
+            store.put_many({"w/2": b"2"})
+        threading.Timer(0.05, gate.set).start()
+        store.put_many({"w/2": b"2"})
+        store.flush()
+        assert store.get_many(["w/1", "w/2"]) == [b"1", b"2"]
