@@ -110,6 +110,10 @@ class Windows:
         window = self._empty(name)
         if self._plan.temporary:
             self._temporary.append(window)
+        else:
+            # To begin anew is what a retry of this batch does, and a twin of this attempt right
+            # now: their pages are the same, so none may go before the batch is committed.
+            window.keep([0])
         return window
 
     def _empty(self, name: str) -> Window:

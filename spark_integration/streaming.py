@@ -39,7 +39,8 @@ def advance_stream(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
     ) -> Iterator[pd.DataFrame]:
         rows = from_blobs(blob for part in parts for blob in part[BLOB])
         before = bytes(state.get[0]) if state.exists else None
-        after = step(before, rows, plan.named(query_id()), store_of(plan.store))
+        with store_of(plan.store) as store:
+            after = step(before, rows, plan.named(query_id()), store)
         state.update((after.state,))
         yield pack_results(after.rows, rows.num_rows, after.dropped).to_pandas()
 

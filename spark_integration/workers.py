@@ -1,26 +1,76 @@
-"""One open store per Python worker process and address.
+"""A few open stores per Python worker process, one per address.
 
 A worker serves many tasks and keys, so its connection, page cache and write buffer live in this
 module for as long as the worker does. Spark forks its workers: a store is opened here on first
-use, inside the worker, and a forked child never takes over its parent's.
+use, inside the worker, and a forked child never takes over its parent's. An open store holds
+connections, threads or a map of address space; so beyond ``MOST`` of them those go that nobody
+uses, the least recently used ones first.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from stores import open_store
 from stores.base import PageStore
+from stores.errors import WindowStoreError
 
+MOST = 8
+"""Stores that stay open while nobody uses them."""
+
+_log = logging.getLogger(__name__)
 _lock = threading.Lock()
-_open: dict[tuple[int, str], PageStore] = {}
 
 
-def store_of(url: str) -> PageStore:
-    """This process's open store at ``url``; opens it once. Raises what ``open_store`` raises."""
+class _Lease:
+    """An open store and how many are using it."""
+
+    def __init__(self, store: PageStore) -> None:
+        self.store = store
+        self.users = 0
+
+
+_open: OrderedDict[tuple[int, str], _Lease] = OrderedDict()  # the least recently used one first
+
+
+@contextmanager
+def store_of(url: str) -> Iterator[PageStore]:
+    """This process's open store at ``url``, opened once; afterwards it stays open for the next.
+
+    Raises what ``open_store`` raises.
+    """
     at = (os.getpid(), url)
     with _lock:
         if at not in _open:
-            _open[at] = open_store(url)
-        return _open[at]
+            _open[at] = _Lease(open_store(url))
+        _open.move_to_end(at)
+        lease = _open[at]
+        lease.users += 1
+    try:
+        yield lease.store
+    finally:
+        with _lock:
+            lease.users -= 1
+            surplus = _take_surplus()
+        for store in surplus:
+            _close(store)
+
+
+def _take_surplus() -> list[PageStore]:
+    """The stores to close, least recently used first; they are out of the table already."""
+    idle = [at for at, lease in _open.items() if lease.users == 0]
+    count = max(0, min(len(_open) - MOST, len(idle)))
+    return [_open.pop(at).store for at in idle[:count]]
+
+
+def _close(store: PageStore) -> None:
+    try:
+        store.close()
+    except WindowStoreError as error:
+        # What it held belongs to a task that failed, and whose retry writes it again.
+        _log.warning("%s could not be closed: %s", store.url, error)

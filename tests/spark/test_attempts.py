@@ -1,0 +1,123 @@
+"""Reliability 16 and 17 without Spark: attempts that overlap, and hundreds of micro-batches."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from events import last_n, make_events, oracle
+from jobs import FOLDS, spread
+from places import check_places
+from plans import make_plan
+from test_step import gather
+
+from mta import CountWindow
+from mta.errors import MissingPage
+from spark_integration import workers
+from spark_integration.states import read_handles
+from spark_integration.step import Advanced, step
+from stores import open_store
+
+WINDOW, ARITY = 60, 4
+PLAN = make_plan(policy=CountWindow(WINDOW), arity=ARITY, leaf_arity=ARITY)
+
+
+def shuffled(rows: pa.Table, seed: int) -> pa.Table:
+    return rows.take(pa.array(np.random.default_rng(seed).permutation(rows.num_rows)))
+
+
+@pytest.mark.parametrize("attempts", [2, 4])
+def test_attempts_of_one_batch_at_the_same_time_agree(store: str, attempts: int) -> None:
+    # Equal times among the events: only the canonical order makes the attempts agree.
+    events = make_events(4000, 5)
+    size, state, done = 400, None, []
+    barrier = threading.Barrier(attempts)
+    with open_store(store) as pages, ThreadPoolExecutor(attempts) as pool:
+
+        def attempt(state: bytes | None, rows: pa.Table, seed: int) -> Advanced:
+            barrier.wait()
+            return step(state, shuffled(rows, seed), PLAN, pages)
+
+        for at in range(0, events.num_rows, size):
+            batch = events.slice(at, size)
+            running = [pool.submit(attempt, state, batch, seed) for seed in range(attempts)]
+            twins = [one.result() for one in running]
+            for twin in twins[1:]:
+                assert read_handles(twin.state) == read_handles(twins[0].state)
+                assert gather([twin]) == gather(twins[:1])
+            # Whichever attempt Spark commits.
+            done.append(twins[at // size % attempts])
+            state = done[-1].state
+            check_places(pages.keys(), events.slice(0, at + size), events.slice(0, at), WINDOW, 4)
+    assert sum(one.rows.num_rows for one in done) == events.num_rows
+
+
+def test_a_late_twin_of_a_committed_batch_harms_nobody(store: str) -> None:
+    """A task that was given up runs on beside the batches after it."""
+    events = spread(make_events(3000, 3))
+    size, state, done = 150, None, []
+    older: list[tuple[bytes | None, pa.Table]] = []
+    with open_store(store) as pages:
+        for at in range(0, events.num_rows, size):
+            batch = events.slice(at, size)
+            for age, (before, rows) in enumerate(reversed(older[-3:])):
+                try:
+                    again = step(before, shuffled(rows, at), PLAN, pages)
+                    assert age > 0 or read_handles(again.state) == read_handles(state or b"")
+                except MissingPage:  # two batches late and more; its result would not be used
+                    assert age > 0
+            older.append((state, batch))
+            done.append(step(state, batch, PLAN, pages))
+            state = done[-1].state
+    assert gather(done) == oracle(events, last_n(WINDOW), FOLDS[:2])
+
+
+def test_hundreds_of_batches_leave_nothing_behind(store: str, tmp_path: Path) -> None:
+    batches, size, keys = 400, 50, 6
+    events = spread(make_events(batches * size, keys))
+    state, done, seen = None, [], []
+    with open_store(store) as pages:
+        for i in range(batches):
+            done.append(step(state, events.slice(i * size, size), PLAN, pages))
+            state = done[-1].state
+            if i % 20 == 19:
+                now, before = events.slice(0, (i + 1) * size), events.slice(0, i * size)
+                check_places(pages.keys(), now, _older_batches(before, now), WINDOW, ARITY)
+                disk = (tmp_path / "pages" / "data.mdb").stat().st_size
+                resources = (threading.active_count(), len(os.listdir("/proc/self/fd")), disk)
+                seen.append((*resources, max(map(len, read_handles(state).values()))))
+    assert gather(done) == oracle(events, last_n(WINDOW), FOLDS[:2])
+    threads, descriptors, disk, handle = zip(*seen, strict=True)
+    assert max(threads[10:]) <= max(threads[:10])
+    assert max(descriptors[10:]) <= max(descriptors[:10])
+    assert max(disk[10:]) <= max(disk[:10]) * 1.1
+    assert max(handle[10:]) <= max(handle[:10]) * 1.1
+
+
+def _older_batches(before: pa.Table, now: pa.Table) -> pa.Table:
+    """A key without rows in the last batch keeps what its batch before that kept: a bound."""
+    return before.slice(0, before.num_rows - 3 * (now.num_rows - before.num_rows))
+
+
+def test_a_worker_keeps_few_stores_open(tmp_path: Path) -> None:
+    urls = [f"file://{tmp_path}/{i}" for i in range(3 * workers.MOST)]
+    with workers.store_of(urls[0]) as held:
+        for url in urls[1:]:
+            with workers.store_of(url) as store:
+                store.put_many({"page": b"page"})
+        held.put_many({"page": b"page"})  # a store in use stays open, however long ago it was taken
+        held.flush()
+        with workers.store_of(urls[0]) as same:
+            assert same is held
+    here = [url for pid, url in workers._open if pid == os.getpid() and url in urls]
+    assert len(here) == workers.MOST
+    assert here[-1] == urls[0]
+    for url in urls[1:]:  # those that were closed had everything sent, and open again
+        with workers.store_of(url) as store:
+            assert store.get_many(["page"]) == [b"page"]
+    assert len(workers._open) <= workers.MOST
