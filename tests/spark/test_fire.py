@@ -1,0 +1,327 @@
+"""Reliability 16 and 17 on a real Spark: what is killed, frozen or run twice changes no result."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from drivers import Driver, standalone_cluster, wait_until, workers_below
+from events import in_form, last_n, make_events, oracle, write_files
+from faulty_steps import dying_inside, freezing_once
+from jobs import ALIASES, FOLDS, Job, spread
+from places import check_places
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from servers import RedisServer, free_port
+
+from spark_integration.batch import delete_abandoned
+from spark_integration.request import make_request
+from spark_integration.sliding import run_request
+from stores import open_store
+
+WINDOW, ARITY = 50, 4
+
+
+@pytest.fixture
+def job(spark: SparkSession, tmp_path: Path) -> Job:
+    return Job(spark, tmp_path)
+
+
+@pytest.fixture
+def start_driver(tmp_path: Path) -> Iterator[Callable[..., Driver]]:
+    """Makes a driver over events in files; it is gone after the test."""
+    made: list[Driver] = []
+
+    def make(events: pa.Table, files: int, store: str, **options: Any) -> Driver:
+        write_files(events, tmp_path / "input", files)
+        made.append(Driver(tmp_path, store, window=WINDOW, arity=ARITY, **options))
+        return made[-1]
+
+    yield make
+    for driver in made:
+        driver.kill_if_alive()
+
+
+def check_output(spark: SparkSession, driver: Driver, events: pa.Table) -> None:
+    """Every event's result is in the sink once, and equals the oracle's."""
+    rows = spark.read.parquet(str(driver.output)).collect()
+    assert in_form(rows, *ALIASES) == oracle(events, last_n(WINDOW), FOLDS)
+
+
+def check_pages(store: str, events: pa.Table, last: int) -> None:
+    """Only pages that the handles before the ``last`` events can reach, and all that are alive."""
+    with open_store(store) as pages:
+        before = events.slice(0, events.num_rows - last)
+        check_places(pages.keys(), events, before, WINDOW, ARITY)
+
+
+# --- the driver -----------------------------------------------------------------------------------
+
+
+def kill_at_random(driver: Driver, kills: int, draw: random.Random) -> int:
+    """Kill the driver so many times or until the input ends; return how often in mid-batch."""
+    hits = 0
+    for _ in range(kills):
+        done = driver.batches("commits")
+        driver.start()
+        if draw.random() < 0.75:
+            driver.wait_for_commits(done + 1)
+        time.sleep(draw.uniform(0.0, 2.0))
+        driver.kill_if_alive()
+        hits += driver.batches("offsets") > driver.batches("commits")
+    return hits
+
+
+def test_a_driver_killed_at_random_moments(
+    spark: SparkSession, store: str, start_driver: Callable[..., Driver]
+) -> None:
+    events = spread(make_events(2400, 6))
+    driver = start_driver(events, 12, store)
+    seed = random.randrange(1 << 32)
+    hits = kill_at_random(driver, 3, random.Random(seed))
+    driver.start()
+    driver.finish()
+    note = f"seed {seed}, {hits} of 3 kills in mid-batch"
+    assert driver.batches("commits") == 12, note
+    check_output(spark, driver, events)
+    check_pages(store, events, 3 * 200)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["file", "redis"])
+def test_soak_of_killed_drivers(
+    kind: str,
+    spark: SparkSession,
+    store: str,
+    start_driver: Callable[..., Driver],
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Drivers and workers die, batches are replayed, and options change from start to start."""
+    seed = int(os.environ.get("MTA_SOAK_SEED") or random.randrange(1 << 32))
+    kills = int(os.environ.get("MTA_SOAK_KILLS", "30"))
+    url = request.getfixturevalue("own_redis").url if kind == "redis" else store
+    draw = random.Random(seed)
+    with capsys.disabled():
+        print(f"killed drivers: MTA_SOAK_SEED={seed} MTA_SOAK_KILLS={kills} {kind}")  # noqa: T201
+    files = 6 * kills
+    events = spread(make_events(150 * files, 6, seed))
+    driver = start_driver(events, files, url)
+    done = hits = workers = 0
+    while done < kills:
+        driver.start(
+            files=draw.choice([1, 1, 2, 3]), master=draw.choice(["local[1,4]", "local[2,4]"])
+        )
+        if draw.random() < 0.75:
+            driver.wait_for_commits(driver.batches("commits") + 1)
+        until = time.monotonic() + draw.uniform(0.0, 4.0)
+        while time.monotonic() < until and draw.random() < 0.7:
+            workers += kill_a_worker(driver, draw)
+            time.sleep(draw.uniform(0.1, 1.0))
+        time.sleep(max(0.0, until - time.monotonic()))
+        assert driver.process is not None
+        if driver.process.poll() == 0:
+            break
+        driver.kill_if_alive()
+        done += 1
+        hits += driver.batches("offsets") > driver.batches("commits")
+        if draw.random() < 0.3 and driver.batches("commits") > driver.batches("offsets") - 1 > 0:
+            driver.forget_commit()
+    driver.start()
+    driver.finish()
+    with capsys.disabled():
+        print(f"{done} drivers killed, {hits} in mid-batch; {workers} workers killed")  # noqa: T201
+    check_output(spark, driver, events)
+    check_pages(url, events, 12 * 150)
+
+
+# --- workers --------------------------------------------------------------------------------------
+
+
+def kill_a_worker(driver: Driver, draw: random.Random) -> int:
+    """Kill one of the driver's Python workers, if it has any; return how many."""
+    assert driver.process is not None
+    found = workers_below(driver.process.pid)
+    if not found:
+        return 0
+    try:
+        os.kill(draw.choice(found), signal.SIGKILL)
+    except ProcessLookupError:
+        return 0
+    return 1
+
+
+def test_killed_workers_of_two_executors(
+    spark: SparkSession, store: str, tmp_path: Path, start_driver: Callable[..., Driver]
+) -> None:
+    """One dies of itself with its pages half out, others at random moments; tasks are retried."""
+    events = spread(make_events(2400, 6))
+    marker = tmp_path / "killed"
+    driver = start_driver(
+        events,
+        12,
+        store,
+        master="local-cluster[2,1,1024]",
+        fault=["dying_inside", str(marker), 30],
+        conf={"spark.task.maxFailures": "20"},
+    )
+    driver.start()
+    assert driver.process is not None
+    kills, draw = 0, random.Random(time.time_ns())
+    driver.wait_for_commits(2)
+    while kills < 3 and driver.process.poll() is None:
+        kills += kill_a_worker(driver, draw)
+        time.sleep(draw.uniform(0.1, 0.6))
+    driver.finish()
+    assert marker.exists()
+    assert kills == 3
+    check_output(spark, driver, events)
+    check_pages(store, events, 3 * 200)
+
+
+def test_a_batch_query_whose_worker_was_killed_leaves_pages_that_can_be_told(
+    spark: SparkSession, job: Job, tmp_path: Path
+) -> None:
+    df = spark.createDataFrame(make_events(3000, 3))
+    settings = job.settings(output="event", name=None, late="error", invalid="error", retain=2)
+    request = make_request(df, keys=(settings.pop("key"),), **settings)
+    dying = run_request(df, request, dying_inside(str(tmp_path / "killed"), 30))
+    with pytest.raises(Exception, match="worker exited unexpectedly"):
+        dying.collect()
+    with open_store(job.store) as store:
+        left = set(store.keys())
+        assert left
+        assert all(key.startswith("batch.") for key in left)
+        store.put_many({"another/0/0/page": b"of a stream"})
+        assert delete_abandoned(store) == 0  # they could be of a query that still runs
+        assert delete_abandoned(store, seconds=-2) == len(left)
+        assert set(store.keys()) == {"another/0/0/page"}
+
+
+# --- two attempts of one task ---------------------------------------------------------------------
+
+
+def test_speculation_runs_a_slow_task_twice(
+    spark: SparkSession, store: str, tmp_path: Path, start_driver: Callable[..., Driver]
+) -> None:
+    events = spread(make_events(1200, 6))
+    marker = tmp_path / "slow"
+    conf = {
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.quantile": "0.4",
+        "spark.speculation.multiplier": "1.2",
+        "spark.speculation.minTaskRuntime": "1s",
+        "spark.locality.wait": "0s",
+        "spark.executor.memory": "768m",
+    }
+    fault = ["slow_once", str(marker), 60.0]
+    with standalone_cluster(tmp_path, free_port()) as master:
+        driver = start_driver(events, 4, store, master=master, conf=conf, fault=fault)
+        driver.start()
+        driver.finish()
+    assert Path(f"{marker}.twin").exists()
+    assert not Path(f"{marker}.ended").exists()
+    check_output(spark, driver, events)
+    check_pages(store, events, 3 * 300)
+
+
+# --- replays --------------------------------------------------------------------------------------
+
+
+def test_the_first_and_the_second_batch_are_replayed(job: Job) -> None:
+    """They lose their commits and run again: a first batch has no state to begin from."""
+    events = spread(make_events(1200, 6))
+    for i in range(2):
+        write_files(events.slice(i * 600, 600), job.input, files=1, first=i)
+        job.run()
+        results, pages = job.results(), job.pages()
+        job.forget_commit(i)
+        job.batches.pop(i)
+        job.run()
+        assert job.results() == results
+        assert job.pages() == pages
+    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
+
+
+# --- the store ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def frozen(own_redis: RedisServer) -> Iterator[RedisServer]:
+    yield own_redis
+    own_redis.thaw()
+
+
+def test_a_store_that_stops_in_mid_batch_is_named_and_made_good(
+    job: Job, tmp_path: Path, frozen: RedisServer
+) -> None:
+    pytest.importorskip("redis")
+    assert frozen.process is not None
+    events = spread(make_events(1200, 6))
+    write_files(events, job.input, files=3)
+    job.store = f"{frozen.url}?timeout=0.3&deadline=1"
+    with pytest.raises(StreamingQueryException, match="StoreUnavailable"):
+        job.run_step(freezing_once(str(tmp_path / "frozen"), frozen.process.pid))
+    assert sorted(job.batches) == [0]
+    with pytest.raises(StreamingQueryException, match="StoreUnavailable"):
+        job.run()  # it is still away
+    frozen.thaw()
+    job.run()
+    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
+    check_pages(job.store, events, 800)
+
+
+def test_a_short_outage_is_waited_for(job: Job, tmp_path: Path, frozen: RedisServer) -> None:
+    pytest.importorskip("redis")
+    assert frozen.process is not None
+    events = spread(make_events(1200, 6))
+    write_files(events, job.input, files=3)
+    job.store = f"{frozen.url}?timeout=0.3&deadline=60"
+    marker = tmp_path / "frozen"
+
+    def thaw() -> None:
+        wait_until(marker.exists)
+        time.sleep(1.5)
+        frozen.thaw()
+
+    healer = threading.Thread(target=thaw)
+    healer.start()
+    job.run_step(freezing_once(str(marker), frozen.process.pid))
+    healer.join()
+    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
+    check_pages(job.store, events, 800)
+
+
+# --- many micro-batches ---------------------------------------------------------------------------
+
+
+def test_dozens_of_micro_batches_leave_nothing_behind(job: Job) -> None:
+    batches, size = 24, 100
+    events = spread(make_events(batches * size, 6))
+    write_files(events, job.input, files=batches)
+    seen: list[tuple[int, ...]] = []
+
+    def measure(batch: int) -> None:
+        if batch % 3 == 2:
+            at = (batch + 1) * size
+            check_pages(job.store, events.slice(0, at), 4 * size)
+            below = workers_below(os.getpid())
+            used = [len(os.listdir(f"/proc/{p}/{what}")) for p in below for what in ("fd", "task")]
+            seen.append((len(below), max(used, default=0), len(job.pages())))
+
+    job.run(sink=measure)
+    assert len(seen) == batches // 3
+    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
+    workers, used, pages = zip(*seen, strict=True)
+    assert max(workers[4:]) <= max(workers[:4]) + 1
+    assert max(used[4:]) <= max(used[:4]) + 2
+    assert max(pages[4:]) <= max(pages[:4]) * 1.2
