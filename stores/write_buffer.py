@@ -74,6 +74,7 @@ class WriteBuffer(WrapperStore):
         self._waiters = 0
         self._kicks = 0
         self._error: Exception | None = None
+        self._reason: Exception | None = None  # why the last attempt failed
         self._give_up_at = float("inf")
 
     @property
@@ -223,7 +224,7 @@ class WriteBuffer(WrapperStore):
                     raise self._error.with_traceback(None)
                 left = self._give_up_at - monotonic()
                 if left <= 0:
-                    raise self._unavailable("no answer")
+                    raise self._unavailable(self._reason or "no answer")
                 self._changed.wait(None if left == float("inf") else left)
         finally:
             self._waiters -= 1
@@ -278,7 +279,7 @@ class WriteBuffer(WrapperStore):
             with self._changed:
                 self._sending, self._sending_bytes = {}, 0
                 self._batches_sent += 1
-                self._error = None
+                self._error = self._reason = None
                 self._give_up_at = float("inf")
                 self._changed.notify_all()
 
@@ -299,6 +300,7 @@ class WriteBuffer(WrapperStore):
             if batch:
                 self._batches_taken += 1
                 self._give_up_at = monotonic() + self._deadline
+                self._changed.notify_all()  # those who wait already wait no longer than that
             else:
                 self._thread = None
             return batch
@@ -320,6 +322,7 @@ class WriteBuffer(WrapperStore):
             except StoreUnavailable as error:
                 if pause == _FIRST_PAUSE:
                     self._warn(error)
+                self._reason = error
                 left = patient_until - monotonic()
                 if left <= 0:
                     self._report(self._unavailable(error))
