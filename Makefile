@@ -5,6 +5,8 @@
 #                          (if need be, KEY=, TIME=, VALUE= name the columns, WINDOW= the size,
 #                          TIME_FORMAT= the form of times as in dd/MM/yyyy HH:mm)
 #   make test              all tests          make test ARGS="tests/cli -k java"
+#   make soak              thousands of kills and faults, some minutes (MTA_SOAK_KILLS=2000 is
+#                          how many; the printed MTA_SOAK_SEED replays a run)
 #   make lint              ruff and mypy
 #   make bench             the measurements   make bench ARGS=...
 #   make clean             remove what these commands made
@@ -22,7 +24,7 @@ EVENTS ?= 4000000
 KEYS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test soak lint bench clean
 
 help:
 	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
@@ -35,6 +37,9 @@ demo: $(RUN)
 
 test: $(ALL)
 	@$(BIN)/python -m pytest $(ARGS)
+
+soak: $(ALL)
+	@$(BIN)/python -m pytest -s -m soak $(ARGS)
 
 lint: $(ALL)
 	$(BIN)/ruff check .

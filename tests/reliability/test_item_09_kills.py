@@ -1,0 +1,122 @@
+"""Item 9: ``kill -9`` of a writer at random times, with options drawn anew on each restart."""
+
+from __future__ import annotations
+
+import time
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from random import Random
+
+import oracle
+import pytest
+from writers import Life, start, write_for_ever
+
+from mta.audit import live_keys
+from stores import open_store
+
+_BUFFERS = ("0", "2KiB", "64KiB", "8MiB")
+_CACHES = ("0", "4KiB", "16MiB")
+
+
+class Killer:
+    """Writers of several windows, one after the other, each killed at a random moment."""
+
+    def __init__(self, folder: Path, redis: str, seed: int) -> None:
+        self.folder, self.random = folder, Random(seed)
+        prefix = f"{'&' if '?' in redis else '?'}prefix=kill{seed}"
+        self.stores = [f"file://{folder / 'pages'}?map_size=1GiB", redis + prefix]
+        self.lives: list[Life] = []
+        self.kills = self.events = self.found_new = 0
+
+    def kill_one(self) -> None:
+        """Let a writer write for a while, kill it, and look at what it left."""
+        random = self.random
+        if not self.lives or random.random() < 0.1:
+            self.lives.append(self._born(random))
+        life = random.choice(self.lives[-4:])
+        options = f"&write_buffer={random.choice(_BUFFERS)}&cache={random.choice(_CACHES)}"
+        before, _ = life.noted()
+        drawn = (options, random.choice((2, 2, 3, 6)), random.choice((1, 10, 100, 1000)),
+                 random.choice((0.05, 0.3, 1.0)), random.randrange(1 << 32))  # fmt: skip
+        writer = start(write_for_ever, life, *drawn)
+        if random.random() < 0.7:
+            _wait_for_a_note(life, writer)
+        writer.join(random.uniform(0, 0.1))
+        assert writer.exitcode is None, f"the writer of {life} with {drawn} ended by itself"
+        writer.kill()
+        writer.join()
+        try:
+            back = life.assert_nothing_lost()
+        except Exception as error:
+            error.add_note(f"kill {self.kills}, {life}, written with {drawn}")
+            raise
+        self.kills += 1
+        self.found_new += back > before
+        self.events += back - before
+
+    def sweep(self) -> int:
+        """Delete what no window names, and look again: how many pages that were."""
+        swept = 0
+        for address in self.stores:
+            with open_store(address) as store:
+                alive = set()
+                for life in self.lives:
+                    if life.store == address:
+                        alive.update(live_keys(life.open_on(store)))
+                garbage = set(store.keys()) - alive
+                store.delete_many(garbage)
+                store.flush()
+                swept += len(garbage)
+        for life in self.lives:
+            life.assert_nothing_lost()
+        return swept
+
+    def clean(self) -> None:
+        """Leave nothing in stores that others use too."""
+        for address in self.stores:
+            with open_store(address) as store:
+                store.delete_many(list(store.keys()))
+
+    def _born(self, random: Random) -> Life:
+        return Life(
+            str(self.folder),
+            f"w{len(self.lives)}",
+            random.choice(self.stores),
+            random.choice((1, 30, 400, 3000)),
+            random.choice((2, 3, 8, 64)),
+            random.choice((2, 3, 8, 64)),
+            random.choice(("AmortizedMTA", "AmortizedMTA", "LogMTA")),
+        )
+
+
+def _wait_for_a_note(life: Life, writer: BaseProcess) -> None:
+    """Until the writer has noted something, or has ended."""
+    before, until = life.noted_bytes(), time.monotonic() + 10
+    while life.noted_bytes() == before and time.monotonic() < until and writer.exitcode is None:
+        time.sleep(0.001)
+
+
+def run(folder: Path, redis: str, seed: int, kills: int) -> None:
+    killer = Killer(folder, redis, seed)
+    began, swept = time.monotonic(), 0
+    while killer.kills < kills:
+        killer.kill_one()
+        if killer.kills % 100 == 0:
+            swept += killer.sweep()
+            oracle.say(f"{killer.kills} kills, {time.monotonic() - began:.0f} s")
+    swept += killer.sweep()
+    killer.clean()
+    assert killer.found_new > kills // 4, "the writers were killed before they saved anything"
+    oracle.say(
+        f"{killer.kills} kills of {len(killer.lives)} windows, {killer.events} events saved, "
+        f"nothing lost; {swept} pages were left over"
+    )
+
+
+def test_kills_at_random_times(tmp_path: Path, redis_url: str) -> None:
+    run(tmp_path, redis_url, oracle.seed("kills"), 10)
+
+
+@pytest.mark.soak
+def test_thousands_of_kills(tmp_path: Path, redis_url: str) -> None:
+    run(tmp_path, redis_url, oracle.seed("kills"), oracle.kills(2000))

@@ -1,0 +1,162 @@
+"""Item 10: death at each named point, once it is reached for the first, second or fourth time.
+
+The points stand in a store wrapper and in the writer, so that the product has none of them. A
+background thread reaches some: ``os._exit`` takes the whole process with it there, too.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import oracle
+import pytest
+from writers import Life, save, start
+
+from stores import HeadCache, PageStore, WriteBuffer
+from stores.local_disk import LocalDiskStore
+from stores.wrapper import WrapperStore
+
+POINTS = {
+    "before a page put": "nothing of a batch of pages is there",
+    "in the middle of a put": "the first pages of a batch are there",
+    "after a page put": "they are there, and nobody was told",
+    "before the flush": "",
+    "between pages and handle": "all pages of a handle are there, and it is not saved",
+    "after the handle": "it is saved, and nobody was told",
+    "before a deletion": "",
+    "during deletion": "some pages of a deletion are gone",
+    "after a deletion": "they are all gone, and the next handle is not saved",
+    "during reload": "a restored window reads its first pages",
+    "in prefetch": "the read-ahead thread waits for a page",
+    "listing keys": "",
+}
+#: Points that the writer passes; those of listing are passed by the auditor.
+LISTING = {"listing keys"}
+WRITING = POINTS.keys() - LISTING
+DIED = 99
+SIZE, END = 120, 600
+
+
+class Pointed(WrapperStore):
+    """A store that says where it is."""
+
+    def __init__(self, store: PageStore, at: Callable[[str], None]) -> None:
+        super().__init__(store)
+        self._at = at
+        self.reloading = True
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        if threading.current_thread().name == "head-cache":
+            self._at("in prefetch")
+        elif self.reloading:
+            self._at("during reload")
+        return super().get_many(keys)
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        self._at("before a page put")
+        first, *rest = pages
+        super().put_many({first: pages[first]})
+        self._at("in the middle of a put")
+        super().put_many({key: pages[key] for key in rest})
+        self._at("after a page put")
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        self._at("before a deletion")
+        doomed = list(keys)
+        super().delete_many(doomed[: (len(doomed) + 1) // 2])
+        self._at("during deletion")
+        super().delete_many(doomed)
+        self._at("after a deletion")
+
+    def keys(self, prefix: str = "") -> Iterable[str]:  # type: ignore[override]
+        self._at("listing keys")
+        return super().keys(prefix)
+
+    def flush(self) -> None:
+        self._at("before the flush")
+        super().flush()
+
+
+def life_in(folder: Path) -> Life:
+    return Life(
+        str(folder), "w", f"file://{folder / 'pages'}?map_size=1TiB", SIZE, 3, 4, "AmortizedMTA"
+    )
+
+
+def write(life: Life, point: str, nth: int, buffered: bool, passed: str | None = None) -> None:
+    """Write some events with a handle now and then, and die at the point's nth time."""
+    counts: Counter[str] = Counter()
+
+    def at(reached: str) -> None:
+        counts[reached] += 1
+        if reached == point and counts[reached] == nth:
+            os._exit(DIED)
+
+    pointed = Pointed(LocalDiskStore(Path(life.folder, "pages")), at)
+    store: PageStore = HeadCache(pointed)
+    if buffered:
+        store = WriteBuffer(store, 4096)
+    window = life.open_on(store)
+    while (back := window.tree.back) < END:
+        window.extend(oracle.events(back, back + 70))
+        pointed.reloading = life.handle.exists() and not counts["during reload"]
+        save(life, window, at)
+        window = life.open_on(store)
+        pointed.reloading = True
+    if passed:
+        Path(passed).write_text("\n".join(counts))
+
+
+@pytest.mark.parametrize("buffered", [False, True], ids=["direct", "buffered"])
+@pytest.mark.parametrize("point", sorted(WRITING))
+def test_a_death_at(point: str, buffered: bool, tmp_path: Path) -> None:
+    life = life_in(tmp_path)
+    for nth in (2,) if buffered else (1, 4):
+        writer = start(write, life, point, nth, buffered)
+        writer.join()
+        assert writer.exitcode == DIED, f"{point!r} was not reached {nth} times"
+        life.assert_nothing_lost()
+    writer = start(write, life, "none", 0, buffered)
+    writer.join()
+    assert writer.exitcode == 0
+    assert life.assert_nothing_lost() >= END
+
+
+def test_no_point_is_missed(tmp_path: Path) -> None:
+    """A run without a death passes every point, and every call of a store has one."""
+    for buffered in (False, True):
+        life = life_in(tmp_path / str(buffered))
+        Path(life.folder).mkdir()
+        passed = tmp_path / "passed"
+        writer = start(write, life, "none", 0, buffered, str(passed))
+        writer.join()
+        assert set(passed.read_text().splitlines()) == WRITING
+    calls = {name for name in vars(PageStore) if not name.startswith("_")}
+    without = {"capabilities", "origin", "url", "close", "prefetch"}  # no call of the server
+    assert calls - without <= vars(Pointed).keys()
+    assert {"before a page put", "between pages and handle", "after the handle", "during deletion",
+            "during reload", "in prefetch"} <= WRITING  # fmt: skip
+
+
+def test_a_death_while_keys_are_listed_changes_nothing(tmp_path: Path) -> None:
+    life = life_in(tmp_path)
+    writer = start(write, life, "after the handle", 12, False)
+    writer.join()
+    lister = start(list_keys, life)
+    lister.join()
+    assert lister.exitcode == DIED
+    life.assert_nothing_lost()
+
+
+def list_keys(life: Life) -> None:
+    """Die in the middle of a listing."""
+
+    def at(reached: str) -> None:
+        if reached in LISTING:
+            os._exit(DIED)
+
+    list(Pointed(LocalDiskStore(Path(life.folder, "pages")), at).keys())

@@ -1,0 +1,78 @@
+"""Item 12: the store forgets its last unsynced writes: an older consistent window or a named
+error, never a mix."""
+
+from __future__ import annotations
+
+from random import Random
+
+import oracle
+import pytest
+
+from mta import Window
+from mta.errors import MissingPage
+from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
+from stores.wrapper import WrapperStore
+
+SIZE = 80
+
+
+class Lying(WrapperStore):
+    """Says that it has synced, and has not."""
+
+    def flush(self) -> None:
+        return
+
+
+def written(store: PageStore, random: Random, handles: list[bytes], retain: int = 2) -> None:
+    """Handles of a window, and at the end events after the last one."""
+    window = oracle.begin(store, SIZE, 3, 2, retain=retain)
+    for _ in range(random.randint(3, 12)):
+        back = window.tree.back
+        window.extend(oracle.events(back, back + random.randint(1, 40)))
+        handles.append(window.checkpoint())
+    back = window.tree.back
+    window.extend(oracle.events(back, back + random.randint(0, 60)))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_was_flushed_is_there_whatever_else_is_lost(seed: int) -> None:
+    random, name = Random(seed), f"lost{seed}"
+    faulty = FaultyStore(MemoryStore(name), seed=seed)
+    faulty.hold(shuffle=True, duplicates=0.2)
+    buffer = WriteBuffer(faulty, 1024)
+    handles: list[bytes] = []
+    written(buffer if seed % 2 else faulty, random, handles)
+    faulty.crash(keep=random.randint(0, faulty.held))
+    buffer.abandon()
+    memory = MemoryStore(name)
+    window = oracle.reopen(handles[-1], memory, SIZE)
+    back = oracle.assert_whole(window, SIZE)
+    window.extend(oracle.events(back, back + 100))
+    oracle.assert_whole(window, SIZE)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_store_that_lies_about_its_flush_is_found_out(seed: int) -> None:
+    """Each handle, the newest first: the very window, or a MissingPage."""
+    random = Random(seed)
+    faulty = FaultyStore(MemoryStore(), seed=seed)
+    faulty.hold(shuffle=bool(seed % 2), duplicates=0.2)
+    handles: list[bytes] = []
+    written(Lying(faulty), random, handles, retain=50)
+    lost = faulty.crash(keep=random.randint(0, faulty.held))
+    faulty.heal()
+    whole = [handle for handle in handles if is_whole(oracle.reopen(handle, faulty, SIZE))]
+    assert whole == handles or lost, "nothing was lost, and a handle cannot be read"
+    if not seed % 2:
+        # In order, what was lost is the newest: the handles before it are all whole.
+        assert whole == handles[: len(whole)]
+
+
+def is_whole(window: Window) -> bool:
+    """Whether the window can be read; it is exactly right, then."""
+    try:
+        oracle.assert_whole(window, SIZE)
+    except MissingPage as error:
+        assert "is not in" in str(error)
+        return False
+    return True

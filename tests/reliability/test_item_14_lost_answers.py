@@ -1,0 +1,72 @@
+"""Item 14: writes that were applied but whose answer was lost, and background writes that are
+repeated and reordered on their way."""
+
+from __future__ import annotations
+
+from random import Random
+
+import oracle
+import pytest
+
+from mta.audit import live_keys
+from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
+
+SIZE = 90
+
+
+def write(store: PageStore, seed: int) -> tuple[bytes, int]:
+    """A window's newest handle, and its end."""
+    random = Random(seed)
+    window = oracle.begin(store, SIZE, random.choice((2, 3, 5)), random.choice((2, 4)))
+    handle = window.checkpoint()
+    for _ in range(30):
+        back = window.tree.back
+        window.extend(oracle.events(back, back + random.randint(1, 30)))
+        if random.random() < 0.5:
+            handle = window.checkpoint()
+        if random.random() < 0.2:
+            window = oracle.reopen(handle, store, SIZE)
+    return window.checkpoint(), window.tree.back
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_background_writes_repeated_and_reordered(seed: int) -> None:
+    memory = MemoryStore()
+    faulty = FaultyStore(memory, seed=seed)
+    faulty.hold(Random(seed).choice((None, 5, 40)), shuffle=True, duplicates=0.5)
+    store = WriteBuffer(faulty, 4096)
+    handle, back = write(store, seed)
+    window = oracle.reopen(handle, memory, SIZE)  # past everything that held writes back
+    assert oracle.assert_whole(window, SIZE) == back
+    store.close()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_answers_lost_now_and_then(seed: int) -> None:
+    """The buffer sends again what it cannot know to have arrived."""
+    memory = MemoryStore()
+    faulty = FaultyStore(memory)
+    for nth in Random(seed).sample(range(1, 25), 3):
+        faulty.fail(nth, applied=True, operations=["put", "delete"])
+    store = WriteBuffer(faulty, 4096, deadline=5)
+    handle, back = write(store, seed)
+    assert faulty.fired
+    assert oracle.assert_whole(oracle.reopen(handle, memory, SIZE), SIZE) == back
+    store.close()
+
+
+def test_a_twin_that_writes_the_same_again_changes_nothing() -> None:
+    """A batch is repeated from its old handle by a twin that was thought dead."""
+    memory = MemoryStore()
+    window = oracle.begin(memory, SIZE, 3, 2)
+    window.extend(oracle.events(0, 200))
+    before = window.checkpoint()
+    after = []
+    for _ in range(3):
+        twin = oracle.reopen(before, memory, SIZE)
+        twin.extend(oracle.events(200, 321))
+        after.append(twin.checkpoint())
+    assert after[0] == after[1] == after[2]
+    window = oracle.reopen(after[0], memory, SIZE)
+    assert oracle.assert_whole(window, SIZE) == 321
+    assert set(live_keys(window)) == set(memory.keys())

@@ -1,0 +1,110 @@
+"""Item 17, without Spark: evicted pages go in bounded time, no page that is alive ever goes, and
+thousands of checkpoints leave threads, file descriptors, memory and the store as they were."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import tracemalloc
+from collections import deque
+from pathlib import Path
+from random import Random
+
+import oracle
+import pytest
+
+from mta import AmortizedMTA, LogMTA, Window
+from mta.audit import live_keys
+from mta.tree import MonoidTree
+from stores import MemoryStore, open_store
+
+CHECKPOINTS = 2400
+
+
+def own_keys(window: Window) -> set[str]:
+    """The pages that a window needs for itself: those of its own events and after."""
+    window.tree.levels.swept = window.tree.front
+    return set(live_keys(window))
+
+
+@pytest.mark.parametrize("tree", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize("retain", [2, 3, 5])
+def test_no_page_of_a_retained_handle_is_deleted_and_no_other_stays(
+    retain: int, tree: type[MonoidTree]
+) -> None:
+    random, memory, size = Random(retain), MemoryStore(), 120
+    window = oracle.begin(memory, size, 3, 2, retain=retain, aggregator=tree)
+    handles: deque[bytes] = deque(maxlen=retain)
+    for _ in range(80):
+        back = window.tree.back
+        window.extend(oracle.events(back, back + random.choice((1, 5, 30, 300))))
+        handles.append(window.checkpoint())
+        if random.random() < 0.3:
+            options = {"retain": retain, "aggregator": tree}
+            window = oracle.reopen(handles[-1], memory, size, **options)
+        there = set(memory.keys())
+        for handle in handles:
+            past = oracle.reopen(handle, memory, size, aggregator=tree)
+            assert own_keys(past) <= there
+        assert set(live_keys(window)) == there, "pages that nobody needs"
+    for handle in handles:
+        oracle.assert_whole(oracle.reopen(handle, memory, size, aggregator=tree), size)
+
+
+@pytest.mark.parametrize("scheme", ["memory", "file", "redis"])
+def test_thousands_of_checkpoints_leave_everything_flat(
+    scheme: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Of three thirds, the last takes no more of anything than the second."""
+    url = {
+        "memory": "memory://",
+        "file": f"file://{tmp_path}/pages?map_size=64MiB",
+        "redis": "",
+    }[scheme] or f"{request.getfixturevalue('redis_url')}?prefix=leaks&cache=64KiB"
+    checkpoints = CHECKPOINTS if scheme == "memory" else CHECKPOINTS // 4
+    used: list[dict[str, float]] = []
+    tracemalloc.start(1)
+    with open_store(url) as store:
+        window = oracle.begin(store, 100, 4, 4, name="leaks")
+        for number in range(checkpoints):
+            back = window.tree.back
+            window.extend(oracle.events(back, back + 7))
+            handle = window.checkpoint()
+            if number % 3 == 0:
+                window = oracle.reopen(handle, store, 100)
+            if (number + 1) % (checkpoints // 3) == 0:
+                gc.collect()
+                alive = set(live_keys(window))
+                assert set(store.keys("leaks/")) == alive
+                oracle.assert_whole(window, 100)
+                used.append({
+                    "threads": threading.active_count(),
+                    "files": oracle.open_files(),
+                    "pages": len(alive),
+                    "memory": tracemalloc.get_traced_memory()[0],
+                    "handle": len(handle),
+                    "disk": sum(file.stat().st_blocks for file in tmp_path.rglob("*")),
+                })  # fmt: skip
+        window.delete_pages()
+        store.flush()
+        assert not list(store.keys("leaks/"))
+    tracemalloc.stop()
+    _, second, third = used
+    slack = {"memory": 100_000, "pages": 10, "handle": 1500, "disk": 256}
+    for what, amount in third.items():
+        assert amount <= second[what] + slack.get(what, 0), f"{what}: {used}"
+
+
+def test_opening_and_closing_stores_leaves_nothing(tmp_path: Path) -> None:
+    def once() -> None:
+        with open_store(f"file://{tmp_path}/pages") as store:
+            window = oracle.begin(store, 50, 3, 3)
+            window.extend(oracle.events(0, 60))
+            window.checkpoint()
+
+    once()
+    threads, files = threading.active_count(), oracle.open_files()
+    for _ in range(100):
+        once()
+    assert threading.active_count() <= threads
+    assert oracle.open_files() <= files
