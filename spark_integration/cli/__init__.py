@@ -9,15 +9,17 @@ from stores.errors import WindowStoreError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code, 2 for what the user can correct."""
+    """Run the command line; returns the exit code, 2 for what the user can correct.
+
+    ``mta check`` returns 1 where a page is damaged and was not repaired.
+    """
     from spark_integration.cli.parser import parse
 
     command = parse(arguments)
     try:
-        command()
+        return command() or 0
     except WindowStoreError as error:
         sys.stderr.write(f"mta: {error}\n")
         return 2
     except KeyboardInterrupt:
         return 130
-    return 0

@@ -55,15 +55,20 @@ class Inspection:
 
 def inspect_state(spark: SparkSession, checkpoint: Path, store_url: str) -> Inspection:
     """Read every handle from Spark's state store, and count the store's pages."""
+    windows = [(key, describe_handle(handle)) for key, handle in saved_handles(spark, checkpoint)]
+    return Inspection(windows, store_totals(store_url))
+
+
+def saved_handles(spark: SparkSession, checkpoint: Path) -> list[tuple[str, bytes]]:
+    """The handle of every key in Spark's state store after its last committed batch, by key."""
     rows = spark.read.format("statestore").load(str(checkpoint.absolute())).collect()
     states = (state for row in rows for state in _binaries(row["value"].asDict(recursive=True)))
-    windows = [
-        (", ".join(map(str, msgpack.unpackb(key, timestamp=3))), describe_handle(handle))
+    handles = [
+        (", ".join(map(str, msgpack.unpackb(key, timestamp=3))), handle)
         for state in states
         for key, handle in read_handles(state).items()
     ]
-    windows.sort(key=lambda window: window[0])
-    return Inspection(windows, store_totals(store_url))
+    return sorted(handles, key=lambda saved: saved[0])
 
 
 def has_commits(checkpoint: Path) -> bool:

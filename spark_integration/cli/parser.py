@@ -19,8 +19,8 @@ RUN_EXAMPLES = """examples:
 """
 
 
-def parse(arguments: Sequence[str] | None = None) -> Callable[[], None]:
-    """The command that the arguments ask for, ready to be called."""
+def parse(arguments: Sequence[str] | None = None) -> Callable[[], int | None]:
+    """The command that the arguments ask for, ready to be called; it returns the exit code."""
     parser = ArgumentParser(
         prog="mta", description="Exact sliding windows over streams, their pages in a store."
     )
@@ -32,10 +32,12 @@ def parse(arguments: Sequence[str] | None = None) -> Callable[[], None]:
         formatter_class=RawDescriptionHelpFormatter,
     ))  # fmt: skip
     _add_inspect(commands.add_parser("inspect", help="show the windows that a run has left"))
+    _add_check(commands.add_parser("check", help="verify every page of a run's windows"))
+    _add_gc(commands.add_parser("gc", help="find and delete pages that no window needs"))
     _add_demo(commands.add_parser("demo", help="run on a generated stream, or on your data"))
     _add_bench(commands.add_parser("bench", help="measure beside peers"))
     given = parser.parse_args(arguments)
-    command: Callable[[Namespace], None] = given.command
+    command: Callable[[Namespace], int | None] = given.command
     del given.command
     return partial(command, given)
 
@@ -84,6 +86,26 @@ def _add_inspect(parser: ArgumentParser) -> None:
     parser.set_defaults(command=_inspect)
 
 
+def _add_check(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", type=Path, help="output folder of 'mta run', which is not running"
+    )
+    parser.add_argument("--store", metavar="URL", help="default: the run's, without credentials")
+    parser.add_argument("--repair", action="store_true",
+                        help="rebuild damaged inner pages from the level below")  # fmt: skip
+    parser.set_defaults(command=_check)
+
+
+def _add_gc(parser: ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, help="output folder of 'mta run'")
+    parser.add_argument("--store", metavar="URL", help="default: the run's, without credentials")
+    parser.add_argument("--delete", action="store_true",
+                        help="delete them; without it nothing is changed in the store")  # fmt: skip
+    parser.add_argument("--grace", metavar="TIME", default="1 hour",
+                        help="how long a page must be seen unneeded; default 1 hour")  # fmt: skip
+    parser.set_defaults(command=_gc)
+
+
 def _add_demo(parser: ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="PATH", help="a file or folder of your own")
     parser.add_argument("--events", type=int, default=4_000_000, metavar="N")
@@ -118,6 +140,22 @@ def _inspect(given: Namespace) -> None:
 
     _quiet()
     show(given.folder, given.store, given.limit, local_session())
+
+
+def _check(given: Namespace) -> int:
+    from spark_integration.cli.checking import check
+    from spark_integration.session import local_session
+
+    _quiet()
+    return check(given.folder, given.store, given.repair, local_session)
+
+
+def _gc(given: Namespace) -> None:
+    from spark_integration.cli.sweeping import collect
+    from spark_integration.session import local_session
+
+    _quiet()
+    collect(given.folder, given.store, given.delete, given.grace, local_session)
 
 
 def _bench(given: Namespace) -> None:

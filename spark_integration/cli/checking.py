@@ -1,0 +1,77 @@
+"""``mta check``: verify every page that the windows of a run need, and repair what can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mta import Window
+from mta.audit import audit
+from spark_integration.cli.console import plural, say
+from spark_integration.cli.expressions import parse_aggregation, parse_window
+from spark_integration.cli.failures import spark_errors
+from spark_integration.cli.inspection import locate, saved_handles
+from spark_integration.cli.job import read_job, without_credentials
+from spark_integration.errors import InvalidRequest
+from spark_integration.request import make_product
+from stores import PageStore, open_store
+
+
+@spark_errors()
+def check(
+    folder: Path, store_url: str | None, repair: bool, spark: Callable[[], SparkSession]
+) -> int:
+    """Print the damage by page and a summary; 1 if any is left, else 0.
+
+    Reads every page of every window once.
+    """
+    checkpoint, address = locate(folder, store_url)
+    _require_job(folder)
+    handles = saved_handles(spark(), checkpoint)
+    pages = gone = damaged = left = 0
+    with open_store(address) as store:
+        for key, window in windows_of(folder, handles, store):
+            found = audit(window, repair)
+            pages, gone = pages + found.pages, gone + found.gone
+            damaged, left = damaged + len(found.damaged), left + len(found.left)
+            for damage in found.damaged:
+                say(f"damaged   {key}: {damage}")
+    say(f"windows   {plural(len(handles), 'key')}")
+    say(f"store     {without_credentials(address)}")
+    say(f"pages     {pages:,} verified" + (f", {gone:,} of events that left are gone" * bool(gone)))
+    repaired = f", {damaged - left:,} repaired" if repair else ""
+    say(f"damaged   {plural(damaged, 'page')}{repaired}" if damaged else "damaged   none")
+    if left and not repair:
+        say("what can be rebuilt, --repair does")
+    return 1 if left else 0
+
+
+def windows_of(
+    folder: Path, handles: list[tuple[str, bytes]], store: PageStore
+) -> Iterator[tuple[str, Window]]:
+    """Every key's window, of the aggregations and the policy that the job's note tells.
+
+    No store call. Raises CorruptHandle, and HandleMismatch where the note is not the run's.
+    """
+    job = _require_job(folder)
+    parsed = [parse_aggregation(text, job["value"]) for text in job["agg"]]
+    monoid = make_product({agg.name: (agg.input, agg.monoid()) for agg in parsed})
+    policy = parse_window(job["window"])
+    kind: Window | None = None
+    for key, handle in handles:
+        if kind is None:
+            kind = Window.restore(handle, monoid, policy, store)
+        yield key, kind.sibling(handle)
+
+
+def _require_job(folder: Path) -> dict[str, Any]:
+    job = read_job(folder)
+    if job is None:
+        raise InvalidRequest(
+            f"{folder} has no job.json, which tells the aggregations: name an output folder of "
+            "'mta run'"
+        )
+    return job
