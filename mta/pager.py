@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from mta import page
-from mta.errors import MissingPage
+from mta.errors import CorruptPage, MissingPage
 from mta.page import NO_NAME, Group, Layout
 from stores import PageStore
 
@@ -84,7 +84,11 @@ class StorePager(Pager):
                 f"page {key} is not in {self.store.url}{written}: open the store that the window "
                 "was written to, or restore from a handle whose pages are all there"
             )
-        return page.decode(data, self._window, level, number, name, self._layout(level))
+        try:
+            return page.decode(data, self._window, level, number, name, self._layout(level))
+        except CorruptPage:
+            self.store.forget([key])  # it may be whole in the store, and damaged on its way here
+            raise
 
     def delete(self, places: Sequence[Place]) -> None:
         keys = [page.key_of(self._window, *place) for place in places if place[2] != NO_NAME]

@@ -66,6 +66,10 @@ class PageStore(ABC):
         """A hint that these pages are wanted soon; it never blocks and never fails."""
         del keys  # a store without a read-ahead has nothing to do with it
 
+    def forget(self, keys: Sequence[str]) -> None:
+        """A hint that these pages came damaged: no copy of them is of use; no store call."""
+        del keys  # a store without copies has nothing to do with it
+
     def flush(self) -> None:
         """Return when every earlier put and delete is as durable as the store promises."""
         return

@@ -103,6 +103,11 @@ class HeadCache(WrapperStore):
                 self._thread.start()
             self._changed.notify_all()
 
+    def forget(self, keys: Sequence[str]) -> None:
+        """Drop these pages, so that the next read fetches them anew."""
+        self._forget(keys)
+        self.store.forget(keys)
+
     def close(self) -> None:
         """End the thread, drop the pages, close the store."""
         with self._changed:

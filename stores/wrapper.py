@@ -49,6 +49,10 @@ class WrapperStore(PageStore):
         """A hint to the store behind."""
         self.store.prefetch(keys)
 
+    def forget(self, keys: Sequence[str]) -> None:
+        """A hint to the store behind."""
+        self.store.forget(keys)
+
     def flush(self) -> None:
         """Flush the store behind."""
         self.store.flush()

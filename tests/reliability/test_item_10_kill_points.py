@@ -136,7 +136,7 @@ def test_no_point_is_missed(tmp_path: Path) -> None:
         writer.join()
         assert set(passed.read_text().splitlines()) == WRITING
     calls = {name for name in vars(PageStore) if not name.startswith("_")}
-    without = {"capabilities", "origin", "url", "close", "prefetch"}  # no call of the server
+    without = {"capabilities", "origin", "url", "close", "prefetch", "forget"}  # not of a server
     assert calls - without <= vars(Pointed).keys()
     assert {"before a page put", "between pages and handle", "after the handle", "during deletion",
             "during reload", "in prefetch"} <= WRITING  # fmt: skip

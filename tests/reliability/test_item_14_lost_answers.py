@@ -9,7 +9,8 @@ import oracle
 import pytest
 
 from mta.audit import live_keys
-from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
+from mta.errors import CorruptPage
+from stores import FaultyStore, HeadCache, MemoryStore, PageStore, WriteBuffer
 
 SIZE = 90
 
@@ -70,3 +71,19 @@ def test_a_twin_that_writes_the_same_again_changes_nothing() -> None:
     window = oracle.reopen(after[0], memory, SIZE)
     assert oracle.assert_whole(window, SIZE) == 321
     assert set(live_keys(window)) == set(memory.keys())
+
+
+def test_a_page_that_was_damaged_on_its_way_is_fetched_anew() -> None:
+    """The store's own copy is whole, so the cache must not keep the other one."""
+    faulty = FaultyStore(MemoryStore())
+    store = WriteBuffer(HeadCache(faulty), 1 << 20)
+    window = oracle.begin(store, SIZE, 3, 2)
+    window.extend(oracle.events(0, 300))
+    handle = window.checkpoint()
+    faulty.corrupt(1, flip=77)
+    window = oracle.reopen(handle, store, SIZE)
+    with pytest.raises(CorruptPage):
+        window.evict(1)
+    window = oracle.reopen(handle, store, SIZE)
+    assert oracle.assert_whole(window, SIZE) == 300
+    store.close()
