@@ -20,7 +20,7 @@ from mta.tree import MonoidTree
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
 from stores.wrapper import WrapperStore
 
-EVENTS, SIZE, ARITY, LEAF = 64, 24, 2, 2
+EVENTS, SIZE, ARITY, LEAF = 48, 20, 2, 2
 TREES = [AmortizedMTA, LogMTA]
 
 
