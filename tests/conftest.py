@@ -1,6 +1,9 @@
 """Fixtures that every suite may use."""
 
+import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from couchbase_server import Couchbase, MockServer, couchbase, mock_jar
@@ -12,6 +15,13 @@ from servers import (
     redis_url,
     redis_with_password,
 )
+
+# Spark's Java hands its environment on to the Python workers, and starts once for all suites: they
+# must find the packages, and the steps that the tests let them run.
+TESTS = Path(__file__).parent
+PATHS = [str(TESTS.parent), str(TESTS / "spark"), *filter(None, [os.environ.get("PYTHONPATH")])]
+os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)
+os.environ["PYSPARK_PYTHON"] = sys.executable
 
 pytest.register_assert_rewrite(
     "stores.conformance", "stores.conformance_hooks", "stores.conformance_pages"

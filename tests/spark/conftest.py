@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,11 +16,6 @@ from spark_integration import recommended_conf
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    root = str(Path(__file__).parents[2])
-    here = str(Path(__file__).parent)
-    paths = [root, here, *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # the workers import the packages, too
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("tests")
     conf = {
         **recommended_conf(partitions=2),

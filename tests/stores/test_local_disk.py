@@ -143,7 +143,8 @@ def test_a_slow_listing_does_not_pin_freed_pages(tmp_path: Path) -> None:
 
 def test_small_address_space(tmp_path: Path) -> None:
     def work() -> None:
-        limit = 3 << 30
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        limit = used + (2 << 30)  # beside what the tests have loaded: room for the smallest map
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         with LocalDiskStore(tmp_path) as store:
             store.put_many(pages(3))
