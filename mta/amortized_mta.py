@@ -132,7 +132,6 @@ class AmortizedMTA(MonoidTree):
                 self.left = frame.suffixes[index - frame.origin]
                 leaf.rows[at] = row
                 leaf.count = at + 1
-                leaf.saved = None
                 levels.back += 1
                 frame.next = index
                 self.front += 1

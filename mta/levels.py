@@ -24,7 +24,7 @@ so that the names of pages to delete are found by walking, and nothing else need
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +40,7 @@ BEFORE_ALL = np.iinfo(np.int64).min
 class Tail(Group):
     """The open group of a level, with room for ``capacity`` elements."""
 
-    __slots__ = ("_layout", "capacity", "level", "number", "saved")
+    __slots__ = ("_layout", "capacity", "level", "number")
 
     def __init__(self, levels: Levels, level: int, number: int) -> None:
         self.level, self.number = level, number
@@ -48,41 +48,9 @@ class Tail(Group):
         self._layout = levels.layout_of(level)
         times = np.empty(self.capacity, "<i8") if levels.timed else None
         super().__init__(self._layout.schema.new(self.capacity), times, [], 0)
-        #: The columns as the handle had them, for as long as nothing was added.
-        self.saved: list[Payload] | None = None
-
-    @classmethod
-    def restored(
-        cls, levels: Levels, level: int, number: int, count: int, columns: list[Payload]
-    ) -> Self:
-        """A tail out of a handle; its columns are read when they are first needed."""
-        tail = cls.__new__(cls)
-        tail.level, tail.number, tail.count, tail.saved = level, number, count, columns
-        tail.capacity, tail._layout = levels.arity_of(level), levels.layout_of(level)
-        return tail
-
-    def __getattr__(self, name: str) -> Any:
-        # Python asks here only for what is not set: the columns of a restored tail.
-        if name not in ("rows", "times", "names"):
-            raise AttributeError(name)
-        try:
-            group = read_columns(self.count, self.saved, self._layout)
-        except CorruptPage as error:
-            raise CorruptHandle(
-                f"the handle's level {self.level} cannot be read: {error}; use an earlier one"
-            ) from error
-        self.rows, self.times = self._layout.schema.new(self.capacity), None
-        self._layout.schema.put_many(self.rows, 0, group.rows)
-        if group.times is not None:
-            self.times = np.empty(self.capacity, "<i8")
-            self.times[: self.count] = group.times
-        self.names = group.names
-        return getattr(self, name)
 
     def columns(self) -> list[Payload]:
         """The columns as a handle keeps them."""
-        if self.saved is not None:
-            return self.saved
         times = None if self.times is None else self.times[: self.count]
         rows = self._layout.schema.cut(self.rows, 0, self.count)
         return write_columns(Group(rows, times, self.names, self.count), self._layout)
@@ -96,6 +64,46 @@ class Tail(Group):
     def is_full(self) -> bool:
         """Whether the next element of this level seals the group."""
         return self.count == self.capacity
+
+
+class RestoredTail(Tail):
+    """A tail out of a handle; its columns are read when they are first needed.
+
+    A class of its own, since Python looks up every attribute more slowly where there is a
+    ``__getattr__``.
+    """
+
+    __slots__ = ("_saved", "_saved_count")
+
+    def __init__(
+        self, levels: Levels, level: int, number: int, count: int, columns: list[Payload]
+    ) -> None:
+        self.level, self.number, self.count = level, number, count
+        self.capacity, self._layout = levels.arity_of(level), levels.layout_of(level)
+        #: The columns as the handle had them, right for as long as the count is the same.
+        self._saved, self._saved_count = columns, count
+
+    def __getattr__(self, name: str) -> Any:
+        # Python asks here only for what is not set.
+        if name not in ("rows", "times", "names"):
+            raise AttributeError(name)
+        try:
+            group = read_columns(self._saved_count, self._saved, self._layout)
+        except CorruptPage as error:
+            raise CorruptHandle(
+                f"the handle's level {self.level} cannot be read: {error}; use an earlier one"
+            ) from error
+        self.rows, self.times = self._layout.schema.new(self.capacity), None
+        self._layout.schema.put_many(self.rows, 0, group.rows)
+        if group.times is not None:
+            self.times = np.empty(self.capacity, "<i8")
+            self.times[: group.count] = group.times
+        self.names = group.names
+        return getattr(self, name)
+
+    def columns(self) -> list[Payload]:
+        """The columns as a handle keeps them: the same as they came, if nothing was added."""
+        return self._saved if self.count == self._saved_count else super().columns()
 
 
 def layouts_of(monoid: AbstractMonoid, timed: bool) -> tuple[Layout, Layout]:
@@ -169,7 +177,6 @@ class Levels:
         """Add one event to the leaf tail, which must have room."""
         leaf = self.tails[0]
         self.put(leaf.rows, leaf.count, row)
-        leaf.saved = None
         if leaf.times is not None:
             leaf.times[leaf.count] = time
         leaf.count += 1
@@ -179,7 +186,6 @@ class Levels:
         """Add events to the leaf tail, which must have room for them."""
         leaf = self.tails[0]
         self.monoid.inputs.put_many(leaf.rows, leaf.count, rows)
-        leaf.saved = None
         if leaf.times is not None and times is not None:
             leaf.times[leaf.count : leaf.count + count] = times
         leaf.count += count
@@ -228,7 +234,6 @@ class Levels:
             tail.times[tail.count] = last
         tail.names.append(name)
         tail.count += 1
-        tail.saved = None
 
     # --- reading ----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mta.errors import CorruptHandle, CorruptPage, HandleMismatch
 from mta.handle import Handle
-from mta.levels import Tail
+from mta.levels import RestoredTail
 from mta.page import Layout, read_columns
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def take_up(handle: Handle, window: Window) -> None:
 def _take_up(handle: Handle, window: Window) -> None:
     tree, levels = window.tree, window.tree.levels
     levels.swept, levels.back = handle.swept, handle.back
-    levels.tails = [Tail.restored(levels, level, *tail) for level, tail in enumerate(handle.tails)]
+    levels.tails = [RestoredTail(levels, level, *tail) for level, tail in enumerate(handle.tails)]
     tree.front, tree.middle = handle.front, handle.middle
     top = levels.top(tree.front)
     if top and tree.middle != levels.end(top):
