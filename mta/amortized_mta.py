@@ -163,7 +163,8 @@ class AmortizedMTA(MonoidTree):
         """Many events at once, while the head group lasts and the tail group has room.
 
         The results are combine(suffix after each eviction, prefix after each insertion): about two
-        combines an event, all of them whole-group.
+        combines an event, all of them whole-group. Where the window is short beside the batch,
+        they are folds of ranges instead, which need no stack (see ``ranges``).
         """
         count = min(_BLOCK, stop - start)
         if self.monoid.is_columnar and _is_short(len(self), count):

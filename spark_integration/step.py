@@ -1,7 +1,7 @@
 """One micro-batch of one bucket of keys: handles and rows in, handles and results out.
 
 A pure function of its arguments and the pages in the store, free of Spark: the same state and the
-same rows, in any order, give the same state, the same results and the same pages. That is what
+same rows, in any order, give the same handles, the same results and the same pages. That is what
 makes a replay harmless (design: a page is named by its content, so a replay writes it again under
 its old name), and Spark's commit of state and results together then makes them exactly once.
 
