@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from mta.aggregator import Setting
 from mta.columns import Record, Row, Rows
 from mta.errors import InvariantViolation
 from mta.levels import Levels, same
@@ -48,8 +49,8 @@ class AmortizedMTA(MonoidTree):
 
     name = "Amortized MTA"
 
-    def __init__(self, levels: Levels) -> None:
-        super().__init__(levels)
+    def __init__(self, levels: Levels, setting: Setting) -> None:
+        super().__init__(levels, setting)
         self._right: Partial = self.monoid.identity
         self._right_before: Partial = self.monoid.identity
         self._combine = self.monoid.combine

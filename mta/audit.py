@@ -26,18 +26,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mta import page
 from mta.errors import CorruptPage, MissingPage, NotPageable
-from mta.levels import same
 from mta.page import NO_NAME, Group
-from mta.rebuilding import Rebuilder
 
 if TYPE_CHECKING:
-    from mta.monoid import Partial
+    from mta.aggregator import Named
     from mta.window import Window
     from stores import PageStore
 
@@ -87,19 +86,6 @@ class Audit:
         return [damage for damage in self.damaged if not damage.repaired]
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """A page as its parent names and describes it."""
-
-    level: int
-    number: int
-    name: bytes
-    fold: Partial
-    last_time: int | None
-    first: int
-    end: int
-
-
 def audit(window: Window, repair: bool = False) -> Audit:
     """Verify every page that the window reaches; go on after each finding.
 
@@ -121,22 +107,21 @@ def live_keys(window: Window) -> Iterator[str]:
     CorruptPage for an inner page, without which nobody knows what else is alive.
     """
     _store_of(window)
-    levels, front = window.tree.levels, window.tree.front
-    waiting: list[tuple[int, int, Group]] = [(t.level, t.first, t) for t in levels.tails[1:]]
+    tree = window.tree
+    waiting = list(tree.pages())
     while waiting:
-        level, first, group = waiting.pop()
-        for named in _named(window, level, first, group):
-            if named.name == NO_NAME:
-                continue
-            yield page.key_of(window.name, named.level, named.number, named.name)
-            if named.level:
-                try:
-                    below = levels.pager.read(named.level, named.number, named.name)
-                except MissingPage:
-                    if named.end > front:
-                        raise
-                    continue  # the pages below were deleted before it
-                waiting.append((named.level, named.number * levels.arity, below))
+        named = waiting.pop()
+        if named.name == NO_NAME:
+            continue
+        yield page.key_of(window.name, named.level, named.number, named.name)
+        if named.level:
+            try:
+                group = tree.read(named)
+            except MissingPage:
+                if named.needed:
+                    raise
+                continue  # the pages below were deleted before it
+            waiting.extend(tree.pages_below(named, group))
 
 
 def _store_of(window: Window) -> PageStore:
@@ -145,58 +130,45 @@ def _store_of(window: Window) -> PageStore:
     return window.store
 
 
-def _named(window: Window, level: int, first: int, group: Group) -> Iterator[_Named]:
-    """What the elements of a group name, from ``swept`` on."""
-    levels = window.tree.levels
-    span, at = levels.span(level), levels.monoid.partials.at
-    for index in range(max(levels.swept // span - first, 0), group.count):
-        last = None if group.times is None else int(group.times[index])
-        number, fold = first + index, at(group.rows, index)
-        begin, end = number * span, (number + 1) * span
-        yield _Named(level - 1, number, group.names[index], fold, last, begin, end)
-
-
 class _Auditor:
     """One walk over a window's pages."""
 
     def __init__(self, window: Window, repair: bool) -> None:
-        self._window, self._store = window, _store_of(window)
-        self._levels = window.tree.levels
-        self._rebuilder = Rebuilder(window.name, self._levels, self._store) if repair else None
+        self._name, self._tree, self._store = window.name, window.tree, _store_of(window)
+        self._repairs = repair
+        self._rebuild = window.tree.rebuilder() if repair else None
         self._found = Audit()
 
     def run(self) -> Audit:
-        """Walk the trees, the highest first."""
-        for tail in reversed(self._levels.tails[1:]):
-            self._walk(tail.level, tail.first, tail)
+        """Walk from the pages that are named in memory downwards."""
+        self._walk(self._tree.pages())
         return self._found
 
-    def _walk(self, level: int, first: int, group: Group) -> None:
-        """Verify what is below a group."""
-        waiting = list(_named(self._window, level, first, group))
-        for start in range(0, len(waiting), _BATCH):
-            batch = waiting[start : start + _BATCH]
-            pages = self._store.get_many([self._key(named) for named in batch])
-            for named, data in zip(batch, pages, strict=True):
-                below = self._verify(named, data)
-                if below is not None and named.level:
-                    self._walk(named.level, named.number * self._levels.arity, below)
+    def _walk(self, pages: Iterator[Named]) -> None:
+        """Verify pages, and those below them."""
+        while batch := list(islice(pages, _BATCH)):
+            found = self._store.get_many([self._key(named) for named in batch])
+            for named, data in zip(batch, found, strict=True):
+                group = self._verify(named, data)
+                if group is not None and named.level:
+                    self._walk(self._tree.pages_below(named, group))
 
-    def _key(self, named: _Named) -> str:
-        return page.key_of(self._window.name, named.level, named.number, named.name)
+    def _key(self, named: Named) -> str:
+        return page.key_of(self._name, named.level, named.number, named.name)
 
-    def _verify(self, named: _Named, data: bytes | None) -> Group | None:
+    def _verify(self, named: Named, data: bytes | None) -> Group | None:
         """The page as a group if it can be read, after a repair if need be."""
-        needed = named.end > self._window.tree.front
-        if data is None and not needed:
+        if data is None and not named.needed:
             self._found.gone += named.name != NO_NAME
             return None
         self._found.pages += data is not None
         group, what = self._read(named, data)
         if what is None:
             return group
-        key, last = self._key(named), named.end - 1
-        damage = Damage(key, named.level, named.number, what, named.first, last, needed)
+        damage = Damage(
+            self._key(named), named.level, named.number, what,
+            named.first, named.end - 1, named.needed,
+        )  # fmt: skip
         if group is None:
             group = self._repair(named)
             damage = replace(
@@ -205,52 +177,34 @@ class _Auditor:
         self._found.damaged.append(damage)
         return group
 
-    def _read(self, named: _Named, data: bytes | None) -> tuple[Group | None, str | None]:
+    def _read(self, named: Named, data: bytes | None) -> tuple[Group | None, str | None]:
         """The group that can be read, and what is wrong, if anything is."""
         level, number, name = named.level, named.number, named.name
         if data is None:
             return None, "it is not in the store"
         if page.name_of(data) != name:
             return None, "its bytes do not match its name"
-        layout = self._levels.layout_of(level)
+        layout = self._tree.layout_of(level)
         try:
-            group = page.decode(data, self._window.name, level, number, name, layout)
+            group = page.decode(data, self._name, level, number, name, layout)
         except CorruptPage as error:
             return None, str(error.__cause__ or error)
-        return group, self._difference(named, group)
+        return group, self._tree.difference(named, group)
 
-    def _difference(self, named: _Named, group: Group) -> str | None:
-        """Where a page that can be read is not what its parent says."""
-        arity = self._levels.arity_of(named.level)
-        if group.count != arity:
-            return f"it has {group.count} elements in place of {arity}"
-        times = group.times
-        if times is not None:
-            if bool((times[1:] < times[:-1]).any()):
-                return "its times decrease"
-            if int(times[-1]) != named.last_time:
-                return f"its last time is {times[-1]}, its parent says {named.last_time}"
-        try:
-            fold: Any = self._levels.fold(named.level, group, 0, group.count)
-            agrees = same(fold, named.fold)
-        except Exception as error:  # a user's combine may raise anything at what it never saw
-            return f"its elements cannot be folded ({type(error).__name__}: {error})"
-        return None if agrees else "its fold is not the aggregate that its parent has"
-
-    def _outcome(self, named: _Named, group: Group | None) -> str:
+    def _outcome(self, named: Named, group: Group | None) -> str:
         if group is not None:
             return "rebuilt from the level below"
         if named.level == 0:
             return "these events are in no other page: put back a copy of it"
-        if self._rebuilder is None:
+        if not self._repairs:
             return "not repaired"
+        if self._rebuild is None:
+            return f"{self._tree.name} keeps events in this page too: put back a copy of it"
         return "not all that was below it is there, so it cannot be rebuilt: put back a copy of it"
 
-    def _repair(self, named: _Named) -> Group | None:
+    def _repair(self, named: Named) -> Group | None:
         """The page, put back and read again."""
-        if self._rebuilder is None:
-            return None
-        pages = self._rebuilder.rebuild(named.level, named.number, named.name)
+        pages = self._rebuild(named) if self._rebuild else None
         if pages is None:
             return None
         self._store.put_many(pages)

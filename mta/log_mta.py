@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mta.aggregator import Setting
 from mta.columns import Row, Rows
 from mta.errors import InvariantViolation
 from mta.levels import Levels, same
@@ -31,8 +32,8 @@ class LogMTA(MonoidTree):
 
     name = "Log MTA"
 
-    def __init__(self, levels: Levels) -> None:
-        super().__init__(levels)
+    def __init__(self, levels: Levels, setting: Setting) -> None:
+        super().__init__(levels, setting)
         self.branch = [self.monoid.identity]
         self.result: Partial = self.monoid.identity
         self._before: Partial = self.monoid.identity

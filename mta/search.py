@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mta.monoid import AbstractMonoid, Partial
-from mta.tree import MonoidTree, Segment
+from mta.aggregator import Lens
+from mta.monoid import Partial
 
-#: How to see one observed aggregate in a partial (or in rows): its monoid, and where it stands.
-Lens = tuple[AbstractMonoid, Callable[[Any], Any]]
+if TYPE_CHECKING:
+    from mta.tree import MonoidTree, Segment
 
 
 def first_after(tree: MonoidTree, time: int) -> int:

@@ -11,17 +11,20 @@ and every search walks these *segments*, skips whole elements, and opens one gro
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
-from mta.columns import Row, Rows
-from mta.errors import EmptyWindow
+from mta import level_state, search
+from mta.aggregator import Lens, Setting
+from mta.columns import Rows
+from mta.handle import Handle
+from mta.level_pages import LevelPages
 from mta.levels import Levels
 from mta.monoid import Partial
 from mta.page import Group
-from mta.policy import AbstractPolicy
 
 #: Some elements of a group: level, index of the group's first element, group, start, stop.
 Segment = tuple[int, int, Group, int, int]
@@ -43,13 +46,11 @@ class Frame:
         self.suffixes: Rows = None
 
 
-class MonoidTree(ABC):
+class MonoidTree(LevelPages):
     """A window over level queues: insertion at the back, eviction at the front, by position."""
 
-    def __init__(self, levels: Levels) -> None:
-        self.levels = levels
-        self.monoid = levels.monoid
-        self.front = 0
+    def __init__(self, levels: Levels, setting: Setting) -> None:
+        super().__init__(levels, setting)
         #: Where the leftmost tree ends and the rest of the forest begins. With trees of more than
         #: leaves it is the end of the top level's tail; among leaves alone it stays where it was
         #: until the front gets there or the group is full, as every event would move it otherwise.
@@ -63,8 +64,6 @@ class MonoidTree(ABC):
         self.path: list[Frame] = []
         #: The time of the event at a position that was the front when it was asked for.
         self._front_time = (-1, 0)
-        #: Whether pages that have left are deleted now and then, as no handle needs them.
-        self.discards = True
 
     @property
     def back(self) -> int:
@@ -82,20 +81,8 @@ class MonoidTree(ABC):
         """The aggregate from the middle to the back (the paper's R1)."""
 
     @abstractmethod
-    def insert(self, row: Row, time: int | None = None) -> None:
-        """Add one event at the back."""
-
-    @abstractmethod
-    def take_back(self) -> None:
-        """Undo the last ``insert``, which nothing has followed."""
-
-    @abstractmethod
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
         """Add events, for which the leaf tail must have room, without their results."""
-
-    @abstractmethod
-    def query(self) -> Partial:
-        """The aggregate of the window."""
 
     @abstractmethod
     def restore_right(self, right: Partial) -> None:
@@ -121,22 +108,6 @@ class MonoidTree(ABC):
     def _fold_left(self) -> Partial:
         """The aggregate of the leftmost tree, from the head path."""
 
-    def run(
-        self,
-        policy: AbstractPolicy,
-        rows: Rows,
-        times: np.ndarray | None,
-        start: int,
-        stop: int,
-        out: Rows,
-    ) -> int:
-        """Insert, evict and query for as many of the events as one vector expression serves.
-
-        Returns how many, their results in ``out``; 0 when the next one must go by itself.
-        """
-        del policy, rows, times, start, stop, out
-        return 0
-
     # --- insertion ------------------------------------------------------------------------------
 
     def room(self) -> int:
@@ -146,6 +117,13 @@ class MonoidTree(ABC):
             self._seal()
             leaf = self.levels.tails[0]
         return leaf.capacity - leaf.count
+
+    def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
+        """Add as many events as the leaf tail has room for, without their results."""
+        count = min(self.room(), stop - start)
+        new = self.monoid.inputs.cut(rows, start, start + count)
+        self.append(new, None if times is None else times[start : start + count], count)
+        return count
 
     def _seal(self) -> None:
         """Seal the full tails, and let the leftmost tree grow where its root got an element."""
@@ -209,25 +187,8 @@ class MonoidTree(ABC):
         self._widen(root, aggregate)
 
     @abstractmethod
-    def check(self) -> None:
-        """Assert the paper's invariants, reading every page. Raises InvariantViolation."""
-
-    @abstractmethod
     def _widen(self, root: Frame, aggregate: Partial) -> None:
         """The root frame has got one more element, which ends at the middle."""
-
-    def slide(self, row: Row, time: int | None, size: int) -> None:
-        """Add one event and keep the last ``size``; when anything fails, nothing has changed."""
-        self.insert(row, time)
-        self.settle(lambda: self.back - size)
-
-    def settle(self, cut: Callable[[], int]) -> None:
-        """Evict up to the cut after an ``insert``, or take the insertion back."""
-        try:
-            self.evict_to(cut())
-        except Exception:
-            self.take_back()
-            raise
 
     # --- eviction -------------------------------------------------------------------------------
 
@@ -242,10 +203,7 @@ class MonoidTree(ABC):
         """
         if position <= self.front:
             return
-        if position > self.back:
-            raise EmptyWindow(
-                f"cannot evict {position - self.front} events of a window of {len(self)}"
-            )
+        self.require_events(position)
         if position >= self.middle:
             self._new_tree(position)
         else:
@@ -347,6 +305,31 @@ class MonoidTree(ABC):
         return (frame.first + frame.stop) * self.levels.span(frame.level)
 
     # --- looking at it ----------------------------------------------------------------------------
+
+    def first_after(self, time: int) -> int:
+        return search.first_after(self, time)
+
+    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        return search.longest_prefix(self, lens, accepts)
+
+    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        return search.longest_suffix(self, lens, accepts)
+
+    def write_state(self) -> list[Any]:
+        return level_state.write_state(self)
+
+    def take_up_state(self, handle: Handle) -> None:
+        level_state.take_up_state(self, handle)
+
+    @property
+    def page_count(self) -> int:
+        return level_state.pages_of(self)
+
+    @property
+    def resident_rows(self) -> int:
+        """Tails, stack and result pair."""
+        tails = sum(tail.count for tail in self.levels.tails)
+        return tails + sum(frame.stop - frame.next for frame in self.path) + 2
 
     def segments(self) -> Iterator[Segment]:
         """The window from left to right, as coarsely as it is at hand; no reads beyond the path."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from mta.aggregator import Aggregator, Lens
 from mta.monoid import Partial
 from mta.policy import AbstractPolicy
 from mta.product import Observed
-from mta.search import Lens, first_after, longest_prefix, longest_suffix
-from mta.tree import MonoidTree
 
 
 class WindowView:
     """The view of a tree for the policies that observe something in it."""
 
-    def __init__(self, tree: MonoidTree, observers: Sequence[AbstractPolicy]) -> None:
+    def __init__(self, tree: Aggregator, observers: Sequence[AbstractPolicy]) -> None:
         self._tree = tree
         monoid = tree.monoid
         self._own: Lens = (monoid, lambda partial: partial)
@@ -43,15 +42,15 @@ class WindowView:
         oldest = self._tree.oldest_time()
         if oldest is None or oldest > time:
             return self._tree.front
-        return first_after(self._tree, time)
+        return self._tree.first_after(time)
 
     def longest_prefix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
         """Where the longest prefix ends whose result is accepted."""
-        return longest_prefix(self._tree, self._lens(policy), accepts)
+        return self._tree.longest_prefix(self._lens(policy), accepts)
 
     def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
         """Where the longest suffix begins whose result is accepted."""
-        return longest_suffix(self._tree, self._lens(policy), accepts)
+        return self._tree.longest_suffix(self._lens(policy), accepts)
 
     def all_prefixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
         """The result of every prefix and where it ends; reads the whole window."""

@@ -15,18 +15,16 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from mta.aggregator import Aggregator, Setting
 from mta.amortized_mta import AmortizedMTA
 from mta.errors import HandleMismatch, NotPageable
 from mta.handle import MAX_ARITY, NAME, Handle
 from mta.intake import Intake, Invalid, Late
-from mta.levels import Levels, layouts_of
 from mta.monoid import AbstractMonoid, Monoid
 from mta.page import NAME_BYTES
-from mta.pager import ResidentPager, StorePager
 from mta.policy import AbstractPolicy, CountWindow
 from mta.product import Observed, plain
 from mta.snapshot import make_handle, take_up
-from mta.tree import MonoidTree
 from mta.view import WindowView
 from stores import PageStore, open_store
 
@@ -75,7 +73,7 @@ class Window:
         name: str = "window",
         arity: int | None = None,
         leaf_arity: int | None = None,
-        aggregator: type[MonoidTree] = AmortizedMTA,
+        aggregator: type[Aggregator] = AmortizedMTA,
         late: Late = "error",
         invalid: Invalid = "error",
         retain: int = 2,
@@ -93,8 +91,7 @@ class Window:
         self._observers = policy.observers
         observed = [(columns, observer) for _, columns, observer in self._observers]
         self.monoid = Observed(monoid, observed) if observed else monoid
-        self.timed = policy.needs_times
-        self._layouts = layouts_of(self.monoid, self.timed)
+        self.timed = policy.needs_times or aggregator.by_time
         self._aggregator, self._late, self._invalid = aggregator, late, invalid
         self._owns_store = isinstance(store, str)
         self.store = None if store is None else open_store(store)
@@ -106,10 +103,8 @@ class Window:
     def _begin(self, name: str, leaf_arity: int, arity: int) -> None:
         """Be an empty window of this name."""
         self.name = name
-        pager = (
-            ResidentPager() if self.store is None else StorePager(self.store, name, self._layouts)
-        )
-        self.tree = self._aggregator(Levels(self.monoid, pager, leaf_arity, arity, self._layouts))
+        setting = Setting(self.monoid, self.store, name, leaf_arity, arity, self.timed)
+        self.tree = self._aggregator.begin(setting)
         self._view = WindowView(self.tree, [policy for policy, _, _ in self._observers])
         bare = isinstance(self.monoid, Monoid) and self.monoid.is_bare
         if bare and self.monoid is self.results_of:
@@ -117,8 +112,6 @@ class Window:
         self.intake = Intake(
             self.monoid, self.policy, self.results_of.name, self._late, self._invalid
         )
-        #: Fronts of the handles that must stay restorable beside the next one.
-        self.kept_fronts: list[int] = []
 
     def _arities(self, leaf_arity: int | None, arity: int | None) -> tuple[int, int]:
         """Group sizes by what a row weighs: a leaf page of up to 64 KiB, an inner one of 8 KiB."""
@@ -228,14 +221,11 @@ class Window:
             try:
                 while done < count:
                     if positional:
-                        step = min(self.tree.room(), count - done)
-                        times = None if micros is None else micros[done : done + step]
-                        new = self.monoid.inputs.cut(rows, done, done + step)
-                        self.tree.append(new, times, step)
+                        done += self.tree.extend(rows, micros, done, count)
                     else:
-                        step, time = 1, None if micros is None else int(micros[done])
+                        time = None if micros is None else int(micros[done])
                         self._accept(self.monoid.inputs.at(rows, done), time)
-                    done += step
+                        done += 1
             finally:
                 if micros is not None and done:
                     self.intake.last_time = int(micros[done - 1])
@@ -265,18 +255,16 @@ class Window:
         """
         if self.store is None:
             raise NotPageable("this window is in memory alone (store=None); give it a store")
-        kept = self.kept_fronts
-        self.tree.levels.sweep(kept[0] if kept else self.tree.front)
+        self.tree.tidy()
         data = make_handle(self)
         if barrier:
             self.store.flush()
-        self.keep([*kept, self.tree.front])
+        self.hold()
         return data
 
-    def keep(self, fronts: list[int]) -> None:
-        """Keep the pages of the handles with these fronts from now on, the newest last."""
-        self.kept_fronts = fronts[-(self.retain - 1) :]
-        self.tree.discards = False
+    def hold(self) -> None:
+        """Keep all pages of what is now, as though a handle had been taken."""
+        self.tree.hold(self.retain)
 
     @classmethod
     def restore(
@@ -287,7 +275,7 @@ class Window:
         store: str | PageStore = "memory://",
         arity: int | None = None,
         leaf_arity: int | None = None,
-        aggregator: type[MonoidTree] = AmortizedMTA,
+        aggregator: type[Aggregator] = AmortizedMTA,
         late: Late = "error",
         invalid: Invalid = "error",
         retain: int = 2,
@@ -326,7 +314,7 @@ class Window:
 
     def delete_pages(self) -> None:
         """Delete every page; the window and all its handles are of no use afterwards."""
-        self.tree.levels.sweep(self.tree.back)
+        self.tree.delete_pages()
 
     def close(self) -> None:
         """Let go of the store if the window opened it; pages stay."""
@@ -341,14 +329,11 @@ class Window:
 
     def stats(self) -> Stats:
         """Sizes and counts; no store call."""
-        levels = self.tree.levels
-        tails = sum(tail.count for tail in levels.tails)
-        stack = sum(frame.stop - frame.next for frame in self.tree.path)
         return Stats(
             len(self.tree),
-            levels.back,
-            len(levels.tails),
-            tails + stack + 2,
+            self.tree.back,
+            self.tree.height,
+            self.tree.resident_rows,
             self.intake.late_count,
             self.intake.invalid_count,
         )

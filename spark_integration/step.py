@@ -113,7 +113,7 @@ class Windows:
         else:
             # To begin anew is what a retry of this batch does, and a twin of this attempt right
             # now: their pages are the same, so none may go before the batch is committed.
-            window.keep([0])
+            window.hold()
         return window
 
     def _empty(self, name: str) -> Window:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgpack
@@ -381,22 +381,22 @@ HOSTILE: list[Any] = [
 ]  # fmt: skip
 
 
+def places(fields: list[Any]) -> Iterator[tuple[int, ...]]:
+    """Where everything stands in nested lists."""
+    for i, field in enumerate(fields):
+        yield (i,)
+        if isinstance(field, list):
+            yield from ((i, *inner) for inner in places(field))
+
+
 @BOTH
 @pytest.mark.parametrize("timed", [True, False])
 def test_hostile_fields_under_a_good_digest(aggregator: type, timed: bool) -> None:
-    """Every field, and every part of the tails, replaced by what it must not be."""
+    """Every field, and every part of the state, replaced by what it must not be."""
     window = small_window(aggregator, timed)
     handle = window.checkpoint()
     fields = msgpack.unpackb(handle[:-16])
-    paths: list[tuple[int, ...]] = [(i,) for i in range(len(fields))]
-    for i, field in enumerate(fields):
-        paths += [(i, j) for j in range(len(field))] if isinstance(field, list) else []
-    tails = len(fields) - 1
-    for t, tail in enumerate(fields[tails]):
-        paths += [(tails, t, j) for j in range(len(tail))]
-        for c, column in enumerate(tail[2]):
-            paths += [(tails, t, 2, c)]
-            paths += [(tails, t, 2, c, j) for j in range(len(column))]
+    paths = list(places(fields))
     taken = 0
     for path in paths:
         for value in HOSTILE:
