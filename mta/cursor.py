@@ -1,0 +1,419 @@
+"""Cursors: several windows over one structure, each a front of its own that reads shared events.
+
+A cursor is to stored events what the stack is to Amortized MTA: it holds the *suffix folds* of the
+leaf that its front is in, and the aggregate M of all that follows the leaf. For a run of events in
+hand, whose prefix folds P all cursors share, the results are then one vector expression:
+
+    positions   ... [ . . f . . ) . . . . . . . . . . . . . [ e0 e1 e2 ...
+                     leaf  S[f]   M: what follows the leaf    P: the events in hand
+
+    result after e_i  =  S[f_i] (x) M (x) P_i          where f_i is the front after e_i
+
+Only when the front leaves the leaf is the next leaf read, and M folded anew out of the structure:
+O(arity * log n) combines and a page or two a level, once a leaf. So a window costs two whole-group
+combines an event and the scan of each leaf, whatever its length. Where the front has come to events
+in hand (short windows), results are folds of ranges of them (see ``ranges``).
+
+A cursor writes nothing, and all it holds beside its front can be had again from the structure: when
+a call fails, its front is where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from mta.aggregator import Lens
+from mta.columns import Row, Rows
+from mta.cuts import cuts
+from mta.monoid import AbstractMonoid, Partial
+from mta.policy import AbstractPolicy, Fronts
+from mta.ranges import fold_ranges
+
+
+class Leaf:
+    """A group of consecutive events: values as input rows, and times where they are kept.
+
+    Its suffix folds are remembered, so whoever hands out leaves should hand out the same one twice.
+    """
+
+    __slots__ = ("_origin", "_suffixes", "count", "first", "rows", "times")
+
+    def __init__(self, first: int, rows: Rows, times: np.ndarray | None, count: int) -> None:
+        self.first, self.rows, self.times, self.count = first, rows, times, count
+        self._origin, self._suffixes = self.stop + 1, None
+
+    @property
+    def stop(self) -> int:
+        """The position after the last event."""
+        return self.first + self.count
+
+    def before(self, stop: int, monoid: AbstractMonoid) -> Leaf:
+        """The part of it that lies before a position."""
+        if stop >= self.stop:
+            return self
+        count = stop - self.first
+        times = None if self.times is None else self.times[:count]
+        return Leaf(self.first, monoid.inputs.cut(self.rows, 0, count), times, count)
+
+    def partials(self, start: int, stop: int, monoid: AbstractMonoid) -> Rows:
+        """The events of some positions, lifted."""
+        rows = monoid.inputs.cut(self.rows, start - self.first, stop - self.first)
+        return monoid.lift_rows(rows, stop - start)
+
+    def suffixes(self, position: int, monoid: AbstractMonoid) -> tuple[int, Rows]:
+        """Folds from each position to the leaf's end, and the position of the first of them.
+
+        From ``position`` on or from further left; one combine an event, unless they are at hand.
+        """
+        if position < self._origin:
+            lifted = self.partials(position, self.stop, monoid)
+            scan = monoid.suffixes(lifted, self.stop - position, monoid.identity)
+            self._origin, self._suffixes = position, scan
+        return self._origin, self._suffixes
+
+
+class OrderedEvents(Protocol):
+    """Events by position, oldest first, as cursors read them."""
+
+    #: Grows whenever events before the back have changed positions: cursors then forget what they
+    #: hold. Level queues never do that; where events may come late, an insertion among others does.
+    stamp: int
+
+    @property
+    def front(self) -> int:
+        """The position of the oldest event that is kept."""
+
+    @property
+    def back(self) -> int:
+        """The position after the newest event."""
+
+    def leaf(self, position: int) -> Leaf:
+        """The leaf that holds a position, as far as it is filled; at most a page read a level.
+
+        The next leaf may be fetched ahead.
+        """
+
+    def fold(self, start: int, stop: int) -> Partial:
+        """The aggregate of the events from ``start`` to ``stop``, the identity for none.
+
+        O(arity * log n) combines and at most two pages a level.
+        """
+
+    def first_after(self, time: int) -> int:
+        """The position of the oldest event later than a time; at most a page read a level."""
+
+
+class Hand:
+    """Events in hand: rows and times at positions from ``start`` on, whether stored yet or not.
+
+    Whatever all cursors need of them is computed once.
+    """
+
+    def __init__(
+        self, monoid: AbstractMonoid, start: int, rows: Rows, times: np.ndarray | None, count: int
+    ) -> None:
+        self.monoid, self.start, self.stop = monoid, start, start + count
+        self.rows, self.times, self.count = rows, times, count
+
+    @cached_property
+    def lifted(self) -> Rows:
+        """The events as partial aggregates."""
+        return self.monoid.lift_rows(self.rows, self.count)
+
+    @cached_property
+    def prefixes(self) -> Rows:
+        """P: the folds of the first 1, 2, ... events; one combine each, for all cursors."""
+        return self.monoid.prefixes(self.lifted, self.count, self.monoid.identity)
+
+    @cached_property
+    def fold(self) -> Partial:
+        """The aggregate of all events."""
+        return self.monoid.partials.at(self.prefixes, self.count - 1)
+
+    def folds_from(self, fronts: np.ndarray, first: int) -> Rows:
+        """The aggregate after each event from the ``first`` on, of windows that begin in hand."""
+        starts = fronts - self.start
+        lengths = np.arange(first + 1, self.count + 1) - starts
+        return fold_ranges(self.monoid, self.lifted, self.count, starts, lengths)
+
+
+class Cursor:
+    """One window over shared events: its policy and its front.
+
+    ``lenses`` say where in a partial the aggregates stand that policies observe, by the policy's
+    ``id``. A cursor is also what its policy sees of the window (``policy.View``).
+    """
+
+    def __init__(
+        self,
+        monoid: AbstractMonoid,
+        policy: AbstractPolicy,
+        events: OrderedEvents,
+        lenses: Mapping[int, Lens] | None = None,
+    ) -> None:
+        self.monoid, self.policy, self.events = monoid, policy, events
+        self._own: Lens = (monoid, lambda partial: partial)
+        self._lenses = lenses or {}
+        #: The window's oldest event, and the position after its newest.
+        self.front = self.back = events.front
+        self._stamp = events.stamp
+        self._leaf: Leaf | None = None
+        #: The suffix folds of the leaf from a position on; None while they are not needed.
+        self._suffixes: Rows = None
+        self._origin = 0
+        #: M: the aggregate from the leaf's end to the back.
+        self._right: Partial = monoid.identity
+
+    def __len__(self) -> int:
+        return self.back - self.front
+
+    def place(self, front: int, back: int) -> None:
+        """Be the window from ``front`` to ``back``; no store call until something is asked."""
+        self._forget()
+        self.front, self.back = front, back
+
+    def settle(self, time: int | None) -> None:
+        """Stand where the policy says after the newest event, as far back as events are kept."""
+        self.place(self.events.front, self.events.back)
+        if self.front < self.back:
+            self._move(self.policy.cut(self, time))
+
+    def query(self) -> Partial:
+        """The aggregate of the window; 1 combine, and at a new leaf what it takes to read it."""
+        if self.front == self.back:
+            return self.monoid.identity
+        self._fresh()
+        self._seat(self.front, self.back)
+        first = self.monoid.partials.at(self._suffixes, self.front - self._origin)
+        return self.monoid.combine(first, self._right)
+
+    def step(self, row: Row, time: int | None) -> None:
+        """Take in the next event, which is in the structure already; amortised O(1) combines."""
+        self._fresh()
+        if self._suffixes is not None:
+            self._right = self.monoid.combine(self._right, self.monoid.lift(row))
+        self.back += 1
+        try:
+            self._move(self.policy.cut(self, time))
+        except Exception:
+            self.place(self.front, self.back - 1)
+            raise
+
+    def run(self, hand: Hand) -> Rows | None:
+        """The aggregate after each event in hand, vectorised; None if the policy cannot tell ahead.
+
+        Events before the hand must be in the structure. Where the hand does not begin at the back
+        of this window, windows are taken to be as the policy has them there.
+        """
+        self._fresh()
+        if hand.start != self.back:
+            self.place(self.events.front, hand.start)
+        fronts = self._fronts(hand)
+        if fronts is None:
+            return None
+        monoid, schema = self.monoid, self.monoid.partials
+        out, done = schema.new(hand.count), 0
+        stored = _count_below(fronts, hand.start)
+        while done < stored:
+            self._seat(int(fronts[done]), hand.start)
+            assert self._leaf is not None
+            end = min(stored, _count_below(fronts, self._leaf.stop))
+            lefts = _take(schema, self._suffixes, fronts[done:end], self._origin)
+            lefts = monoid.combine_rows(lefts, schema.one(self._right), end - done)
+            rights = schema.cut(hand.prefixes, done, end)
+            schema.put_many(out, done, monoid.combine_rows(lefts, rights, end - done))
+            done = end
+        if done < hand.count:
+            schema.put_many(out, done, hand.folds_from(np.asarray(fronts[done:]), done))
+        self._take_in(hand, int(fronts[-1]))
+        return out
+
+    def _take_in(self, hand: Hand, front: int) -> None:
+        if self._suffixes is not None:
+            self._right = self.monoid.combine(self._right, hand.fold)
+        self.back = hand.stop
+        self._move(front)
+
+    def _fronts(self, hand: Hand) -> range | np.ndarray | None:
+        """The front after each event in hand, never before what is kept or where it was."""
+        told = cuts(self.policy, _Times(self, hand), hand.start, hand.times, hand.count)
+        if told is None:
+            return None
+        if isinstance(told, range) and told[0] >= self.front:
+            return told
+        if isinstance(told, int):
+            return np.full(hand.count, max(told, self.front))
+        return np.maximum(told, self.front)
+
+    # --- the leaf that the front is in ----------------------------------------------------------
+
+    def _forget(self) -> None:
+        self._leaf = self._suffixes = None
+
+    def _fresh(self) -> None:
+        """Forget what is held if events have changed positions since."""
+        if self._stamp != self.events.stamp:
+            self._stamp = self.events.stamp
+            self._forget()
+
+    def _move(self, front: int) -> None:
+        """Move the front on, and let go of a leaf that it has left."""
+        self.front = max(front, self.front)
+        if self._leaf is not None and self.front >= self._leaf.stop:
+            self._forget()
+
+    def leaf(self, position: int, back: int) -> Leaf:
+        """The leaf that holds a position, without the events from ``back`` on."""
+        leaf = self._leaf
+        if leaf is None or not leaf.first <= position < leaf.stop:
+            leaf = self.events.leaf(position).before(back, self.monoid)
+        return leaf
+
+    def _seat(self, front: int, back: int) -> None:
+        """Hold the suffix folds of the leaf at ``front``, and the aggregate from there to ``back``.
+
+        What is held already has been kept up to the back.
+        """
+        if self._suffixes is not None and self._leaf is not None:
+            if self._origin <= front < self._leaf.stop:
+                return
+            self._suffixes = None
+        leaf = self.leaf(front, back)
+        right = self.events.fold(leaf.stop, back)
+        self._origin, self._suffixes = leaf.suffixes(front, self.monoid)
+        self._leaf, self._right = leaf, right
+
+    # --- what the policy asks ---------------------------------------------------------------------
+
+    def _lens(self, policy: AbstractPolicy) -> Lens:
+        return self._lenses.get(id(policy), self._own)
+
+    def total(self, policy: AbstractPolicy) -> Any:
+        """The result over the whole window."""
+        monoid, pick = self._lens(policy)
+        return monoid.lower(pick(self.query()))
+
+    def first_after(self, time: int) -> int:
+        """The position of the oldest event later than ``time``, from the front on."""
+        if self.front == self.back:
+            return self.front
+        leaf = self._leaf = self.leaf(self.front, self.back)
+        assert leaf.times is not None
+        if leaf.times[self.front - leaf.first] > time:
+            return self.front
+        if leaf.times[-1] > time:
+            return leaf.first + int(np.searchsorted(leaf.times, time, side="right"))
+        return max(leaf.stop, self.events.first_after(time))
+
+    def longest_prefix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
+        """Where the longest prefix ends whose result is accepted; O(log n) folds of ranges."""
+        monoid, pick = self._lens(policy)
+        prefix, position, step, growing = monoid.identity, self.front, 1, True
+        while step:
+            end = position + step
+            if end <= self.back:
+                longer = monoid.combine(prefix, pick(self.events.fold(position, end)))
+                if accepts(monoid.lower(longer)):
+                    prefix, position = longer, end
+                    step *= 1 + growing
+                    continue
+            growing = False
+            step //= 2
+        return position
+
+    def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
+        """Where the longest suffix begins whose result is accepted; O(log n) folds of ranges."""
+        monoid, pick = self._lens(policy)
+
+        def refused(position: int) -> bool:
+            fold = self.query() if position == self.front else self.events.fold(position, self.back)
+            return not accepts(monoid.lower(pick(fold)))
+
+        if self.front == self.back or not refused(self.front):
+            return self.front
+        low, step = self.front, 1
+        while low + step < self.back and refused(low + step):
+            low, step = low + step, 2 * step
+        high = min(low + step, self.back)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if refused(middle) else (low, middle)
+        return high
+
+    def all_prefixes(self, policy: AbstractPolicy) -> Iterator[tuple[int, Any]]:
+        """The result of every prefix and where it ends; reads the whole window."""
+        monoid, pick = self._lens(policy)
+        prefix = monoid.identity
+        for position, event in enumerate(self._lifted(), self.front + 1):
+            prefix = monoid.combine(prefix, pick(event))
+            yield position, monoid.lower(prefix)
+
+    def all_suffixes(self, policy: AbstractPolicy) -> Iterator[tuple[int, Any]]:
+        """The result of every suffix and where it begins, longest first; reads the whole window."""
+        monoid, pick = self._lens(policy)
+        suffix: Partial = monoid.identity
+        results = []
+        for event in reversed(list(self._lifted())):
+            suffix = monoid.combine(pick(event), suffix)
+            results.append(monoid.lower(suffix))
+        return enumerate(reversed(results), self.front)
+
+    def _lifted(self) -> Iterator[Partial]:
+        position = self.front
+        while position < self.back:
+            leaf = self.events.leaf(position).before(self.back, self.monoid)
+            rows = leaf.partials(position, leaf.stop, self.monoid)
+            for i in range(leaf.stop - position):
+                yield self.monoid.partials.at(rows, i)
+            position = leaf.stop
+
+
+class _Times:
+    """The times a cursor's policy may search: stored ones from the front on, then those in hand."""
+
+    def __init__(self, cursor: Cursor, hand: Hand) -> None:
+        self._cursor, self._hand = cursor, hand
+
+    def first_after_each(self, oldest: np.ndarray) -> Fronts:
+        """The position of the oldest event later than each of some times, which never decrease.
+
+        Leaf by leaf; where a whole leaf is passed over, the next is looked up from the top.
+        """
+        cursor, hand, count = self._cursor, self._hand, len(oldest)
+        assert hand.times is not None
+        position, done = cursor.front, 0
+        found = np.empty(count, np.int64)
+        while done < count and position < hand.start:
+            leaf = cursor.leaf(position, hand.start)
+            assert leaf.times is not None
+            if done == 0 and oldest[-1] < leaf.times[position - leaf.first]:
+                return position
+            end = done + int(np.searchsorted(oldest[done:], leaf.times[-1]))
+            if end > done:
+                inside = np.searchsorted(leaf.times, oldest[done:end], side="right")
+                np.add(inside, leaf.first, out=found[done:end])
+                done, position = end, leaf.stop
+            else:
+                position = max(leaf.stop, cursor.events.first_after(int(oldest[done])))
+        if done < count:
+            found[done:] = np.searchsorted(hand.times, oldest[done:], side="right")
+            found[done:] += hand.start
+        return found
+
+
+def _count_below(fronts: range | np.ndarray, position: int) -> int:
+    """How many of the fronts, which never decrease, lie before a position."""
+    if isinstance(fronts, range):
+        return min(max(position - fronts.start, 0), len(fronts))
+    return int(np.searchsorted(fronts, position))
+
+
+def _take(schema: Any, suffixes: Rows, fronts: range | np.ndarray, origin: int) -> Rows:
+    """The suffix folds at some fronts."""
+    if isinstance(fronts, range):
+        return schema.cut(suffixes, fronts.start - origin, fronts.stop - origin)
+    return schema.take(suffixes, fronts - origin)
