@@ -32,7 +32,7 @@ import numpy as np
 from mta.aggregator import Setting
 from mta.columns import Record, Row, Rows
 from mta.errors import InvariantViolation
-from mta.levels import Levels, same
+from mta.levels import Levels
 from mta.monoid import Partial, same_value
 from mta.policy import AbstractPolicy, Fronts, as_array
 from mta.ranges import fold_ranges
@@ -329,18 +329,18 @@ class AmortizedMTA(MonoidTree):
         for event in reversed(events[: self.middle - self.front]):
             folds.append(monoid.combine(event, folds[-1]))
         folds.reverse()
-        if not same(folds[0], self.left):
+        if not self.monoid.same(folds[0], self.left):
             raise InvariantViolation(f"R0 is {self.left!r} instead of {folds[0]!r}")
         for frame in self.path:
             for i in range(frame.next, frame.stop + 1):
                 at = (frame.first + i) * self.levels.span(frame.level) - self.front
                 entry = monoid.partials.at(frame.suffixes, i - frame.origin)
-                if not same(entry, folds[at]):
+                if not self.monoid.same(entry, folds[at]):
                     raise InvariantViolation(f"stack entry {entry!r} instead of {folds[at]!r}")
         right = monoid.identity
         for event in events[self.middle - self.front :]:
             right = monoid.combine(right, event)
-        if not same(right, self._right):
+        if not self.monoid.same(right, self._right):
             raise InvariantViolation(f"R1 is {self._right!r} instead of {right!r}")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from mta.aggregator import Aggregator, Named, Rebuild, Setting
-from mta.levels import Levels, layouts_of, same
+from mta.levels import Levels, layouts_of
 from mta.page import Group, Layout
 from mta.pager import ResidentPager, StorePager
 from mta.rebuilding import Rebuilder
@@ -87,7 +87,7 @@ class LevelPages(Aggregator):
                 return f"its last time is {times[-1]}, its parent says {named.last_time}"
         try:
             fold: Any = self.levels.fold(named.level, group, 0, group.count)
-            agrees = same(fold, named.fold)
+            agrees = self.monoid.same(fold, named.fold)
         except Exception as error:  # a user's combine may raise anything at what it never saw
             return f"its elements cannot be folded ({type(error).__name__}: {error})"
         return None if agrees else "its fold is not the aggregate that its parent has"

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns import Payload, Row, Rows
+from mta.equality import same as same
 from mta.errors import CorruptHandle, CorruptPage, InvariantViolation, MissingPage
 from mta.monoid import AbstractMonoid, Partial
 from mta.page import NO_NAME, Group, Layout, read_columns, write_columns
@@ -328,22 +329,9 @@ class Levels:
                 raise InvariantViolation(f"invariant 1: group {first + index} is not full")
             if (first + index) * self.span(level) >= front:
                 found = self.fold(level - 1, below, 0, below.count)
-                if not same(found, self.monoid.partials.at(group.rows, index)):
+                if not self.monoid.same(found, self.monoid.partials.at(group.rows, index)):
                     raise InvariantViolation(
                         f"invariant 2: element {first + index} of level {level} is not its fold"
                     )
             if level > 1:
                 self._check_below(level - 1, (first + index) * self.arity, below, front)
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two partials agree, floating-point numbers up to rounding."""
-    if isinstance(one, (tuple, list)):
-        return (
-            isinstance(other, (tuple, list))
-            and len(one) == len(other)
-            and all(map(same, one, other))
-        )
-    if isinstance(one, (float, np.floating, np.ndarray)):
-        return bool(np.allclose(one, other, rtol=1e-6, atol=1e-6, equal_nan=True))
-    return bool(one == other)

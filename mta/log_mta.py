@@ -22,7 +22,7 @@ import numpy as np
 from mta.aggregator import Setting
 from mta.columns import Row, Rows
 from mta.errors import InvariantViolation
-from mta.levels import Levels, same
+from mta.levels import Levels
 from mta.monoid import Partial
 from mta.tree import Frame, MonoidTree
 
@@ -110,5 +110,5 @@ class LogMTA(MonoidTree):
         events = list(self.events())
         for event in events:
             fold = self.monoid.combine(fold, event)
-        if len(events) != len(self) or not same(fold, self.result):
+        if len(events) != len(self) or not self.monoid.same(fold, self.result):
             raise InvariantViolation(f"the root holds {self.result!r} instead of {fold!r}")

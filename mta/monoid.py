@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ import numpy as np
 
 from mta import codec
 from mta.columns import Objects, Row, Rows, Schema, read_column
+from mta.equality import same
 from mta.errors import NotPageable
 
 Partial = Any
@@ -45,6 +46,8 @@ class AbstractMonoid(ABC):
     empty: Any
     #: combine(a, b) equals combine(b, a).
     commutative: bool = False
+    #: combine(a, b) is always a or b.
+    selective: bool = False
     #: Whole-group combines cost much less than as many single ones.
     is_columnar: bool = False
     #: inverse(combine(a, b), a) equals b; None where there is no such function.
@@ -124,6 +127,13 @@ class AbstractMonoid(ABC):
     def results(self, outputs: Rows) -> Any:
         """Output rows as the caller gets them: an array, or a dictionary of arrays."""
 
+    def same(self, one: Partial, other: Partial, scales: Sequence[Partial] = ()) -> bool:
+        """Whether two partials stand for the same events; see ``equality.same``.
+
+        Sketches, of which many stand for the same events, compare what they answer.
+        """
+        return same(one, other, scales)
+
 
 class Monoid(AbstractMonoid):
     """A monoid of plain Python functions over any objects.
@@ -145,12 +155,14 @@ class Monoid(AbstractMonoid):
         name: str | None = None,
         *,
         commutative: bool = False,
+        selective: bool = False,
         inverse: Callable[[Any, Any], Any] | None = None,
         empty: Any = ...,
     ) -> None:
         self.identity = identity
         self.combine = combine
         self.commutative = commutative
+        self.selective = selective
         self.inverse = inverse
         self.inputs = self.partials = self.outputs = Objects()
         self._lift, self._lower = lift, lower

@@ -68,6 +68,10 @@ class _Parts(AbstractMonoid):
         parts = zip(self.monoids, left, right, strict=True)
         return tuple([monoid.combine_rows(a, b, count) for monoid, a, b in parts])
 
+    def same(self, one: Partial, other: Partial, scales: Sequence[Partial] = ()) -> bool:
+        parts = enumerate(zip(self.monoids, one, other, strict=True))
+        return all(m.same(a, b, [scale[i] for scale in scales]) for i, (m, a, b) in parts)
+
 
 class Product(_Parts):
     """Named aggregations over the columns of one event.
