@@ -48,6 +48,7 @@ class ColumnarMonoid(AbstractMonoid):
         lower: Callable[[Any], Any] | None = None,
         ufuncs: tuple[np.ufunc, ...] | None = None,
         commutative: bool | None = None,
+        selective: bool = False,
         inverse: Callable[[Any, Any], Any] | None = None,
         empty: Any = np.nan,
         nullable: bool = False,
@@ -62,6 +63,7 @@ class ColumnarMonoid(AbstractMonoid):
         self.lower = lower or same_value
         self.combine = combine or _combine_by(ufuncs or ())
         self.commutative = bool(ufuncs) if commutative is None else commutative
+        self.selective = selective
         self.inverse = inverse
         self.empty = empty
         self._ufuncs = ufuncs

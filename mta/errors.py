@@ -33,6 +33,7 @@ __all__ = [
     "StoreClosed",
     "StoreFull",
     "StoreUnavailable",
+    "UnsuitableMonoid",
     "UnsupportedOperation",
     "WindowStoreError",
 ]
@@ -60,6 +61,10 @@ class PolicyNotMonotone(WindowStoreError, ValueError):
 
 class NotPageable(WindowStoreError, TypeError):
     """A value cannot be written to a page: use plain data, or keep the window in memory."""
+
+
+class UnsuitableMonoid(WindowStoreError, TypeError):
+    """The monoid lacks a property that the algorithm needs: declare it, or take another one."""
 
 
 class HandleMismatch(WindowStoreError, ValueError):

@@ -76,6 +76,7 @@ class _Extremum(ColumnarMonoid):
             identity=worst,
             output=dtype,
             ufuncs=(ufunc,),
+            selective=True,
             empty=_nan_or(dtype, worst),
         )
 
@@ -192,6 +193,7 @@ class _ArgExtreme(_Extreme):
             output=dtype,
             lift=lambda pair: (pair[0], pair[1], np.ones_like(pair[0], dtype="?")),
             lower=lambda partial: partial[1],
+            selective=True,
             empty=_nan_or(dtype, _zero(dtype)),
         )
 
@@ -229,6 +231,7 @@ class _End(ColumnarMonoid):
             output=dtype,
             lift=lambda value: (value, np.ones_like(value, dtype="?")),
             combine=choose,
+            selective=True,
             lower=lambda partial: partial[0],
             empty=_nan_or(dtype, zero),
         )
