@@ -1,0 +1,207 @@
+"""Pages in Spark's own state store, ``spark://state``: for users who want no server.
+
+The pages of a bucket of keys are a map in the state of that bucket, beside the handles that name
+them (``state_stream.py``). Spark commits both together, and takes both back together: a batch that
+failed leaves no page behind, and an older state has the pages that its handles name.
+
+    state of a bucket    handles    one value, see ``states.py``
+                         pages      the page's key -> its bytes, see ``mta/page.py``
+
+Every page is a call from Python to Java, as Spark's protocol has none for several: about 45 us to
+put 4 KB, 85 us to get and 30 us to remove them. (Requests sent 32 at a time before reading the
+answers save a fifth of that, by means that PySpark does not promise.) So puts and deletes wait for
+``flush``, where a page that came and went meanwhile is never put; and pages that were read are kept
+for the next time, which often comes soon (a window by time looks at a page for its times, then for
+its values).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from pyspark.errors import PySparkException
+
+from stores.address import parse
+from stores.base import Capabilities, PageStore, check_keys, check_pages
+from stores.errors import InvalidStoreURL, StoreClosed, StoreUnavailable, UnsupportedOperation
+
+URL = "spark://state"
+
+_CAPABILITIES = Capabilities(
+    # Durable with Spark's commit of the batch, not before it.
+    durable=False,
+    shared=False,
+    max_key_bytes=1024,
+    max_page_bytes=16 << 20,
+)
+_ENTRY_BYTES = 200  # about what an entry costs beside its page
+
+
+def is_state_url(url: str) -> bool:
+    """Whether pages go to Spark's state. Raises InvalidStoreURL for another spark:// address."""
+    if not url.startswith("spark:"):
+        return False
+    if url != URL:
+        parse(url)
+        raise InvalidStoreURL(
+            f"spark:// has one store, {URL}: pages in the query's own state, without options"
+        )
+    return True
+
+
+class PageMap(Protocol):
+    """What is used of PySpark's ``MapState``; every call is one to Java."""
+
+    def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The row under the key, if there is one."""
+
+    def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:
+        """Put the row under the key."""
+
+    def removeKey(self, key: tuple[Any, ...]) -> None:
+        """Remove the key, if it is there."""
+
+    def keys(self) -> Iterator[tuple[Any, ...]]:
+        """Every key."""
+
+
+class StatePages(PageStore):
+    """The pages of one bucket, for one call of the state function.
+
+    ``flush`` hands them to Spark, whose commit of the batch makes them durable. Up to
+    ``write_buffer`` bytes of puts and deletes wait for it; beyond that they are sent at once.
+    ``cache`` is how many bytes of pages that were read are kept.
+    """
+
+    url = URL
+
+    def __init__(self, pages: PageMap, write_buffer: int = 8 << 20, cache: int = 4 << 20) -> None:
+        self._pages = pages
+        self._capacity, self._cache_bytes = write_buffer, cache
+        self._pending: dict[str, bytes | None] = {}  # None is a delete
+        self._pending_bytes = 0
+        self._cached: OrderedDict[str, bytes] = OrderedDict()  # the least recently read first
+        self._cached_bytes = 0
+        self._closed = False
+        # The calls share one socket, on which an answer follows its question.
+        self._lock = threading.Lock()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Pages belong to the task until Spark commits the batch; no call."""
+        return _CAPABILITIES
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The pages in the order of the keys; one call for each that is not waiting here.
+
+        Raises InvalidKey, StoreClosed, StoreUnavailable.
+        """
+        check_keys(keys, _CAPABILITIES)
+        with self._calls():
+            return [self._get(key) for key in keys]
+
+    def _get(self, key: str) -> bytes | None:
+        if key in self._pending:
+            return self._pending[key]
+        if key in self._cached:
+            self._cached.move_to_end(key)
+            return self._cached[key]
+        row = self._pages.getValue((key,))
+        return None if row is None else self._keep(key, bytes(row[0]))
+
+    def _keep(self, key: str, page: bytes) -> bytes:
+        self._cached[key] = page
+        self._cached_bytes += len(page) + _ENTRY_BYTES
+        while self._cached_bytes > self._cache_bytes:
+            _, oldest = self._cached.popitem(last=False)
+            self._cached_bytes -= len(oldest) + _ENTRY_BYTES
+        return page
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Drop what is kept of these pages; no call."""
+        with self._calls():
+            self._drop(keys)
+
+    def _drop(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            if (page := self._cached.pop(key, None)) is not None:
+                self._cached_bytes -= len(page) + _ENTRY_BYTES
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Accept the pages; no call, unless too much is waiting.
+
+        Raises InvalidKey, PageTooLarge, StoreClosed, StoreUnavailable.
+        """
+        self._accept(pages, check_pages(pages, _CAPABILITIES))
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Accept the deletes; no call, unless too much is waiting.
+
+        Raises InvalidKey, StoreClosed, StoreUnavailable.
+        """
+        doomed = dict.fromkeys(keys)
+        check_keys(doomed, _CAPABILITIES)
+        self._accept(doomed, 0)
+
+    def _accept(self, entries: Mapping[str, bytes | None], size: int) -> None:
+        with self._calls():
+            self._drop(entries)
+            self._pending.update(entries)
+            self._pending_bytes += size + _ENTRY_BYTES * len(entries)
+            if self._pending_bytes > self._capacity:
+                self._send()
+
+    def _send(self) -> None:
+        for key, page in self._pending.items():
+            if page is None:
+                self._pages.removeKey((key,))
+            else:
+                self._pages.updateValue((key,), (page,))
+        self._pending, self._pending_bytes = {}, 0
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Every key of the bucket that starts with ``prefix``; reads all keys."""
+        with self._calls():
+            names = self._pages.keys()
+            found = {key for (key,) in names}
+            for key, page in self._pending.items():
+                (found.discard if page is None else found.add)(key)
+        return (key for key in found if key.startswith(prefix))
+
+    def flush(self) -> None:
+        """Hand everything to Spark; one call for each page that was put or deleted.
+
+        Raises StoreClosed, StoreUnavailable.
+        """
+        with self._calls():
+            self._send()
+
+    def close(self) -> None:
+        """Flush, and take no more."""
+        if not self._closed:
+            self.flush()
+            self._closed = True
+
+    @contextmanager
+    def _calls(self) -> Iterator[None]:
+        """One thread's turn to call Java."""
+        with self._lock:
+            if self._closed:
+                raise StoreClosed(f"{self.url} was closed: each task opens its own")
+            try:
+                yield
+            except (PySparkException, OSError, EOFError) as error:
+                raise StoreUnavailable(
+                    f"Spark's state store did not do as it was asked ({error}); nothing of this "
+                    "batch is committed, Spark runs it again: see the executor's log for the cause"
+                ) from error
+
+    def __repr__(self) -> str:
+        return f"StatePages({self._pages!r})"
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        raise UnsupportedOperation(f"{self.url} belongs to one task: each opens its own")
