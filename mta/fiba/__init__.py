@@ -1,0 +1,6 @@
+"""Out-of-order windows after the FiBA paper."""
+
+from mta.fiba.btree import Tree
+from mta.fiba.fingers import FingerTree
+
+__all__ = ["FingerTree", "Tree"]

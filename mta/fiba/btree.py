@@ -1,0 +1,383 @@
+"""The classic B-tree augmented with aggregates (FiBA paper, section 3.1): the fingers' baseline.
+
+Every node but the root has at least ``MIN_ARITY`` and at most ``MAX_ARITY = 2 * MIN_ARITY`` places,
+and rebalancing is done after the fact: an overfull node is split, an underfull one merged with its
+neighbour or filled up from it. With MIN_ARITY 2, inserting 5 into the last leaf of
+
+    [ . 3 . ]                      [ . 3 . 5 . ]
+    [1 2] [4 6 7]       becomes    [1 2] [4] [6 7]
+
+Where this departs from the paper: leaves may have an arity of their own, since they weigh less than
+inner nodes; a split makes as many nodes as a bulk insertion needs; a move takes half of what the
+neighbour has to spare, one subtree at MIN_ARITY 2; and which aggregates need repair is noted node
+by node (``touch``) instead of handed up as a top node and two flags.
+
+Costs, in combines: query 0; insert and evict O(arity * log n).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Literal
+
+from mta.columns import Row
+from mta.errors import InvariantViolation
+from mta.fiba.keeper import Keeper
+from mta.fiba.node import Kind, Node
+from mta.monoid import AbstractMonoid, Partial
+
+#: What an insertion at the time of another event does: add it behind, replace it, combine them.
+Existing = Literal["append", "replace", "combine"]
+
+
+class Tree:
+    """A B-tree of timed values; each node's up-aggregate is kept up to date."""
+
+    def __init__(
+        self,
+        monoid: AbstractMonoid,
+        min_arity: int = 2,
+        leaf_min_arity: int | None = None,
+        keeper: Keeper | None = None,
+    ) -> None:
+        self.monoid, self.kind = monoid, Kind(monoid)
+        self.keeper = keeper or Keeper()
+        self._least = (leaf_min_arity or min_arity, min_arity)
+        self.root = self.kind.leaf()
+        self.root.agg = monoid.identity
+        self.size = 0
+        #: Splits, merges and moves so far: what the paper counts in coins.
+        self.steps = {"split": 0, "merge": 0, "move": 0}
+        self._touched: list[dict[int, Node]] = []
+
+    def least(self, level: int) -> int:
+        """The smallest arity of a node, MIN_ARITY."""
+        return self._least[level > 0]
+
+    def child(self, node: Node, index: int) -> Node:
+        """A child of a node; where it is a page, one page read."""
+        return self.keeper.child(node, index)
+
+    def __len__(self) -> int:
+        return self.size
+
+    # --- the interface of the paper ---------------------------------------------------------------
+
+    def query(self) -> Partial:
+        """The aggregate of all values in the order of time; no combine."""
+        return self.root.agg
+
+    def insert(self, time: int, row: Row, existing: Existing = "append") -> None:
+        """Add a value; O(arity * log n) combines.
+
+        At a time that is there already, ``existing`` says what is done; "combine" needs a monoid
+        whose values are partial aggregates (``pre_lifted``).
+        """
+        place = None if existing == "append" else self.find(time)
+        if place is None:
+            node, index = self._place_after(time)
+            node.entries.insert(index, (time, row))
+            self.size += 1
+            self.touch(node)
+            self.split_up(node)
+        else:
+            node, index = place
+            if existing == "combine":
+                row = self.monoid.combine(node.entries.at(index)[1], row)
+            node.entries.put(index, (time, row))
+            self.touch(node)
+        self.repair()
+
+    def evict(self, time: int) -> bool:
+        """Remove the value at a time, the oldest of several; whether there was one."""
+        place = self.find(time)
+        if place is None:
+            return False
+        self.remove(*place)
+        return True
+
+    def remove(self, node: Node, index: int) -> None:
+        """Remove one entry; O(arity * log n) combines."""
+        if node.level:
+            node = self._evict_inner(node, index)
+        else:
+            node.entries.remove(index)
+        self.size -= 1
+        self.touch(node)
+        self.fill_up(node)
+        self.repair()
+
+    def _evict_inner(self, node: Node, index: int) -> Node:
+        """Put the next older or younger entry, out of a leaf, in an entry's place; the leaf."""
+        self.touch(node)
+        leaf = self.child(node, index + 1)
+        younger = leaf.arity > self.least(leaf.level)
+        if not younger:
+            leaf = self.child(node, index)
+        while leaf.level:
+            leaf = self.child(leaf, 0 if younger else leaf.count)
+        node.entries.put(index, leaf.entries.remove(0 if younger else leaf.count - 1))
+        return leaf
+
+    # --- finding ----------------------------------------------------------------------------------
+
+    def find(self, time: int) -> tuple[Node, int] | None:
+        """The oldest entry of a time: its node and index, or None."""
+        node, found = self._start_at(time), None
+        while True:
+            index = bisect_left(node.times, time)
+            if index < node.count and node.time_at(index) == time:
+                found = node, index
+            if not node.level:
+                return found
+            node = self.child(node, index)
+
+    def _place_after(self, time: int) -> tuple[Node, int]:
+        """The leaf where a value belongs, after others of its time, and the index."""
+        node = self._start_after(time)
+        while True:
+            index = bisect_right(node.times, time)
+            if not node.level:
+                return node, index
+            node = self.child(node, index)
+
+    def _start_at(self, time: int) -> Node:
+        """A node below which every entry of a time is, or that has it."""
+        return self.root
+
+    def _start_after(self, time: int) -> Node:
+        """A node below which the place after all entries of a time is."""
+        return self.root
+
+    # --- rebalancing ------------------------------------------------------------------------------
+
+    def split_up(self, node: Node) -> None:
+        """Split overfull nodes from here up."""
+        while node.arity > 2 * self.least(node.level):
+            if node is self.root:
+                self._raise()
+            parent = node.parent
+            assert parent is not None
+            self.split(node, parent)
+            node = parent
+
+    def _raise(self) -> None:
+        """Put a new root above the root."""
+        old, kind = self.root, self.kind
+        self.root = kind.inner(old.level + 1, kind.no_entries(), [], kind.no_sums())
+        self.root.adopt(0, old, self.monoid.identity)
+        self.touch(self.root)
+        self._raised(old)
+
+    def split(self, node: Node, parent: Node) -> None:
+        """Split a node of any arity into nodes of the least arity, but for the last."""
+        least, at = self.least(node.level), parent.index_of(node)
+        pieces = node.arity // least
+        ends = [piece * least - 1 for piece in range(1, pieces)]
+        self.steps["split"] += pieces - 1
+        for piece, (end, stop) in enumerate(zip(ends, [*ends[1:], node.count], strict=True)):
+            right = self._part(node, end + 1, stop)
+            parent.entries.insert(at + piece, node.entries.at(end))
+            parent.adopt(at + piece + 1, right, self.monoid.identity)
+            self.touch(right)
+        node.entries.truncate(least - 1)
+        if node.level:
+            node.sums.truncate(least)
+            del node.links[least:]
+        self.touch(node)
+        self.touch(parent)
+        last = parent.links[at + pieces - 1].node
+        assert last is not None
+        self._replaced(node, last)
+
+    def _part(self, node: Node, start: int, stop: int) -> Node:
+        """Some entries of a node, and the subtrees around and between them, as a new node."""
+        entries = node.entries.copy(start, stop)
+        if not node.level:
+            return self.kind.leaf(entries)
+        sums = node.sums.copy(start, stop + 1)
+        return self.kind.inner(node.level, entries, node.links[start : stop + 1], sums)
+
+    def fill_up(self, node: Node) -> None:
+        """Merge or fill up underfull nodes from here up."""
+        while node is not self.root and node.arity < self.least(node.level):
+            node = self.fill(node)
+        if node is self.root:
+            self.lower()
+
+    def fill(self, node: Node) -> Node:
+        """Merge an underfull node with a neighbour, or fill it up from there; the parent."""
+        parent = node.parent
+        assert parent is not None
+        at = parent.index_of(node)
+        left = max(at - 1, 0)
+        pair = self.child(parent, left), self.child(parent, left + 1)
+        if pair[0].arity + pair[1].arity < 2 * self.least(node.level):
+            self._merge(parent, left, *pair)
+        else:
+            self._move(parent, left, *pair)
+        return parent
+
+    def lower(self) -> None:
+        """Take away a root without entries."""
+        while self.root.level and not self.root.count:
+            self.root = self.child(self.root, 0)
+            self.root.parent = None
+            self._lowered()
+            self.touch(self.root)
+
+    def _merge(self, parent: Node, at: int, left: Node, right: Node) -> None:
+        """Make one of two neighbours and the entry between them."""
+        self.steps["merge"] += 1
+        time, row = parent.entries.remove(at)
+        left.entries.insert(left.count, (time, row))
+        left.entries.extend(right.entries.rows, right.count)
+        if left.level:
+            left.sums.extend(right.sums.rows, right.arity)
+            left.links += right.links
+            left.take(right.links)
+        del parent.links[at + 1]
+        parent.sums.remove(at + 1)
+        self._untouch(right)
+        self.keeper.forget(right)
+        self.touch(left)
+        self.touch(parent)
+        self._replaced(right, left)
+
+    def _move(self, parent: Node, at: int, left: Node, right: Node) -> None:
+        """Fill up one of two neighbours with half of what the other has to spare."""
+        self.steps["move"] += 1
+        count = abs(left.arity - right.arity) // 2
+        between = parent.entries.at(at)
+        if left.arity < right.arity:
+            parent.entries.put(at, right.entries.at(count - 1))
+            left.entries.insert(left.count, between)
+            left.entries.extend(right.entries.cut(0, count - 1), count - 1)
+            right.entries.drop(count)
+            if left.level:
+                left.sums.extend(right.sums.cut(0, count), count)
+                right.sums.drop(count)
+                self._hand_over(left, left.arity - count, right, 0, count)
+        else:
+            start = left.count - count
+            parent.entries.put(at, left.entries.at(start))
+            right.entries.insert(0, between)
+            right.entries.extend_front(left.entries.cut(start + 1, left.count), count - 1)
+            left.entries.truncate(start)
+            if left.level:
+                right.sums.extend_front(left.sums.cut(start + 1, start + 1 + count), count)
+                left.sums.truncate(start + 1)
+                self._hand_over(right, 0, left, start + 1, count)
+        self.touch(left)
+        self.touch(right)
+        self.touch(parent)
+
+    def _hand_over(self, to: Node, at: int, source: Node, start: int, count: int) -> None:
+        """Move children from one node to another."""
+        links = source.links[start : start + count]
+        del source.links[start : start + count]
+        to.links[at:at] = links
+        to.take(links)
+
+    # --- where trees with fingers take part -------------------------------------------------------
+
+    def _raised(self, old: Node) -> None:
+        """There is a new root above the old one."""
+
+    def _lowered(self) -> None:
+        """The root was taken away."""
+
+    def _replaced(self, old: Node, new: Node) -> None:
+        """The right end of what was in one node is in another now."""
+
+    # --- aggregates -------------------------------------------------------------------------------
+
+    def touch(self, node: Node) -> None:
+        """Note that a node has changed: its aggregate needs repair."""
+        while len(self._touched) <= node.level:
+            self._touched.append({})
+        self._touched[node.level][id(node)] = node
+        node.stack = None
+        self.keeper.soil(node)
+
+    def _untouch(self, node: Node) -> None:
+        if node.level < len(self._touched):
+            self._touched[node.level].pop(id(node), None)
+
+    def repair(self) -> None:
+        """Compute the aggregates of all nodes that have changed, and of those above, anew."""
+        for touched in self._touched:
+            while touched:
+                _, node = touched.popitem()
+                self._repair_node(node)
+        del self._touched[self.root.level + 1 :]
+
+    def _repair_node(self, node: Node) -> None:
+        node.agg = self.kind.whole(node)
+        self._tell_parent(node, node.agg)
+
+    def _tell_parent(self, node: Node, aggregate: Partial) -> None:
+        """Put a node's up-aggregate and size where its parent keeps them."""
+        parent = node.parent
+        if parent is not None:
+            parent.sums.put(parent.index_of(node), (aggregate, self.kind.size(node)))
+            self.touch(parent)
+
+    # --- looking at it ----------------------------------------------------------------------------
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node, a parent before its children; reads every page."""
+        waiting = [self.root]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(self.child(node, i) for i in range(len(node.links)))
+
+    def drawn(self) -> object:
+        """The tree as nested lists of times: [child, time, child, ...], a leaf as [time, ...]."""
+        return self._drawn(self.root)
+
+    def _drawn(self, node: Node) -> object:
+        times = node.times.tolist()
+        if not node.level:
+            return times
+        picture = [self._drawn(self.child(node, 0))]
+        for i, time in enumerate(times):
+            picture += [time, self._drawn(self.child(node, i + 1))]
+        return picture
+
+    def check(self) -> None:
+        """Assert the size and order invariants. Raises InvariantViolation."""
+        size, last = 0, None
+        for node in self.nodes():
+            size += node.count
+            least = self.least(node.level)
+            if node is not self.root and not least <= node.arity <= 2 * least:
+                raise InvariantViolation(f"a node of level {node.level} has arity {node.arity}")
+            if node.level and len(node.links) != node.arity != node.sums.count:
+                raise InvariantViolation(f"{len(node.links)} children at arity {node.arity}")
+            for link in node.links:
+                below = link.node
+                if below is None or below.parent is not node or below.level != node.level - 1:
+                    raise InvariantViolation("a child is not where its parent says")
+        if self.root.level and not self.root.count:
+            raise InvariantViolation("the root has one child")
+        for time, _ in self.entries():
+            if last is not None and time < last:
+                raise InvariantViolation(f"time {time} stands after {last}")
+            last = time
+        if size != self.size:
+            raise InvariantViolation(f"{size} entries in a tree of {self.size}")
+
+    def entries(self) -> Iterator[tuple[int, Row]]:
+        """Every event in the order of time; reads every page once."""
+        yield from self._entries(self.root)
+
+    def _entries(self, node: Node) -> Iterator[tuple[int, Row]]:
+        for i in range(node.arity):
+            if node.level:
+                yield from self._entries(self.child(node, i))
+            if i < node.count:
+                time, row = node.entries.at(i)
+                yield int(time), row

@@ -1,0 +1,161 @@
+"""Bulk insertion and bulk eviction, each better than one by one.
+
+After "Out-of-Order Sliding-Window Aggregation with Efficient Bulk Evictions and Insertions" (VLDB
+2023): a sorted batch of m values at distance d is distributed over the leaves on one way down, a
+leaf and every node above it folded once however many values they get; an eviction cuts the tree
+along one path and drops what is before it unread.
+
+Costs, in combines, at constant arity: insertion O(m log(d / m)) amortised, eviction of m values
+O(log m).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mta.columns import Rows
+from mta.fiba.fingers import FingerTree
+from mta.fiba.node import Node
+from mta.fiba.spans import at_position
+
+
+def insert_sorted(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> None:
+    """Add values in the order of time, each after those of its time that are there."""
+    if count == 0 or _append(tree, times, rows, count):
+        return
+    node = tree.subtree_for(int(times[0]), int(times[-1]))
+    _pour(tree, node, times, rows, count)
+    tree.size += count
+    tree.split_up(node)
+    tree.repair()
+
+
+def _append(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> bool:
+    """Add values at the end, if they are in order and the last leaf has room."""
+    leaf = tree.right[0] if tree.right else tree.root
+    if leaf.arity + count > 2 * tree.least(0):
+        return False
+    if leaf.count and times[0] < leaf.time_at(leaf.count - 1):
+        return False
+    monoid = tree.monoid
+    fold = monoid.fold(monoid.lift_rows(rows, count), count)
+    leaf.agg = monoid.combine(leaf.agg, fold)
+    if leaf.stack is not None:
+        leaf.stack.added = monoid.combine(leaf.stack.added, fold)
+    leaf.entries.extend((times, rows), count)
+    tree.size += count
+    tree.keeper.soil(leaf)
+    return True
+
+
+def _pour(tree: FingerTree, node: Node, times: np.ndarray, rows: Rows, count: int) -> None:
+    """Distribute values over a subtree, splitting what is overfull but for its root."""
+    tree.touch(node)
+    if not node.level:
+        _merge(tree, node, times, rows, count)
+        return
+    inputs = tree.monoid.inputs
+    cuts = [0, *np.searchsorted(times, node.times, side="left").tolist(), count]
+    for index in range(node.count, -1, -1):
+        start, stop = cuts[index], cuts[index + 1]
+        if start < stop:
+            below = tree.child(node, index)
+            _pour(tree, below, times[start:stop], inputs.cut(rows, start, stop), stop - start)
+            if below.arity > 2 * tree.least(below.level):
+                tree.split(below, node)
+
+
+def _merge(tree: FingerTree, leaf: Node, times: np.ndarray, rows: Rows, count: int) -> None:
+    """Merge sorted values into a leaf, which may become overfull."""
+    entries, places = leaf.entries, np.searchsorted(leaf.times, times, side="right")
+    first = int(places[0])
+    if first == leaf.count:
+        entries.extend((times, rows), count)
+        return
+    schema, moved = entries.schema, leaf.count - first
+    merged = schema.new(moved + count)
+    new = places - first + np.arange(count)
+    is_old = np.ones(moved + count, dtype=bool)
+    is_old[new] = False
+    schema.put_at(merged, new, (times, rows))
+    schema.put_at(merged, np.flatnonzero(is_old), entries.cut(first, leaf.count))
+    entries.truncate(first)
+    entries.extend(merged, moved + count)
+
+
+def evict_first(tree: FingerTree, count: int) -> None:
+    """Remove the oldest values; reads the pages along the cut and their neighbours."""
+    if count <= 0:
+        return
+    if count >= tree.size:
+        tree.clear()
+        return
+    spine = [*tree.left, tree.root]
+    level = 0
+    while level < len(spine) - 1 and _size(tree, spine[level]) <= count:
+        level += 1
+    top = spine[level]
+    tree.set_left(_cut_off(tree, top, count))
+    tree.size -= count
+    tree.lower()
+    for level in range(min(top.level, tree.root.level - 1), -1, -1):
+        if tree.left[level].arity < tree.least(level):
+            tree.fill(tree.left[level])
+    level = 0
+    while level < len(tree.left):
+        tree.fill_up(tree.left[level])
+        level += 1
+    tree.lower()
+    tree.repair()
+
+
+def _size(tree: FingerTree, node: Node) -> int:
+    return node.count + (int(tree.sizes_of(node).sum()) if node.level else 0)
+
+
+def _cut_off(tree: FingerTree, node: Node, count: int) -> list[Node]:
+    """Drop the oldest entries of a subtree; the nodes of its left end, from its root down."""
+    path = [node]
+    while node.level:
+        node, count = _cut_node(tree, node, count) if count else (tree.child(node, 0), 0)
+        path.append(node)
+    if count:
+        tree.touch(node)
+        node.entries.drop(count)
+    return path
+
+
+def _cut_node(tree: FingerTree, node: Node, count: int) -> tuple[Node, int]:
+    """Drop the oldest entries of a node; its first child then, and how many to drop of that."""
+    index, passage = at_position(tree, count)(node)
+    tree.touch(node)
+    if passage == "all before":
+        # The subtree goes as a whole; the entry after it needs an empty one before it.
+        _drop(tree, node, index + 1, index)
+        below = _empty(tree, node.level - 1)
+        node.adopt(0, below, tree.monoid.identity)
+        return below, 0
+    gone = int(tree.sizes_of(node)[:index].sum()) + index
+    below = tree.child(node, index)
+    _drop(tree, node, index, index)
+    return below, count - gone
+
+
+def _drop(tree: FingerTree, node: Node, links: int, entries: int) -> None:
+    """Drop the first subtrees and entries of a node."""
+    tree.keeper.drop(node.level - 1, node.links[:links], node)
+    del node.links[:links]
+    node.sums.drop(links)
+    node.entries.drop(entries)
+
+
+def _empty(tree: FingerTree, level: int) -> Node:
+    """A subtree without entries, to be filled from its neighbours."""
+    node = tree.kind.leaf()
+    tree.touch(node)
+    for above in range(1, level + 1):
+        parent = tree.kind.inner(above, tree.kind.no_entries(), [], tree.kind.no_sums())
+        parent.adopt(0, node, tree.monoid.identity)
+        tree.touch(parent)
+        node = parent
+    return node

@@ -1,0 +1,370 @@
+"""FiBA, the finger B-tree aggregator (FiBA paper, sections 3.2 and 3.3).
+
+Fingers point at the first and the last leaf, and the *spines* are the nodes from there up to the
+root. Searches start at the finger that is nearer; and so that a change far from the root need not
+be told to it, a node keeps the aggregate that suits its place (Figure 2):
+
+    up      off the spines: the whole subtree (kept in the parent, see ``node``)
+    inner   the root: everything but the first and the last subtree
+    left    on the left spine: everything of the root's first subtree but its own first subtree
+    right   on the right spine: the same from the other side
+
+so that the fingers and the root have the result between them. The paper's Figure 3(A), values
+named by letters, left and right of them the spines:
+
+                        [ . g . o . ]                    root: ghijklmno
+              [ . c . e . ]          [ . t . ]           left: cdef, right: qst
+              [ab] [d] [f]           [qs] [u]            left: abcdef, right: qstu
+
+Instead of flags in the nodes, which a published implementation forgot to update where a node
+borrowed from the left spine, each spine is a list of its nodes, one a level, and a node is on it
+or not.
+
+Costs, in combines: query 2; insert and evict O(arity * log d) amortised at distance d from the
+nearer end, O(1) at the ends, where a leaf is folded as Two-Stacks; range query O(arity * log n).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from mta.columns import Row
+from mta.errors import InvariantViolation
+from mta.fiba.btree import Existing, Tree
+from mta.fiba.keeper import Keeper
+from mta.fiba.node import Node
+from mta.levels import same
+from mta.monoid import AbstractMonoid, Partial
+
+
+class FingerTree(Tree):
+    """A B-tree with fingers and position-aware aggregates."""
+
+    def __init__(
+        self,
+        monoid: AbstractMonoid,
+        min_arity: int = 2,
+        leaf_min_arity: int | None = None,
+        keeper: Keeper | None = None,
+    ) -> None:
+        super().__init__(monoid, min_arity, leaf_min_arity, keeper)
+        #: The spines from the fingers up, without the root. The left one is None while it is in
+        #: pages that were not needed yet; then its aggregate and size are as they were saved.
+        self._left: list[Node] | None = []
+        self.right: list[Node] = []
+        self._left_saved: tuple[Partial, int] = (monoid.identity, 0)
+        #: Whether the left spine has got other nodes, and the levels to be repaired downwards from.
+        self._is_new_left = False
+        self._lowest = [-1, -1]
+
+    # --- spines -------------------------------------------------------------------------------
+
+    @property
+    def left(self) -> list[Node]:
+        """The left spine, from the finger up; read when it is first needed, a page a level."""
+        if self._left is None:
+            spine, node = [], self.root
+            while node.level:
+                node = self.keeper.child(node, 0)
+                spine.append(node)
+            self._left = spine[::-1]
+            self._renew_left(self.root.level - 1)
+        return self._left
+
+    def child(self, node: Node, index: int) -> Node:
+        if self._left is None and index == 0 and node is self.root:
+            return self.left[-1]
+        return self.keeper.child(node, index)
+
+    def on_left(self, node: Node) -> bool:
+        """Whether a node is on the left spine, below the root."""
+        spine = self._left
+        return spine is not None and node.level < len(spine) and spine[node.level] is node
+
+    def on_right(self, node: Node) -> bool:
+        """Whether a node is on the right spine, below the root."""
+        return node.level < len(self.right) and self.right[node.level] is node
+
+    def is_spine(self, node: Node) -> bool:
+        """Whether a node is the root or on a spine."""
+        return node is self.root or self.on_left(node) or self.on_right(node)
+
+    def _raised(self, old: Node) -> None:
+        self.left.append(old)
+        self.right.append(old)
+
+    def _lowered(self) -> None:
+        if self._left is not None:
+            self._left.pop()
+        self.right.pop()
+        # Below a root the aggregates no longer reach as far as below a node of the spines.
+        for spine in (self._left, self.right):
+            if spine:
+                self.touch(spine[-1])
+
+    def _replaced(self, old: Node, new: Node) -> None:
+        if self.on_right(old):
+            self.right[old.level] = new
+
+    # --- the interface of the paper ---------------------------------------------------------------
+
+    def query(self) -> Partial:
+        """The aggregate of all values in the order of time; 2 combines, no page read."""
+        if not self.root.level:
+            return self.root.agg
+        left = self._left_saved[0] if self._left is None else self._left[0].agg
+        combine = self.monoid.combine
+        return combine(combine(left, self.root.agg), self.right[0].agg)
+
+    def insert(self, time: int, row: Row, existing: Existing = "append") -> None:
+        """Add a value; O(arity * log d) combines amortised, 1 at the end."""
+        leaf = self.right[0] if self.right else self.root
+        newest = leaf.time_at(leaf.count - 1) if leaf.count else None
+        in_order = newest is None or (time >= newest if existing == "append" else time > newest)
+        if not in_order or leaf.arity >= 2 * self.least(0):
+            super().insert(time, row, existing)
+            return
+        lifted, combine = self.monoid.lift(row), self.monoid.combine
+        aggregate = combine(leaf.agg, lifted)
+        if leaf.stack is not None:
+            leaf.stack.added = combine(leaf.stack.added, lifted)
+        leaf.entries.insert(leaf.count, (time, row))
+        leaf.agg = aggregate
+        self.size += 1
+        self.keeper.soil(leaf)
+
+    def evict_oldest(self) -> None:
+        """Remove the oldest value; amortised 2 combines, and O(log n) at an underflow."""
+        leaf = self.left[0] if self.right else self.root
+        if leaf is not self.root and leaf.arity <= self.least(0):
+            self.remove(leaf, 0)
+            return
+        stack = leaf.stack
+        if stack is None or stack.at + 1 >= len_of(stack.suffixes):
+            stack = self.kind.stack(leaf)
+        stack.at += 1
+        monoid = self.monoid
+        suffix = monoid.combine(monoid.partials.at(stack.suffixes, stack.at), stack.added)
+        leaf.entries.drop(1)
+        leaf.agg, leaf.stack = self._with_left_of(leaf, suffix), stack
+        self.size -= 1
+        self.keeper.soil(leaf)
+
+    def clear(self) -> None:
+        """Remove everything; no combine, no page read."""
+        self.keeper.drop(self.root.level - 1, self.root.links, self.root)
+        self.root = self.kind.leaf()
+        self.root.agg = self.monoid.identity
+        self._left, self.right, self.size = [], [], 0
+
+    def set_left(self, path: list[Node]) -> None:
+        """The left spine ends with these nodes now, the highest first; it may be the root."""
+        spine, below = self.left, [node for node in path if node is not self.root]
+        self._left = below[::-1] + spine[len(below) :]
+        self._is_new_left = True
+
+    # --- finding ----------------------------------------------------------------------------------
+
+    def subtree_for(self, first: int, last: int) -> Node:
+        """A node of the spines below which values between two times belong, or the root."""
+        node = self._start_after(first)
+        while node is not self.root and self.on_left(node) and not self.on_right(node):
+            parent = self._parent(self.left, node.level)
+            if last < parent.time_at(0):
+                break
+            node = parent
+        return node
+
+    def _side(self, time: int, equals_left: bool) -> Literal["left", "right", None]:
+        """Which of the root's outer subtrees a time is in."""
+        root = self.root
+        if not root.level:
+            return None
+        if time < root.time_at(0):
+            return "left"
+        newest = root.time_at(root.count - 1)
+        return "right" if time > newest or (time == newest and not equals_left) else None
+
+    def _start_at(self, time: int) -> Node:
+        side, level = self._side(time, equals_left=True), 0
+        if side == "left":
+            while self._parent(self.left, level).time_at(0) <= time:
+                level += 1
+            return self.left[level]
+        if side == "right":
+            while self._last_time(self._parent(self.right, level)) >= time:
+                level += 1
+            return self.right[level]
+        return self.root
+
+    def _start_after(self, time: int) -> Node:
+        side, level = self._side(time, equals_left=False), 0
+        if side == "left":
+            while self._parent(self.left, level).time_at(0) <= time:
+                level += 1
+            return self.left[level]
+        if side == "right":
+            while self._last_time(self._parent(self.right, level)) > time:
+                level += 1
+            return self.right[level]
+        return self.root
+
+    def _parent(self, spine: list[Node], level: int) -> Node:
+        return spine[level + 1] if level + 1 < len(spine) else self.root
+
+    def _last_time(self, node: Node) -> int:
+        return node.time_at(node.count - 1)
+
+    # --- aggregates -------------------------------------------------------------------------------
+
+    def repair(self) -> None:
+        """Repair what has changed up to the spines and the root, then the spines downwards."""
+        self._lowest = [self.root.level if self._is_new_left else -1, -1]
+        self._is_new_left = False
+        super().repair()
+        self._renew_left(self._lowest[0])
+        self._renew_right(self._lowest[1])
+
+    def _repair_node(self, node: Node) -> None:
+        if node is self.root:
+            node.agg = self.kind.inner_fold(node)
+        elif self.on_left(node):
+            self._lowest[0] = max(self._lowest[0], node.level)
+        elif self.on_right(node):
+            self._lowest[1] = max(self._lowest[1], node.level)
+        else:
+            self._tell_parent(node, self.kind.whole(node))
+
+    def _renew_left(self, level: int) -> None:
+        """Compute the left aggregates from a level down to the finger."""
+        for node in reversed(self._left[: level + 1] if self._left else []):
+            node.agg = self._with_left_of(node, self.kind.but_first(node))
+
+    def _renew_right(self, level: int) -> None:
+        """Compute the right aggregates from a level down to the finger."""
+        for node in reversed(self.right[: level + 1]):
+            node.agg = self._with_right_of(node, self.kind.but_last(node))
+
+    def _with_left_of(self, node: Node, aggregate: Partial) -> Partial:
+        parent = node.parent
+        if parent is None or parent is self.root:
+            return aggregate
+        return self.monoid.combine(aggregate, parent.agg)
+
+    def _with_right_of(self, node: Node, aggregate: Partial) -> Partial:
+        parent = node.parent
+        if parent is None or parent is self.root:
+            return aggregate
+        return self.monoid.combine(parent.agg, aggregate)
+
+    def _is_saved(self, node: Node, index: int) -> bool:
+        """Whether a child is the left spine's, which is in pages still."""
+        return self._left is None and index == 0 and node is self.root
+
+    def _spine_child(self, node: Node, index: int) -> Node | None:
+        """A child, if it is on a spine and in memory."""
+        below = node.links[index].node
+        return below if below and (self.on_left(below) or self.on_right(below)) else None
+
+    def whole(self, node: Node, index: int) -> Partial:
+        """The up-aggregate of a child, on the spines too: there O(arity * levels) combines."""
+        if self._is_saved(node, index):
+            return self._left_saved[0]
+        below = self._spine_child(node, index)
+        if below is None:
+            return node.fold_at(index)
+        fold = self.kind.inner_fold(below)
+        if not below.level:
+            return fold
+        fold = self.monoid.combine(self.whole(below, 0), fold)
+        return self.monoid.combine(fold, self.whole(below, below.count))
+
+    def size_of(self, node: Node, index: int) -> int:
+        """The events below a child, on the spines too."""
+        if self._is_saved(node, index):
+            return self._left_saved[1]
+        below = self._spine_child(node, index)
+        if below is None:
+            return int(node.sums.at(index)[1])
+        return below.count + int(self.sizes_of(below).sum()) if below.level else below.count
+
+    def sizes_of(self, node: Node) -> np.ndarray:
+        """The events below each child of an inner node."""
+        sizes = node.sizes()
+        if self.is_spine(node):
+            sizes = sizes.copy()
+            for end in (0, node.count):
+                sizes[end] = self.size_of(node, end)
+        return sizes
+
+    # --- invariants -------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Assert the size, spine and aggregation invariants. Raises InvariantViolation."""
+        for spine, end in ((self.left, 0), (self.right, -1)):
+            node = self.root
+            for below in reversed(spine):
+                if node.links[end].node is not below:
+                    raise InvariantViolation(f"the spine of level {below.level} is not the end")
+                node = below
+            if node.level:
+                raise InvariantViolation("a spine does not reach the leaves")
+        super().check()
+        for node in self.nodes():
+            for i in range(len(node.links)):
+                below = self.child(node, i)
+                if not self.is_spine(below):
+                    require_same("a sum", node.fold_at(i), self._naive(below))
+                    require_same("a size", node.sums.at(i)[1], len(list(self._entries(below))))
+        self._check_spines()
+
+    def _check_spines(self) -> None:
+        fold, identity = self.monoid.fold, self.monoid.identity
+        left: list[Partial] = []
+        for node in reversed(self.left):
+            left = self._items(node)[node.level > 0 :] + left
+            require_same("a left aggregate", node.agg, fold(left, len(left)) if left else identity)
+        right: list[Partial] = []
+        for node in reversed(self.right):
+            items = self._items(node)
+            right = right + (items[:-1] if node.level else items)
+            require_same("a right aggregate", node.agg, fold_of(self.monoid, right))
+        items = self._items(self.root)
+        inner = items[1:-1] if self.root.level else items
+        require_same("the inner aggregate", self.root.agg, fold_of(self.monoid, inner))
+
+    def _items(self, node: Node) -> list[Partial]:
+        """Every subtree and entry of a node, folded from the events."""
+        items: list[Partial] = []
+        for i in range(node.arity):
+            if node.level:
+                items.append(self._naive(self.child(node, i)))
+            if i < node.count:
+                items.append(self.monoid.lift(node.entries.at(i)[1]))
+        return items
+
+    def _naive(self, node: Node) -> Partial:
+        return fold_of(self.monoid, [self.monoid.lift(row) for _, row in self._entries(node)])
+
+
+def fold_of(monoid: AbstractMonoid, partials: list[Partial]) -> Partial:
+    """Partials combined one by one."""
+    fold = monoid.identity
+    for partial in partials:
+        fold = monoid.combine(fold, partial)
+    return fold
+
+
+def require_same(what: str, found: object, expected: object) -> None:
+    """Raises InvariantViolation unless two agree, floating-point numbers up to rounding."""
+    if not same(found, expected):
+        raise InvariantViolation(f"{what} is {found!r} instead of {expected!r}")
+
+
+def len_of(rows: object) -> int:
+    """How many rows there are."""
+    while isinstance(rows, tuple):
+        rows = rows[0]
+    return len(rows)  # type: ignore[arg-type]

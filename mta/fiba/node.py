@@ -1,0 +1,206 @@
+"""Nodes of the trees: timed values, and in inner nodes the subtrees between them.
+
+    inner node of arity 4:   [c0] e0 [c1] e1 [c2] e2 [c3]     e = time and value, c = subtree
+
+As in the FiBA paper, section 3.1, values stand in inner nodes too, and the *arity* of a node is one
+more than its entries; a leaf's counts the places where subtrees would be. A subtree's up-aggregate,
+the fold of all that is in it, stands in its parent beside the name of its page, so that a node can
+be folded without its children. On the spines it is not kept up to date (see ``fingers``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mta.columns import Array, Record, Rows
+from mta.fiba.shelf import Shelf
+from mta.monoid import AbstractMonoid, Partial
+from mta.page import NO_NAME
+
+WHOLE_NUMBERS = Array("<i8")
+
+
+class Link:
+    """What a node knows of a child without reading it."""
+
+    __slots__ = ("name", "node", "number")
+
+    def __init__(self, node: Node | None, number: int = 0, name: bytes = NO_NAME) -> None:
+        #: The child, where it is in memory.
+        self.node = node
+        #: The page that holds the child as it is now; NO_NAME while there is none.
+        self.number, self.name = number, name
+
+
+class Node:
+    """A node in memory. Changes to it are reported to the tree (``Tree.touch``)."""
+
+    __slots__ = ("agg", "entries", "level", "link", "links", "origin", "parent", "stack", "sums")
+
+    def __init__(self, level: int, entries: Shelf, sums: Shelf) -> None:
+        self.level = level
+        #: Times and values, in order.
+        self.entries = entries
+        #: The subtrees; none in a leaf.
+        self.links: list[Link] = []
+        #: The up-aggregate of each subtree, and how many events are in it.
+        self.sums = sums
+        self.parent: Node | None = None
+        #: What the parent knows of this node; a root's is nobody's.
+        self.link = Link(self)
+        #: The aggregate that the node's place in the tree asks for.
+        self.agg: Partial = None
+        #: The suffix folds of a leaf from which events are evicted one by one.
+        self.stack: LeafStack | None = None
+        #: What was noted of the page that this node was read from, once it has changed.
+        self.origin: list[Any] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many entries."""
+        return self.entries.count
+
+    @property
+    def arity(self) -> int:
+        """How many subtrees there are, or would be."""
+        return self.entries.count + 1
+
+    @property
+    def times(self) -> np.ndarray:
+        """The entries' times, as a view."""
+        times: np.ndarray = self.entries.rows[0]
+        return times
+
+    def values(self, start: int, stop: int) -> Rows:
+        """The values of some entries, as a view."""
+        return self.entries.cut(start, stop)[1]
+
+    def time_at(self, index: int) -> int:
+        """The time of an entry."""
+        return int(self.entries.at(index)[0])
+
+    def index_of(self, child: Node) -> int:
+        """Where a child stands."""
+        return self.links.index(child.link)
+
+    def folds(self, start: int, stop: int) -> Rows:
+        """The up-aggregates of some subtrees, as a view."""
+        return self.sums.cut(start, stop)[0]
+
+    def sizes(self) -> np.ndarray:
+        """How many events are in each subtree, as a view."""
+        sizes: np.ndarray = self.sums.rows[1]
+        return sizes
+
+    def fold_at(self, index: int) -> Partial:
+        """The up-aggregate of one subtree."""
+        return self.sums.at(index)[0]
+
+    def adopt(self, index: int, child: Node, aggregate: Partial) -> None:
+        """Take a child in before the one at an index; its sum is to be put right."""
+        child.parent = self
+        self.links.insert(index, child.link)
+        self.sums.insert(index, (aggregate, 0))
+
+    def take(self, links: list[Link]) -> None:
+        """Be the parent of these children from now on."""
+        for link in links:
+            if link.node is not None:
+                link.node.parent = self
+
+
+class LeafStack:
+    """A leaf as Two-Stacks: the folds of its oldest entries, and the fold of those added since.
+
+    So evicting one event at a time from a leaf of any size takes O(1) combines amortised.
+    """
+
+    __slots__ = ("added", "at", "suffixes")
+
+    def __init__(self, suffixes: Rows, added: Partial) -> None:
+        self.suffixes = suffixes
+        self.at = 0
+        self.added = added
+
+
+class Kind:
+    """How the nodes of one tree are made and folded."""
+
+    def __init__(self, monoid: AbstractMonoid) -> None:
+        self.monoid = monoid
+        self.entries = Record([WHOLE_NUMBERS, monoid.inputs])
+        self.sums = Record([monoid.partials, WHOLE_NUMBERS])
+
+    def leaf(self, entries: Shelf | None = None) -> Node:
+        """A leaf, without entries or with these."""
+        return Node(0, entries or self.no_entries(), self.no_sums())
+
+    def no_entries(self) -> Shelf:
+        """Room for entries."""
+        return Shelf(self.entries)
+
+    def no_sums(self) -> Shelf:
+        """Room for what is known of subtrees."""
+        return Shelf(self.sums)
+
+    def inner(self, level: int, entries: Shelf, links: list[Link], sums: Shelf) -> Node:
+        """An inner node over children."""
+        node = Node(level, entries, sums)
+        node.links = links
+        node.take(links)
+        return node
+
+    def lift(self, node: Node, start: int, stop: int) -> Rows:
+        """Some entries of a node as partial aggregates."""
+        return self.monoid.lift_rows(node.values(start, stop), stop - start)
+
+    def fold(self, node: Node, start: int, stop: int) -> Partial:
+        """Some entries and all subtrees between them; a combine less than these are."""
+        count = stop - start
+        if count <= 0:
+            return self.monoid.identity
+        lifted = self.lift(node, start, stop)
+        if not node.level or count == 1:
+            return self.monoid.fold(lifted, count)
+        return self.monoid.fold(self._mixed(lifted, node, start, count), 2 * count - 1)
+
+    def _mixed(self, lifted: Rows, node: Node, start: int, count: int) -> Rows:
+        """Entries and the subtrees between them, in turn."""
+        partials = self.monoid.partials
+        mixed = partials.new(2 * count - 1)
+        partials.put_at(mixed, np.arange(0, 2 * count - 1, 2), lifted)
+        between = node.folds(start + 1, start + count)
+        partials.put_at(mixed, np.arange(1, 2 * count - 1, 2), between)
+        return mixed
+
+    def inner_fold(self, node: Node) -> Partial:
+        """Everything but the first and the last subtree; at most 2 * arity combines."""
+        return self.fold(node, 0, node.count)
+
+    def but_first(self, node: Node) -> Partial:
+        """Everything but the first subtree."""
+        fold = self.fold(node, 0, node.count)
+        return self.monoid.combine(fold, node.fold_at(node.count)) if node.level else fold
+
+    def but_last(self, node: Node) -> Partial:
+        """Everything but the last subtree."""
+        fold = self.fold(node, 0, node.count)
+        return self.monoid.combine(node.fold_at(0), fold) if node.level else fold
+
+    def whole(self, node: Node) -> Partial:
+        """Everything, of a node whose sums are all up to date."""
+        if not node.level:
+            return self.fold(node, 0, node.count)
+        return self.monoid.combine(node.fold_at(0), self.but_first(node))
+
+    def size(self, node: Node) -> int:
+        """The events in a subtree whose sums are all up to date."""
+        return node.count + (int(node.sizes().sum()) if node.level else 0)
+
+    def stack(self, leaf: Node) -> LeafStack:
+        """The suffix folds of a leaf; a combine an entry."""
+        identity = self.monoid.identity
+        lifted = self.lift(leaf, 0, leaf.count)
+        return LeafStack(self.monoid.suffixes(lifted, leaf.count, identity), identity)
