@@ -17,6 +17,7 @@ __all__ = [
     "CorruptHandle",
     "CorruptPage",
     "EmptyWindow",
+    "EventsGone",
     "HandleMismatch",
     "InvalidKey",
     "InvalidStoreURL",
@@ -53,6 +54,10 @@ class LateEvent(WindowStoreError, ValueError):
 
 class EmptyWindow(WindowStoreError, IndexError):
     """More events were to be evicted than the window holds: evict fewer."""
+
+
+class EventsGone(WindowStoreError, LookupError):
+    """Events of a range have left already: ask for a later range, or for what is left of it."""
 
 
 class PolicyNotMonotone(WindowStoreError, ValueError):
