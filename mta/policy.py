@@ -90,6 +90,14 @@ class AbstractPolicy(ABC):
         """The aggregates, beside the window's own, that policies decide on."""
         return ()
 
+    @property
+    def lifetime(self) -> int | None:
+        """How long after the newest event time alone has emptied the window, in microseconds.
+
+        None where no passing of time does that.
+        """
+        return None
+
     @abstractmethod
     def cut(self, view: View, time: int | None) -> int:
         """The position of the oldest event that stays, after an insertion at ``time``."""
@@ -166,6 +174,10 @@ class TimeWindow(AbstractPolicy):
 
     def __init__(self, size: float | str | timedelta) -> None:
         self.size = to_duration(size)
+
+    @property
+    def lifetime(self) -> int:
+        return self.size
 
     def cut(self, view: View, time: int | None) -> int:
         assert time is not None
@@ -283,6 +295,13 @@ class _Both(AbstractPolicy):
     @property
     def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
         return self.one.observers + self.other.observers
+
+    @property
+    def lifetime(self) -> int | None:
+        known = [side.lifetime for side in (self.one, self.other) if side.lifetime is not None]
+        if self.any_of:
+            return min(known, default=None)
+        return max(known) if len(known) == 2 else None
 
     def cut(self, view: View, time: int | None) -> int:
         choose = max if self.any_of else min

@@ -46,7 +46,7 @@ def advance_batch(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
         name = f"batch.{int(time.time()):08x}.{uuid4().hex}"
         with store_of(plan.store) as store:
             after = step(None, rows, replace(plan, name=name, temporary=True), store)
-        return pack_results(after.rows, rows.num_rows, after.dropped)
+        return pack_results(after.rows, after.counts(rows.num_rows))
 
     return packed.groupBy(BUCKET).applyInArrow(advance, RESULT_SCHEMA)
 

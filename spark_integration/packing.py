@@ -6,21 +6,36 @@ bucket of keys travel as one blob (an Arrow IPC stream), and the grouped functio
 rows per bucket.
 
     rows (bucket, key, ...)  --pack-->  (bucket, blob)  --step-->  (blob, ...)  --unpack-->  rows
+
+Spark wakes a bucket by event time only if its input has a column under a watermark. Such packed
+rows get one, that is always null: Spark knows the watermark from the rows before packing, and has
+no rows to take for late here, which is the step's to judge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 BUCKET = "__bucket"  # cannot clash with a user's column by accident
 BLOB = "__blob"
-PACKED_SCHEMA = f"{BUCKET} int, {BLOB} binary"
-READ = "rows_read"
-DROPPED = "rows_dropped"
-RESULT_SCHEMA = f"{BLOB} binary, {READ} long, {DROPPED} long"
+TIME = "__time"
+
+
+class Counts(NamedTuple):
+    """What became of a micro-batch's rows, as the query's ``observedMetrics`` name it."""
+
+    rows_read: int
+    rows_dropped: int = 0
+    """Rows that are not in the results: invalid ones, and late ones unless they come out marked."""
+    rows_late: int = 0
+    rows_invalid: int = 0
+
+
+RESULT_SCHEMA = f"{BLOB} binary, " + ", ".join(f"{name} long" for name in Counts._fields)
 
 # A cut makes one blob per bucket: large enough that a blob holds thousands of rows at 64 buckets,
 # small enough that a task holds tens of megabytes whatever its partition weighs.
@@ -47,21 +62,25 @@ def from_blobs(blobs: Iterable[bytes | pa.Buffer]) -> pa.Table:
     return pa.concat_tables(pa.ipc.open_stream(blob).read_all() for blob in blobs)
 
 
-def pack_results(rows: pa.Table, read: int, dropped: int) -> pa.Table:
-    """A step's results as rows (blob, rows_read, rows_dropped) of at most ``BLOB_ROWS`` results.
+def pack_results(rows: pa.Table, counts: Counts) -> pa.Table:
+    """A step's results as rows (blob, counts) of at most ``BLOB_ROWS`` results.
 
     The counts stand in the first row, whose blob is null if there are no results.
     """
     parts = [rows.slice(at, BLOB_ROWS) for at in range(0, rows.num_rows, BLOB_ROWS)]
     blobs = to_blobs(parts) if parts else pa.nulls(1, pa.binary())
     rest = [0] * (len(blobs) - 1)
-    return pa.table({BLOB: blobs, READ: [read, *rest], DROPPED: [dropped, *rest]})
+    columns = {name: [count, *rest] for name, count in counts._asdict().items()}
+    return pa.table({BLOB: blobs, **columns})
 
 
-def pack(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def pack(
+    batches: Iterable[pa.RecordBatch], names: Sequence[str], timed: bool = False
+) -> Iterator[pa.RecordBatch]:
     """Rows of a bucket (int, below 2**16) and columns become rows (bucket, blob), for mapInArrow.
 
     ``names`` are the columns' names in the blobs: PySpark's mapInArrow takes no name with a dot.
+    ``timed`` adds the column of nulls that stands under the watermark.
 
     Holds at most ``CUT_ROWS`` rows or ``CUT_BYTES`` bytes, and one incoming batch more.
     """
@@ -74,10 +93,17 @@ def pack(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa
         rows += batch.num_rows
         size += batch.nbytes
         if rows >= CUT_ROWS or size >= CUT_BYTES:
-            yield _by_bucket(pa.Table.from_batches(held).rename_columns([BUCKET, *names]))
+            yield _packed(held, names, timed)
             held, rows, size = [], 0, 0
     if held:
-        yield _by_bucket(pa.Table.from_batches(held).rename_columns([BUCKET, *names]))
+        yield _packed(held, names, timed)
+
+
+def _packed(held: list[pa.RecordBatch], names: Sequence[str], timed: bool) -> pa.RecordBatch:
+    packed = _by_bucket(pa.Table.from_batches(held).rename_columns([BUCKET, *names]))
+    if timed:
+        packed = packed.append_column(TIME, pa.nulls(len(packed), pa.timestamp("us", "UTC")))
+    return packed
 
 
 def _by_bucket(rows: pa.Table) -> pa.RecordBatch:

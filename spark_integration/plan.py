@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 Output = Literal["event", "last"]
 OnBadRow = Literal["error", "drop"]
+OnLate = Literal["error", "drop", "side"]
+Silent = Literal["keep", "drop", "emit"]
+#: The column that marks late rows among the results, with ``late="side"``.
+LATE = "late"
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,11 @@ class Plan:
     arity: int | None = None
     """Group sizes; None leaves them to the window."""
     leaf_arity: int | None = None
-    late: OnBadRow = "error"
+    late: OnLate = "error"
     invalid: OnBadRow = "error"
+    silent: Silent = "keep"
+    schema: pa.Schema | None = None
+    """The types of ``columns``, for results of keys that have no rows; None with silent="keep"."""
     retain: int = 2
     temporary: bool = False
     """A batch query: the windows start empty, and their pages are deleted with the task."""
@@ -47,6 +54,16 @@ class Plan:
     def values(self) -> tuple[str, ...]:
         """The value columns, each once."""
         return tuple(self.monoid.columns)
+
+    @property
+    def lifetime(self) -> int | None:
+        """How long after its newest event a key is forgotten, in microseconds; None for never."""
+        return None if self.silent == "keep" else self.policy.lifetime
+
+    def no_rows(self) -> pa.Table:
+        """Rows for a step that is called for silent keys alone."""
+        assert self.schema is not None
+        return self.schema.empty_table()
 
     def fingerprint(self) -> bytes:
         """16 bytes that change when the saved windows no longer suit this plan."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema, to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     AtomicType,
@@ -42,7 +43,7 @@ from mta.policy import AbstractPolicy
 from stores import open_store
 
 from .errors import InvalidRequest
-from .plan import OnBadRow, Output, Plan
+from .plan import LATE, OnBadRow, OnLate, Output, Plan, Silent
 
 Columns = str | tuple[str, ...] | None
 Aggregations = Mapping[str, tuple[Columns, AbstractMonoid]]
@@ -51,6 +52,8 @@ MAX_BUCKETS = 1 << 16
 LEAF_BYTES, INNER_BYTES = 3840, 1024
 #: What a value or a partial is taken to weigh where only its bytes would tell.
 OBJECT_BYTES = 64
+#: Where Spark notes that a column is under a watermark.
+WATERMARK_DELAY = "spark.watermarkDelayMs"
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}")
 
 
@@ -75,6 +78,7 @@ def make_request(
 ) -> Request:
     """The checked request of one ``sliding_aggregate``; raises InvalidRequest. Reads no data."""
     check_options(policy=policy, **options)
+    silent, marks_late = options.get("silent", "keep"), options["late"] == "side"
     check_store(store, df)
     product = make_product(aggregations)
     values = tuple(product.columns)
@@ -82,7 +86,10 @@ def make_request(
     fields = {field.name: field.dataType for field in df.schema.fields}
     check_types(fields, keys, time, aggregations)
     columns = tuple(dict.fromkeys((*keys, time, *values, *keep)))
-    check_aliases(columns, aggregations)
+    check_aliases(columns, aggregations, (LATE,) if marks_late else ())
+    if silent != "keep":
+        check_silent(df, time, policy, silent)
+        options["schema"] = row_schema(fields, columns)
     leaf_arity, arity = small_groups(product, policy)
     options["leaf_arity"] = options["leaf_arity"] or options["arity"] or leaf_arity
     options["arity"] = options["arity"] or arity
@@ -98,7 +105,7 @@ def make_request(
         key_types=tuple(fields[key].simpleString() for key in keys),
         **options,
     )
-    return Request(plan, result_schema(df, columns, found))
+    return Request(plan, result_schema(df, plan, found))
 
 
 def small_groups(product: Product, policy: AbstractPolicy) -> tuple[int, int]:
@@ -116,12 +123,22 @@ def small_groups(product: Product, policy: AbstractPolicy) -> tuple[int, int]:
     return min(max(leaf_arity, 16), 512), min(max(arity, 8), 64)
 
 
-def result_schema(
-    df: DataFrame, columns: tuple[str, ...], found: Mapping[str, DataType]
-) -> StructType:
-    """The result's columns: the input's as they are, and one per aggregation."""
-    given = [df.schema[name] for name in columns]
-    return StructType([*given, *(StructField(alias, kind) for alias, kind in found.items())])
+def result_schema(df: DataFrame, plan: Plan, found: Mapping[str, DataType]) -> StructType:
+    """The result's columns: the input's as they are, one per aggregation, and what marks rows."""
+    given = [copy(df.schema[name]) for name in plan.columns]
+    for field in given:
+        # A row about a silent key has nothing else.
+        if plan.silent == "emit" and field.name not in (*plan.keys, plan.time):
+            field.nullable = True
+    marks = [StructField(LATE, BooleanType())] if plan.late == "side" else []
+    results = [StructField(alias, kind) for alias, kind in found.items()]
+    return StructType([*given, *results, *marks])
+
+
+def row_schema(fields: Mapping[str, DataType], columns: Iterable[str]) -> pa.Schema:
+    """What Spark hands to Python for these columns, but for flags and a session's time zone."""
+    spark = StructType([StructField(name, fields[name]) for name in columns])
+    return to_arrow_schema(spark, timezone="UTC")
 
 
 def make_product(aggregations: Aggregations) -> Product:
@@ -199,9 +216,18 @@ def _allowed(schema: Schema) -> tuple[type[DataType], ...]:
     return (NumericType, BooleanType)
 
 
-def check_aliases(columns: tuple[str, ...], aggregations: Aggregations) -> None:
+def check_aliases(
+    columns: tuple[str, ...], aggregations: Aggregations, marks: tuple[str, ...] = ()
+) -> None:
     """Raises InvalidRequest for two result columns of one name, by Spark's rule without case."""
     seen = {name.lower(): name for name in columns}
+    for mark in marks:
+        if mark in seen:
+            raise InvalidRequest(
+                f"late='side' adds a column {mark!r}, but the DataFrame has {seen[mark]!r}: rename "
+                "it (withColumnRenamed), or leave it out"
+            )
+        seen[mark] = mark
     for alias in aggregations:
         if alias.lower() in seen:
             raise InvalidRequest(
@@ -219,15 +245,17 @@ def check_options(
     buckets: int,
     arity: int | None,
     leaf_arity: int | None,
-    late: OnBadRow,
+    late: OnLate,
     invalid: OnBadRow,
     retain: int,
+    silent: Silent = "keep",
 ) -> None:
     """Raises InvalidRequest for an option outside its range."""
     choices: dict[str, tuple[str, Any]] = {
         "output": (output, Output),
-        "late": (late, OnBadRow),
+        "late": (late, OnLate),
         "invalid": (invalid, OnBadRow),
+        "silent": (silent, Silent),
     }
     for argument, (value, literal) in choices.items():
         if value not in get_args(literal):
@@ -250,6 +278,33 @@ def check_options(
         raise InvalidRequest(
             f"retain is {retain}: it must be at least 2, as a replay needs the state before"
         )
+
+
+def check_silent(df: DataFrame, time: str, policy: AbstractPolicy, silent: Silent) -> None:
+    """Raises InvalidRequest unless time alone can empty the windows, and the stream knows it."""
+    if policy.lifetime is None or not policy.needs_times:
+        raise InvalidRequest(
+            f"silent is {silent!r}, but time alone never empties a {policy!r}: give a TimeWindow, "
+            "by itself or as one side of |, or leave silent as it is ('keep')"
+        )
+    kind = df.schema[time].dataType
+    if silent == "emit" and not isinstance(kind, (TimestampType, TimestampNTZType)):
+        raise InvalidRequest(
+            f"silent='emit' puts moments into the time column {time!r}, which is "
+            f"{kind.simpleString()}: cast it to timestamp"
+        )
+    if df.isStreaming and watermark_delay(df, time) is None:
+        raise InvalidRequest(
+            f"silent is {silent!r}, but the stream has no watermark on {time!r}, which tells when "
+            f"a key is silent: give df.withWatermark({time!r}, '10 minutes'), with the time that "
+            "rows of different keys may be apart, after the last change of that column"
+        )
+
+
+def watermark_delay(df: DataFrame, time: str) -> int | None:
+    """How far the watermark on a column stays behind, in milliseconds; None without one."""
+    delay: int | None = df.schema[time].metadata.get(WATERMARK_DELAY)
+    return delay
 
 
 def check_store(store: str, df: DataFrame) -> None:

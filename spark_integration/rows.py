@@ -8,6 +8,7 @@ names are their content: so a replay writes nothing new.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,6 +157,23 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_floating(kind):
         return pc.add(column, 0.0)  # -0.0 becomes 0.0, as Spark's own grouping has it
     return column
+
+
+def key_columns(keys: Sequence[bytes], types: Sequence[pa.DataType]) -> list[pa.Array]:
+    """Packed keys as the columns they came from, of these types."""
+    values = zip(*map(msgpack.unpackb, keys), strict=True)
+    return [_typed(list(column), kind) for column, kind in zip(values, types, strict=True)]
+
+
+def _typed(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """What ``_plain`` has made of a column, turned back."""
+    if pa.types.is_date(kind):
+        return pa.array(values, pa.int32()).cast(kind)
+    if pa.types.is_temporal(kind):
+        return pa.array(values, pa.int64()).cast(kind)
+    if pa.types.is_decimal(kind):
+        return pa.array(values, pa.string()).cast(kind)
+    return pa.array(values, kind)
 
 
 def _name(key: tuple[Any, ...], packed: bytes) -> str:

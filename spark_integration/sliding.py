@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, IntegerType, StructType, TimestampType
 
 from .batch import advance_batch
-from .packing import BUCKET, DROPPED, PACKED_SCHEMA, READ, pack, unpack
-from .plan import OnBadRow, Output
-from .request import Aggregations, Request, make_request
+from .packing import BLOB, BUCKET, TIME, Counts, pack, unpack
+from .plan import OnBadRow, OnLate, Output, Silent
+from .request import WATERMARK_DELAY, Aggregations, Request, make_request, watermark_delay
 from .step import Step, step
 from .streaming import advance_stream
 
@@ -45,8 +46,9 @@ def sliding_aggregate(
     buckets: int = 64,
     arity: int | None = None,
     leaf_arity: int | None = None,
-    late: OnBadRow = "error",
+    late: OnLate = "error",
     invalid: OnBadRow = "error",
+    silent: Silent = "keep",
     retain: int = 2,
     metrics: str | Observation = METRICS,
 ) -> DataFrame:
@@ -65,9 +67,21 @@ def sliding_aggregate(
     equal aggregations in one query. buckets: groups of keys, fixed for a checkpoint. arity,
     leaf_arity: the size of the pages, by default at most 4080 bytes. late, invalid: "error" stops
     the query at an event that is older than the key's last one, or lacks key, time or value;
-    "drop" drops and counts it. retain: how many of a key's checkpoints Spark may be rolled back.
-    metrics: the name under which rows_read and rows_dropped are in a streaming query's
-    ``observedMetrics``; for a batch query give an ``Observation``, and read it afterwards.
+    "drop" drops and counts it; late="side" lets late rows out beside the results: a last column
+    ``late`` is true for them, and their results are null. silent: what becomes of a key whose
+    window time alone has emptied, see below. retain: how many of a key's checkpoints Spark may be
+    rolled back. metrics: the name under which rows_read, rows_dropped (those not in the results),
+    rows_late and rows_invalid are in a streaming query's ``observedMetrics``; for a batch query
+    give an ``Observation``, and read it afterwards.
+
+    silent: "keep" keeps every key for ever. "drop" forgets a key, and deletes its pages, once its
+    newest event is older than the window is long by the watermark on ``time``, which the stream
+    must have (``df.withWatermark``); the next event begins it anew, with the same results. "emit"
+    does so too, and gives a row for each moment at which a window became empty, before the key's
+    next event or at its end: with that time, the results of an empty window, and nulls in all other
+    columns (``output="last"``: only if it is the key's last row of the batch). A row of a key
+    without a window that is older than such a moment is late. A batch query has no watermark: its
+    windows end with the data. "keep" or not is fixed for a checkpoint.
 
     Events of a key with the same time are ordered by the values of their columns, and the rows of
     a key come out in order of time. A streaming query must run in output mode "append". A batch
@@ -93,6 +107,7 @@ def sliding_aggregate(
         leaf_arity=leaf_arity,
         late=late,
         invalid=invalid,
+        silent=silent,
         retain=retain,
     )
     return run_request(df, request, step, metrics)
@@ -106,12 +121,23 @@ def run_request(
     bucket = F.pmod(F.xxhash64(*map(column, plan.keys)), F.lit(plan.buckets)).cast("int")
     columns = (column(name).alias(f"c{i}") for i, name in enumerate(plan.columns))
     rows = df.select(bucket.alias(BUCKET), *columns)
-    packed = rows.mapInArrow(partial(pack, names=plan.columns), PACKED_SCHEMA)
-    advance = advance_stream if df.isStreaming else advance_batch
-    results = advance(packed, plan, step).observe(
-        metrics, F.sum(READ).alias(READ), F.sum(DROPPED).alias(DROPPED)
+    timed = df.isStreaming and plan.lifetime is not None
+    packer = partial(pack, names=plan.columns, timed=timed)
+    packed = rows.mapInArrow(
+        packer, packed_schema(watermark_delay(df, plan.time) if timed else None)
     )
+    advance = advance_stream if df.isStreaming else advance_batch
+    counts = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in Counts._fields)
+    results = advance(packed, plan, step).observe(metrics, *counts)
     return results.mapInArrow(unpack, request.schema)
+
+
+def packed_schema(delay: int | None) -> StructType:
+    """The packed rows' columns; with the delay of a watermark also the one that is under it."""
+    schema = StructType().add(BUCKET, IntegerType()).add(BLOB, BinaryType())
+    if delay is not None:
+        schema.add(TIME, TimestampType(), metadata={WATERMARK_DELAY: delay})
+    return schema
 
 
 def column(name: str) -> Column:

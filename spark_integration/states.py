@@ -1,11 +1,16 @@
 """The state of one bucket of keys, as Spark's state store keeps it: every key's handle.
 
     state  = xxh3_64(body) as 8 bytes, big-endian ++ body
-    body   = msgpack [ "mta-spark", version, buckets, plan, { key: [ last, handle ], ... } ]
+    body   = msgpack [ "mta-spark", version, buckets, plan, keys, forgotten, doomed ]
+    version = 2; version 1 ended after ``keys`` and is still read
     plan   = the plan's fingerprint, bytes: what key, time, aggregations and policy the handles suit
+    keys   = { key: [ last, handle ], ... }
     key    = msgpack [ value of each key column ], bytes (see ``rows.py``)
     last   = the time of the key's newest event, microseconds since 1970
     handle = what ``Window.checkpoint`` returned, bytes
+    forgotten = nil, or the latest moment at which the window of a forgotten key became empty
+    doomed = [ [ calls, handle ], ... ]: windows of forgotten keys, and in how many calls of the
+             bucket from now their pages are to be deleted (see ``silence.py``)
 
 Spark's state store is trusted to keep bytes, not to be the right one: the digest tells a damaged
 value, ``buckets`` and ``plan`` a checkpoint that other settings wrote.
@@ -13,7 +18,8 @@ value, ``buckets`` and ``plan`` a checkpoint that other settings wrote.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import msgpack
 import xxhash
@@ -21,7 +27,7 @@ import xxhash
 from .errors import CorruptState, StateMismatch
 
 MAGIC = "mta-spark"
-VERSION = 1
+VERSION = 2
 _DIGEST_BYTES = 8
 
 
@@ -32,21 +38,38 @@ class Saved(NamedTuple):
     handle: bytes
 
 
-def encode_state(saved: dict[bytes, Saved], buckets: int, fingerprint: bytes) -> bytes:
+class Doomed(NamedTuple):
+    """The window of a forgotten key, whose pages are still there for earlier states' sake."""
+
+    calls: int
+    handle: bytes
+
+
+@dataclass
+class Bucket:
+    """What is known of one bucket's keys between two micro-batches."""
+
+    keys: dict[bytes, Saved] = field(default_factory=dict)
+    forgotten: int | None = None
+    doomed: list[Doomed] = field(default_factory=list)
+
+
+def encode_state(bucket: Bucket, buckets: int, fingerprint: bytes) -> bytes:
     """One bucket's state; linear in its size."""
-    body: bytes = msgpack.packb([MAGIC, VERSION, buckets, fingerprint, saved])
+    content = (bucket.keys, bucket.forgotten, bucket.doomed)
+    body: bytes = msgpack.packb([MAGIC, VERSION, buckets, fingerprint, *content])
     return xxhash.xxh3_64_digest(body) + body
 
 
-def decode_state(state: bytes | None, buckets: int, fingerprint: bytes) -> dict[bytes, Saved]:
-    """What is saved of each key; empty for no state.
+def decode_state(state: bytes | None, buckets: int, fingerprint: bytes) -> Bucket:
+    """What is saved of a bucket; an empty one for no state.
 
     Raises CorruptState for bytes that ``encode_state`` did not write, StateMismatch for a state
     of another format, number of buckets or plan.
     """
     if state is None:
-        return {}
-    written_buckets, written_plan, saved = _parse(state)
+        return Bucket()
+    written_buckets, written_plan, bucket = _parse(state)
     if written_buckets != buckets:
         raise StateMismatch(
             f"this checkpoint spreads its keys over {written_buckets} buckets, the query asks for "
@@ -57,15 +80,20 @@ def decode_state(state: bytes | None, buckets: int, fingerprint: bytes) -> dict[
             "this checkpoint holds windows of other columns, aggregations, policy or arity: "
             "restore these settings, or start with a new checkpoint folder"
         )
-    return saved
+    return bucket
 
 
 def read_handles(state: bytes) -> dict[bytes, bytes]:
     """The handle of each key of a state of any plan, for inspection. Raises CorruptState."""
-    return {key: saved.handle for key, saved in _parse(state)[2].items()}
+    return {key: saved.handle for key, saved in _parse(state)[2].keys.items()}
 
 
-def _parse(state: bytes) -> tuple[int, bytes, dict[bytes, Saved]]:
+def read_doomed(state: bytes) -> list[bytes]:
+    """The handles of forgotten keys whose pages are not deleted yet. Raises CorruptState."""
+    return [doomed.handle for doomed in _parse(state)[2].doomed]
+
+
+def _parse(state: bytes) -> tuple[int, bytes, Bucket]:
     body = memoryview(state)[_DIGEST_BYTES:]
     if xxhash.xxh3_64_digest(body) != bytes(state[:_DIGEST_BYTES]):
         raise CorruptState(
@@ -77,19 +105,36 @@ def _parse(state: bytes) -> tuple[int, bytes, dict[bytes, Saved]]:
     except (ValueError, msgpack.exceptions.UnpackException) as error:
         raise CorruptState(f"a state value is no msgpack: {error}; report this as a bug") from error
     match content:
-        case [str(magic), int(version), *_] if magic == MAGIC and version != VERSION:
+        case [str(magic), int(version), *_] if magic == MAGIC and version not in (1, VERSION):
             raise StateMismatch(
                 f"this checkpoint has state format {version}, this program knows {VERSION}: "
                 "run the program's version that wrote it, or start with a new checkpoint folder"
             )
-        case [str(magic), int(), int(buckets), bytes(plan), dict(saved)] if magic == MAGIC:
-            if all(map(_is_entry, saved.items())):
-                return buckets, plan, {key: Saved(*entry) for key, entry in saved.items()}
-    raise CorruptState("a state value is not of this project: the checkpoint is another query's")
+        case [str(magic), 1, int(buckets), bytes(plan), *rest] if magic == MAGIC:
+            rest += [None, []]
+        case [str(magic), int(), int(buckets), bytes(plan), *rest] if magic == MAGIC:
+            pass
+        case _:
+            raise _foreign()
+    return buckets, plan, _bucket(rest)
 
 
-def _is_entry(entry: tuple[object, object]) -> bool:
+def _bucket(content: list[Any]) -> Bucket:
+    match content:
+        case [dict(keys), int() | None as forgotten, list(doomed)]:
+            entries = [*keys.values(), *doomed]
+            if all(type(key) is bytes for key in keys) and all(map(_is_entry, entries)):
+                saved = {key: Saved(*entry) for key, entry in keys.items()}
+                return Bucket(saved, forgotten, [Doomed(*note) for note in doomed])
+    raise _foreign()
+
+
+def _is_entry(entry: object) -> bool:
     match entry:
-        case (bytes(), [int(), bytes()]):
+        case [int(), bytes()]:
             return True
     return False
+
+
+def _foreign() -> CorruptState:
+    return CorruptState("a state value is not of this project: the checkpoint is another query's")

@@ -6,25 +6,27 @@ makes a replay harmless (design: a page is named by its content, so a replay wri
 its old name), and Spark's commit of state and results together then makes them exactly once.
 
 Work per row is done by whole columns; Python runs once per key. The pages of all keys are made
-durable by one flush at the end, before the handles leave the task.
+durable by one flush at the end, before the handles leave the task. Keys whose windows time has
+emptied are forgotten after the rows (see ``silence.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from mta import Window
 from mta.errors import LateEvent
 from stores.base import PageStore
 
+from .packing import Counts
 from .plan import Plan
-from .rows import Ints, Sorted, complete, sort_rows, to_numpy
-from .states import Saved, decode_state, encode_state
+from .results import Results
+from .rows import Sorted, complete, sort_rows, to_numpy
+from .silence import forget, next_call, silences, take_doomed
+from .states import Bucket, Saved, decode_state, encode_state
 
 
 class Advanced(NamedTuple):
@@ -32,62 +34,136 @@ class Advanced(NamedTuple):
 
     state: bytes
     rows: pa.Table
-    dropped: int
-    """Rows without key, time or value, invalid or late ones, that the plan said to drop."""
+    late: int = 0
+    """Rows older than their key's last one, or than keys of their bucket that were forgotten."""
+    invalid: int = 0
+    """Rows without key, time or value, or with one that no window takes."""
+    dropped: int = 0
+    """Rows that are not among the results."""
+    timer: int | None = None
+    """Once the watermark is later than this, in microseconds, the step must run again."""
+
+    def counts(self, read: int) -> Counts:
+        """What became of the ``read`` rows that the step was given."""
+        return Counts(read, self.dropped, self.late, self.invalid)
 
 
-Step = Callable[[bytes | None, pa.Table, Plan, PageStore], Advanced]
+class Step(Protocol):
+    """``step``, or what stands in its place in tests and benchmarks."""
+
+    def __call__(
+        self,
+        state: bytes | None,
+        rows: pa.Table,
+        plan: Plan,
+        store: PageStore,
+        watermark: int | None = None,
+    ) -> Advanced: ...
 
 
-def step(state: bytes | None, rows: pa.Table, plan: Plan, store: PageStore) -> Advanced:
+def step(
+    state: bytes | None,
+    rows: pa.Table,
+    plan: Plan,
+    store: PageStore,
+    watermark: int | None = None,
+) -> Advanced:
     """Advance every key's window by its rows and return the results beside the rows.
 
     O(rows * log rows) for the sort, plus what ``Window.extend`` costs. The results are ordered by
-    key and time: all accepted rows, or the last of each key. Raises NullKey, InvalidTime,
-    InvalidValue, LateEvent, StateMismatch, CorruptState, and what the windows and the store raise;
-    nothing is lost then, since the old state still stands.
+    key and time: all accepted rows, or the last of each key. ``watermark``, in microseconds, is
+    what the stream's event time has reached; keys that it finds silent are forgotten if the plan
+    says so, and their pages deleted by a later step. Raises NullKey, InvalidTime, InvalidValue,
+    LateEvent, StateMismatch, CorruptState, and what the windows and the store raise; nothing is
+    lost then, since the old state still stands.
     """
-    saved = decode_state(state, plan.buckets, plan.fingerprint())
+    bucket = decode_state(state, plan.buckets, plan.fingerprint())
+    if plan.silent == "emit":
+        rows = rows.cast(plan.schema)  # rows of silent keys have these types, and all must agree
     group = sort_rows(complete(rows, plan), plan)
-    moments = group.times.view("datetime64[us]")
-    columns = {name: to_numpy(group.rows.column(name)) for name in plan.values}
-    results = Results(plan, group.rows, len(group.keys))
+    results = Results(plan, group)
     windows = Windows(plan, store)
-    wanted: Literal["all", "last"] = "all" if plan.output == "event" else "last"
     try:
-        for i, (key, name) in enumerate(zip(group.keys, group.names, strict=True)):
-            before = saved.get(key)
-            first, end = group.bounds[i], group.bounds[i + 1]
-            start = first if before is None else _skip_late(group, i, before.last_time, plan)
-            window = windows.open(name, before)
-            # Where no aggregation reads a column, a batch is only as many events as it is long.
-            values = {column: array[start:end] for column, array in columns.items()}
-            found = window.extend(values or range(start, end), moments[start:end], wanted)
-            newest = results.add(found, first, start, end, window.last_accepted)
-            if newest is not None and not plan.temporary:
-                # The pages behind this handle are durable only after the flush below.
-                saved[key] = Saved(int(group.times[newest]), window.checkpoint(barrier=False))
+        _slide(group, bucket, plan, windows, results)
     finally:
         windows.discard_temporary()
+    timer = _expire(bucket, plan, windows, results, watermark)
     store.flush()
-    after = encode_state(saved, plan.buckets, plan.fingerprint())
-    return Advanced(after, results.table(), rows.num_rows - results.accepted)
+    after = encode_state(bucket, plan.buckets, plan.fingerprint())
+    invalid = rows.num_rows - group.rows.num_rows + results.invalid
+    dropped = invalid + (0 if plan.late == "side" else results.late)
+    return Advanced(after, results.table(), results.late, invalid, dropped, timer)
 
 
-def _skip_late(group: Sorted, i: int, last_time: int, plan: Plan) -> int:
-    """Where the key's rows begin that are not older than its last event. Raises LateEvent."""
+def _slide(group: Sorted, bucket: Bucket, plan: Plan, windows: Windows, results: Results) -> None:
+    """Every key's rows into its window, and what comes of them into bucket and results."""
+    moments = group.times.view("datetime64[us]")
+    columns = {name: to_numpy(group.rows.column(name)) for name in plan.values}
+    wanted: Literal["all", "last"] = "all" if plan.output == "event" else "last"
+    lifetime = plan.lifetime
+    for i, (key, name) in enumerate(zip(group.keys, group.names, strict=True)):
+        before = bucket.keys.get(key)
+        end = group.bounds[i + 1]
+        start = _first_on_time(group, i, before, bucket.forgotten, plan)
+        results.add_late(group.bounds[i], start)
+        if start == end:
+            continue
+        window = windows.open(name, before)
+        # Where no aggregation reads a column, a batch is only as many events as it is long.
+        values = {column: array[start:end] for column, array in columns.items()}
+        found = window.extend(values or range(start, end), moments[start:end], wanted)
+        newest = results.add(found, start, end, window.last_accepted)
+        if newest is None:
+            continue
+        if lifetime is not None and plan.silent == "emit" and plan.output == "event":
+            times, accepted = group.times[start:end], window.last_accepted
+            times = times if accepted is None else times[accepted]
+            for index, moment in silences(times, before and before.last_time, lifetime):
+                results.add_emptied(key, moment, before=len(times) - index)
+        if not plan.temporary:
+            # The pages behind this handle are durable only after the flush of the step.
+            bucket.keys[key] = Saved(int(group.times[newest]), window.checkpoint(barrier=False))
+
+
+def _first_on_time(
+    group: Sorted, i: int, before: Saved | None, forgotten: int | None, plan: Plan
+) -> int:
+    """Where the key's rows begin that are not late. Raises LateEvent."""
     first, end = group.bounds[i], group.bounds[i + 1]
-    if group.times[first] >= last_time:
+    oldest = before.last_time if before else forgotten
+    if oldest is None or group.times[first] >= oldest:
         return first
-    late = int(np.searchsorted(group.times[first:end], last_time))
+    late = int(np.searchsorted(group.times[first:end], oldest))
     if plan.late == "error":
+        why = (
+            "are older than its last one"
+            if before
+            else "are older than what silent keys, of which it may be one, were forgotten for"
+        )
         raise LateEvent(
-            f"{late} of {end - first} events of key {group.names[i]} are older than its last one, "
-            f"at {np.datetime64(last_time, 'us')}, the oldest by {plan.time!r} at "
-            f"{np.datetime64(int(group.times[first]), 'us')}; let the source deliver in order, or "
-            "set late='drop' to drop and count them"
+            f"{late} of {end - first} events of key {group.names[i]} {why}, "
+            f"at {np.datetime64(oldest, 'us')}, the oldest by {plan.time!r} at "
+            f"{np.datetime64(int(group.times[first]), 'us')}; let the source deliver in order"
+            f"{'' if before else ' or the watermark wait longer'}, or set late='drop' to drop and "
+            "count them, or late='side' to have them marked among the results"
         )
     return first + late
+
+
+def _expire(
+    bucket: Bucket, plan: Plan, windows: Windows, results: Results, watermark: int | None
+) -> int | None:
+    """Forget the keys whose windows time has emptied; return when to look again."""
+    for handle in take_doomed(bucket):
+        windows.restore(handle).delete_pages()
+    lifetime = plan.lifetime
+    if lifetime is None:
+        return None
+    if watermark is not None:
+        for key, moment in forget(bucket, lifetime, watermark, plan.retain):
+            if plan.silent == "emit":
+                results.add_emptied(key, moment)
+    return next_call(bucket, lifetime, watermark)
 
 
 class Windows:
@@ -103,10 +179,7 @@ class Windows:
     def open(self, name: str, saved: Saved | None) -> Window:
         """The key's window as it was saved, or a new one."""
         if saved is not None:
-            # What all windows have in common is made once, in a window that takes no events.
-            if self._kind is None:
-                self._kind = self._empty("any")
-            return self._kind.sibling(saved.handle)
+            return self.restore(saved.handle)
         window = self._empty(name)
         if self._plan.temporary:
             self._temporary.append(window)
@@ -115,6 +188,13 @@ class Windows:
             # now: their pages are the same, so none may go before the batch is committed.
             window.hold()
         return window
+
+    def restore(self, handle: bytes) -> Window:
+        """The window of a handle."""
+        # What all windows have in common is made once, in a window that takes no events.
+        if self._kind is None:
+            self._kind = self._empty("any")
+        return self._kind.sibling(handle)
 
     def _empty(self, name: str) -> Window:
         plan = self._plan
@@ -134,80 +214,3 @@ class Windows:
         for window in self._temporary:
             window.delete_pages()
         self._temporary.clear()
-
-
-class Results:
-    """The output table, grown key by key in arrays that are allocated once."""
-
-    def __init__(self, plan: Plan, rows: pa.Table, keys: int) -> None:
-        last = plan.output == "last"
-        size = keys if last else rows.num_rows
-        self._rows = rows
-        self._types = plan.results
-        self._arrays = {
-            alias: np.empty(size, _numpy_type(kind)) for alias, kind in plan.results.items()
-        }
-        #: With output "last" the rows that have a result, otherwise those that have none.
-        self._picked: list[int] | None = [] if last else None
-        self._dropped: list[Ints] = []
-        self._size = 0
-        self.accepted = 0
-        """How many rows entered a window."""
-
-    def add(
-        self,
-        found: dict[str, npt.NDArray[Any]],
-        first: int,
-        start: int,
-        end: int,
-        accepted: npt.NDArray[np.bool_] | None,
-    ) -> int | None:
-        """Take over a key's results; return its newest row that entered the window, if any did.
-
-        The key has the rows ``first`` to ``end``; those before ``start`` came too late, and of the
-        others the ``accepted`` ones entered (None: all).
-        """
-        if first < start:
-            self._dropped.append(np.arange(first, start))
-        newest, count = end - 1, end - start
-        if accepted is not None:
-            self._dropped.append(start + np.flatnonzero(~accepted))
-            inside = np.flatnonzero(accepted)
-            count = len(inside)
-            newest = start + int(inside[-1]) if count else -1
-        if count == 0:
-            return None
-        self.accepted += count
-        if self._picked is not None:
-            self._picked.append(newest)
-            count = 1
-        size = self._size + count
-        for alias, array in self._arrays.items():
-            array[self._size : size] = found[alias]
-        self._size = size
-        return newest
-
-    def table(self) -> pa.Table:
-        """The rows that have a result, with a column for each aggregation."""
-        rows = self._rows
-        if self._picked is not None:
-            rows = rows.take(pa.array(self._picked, pa.int64()))
-        elif self._dropped:
-            kept = np.ones(rows.num_rows, np.bool_)
-            kept[np.concatenate(self._dropped)] = False
-            rows = rows.filter(pa.array(kept))
-        for alias, array in self._arrays.items():
-            rows = rows.append_column(alias, to_arrow(array[: self._size], self._types[alias]))
-        return rows
-
-
-def _numpy_type(kind: pa.DataType) -> npt.DTypeLike:
-    primitive = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    return kind.to_pandas_dtype() if primitive else object
-
-
-def to_arrow(results: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """Results as an Arrow column of the type that the query declared."""
-    if results.dtype == object and pa.types.is_string(kind):
-        results = np.array([None if r is None else str(r) for r in results], dtype=object)
-    return pa.array(results, type=kind)

@@ -162,10 +162,16 @@ class Bench:
         return rows / (perf_counter() - began)
 
 
-def trivial_step(state: bytes | None, rows: pa.Table, plan: Plan, store: PageStore) -> Advanced:
+def trivial_step(
+    state: bytes | None,
+    rows: pa.Table,
+    plan: Plan,
+    store: PageStore,
+    watermark: int | None = None,
+) -> Advanced:
     """Everything that a step must do but for the windows: a small state, a column per result."""
-    del store
+    del store, watermark
     for alias in plan.results:
         filled: Any = np.ones(rows.num_rows)
         rows = rows.append_column(alias, pa.array(filled))
-    return Advanced(b"\0" * 8 if state is None else state, rows, 0)
+    return Advanced(b"\0" * 8 if state is None else state, rows)

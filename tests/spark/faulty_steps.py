@@ -30,8 +30,14 @@ def first(marker: str) -> bool:
 def dying_at_the_end(marker: str) -> steps.Step:
     """A worker that is killed when its pages are out and its handle is not."""
 
-    def step(state: bytes | None, rows: pa.Table, plan: Plan, store: PageStore) -> steps.Advanced:
-        done = steps.step(state, rows, plan, store)
+    def step(
+        state: bytes | None,
+        rows: pa.Table,
+        plan: Plan,
+        store: PageStore,
+        watermark: int | None = None,
+    ) -> steps.Advanced:
+        done = steps.step(state, rows, plan, store, watermark)
         if state is not None and first(marker):
             os.kill(os.getpid(), signal.SIGKILL)
         return done
@@ -42,7 +48,13 @@ def dying_at_the_end(marker: str) -> steps.Step:
 def dying_inside(marker: str, put: int) -> steps.Step:
     """A worker that is killed when it has put so many pages, and these are in the store."""
 
-    def step(state: bytes | None, rows: pa.Table, plan: Plan, store: PageStore) -> steps.Advanced:
+    def step(
+        state: bytes | None,
+        rows: pa.Table,
+        plan: Plan,
+        store: PageStore,
+        watermark: int | None = None,
+    ) -> steps.Advanced:
         def die(_: float) -> None:
             if first(marker):
                 store.flush()
@@ -50,7 +62,7 @@ def dying_inside(marker: str, put: int) -> steps.Step:
 
         fragile = FaultyStore(store, sleep=die)
         fragile.delay(1, nth=put, operations=["put"])
-        return steps.step(state, rows, plan, fragile)
+        return steps.step(state, rows, plan, fragile, watermark)
 
     return step
 
@@ -58,10 +70,16 @@ def dying_inside(marker: str, put: int) -> steps.Step:
 def freezing_once(marker: str, server: int) -> steps.Step:
     """A step that begins with the stop of a server's process."""
 
-    def step(state: bytes | None, rows: pa.Table, plan: Plan, store: PageStore) -> steps.Advanced:
+    def step(
+        state: bytes | None,
+        rows: pa.Table,
+        plan: Plan,
+        store: PageStore,
+        watermark: int | None = None,
+    ) -> steps.Advanced:
         if state is not None and first(marker):
             os.kill(server, signal.SIGSTOP)
-        return steps.step(state, rows, plan, store)
+        return steps.step(state, rows, plan, store, watermark)
 
     return step
 
@@ -73,9 +91,15 @@ def slow_once(marker: str, seconds: float) -> steps.Step:
     another if it was let to its end.
     """
 
-    def step(state: bytes | None, rows: pa.Table, plan: Plan, store: PageStore) -> steps.Advanced:
+    def step(
+        state: bytes | None,
+        rows: pa.Table,
+        plan: Plan,
+        store: PageStore,
+        watermark: int | None = None,
+    ) -> steps.Advanced:
         order = np.random.default_rng(os.getpid()).permutation(rows.num_rows)
-        done = steps.step(state, rows.take(pa.array(order)), plan, store)
+        done = steps.step(state, rows.take(pa.array(order)), plan, store, watermark)
         bucket = str(sorted(set(rows.column("device").to_pylist())))
         if state is not None and first(marker):
             Path(marker).write_text(bucket)

@@ -186,7 +186,7 @@ def test_bad_rows_are_dropped_and_counted(spark: SparkSession, store: str) -> No
     counts = Observation()
     done = run(bad_rows(spark), store, invalid="drop", metrics=counts)
     assert [r.watts for r in done.collect()] == [1.0]
-    assert counts.get == {"rows_read": 5, "rows_dropped": 4}
+    assert counts.get == {"rows_read": 5, "rows_dropped": 4, "rows_late": 0, "rows_invalid": 4}
 
 
 def test_two_in_one_query(spark: SparkSession, store: str, events: pa.Table) -> None:

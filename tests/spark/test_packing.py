@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from spark_integration import packing
-from spark_integration.packing import BLOB, BUCKET, from_blobs, pack_results, unpack
+from spark_integration.packing import BLOB, BUCKET, Counts, from_blobs, pack_results, unpack
 
 NAMES = ["text", "number", "nested"]
 
@@ -62,13 +62,14 @@ def test_an_empty_batch_is_skipped() -> None:
 
 
 def test_results_without_rows_still_carry_their_counts() -> None:
-    packed = pack_results(pa.table({"a": pa.array([], pa.int64())}), read=3, dropped=3)
-    assert packed.to_pylist() == [{BLOB: None, "rows_read": 3, "rows_dropped": 3}]
+    packed = pack_results(pa.table({"a": pa.array([], pa.int64())}), Counts(3, 3, 2, 1))
+    counts = {"rows_read": 3, "rows_dropped": 3, "rows_late": 2, "rows_invalid": 1}
+    assert packed.to_pylist() == [{BLOB: None, **counts}]
     assert list(unpack(packed.to_batches())) == []
 
 
 def test_many_results_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "BLOB_ROWS", 10)
-    packed = pack_results(pa.table({"a": list(range(25))}), read=25, dropped=0)
+    packed = pack_results(pa.table({"a": list(range(25))}), Counts(25))
     assert packed.column("rows_read").to_pylist() == [25, 0, 0]
     assert from_blobs(packed.column(BLOB).to_pylist()).column("a").to_pylist() == list(range(25))

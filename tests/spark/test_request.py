@@ -72,7 +72,7 @@ def ask(df: DataFrame, **changes: Any) -> DataFrame:
         ({"types": {"gone": "int"}}, "no aggregation is called so"),
         ({"policy": 5}, "CountWindow"),
         ({"output": "update"}, "output is 'update'.*'event' or 'last'"),
-        ({"late": "accept"}, "'error' or 'drop'"),
+        ({"late": "accept"}, "'error' or 'drop' or 'side'"),
         ({"invalid": None}, "'error' or 'drop'"),
         ({"buckets": 0}, "between 1 and 65536"),
         ({"arity": 1}, "at least 2"),

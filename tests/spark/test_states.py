@@ -7,10 +7,19 @@ import pytest
 import xxhash
 
 from spark_integration.errors import CorruptState, StateMismatch
-from spark_integration.states import Saved, decode_state, encode_state, read_handles
+from spark_integration.states import (
+    Bucket,
+    Doomed,
+    Saved,
+    decode_state,
+    encode_state,
+    read_doomed,
+    read_handles,
+)
 
 PLAN = b"p" * 16
 SAVED = {b"key one": Saved(7, b"handle" * 9), b"\x91\x02": Saved(-1, b"")}
+BUCKET = Bucket(SAVED, -5, [Doomed(1, b"gone"), Doomed(2, b"")])
 
 
 def signed(body: bytes) -> bytes:
@@ -18,22 +27,27 @@ def signed(body: bytes) -> bytes:
 
 
 def test_round_trip() -> None:
-    state = encode_state(SAVED, 64, PLAN)
-    assert decode_state(state, 64, PLAN) == SAVED
+    for bucket in (BUCKET, Bucket(SAVED), Bucket()):
+        assert decode_state(encode_state(bucket, 64, PLAN), 64, PLAN) == bucket
+    assert decode_state(None, 64, PLAN) == Bucket()
+    state = encode_state(BUCKET, 64, PLAN)
     assert read_handles(state) == {b"key one": b"handle" * 9, b"\x91\x02": b""}
-    assert decode_state(None, 64, PLAN) == {}
+    assert read_doomed(state) == [b"gone", b""]
 
 
 def test_golden() -> None:
-    """Format 1 as it lies in checkpoints: change it only together with ``VERSION``."""
-    assert encode_state({b"k": Saved(5, b"h")}, 2, b"p").hex() == GOLDEN
+    """Formats as they lie in checkpoints: change them only together with ``VERSION``."""
+    keys = {b"k": Saved(5, b"h")}
+    assert encode_state(Bucket(keys, 7, [Doomed(1, b"d")]), 2, b"p").hex() == GOLDEN_2
+    assert decode_state(bytes.fromhex(GOLDEN_1), 2, b"p") == Bucket(keys)
 
 
-GOLDEN = "96b500bc3ee5accc95a96d74612d737061726b0102c4017081c4016b9205c40168"
+GOLDEN_1 = "96b500bc3ee5accc95a96d74612d737061726b0102c4017081c4016b9205c40168"
+GOLDEN_2 = "2204db538dbe1d3197a96d74612d737061726b0202c4017081c4016b9205c4016807919201c40164"
 
 
 def test_every_truncation_and_every_flipped_bit_is_named() -> None:
-    state = encode_state(SAVED, 64, PLAN)
+    state = encode_state(BUCKET, 64, PLAN)
     for end in range(len(state)):
         with pytest.raises(CorruptState):
             decode_state(state[:end], 64, PLAN)
@@ -57,6 +71,13 @@ def test_every_truncation_and_every_flipped_bit_is_named() -> None:
         ["mta-spark", 1, 64, PLAN, {b"key": 5}],
         ["mta-spark", 1, 64, PLAN, {b"key": [0]}],
         ["mta-spark", 1, 64, PLAN, {b"key": ["0", b""]}],
+        ["mta-spark", 2, 64, PLAN, {}],
+        ["mta-spark", 2, 64, PLAN, {}, None],
+        ["mta-spark", 2, 64, PLAN, {}, "0", []],
+        ["mta-spark", 2, 64, PLAN, {}, None, {}],
+        ["mta-spark", 2, 64, PLAN, {}, None, [[1]]],
+        ["mta-spark", 2, 64, PLAN, {}, None, [[b"", 1]]],
+        ["mta-spark", 2, 64, PLAN, {}, None, [], 0],
     ],
 )
 def test_foreign_content_under_a_good_digest_is_named(content: object) -> None:
@@ -72,11 +93,11 @@ def test_bytes_that_are_no_msgpack_are_named() -> None:
 
 
 def test_other_settings_say_what_to_restore() -> None:
-    state = encode_state(SAVED, 64, PLAN)
+    state = encode_state(BUCKET, 64, PLAN)
     with pytest.raises(StateMismatch, match="set buckets=64"):
         decode_state(state, 32, PLAN)
     with pytest.raises(StateMismatch, match="restore these settings"):
         decode_state(state, 64, b"q" * 16)
-    newer = signed(msgpack.packb(["mta-spark", 2, 64, PLAN, {}]))
-    with pytest.raises(StateMismatch, match="state format 2"):
+    newer = signed(msgpack.packb(["mta-spark", 3, 64, PLAN, {}]))
+    with pytest.raises(StateMismatch, match="state format 3"):
         decode_state(newer, 64, PLAN)

@@ -49,7 +49,8 @@ def test_equals_the_oracle(job: Job, keys: int, policy: Any, expired: Any) -> No
     query = job.run(policy=policy)
     assert len(job.batches) == 3
     assert job.results() == oracle(events, expired, FOLDS)
-    assert counts_of(query) == {"rows_read": events.num_rows - 2 * 834, "rows_dropped": 0}
+    counts = {"rows_dropped": 0, "rows_late": 0, "rows_invalid": 0}
+    assert counts_of(query) == {"rows_read": events.num_rows - 2 * 834, **counts}
 
 
 def test_equal_times_within_a_batch(job: Job) -> None:
@@ -164,7 +165,8 @@ def test_late_events_stop_the_query_or_are_counted(job: Job, events: pa.Table) -
     with pytest.raises(StreamingQueryException, match="LateEvent"):
         job.run()
     query = job.run(late="drop")
-    assert counts_of(query) == {"rows_read": 100, "rows_dropped": 100}
+    counts = {"rows_read": 100, "rows_dropped": 100, "rows_late": 100, "rows_invalid": 0}
+    assert counts_of(query) == counts
     assert job.results() == oracle(events.slice(100), last_n(50), FOLDS)
 
 

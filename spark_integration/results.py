@@ -1,0 +1,163 @@
+"""What a step hands back: the rows, with a column for each aggregation.
+
+Three kinds of rows, in this order: those that entered a window, with the window's result; among
+them, where ``silent="emit"``, one for each moment at which a window became empty; and, where
+``late="side"``, the late rows, marked, with nulls for results.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from .plan import LATE, Plan
+from .rows import Ints, Sorted, key_columns
+
+
+class Results:
+    """The output table, grown key by key in arrays that are allocated once."""
+
+    def __init__(self, plan: Plan, group: Sorted) -> None:
+        last = plan.output == "last"
+        size = len(group.keys) if last else group.rows.num_rows
+        self._plan, self._group = plan, group
+        self._arrays = {
+            alias: np.empty(size, _numpy_type(kind)) for alias, kind in plan.results.items()
+        }
+        #: With output "last" the rows that have a result, otherwise those that have none.
+        self._picked: list[int] | None = [] if last else None
+        self._late: list[Ints] = []
+        self._invalid: list[Ints] = []
+        #: Key and moment of windows that became empty, and how many results come before each.
+        self._emptied: list[tuple[bytes, int]] = []
+        self._places: list[int] = []
+        self._size = 0
+
+    @property
+    def late(self) -> int:
+        """How many rows came too late."""
+        return sum(map(len, self._late))
+
+    @property
+    def invalid(self) -> int:
+        """How many rows held a value that no window takes."""
+        return sum(map(len, self._invalid))
+
+    def add_late(self, first: int, start: int) -> None:
+        """The rows ``first`` to ``start`` came too late."""
+        if first < start:
+            self._late.append(np.arange(first, start))
+
+    def add(
+        self,
+        found: dict[str, npt.NDArray[Any]],
+        start: int,
+        end: int,
+        accepted: npt.NDArray[np.bool_] | None,
+    ) -> int | None:
+        """Take over a key's results; return its newest row that entered the window, if any did.
+
+        Of the rows ``start`` to ``end`` the ``accepted`` ones entered (None: all).
+        """
+        newest, count = end - 1, end - start
+        if accepted is not None:
+            self._invalid.append(start + np.flatnonzero(~accepted))
+            inside = np.flatnonzero(accepted)
+            count = len(inside)
+            newest = start + int(inside[-1]) if count else -1
+        if count == 0:
+            return None
+        if self._picked is not None:
+            self._picked.append(newest)
+            count = 1
+        size = self._size + count
+        for alias, array in self._arrays.items():
+            array[self._size : size] = found[alias]
+        self._size = size
+        return newest
+
+    def add_emptied(self, key: bytes, moment: int, before: int = 0) -> None:
+        """A key's window became empty, ``before`` the last so many of the results so far."""
+        self._emptied.append((key, moment))
+        self._places.append(self._size - before)
+
+    def table(self) -> pa.Table:
+        """All rows that come out."""
+        rows = self._table_of_results()
+        if self._emptied:
+            rows = self._with_emptied(rows)
+        if self._plan.late != "side":
+            return rows
+        rows = rows.append_column(LATE, pa.repeat(pa.scalar(False), rows.num_rows))
+        return pa.concat_tables([rows, self._table_of_late()]) if self._late else rows
+
+    def _table_of_results(self) -> pa.Table:
+        """The rows that have a result, with a column for each aggregation."""
+        rows = self._group.rows
+        if self._picked is not None:
+            rows = rows.take(pa.array(self._picked, pa.int64()))
+        elif without := self._late + self._invalid:
+            kept = np.ones(rows.num_rows, np.bool_)
+            kept[np.concatenate(without)] = False
+            rows = rows.filter(pa.array(kept))
+        for alias, array in self._arrays.items():
+            rows = rows.append_column(
+                alias, to_arrow(array[: self._size], self._plan.results[alias])
+            )
+        return rows
+
+    def _table_of_late(self) -> pa.Table:
+        rows = self._group.rows.take(pa.array(np.concatenate(self._late)))
+        for alias, kind in self._plan.results.items():
+            rows = rows.append_column(alias, pa.nulls(rows.num_rows, kind))
+        return rows.append_column(LATE, pa.repeat(pa.scalar(True), rows.num_rows))
+
+    def _with_emptied(self, rows: pa.Table) -> pa.Table:
+        """The rows, and among them one for each window that became empty."""
+        keys, moments = zip(*self._emptied, strict=True)
+        emptied = table_of_emptied(keys, moments, self._plan)
+        order, places = np.arange(rows.num_rows), np.array(self._places)
+        if self._picked is not None:
+            # One row for each key, so the one that is newer.
+            of = np.searchsorted(self._group.bounds, self._picked, side="right") - 1
+            order = order[[self._group.keys[at] not in keys for at in of]]
+            places[:] = len(order)
+        order = np.insert(order, places, rows.num_rows + np.arange(len(keys)))
+        return pa.concat_tables([rows, emptied]).take(pa.array(order))
+
+
+def table_of_emptied(keys: tuple[bytes, ...], moments: tuple[int, ...], plan: Plan) -> pa.Table:
+    """A row for each key and moment: null but for these and the results of an empty window."""
+    assert plan.schema is not None
+    count, schema = len(keys), plan.schema
+    columns = {field.name: pa.nulls(count, field.type) for field in schema}
+    types = [schema.field(name).type for name in plan.keys]
+    columns |= zip(plan.keys, key_columns(keys, types), strict=True)
+    columns[plan.time] = pa.array(moments, pa.int64()).cast(schema.field(plan.time).type)
+    outputs = plan.monoid.outputs
+    empty = outputs.new(1)
+    outputs.put(empty, 0, tuple(plan.monoid.empty.values()))
+    for alias, result in plan.monoid.results(empty).items():
+        columns[alias] = _repeated(result, plan.results[alias], count)
+    return pa.table(columns)
+
+
+def _repeated(result: npt.NDArray[Any], kind: pa.DataType, count: int) -> pa.Array:
+    if pa.types.is_integer(kind) and result.dtype.kind == "f" and np.isnan(result[0]):
+        return pa.nulls(count, kind)  # a column of whole numbers has no NaN
+    return to_arrow(result, kind).take(pa.array([0] * count))
+
+
+def _numpy_type(kind: pa.DataType) -> npt.DTypeLike:
+    primitive = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return kind.to_pandas_dtype() if primitive else object
+
+
+def to_arrow(results: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """Results as an Arrow column of the type that the query declared."""
+    if results.dtype == object and pa.types.is_string(kind):
+        results = np.array([None if r is None else str(r) for r in results], dtype=object)
+    return pa.array(results, type=kind)

@@ -1,0 +1,85 @@
+"""Keys that fall silent: when time alone has emptied a window, its key is forgotten.
+
+A window is empty once its newest event is as old as the window is long (``lifetime``). A stream
+knows that this moment has passed when its watermark is later: no event up to there will come any
+more. Until then, and in any micro-batch that brings rows of the key itself, rows go first: a key
+is forgotten only if its window is empty after them. What is forgotten:
+
+- its handle, at once: the key is no longer in the state;
+- its pages, ``retain`` - 1 calls of its bucket later, when no state that Spark may still go back to
+  has the key. Until then the last handle, which names the pages, stays in the state as *doomed*.
+  A key without pages, as a short window's is, leaves nothing.
+
+An event that comes later begins the key anew, with the same name, while pages of its earlier life
+may be waiting for their deletion. They cannot be confused: whoever forgets keys keeps times in all
+pages, and those of the new life are all later than those of the old one, so no page of one has the
+content, and with it the name, of a page of the other. For that and for exact results, a row of a
+key without a window is late if it is older than the last moment at which a forgotten key's window
+became empty (``Bucket.forgotten``, one number for all keys of a bucket). Rows older than the
+watermark may thus be late or may not; rows that are not older never are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from mta.handle import describe_handle
+
+from .rows import Ints
+from .states import Bucket, Doomed
+
+
+def forget(bucket: Bucket, lifetime: int, watermark: int, retain: int) -> list[tuple[bytes, int]]:
+    """Take the keys whose windows are empty out of the bucket; which, and since when.
+
+    Linear in the keys; no store call. Raises CorruptHandle.
+    """
+    empty = watermark - lifetime
+    found = [key for key, saved in bucket.keys.items() if saved.last_time < empty]
+    moments = []
+    for key in found:
+        last_time, handle = bucket.keys.pop(key)
+        moments.append(last_time + lifetime)
+        if describe_handle(handle).pages:
+            bucket.doomed.append(Doomed(retain - 1, handle))
+    if moments:
+        bucket.forgotten = max(
+            moments if bucket.forgotten is None else [bucket.forgotten, *moments]
+        )
+    return list(zip(found, moments, strict=True))
+
+
+def take_doomed(bucket: Bucket) -> Iterator[bytes]:
+    """The handles of the windows whose pages are to go in this call; the others come nearer."""
+    doomed, bucket.doomed = bucket.doomed, []
+    for calls, handle in doomed:
+        if calls > 1:
+            bucket.doomed.append(Doomed(calls - 1, handle))
+        else:
+            yield handle
+
+
+def next_call(bucket: Bucket, lifetime: int, watermark: int | None) -> int | None:
+    """Once the watermark is later than this, the bucket must be called, with rows or without.
+
+    None for never. Doomed windows are looked at again with the watermark's next move.
+    """
+    if bucket.doomed:
+        return watermark or 0
+    if not bucket.keys:
+        return None
+    return min(saved.last_time for saved in bucket.keys.values()) + lifetime
+
+
+def silences(times: Ints, last_time: int | None, lifetime: int) -> Iterator[tuple[int, int]]:
+    """Where the window became empty between two events: the later one's index, and the moment.
+
+    ``times`` are one key's, in order; ``last_time`` is the time of the event before them.
+    """
+    before = np.concatenate(([times[0] if last_time is None else last_time], times[:-1]))
+    ends: npt.NDArray[np.int64] = before + lifetime
+    for index in np.flatnonzero(times > ends).tolist():
+        yield index, int(ends[index])
