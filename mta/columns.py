@@ -120,7 +120,7 @@ class Objects(Schema):
     """Any Python object a row, in a list; in a page, msgpack."""
 
     kind = "msgpack"
-    row_bytes = None
+    row_bytes: int | None = None
 
     def __init__(self) -> None:
         self.put, self.at = setitem, getitem

@@ -44,6 +44,9 @@ class AbstractMonoid(ABC):
     outputs: Schema
     #: The result on a window without events.
     empty: Any
+    #: The SQL type of results that are no numbers, as "array<double>", where ``empty`` and what is
+    #: read do not tell it.
+    result_type: str | None = None
     #: combine(a, b) equals combine(b, a).
     commutative: bool = False
     #: combine(a, b) is always a or b.
@@ -170,6 +173,12 @@ class Monoid(AbstractMonoid):
         self.lower = lower or same_value
         self.empty = self.lower(identity) if empty is ... else empty
         self.name = name or ".".join(_name_of(f) for f in (lift, combine, lower) if f is not None)
+
+    @property
+    def takes_anything(self) -> bool:
+        """Whether every value but null and NaN is taken as it comes."""
+        kind = type(self)
+        return kind.row is Monoid.row and kind.is_valid is Monoid.is_valid
 
     @property
     def is_bare(self) -> bool:

@@ -31,6 +31,8 @@ from stores import PageStore, open_store
 #: A leaf page of 8128 rows of 8 bytes just fits 16 disk pages of 4 KiB, envelope included.
 _LEAF_BYTES, _MAX_LEAF_ARITY = 65024, 8128
 _INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
+#: What the stack may weigh, which holds a partial for every event of the head leaf group.
+_STACK_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ class Window:
         self.store = None if store is None else open_store(store)
         self._size = policy.size if type(policy) is CountWindow else None
         #: The size of a count window of plain Python values, which need no reading; else None.
-        self._plain_size = self._size if isinstance(self.monoid, Monoid) else None
+        plain_values = isinstance(self.monoid, Monoid) and self.monoid.takes_anything
+        self._plain_size = self._size if plain_values else None
         self._begin(name, *self._arities(leaf_arity, arity))
 
     def _begin(self, name: str, leaf_arity: int, arity: int) -> None:
@@ -114,12 +117,16 @@ class Window:
         )
 
     def _arities(self, leaf_arity: int | None, arity: int | None) -> tuple[int, int]:
-        """Group sizes by what a row weighs: a leaf page of up to 64 KiB, an inner one of 8 KiB."""
+        """Group sizes by what a row weighs: a leaf page of up to 64 KiB, an inner one of 8 KiB.
+
+        Where partials are heavy, leaf groups are smaller, as the stack has a partial an event.
+        """
         extra = 8 if self.timed else 0
         value, partial = self.monoid.inputs.row_bytes, self.monoid.partials.row_bytes
         if leaf_arity is None:
             weight = 64 if value is None else value + extra
-            leaf_arity = arity or max(64, min(_MAX_LEAF_ARITY, _LEAF_BYTES // max(weight, 1)))
+            most = min(_MAX_LEAF_ARITY, _STACK_BYTES // max(partial or 1, 1))
+            leaf_arity = arity or max(64, min(most, _LEAF_BYTES // max(weight, 1)))
         if arity is None:
             weight = 64 if partial is None else partial + extra + NAME_BYTES
             arity = max(16, min(_MAX_INNER_ARITY, _INNER_BYTES // weight))
