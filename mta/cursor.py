@@ -21,124 +21,20 @@ a call fails, its front is where it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from mta.aggregator import Lens
 from mta.columns import Row, Rows
-from mta.cuts import cuts
-from mta.monoid import AbstractMonoid, Partial
+from mta.cuts import cuts, tells
+from mta.monoid import AbstractMonoid, Partial, same_value
+from mta.ordered import Hand as Hand
+from mta.ordered import Leaf as Leaf
+from mta.ordered import OrderedEvents as OrderedEvents
 from mta.policy import AbstractPolicy, Fronts
-from mta.ranges import fold_ranges
-
-
-class Leaf:
-    """A group of consecutive events: values as input rows, and times where they are kept.
-
-    Its suffix folds are remembered, so whoever hands out leaves should hand out the same one twice.
-    """
-
-    __slots__ = ("_origin", "_suffixes", "count", "first", "rows", "times")
-
-    def __init__(self, first: int, rows: Rows, times: np.ndarray | None, count: int) -> None:
-        self.first, self.rows, self.times, self.count = first, rows, times, count
-        self._origin, self._suffixes = self.stop + 1, None
-
-    @property
-    def stop(self) -> int:
-        """The position after the last event."""
-        return self.first + self.count
-
-    def before(self, stop: int, monoid: AbstractMonoid) -> Leaf:
-        """The part of it that lies before a position."""
-        if stop >= self.stop:
-            return self
-        count = stop - self.first
-        times = None if self.times is None else self.times[:count]
-        return Leaf(self.first, monoid.inputs.cut(self.rows, 0, count), times, count)
-
-    def partials(self, start: int, stop: int, monoid: AbstractMonoid) -> Rows:
-        """The events of some positions, lifted."""
-        rows = monoid.inputs.cut(self.rows, start - self.first, stop - self.first)
-        return monoid.lift_rows(rows, stop - start)
-
-    def suffixes(self, position: int, monoid: AbstractMonoid) -> tuple[int, Rows]:
-        """Folds from each position to the leaf's end, and the position of the first of them.
-
-        From ``position`` on or from further left; one combine an event, unless they are at hand.
-        """
-        if position < self._origin:
-            lifted = self.partials(position, self.stop, monoid)
-            scan = monoid.suffixes(lifted, self.stop - position, monoid.identity)
-            self._origin, self._suffixes = position, scan
-        return self._origin, self._suffixes
-
-
-class OrderedEvents(Protocol):
-    """Events by position, oldest first, as cursors read them."""
-
-    #: Grows whenever events before the back have changed positions: cursors then forget what they
-    #: hold. Level queues never do that; where events may come late, an insertion among others does.
-    stamp: int
-
-    @property
-    def front(self) -> int:
-        """The position of the oldest event that is kept."""
-
-    @property
-    def back(self) -> int:
-        """The position after the newest event."""
-
-    def leaf(self, position: int) -> Leaf:
-        """The leaf that holds a position, as far as it is filled; at most a page read a level.
-
-        The next leaf may be fetched ahead.
-        """
-
-    def fold(self, start: int, stop: int) -> Partial:
-        """The aggregate of the events from ``start`` to ``stop``, the identity for none.
-
-        O(arity * log n) combines and at most two pages a level.
-        """
-
-    def first_after(self, time: int) -> int:
-        """The position of the oldest event later than a time; at most a page read a level."""
-
-
-class Hand:
-    """Events in hand: rows and times at positions from ``start`` on, whether stored yet or not.
-
-    Whatever all cursors need of them is computed once.
-    """
-
-    def __init__(
-        self, monoid: AbstractMonoid, start: int, rows: Rows, times: np.ndarray | None, count: int
-    ) -> None:
-        self.monoid, self.start, self.stop = monoid, start, start + count
-        self.rows, self.times, self.count = rows, times, count
-
-    @cached_property
-    def lifted(self) -> Rows:
-        """The events as partial aggregates."""
-        return self.monoid.lift_rows(self.rows, self.count)
-
-    @cached_property
-    def prefixes(self) -> Rows:
-        """P: the folds of the first 1, 2, ... events; one combine each, for all cursors."""
-        return self.monoid.prefixes(self.lifted, self.count, self.monoid.identity)
-
-    @cached_property
-    def fold(self) -> Partial:
-        """The aggregate of all events."""
-        return self.monoid.partials.at(self.prefixes, self.count - 1)
-
-    def folds_from(self, fronts: np.ndarray, first: int) -> Rows:
-        """The aggregate after each event from the ``first`` on, of windows that begin in hand."""
-        starts = fronts - self.start
-        lengths = np.arange(first + 1, self.count + 1) - starts
-        return fold_ranges(self.monoid, self.lifted, self.count, starts, lengths)
+from mta.product import Observed
+from mta.view import part_of
 
 
 class Cursor:
@@ -156,7 +52,9 @@ class Cursor:
         lenses: Mapping[int, Lens] | None = None,
     ) -> None:
         self.monoid, self.policy, self.events = monoid, policy, events
-        self._own: Lens = (monoid, lambda partial: partial)
+        self._own: Lens = (monoid, same_value)
+        if isinstance(monoid, Observed):
+            self._own = part_of(monoid, 0)
         self._lenses = lenses or {}
         #: The window's oldest event, and the position after its newest.
         self.front = self.back = events.front
@@ -209,40 +107,53 @@ class Cursor:
         Events before the hand must be in the structure. Where the hand does not begin at the back
         of this window, windows are taken to be as the policy has them there.
         """
+        if not tells(self.policy):
+            return None
+        schema = self.monoid.partials
+        out = schema.new(hand.count)
+        for at, folds in self.pieces(hand):
+            schema.put_many(out, at, folds)
+        return out
+
+    def pieces(self, hand: Hand) -> Iterator[tuple[int, Rows]]:
+        """As ``run``, piece by piece: where a piece begins, and its aggregates; none for no run.
+
+        The window moves on when the last piece has been taken.
+        """
+        if not tells(self.policy) or not hand.count:
+            return
         self._fresh()
         if hand.start != self.back:
             self.place(self.events.front, hand.start)
-        fronts = self._fronts(hand)
-        if fronts is None:
-            return None
-        monoid, schema = self.monoid, self.monoid.partials
-        out, done = schema.new(hand.count), 0
+        fronts, done = self._fronts(hand), 0
         stored = _count_below(fronts, hand.start)
         while done < stored:
             self._seat(int(fronts[done]), hand.start)
             assert self._leaf is not None
             end = min(stored, _count_below(fronts, self._leaf.stop))
-            lefts = _take(schema, self._suffixes, fronts[done:end], self._origin)
-            lefts = monoid.combine_rows(lefts, schema.one(self._right), end - done)
-            rights = schema.cut(hand.prefixes, done, end)
-            schema.put_many(out, done, monoid.combine_rows(lefts, rights, end - done))
+            yield done, self._stored_piece(hand, fronts[done:end], done)
             done = end
         if done < hand.count:
-            schema.put_many(out, done, hand.folds_from(np.asarray(fronts[done:]), done))
-        self._take_in(hand, int(fronts[-1]))
-        return out
-
-    def _take_in(self, hand: Hand, front: int) -> None:
+            yield done, hand.folds_from(np.asarray(fronts[done:]), done)
         if self._suffixes is not None:
             self._right = self.monoid.combine(self._right, hand.fold)
         self.back = hand.stop
-        self._move(front)
+        self._move(int(fronts[-1]))
 
-    def _fronts(self, hand: Hand) -> range | np.ndarray | None:
+    def _stored_piece(self, hand: Hand, fronts: range | np.ndarray, done: int) -> Rows:
+        """S (x) M (x) P, for fronts in the leaf that is held."""
+        monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
+        if isinstance(fronts, range):
+            start = fronts.start - self._origin
+            lefts = schema.cut(self._suffixes, start, start + count)
+        else:
+            lefts = schema.take(self._suffixes, fronts - self._origin)
+        lefts = monoid.combine_rows(lefts, schema.one(self._right), count)
+        return monoid.combine_rows(lefts, schema.cut(hand.prefixes, done, done + count), count)
+
+    def _fronts(self, hand: Hand) -> range | np.ndarray:
         """The front after each event in hand, never before what is kept or where it was."""
         told = cuts(self.policy, _Times(self, hand), hand.start, hand.times, hand.count)
-        if told is None:
-            return None
         if isinstance(told, range) and told[0] >= self.front:
             return told
         if isinstance(told, int):
@@ -348,7 +259,7 @@ class Cursor:
         """The result of every prefix and where it ends; reads the whole window."""
         monoid, pick = self._lens(policy)
         prefix = monoid.identity
-        for position, event in enumerate(self._lifted(), self.front + 1):
+        for position, event in enumerate(self.partials(), self.front + 1):
             prefix = monoid.combine(prefix, pick(event))
             yield position, monoid.lower(prefix)
 
@@ -357,12 +268,13 @@ class Cursor:
         monoid, pick = self._lens(policy)
         suffix: Partial = monoid.identity
         results = []
-        for event in reversed(list(self._lifted())):
+        for event in reversed(list(self.partials())):
             suffix = monoid.combine(pick(event), suffix)
             results.append(monoid.lower(suffix))
         return enumerate(reversed(results), self.front)
 
-    def _lifted(self) -> Iterator[Partial]:
+    def partials(self) -> Iterator[Partial]:
+        """Every event of the window, lifted, from the oldest on; reads every leaf once."""
         position = self.front
         while position < self.back:
             leaf = self.events.leaf(position).before(self.back, self.monoid)
@@ -410,10 +322,3 @@ def _count_below(fronts: range | np.ndarray, position: int) -> int:
     if isinstance(fronts, range):
         return min(max(position - fronts.start, 0), len(fronts))
     return int(np.searchsorted(fronts, position))
-
-
-def _take(schema: Any, suffixes: Rows, fronts: range | np.ndarray, origin: int) -> Rows:
-    """The suffix folds at some fronts."""
-    if isinstance(fronts, range):
-        return schema.cut(suffixes, fronts.start - origin, fronts.stop - origin)
-    return schema.take(suffixes, fronts - origin)

@@ -1,13 +1,12 @@
 """Where policies cut, for a whole run of events at once.
 
-Policies on positions and times alone can be told ahead of the events' aggregates. Where a window
-slides by itself (``Policy.fronts``), a run ends with the head group; a cursor goes on to the next
+Policies on positions and times alone can be told ahead of all aggregates. Where a window slides by
+itself (``Policy.fronts``), a run ends with the group its front is in; a cursor goes on to the next
 leaf instead, so here a policy is asked for the cuts of the whole run.
 """
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import Protocol
 
 import numpy as np
@@ -25,43 +24,30 @@ class TimeSearch(Protocol):
         """
 
 
-@singledispatch
+def tells(policy: AbstractPolicy) -> bool:
+    """Whether ``cuts`` can tell where a policy cuts."""
+    if isinstance(policy, _Both):
+        return tells(policy.one) and tells(policy.other)
+    return type(policy) in (CountWindow, TimeWindow)
+
+
 def cuts(
     policy: AbstractPolicy, search: TimeSearch, start: int, times: np.ndarray | None, count: int
-) -> Fronts | None:
-    """The cut after each of ``count`` events that follow position ``start``.
+) -> Fronts:
+    """The cut after each of ``count`` events from position ``start`` on.
 
-    None where the policy must be asked after every single event. Not yet held to what is there: a
-    cut may lie before the first event.
+    Not held to what is there yet: a cut may lie before the first event. TypeError for a policy that
+    must be asked after every single event.
     """
-    del policy, search, start, times, count
-    return None
-
-
-@cuts.register
-def _(
-    policy: CountWindow, search: TimeSearch, start: int, times: np.ndarray | None, count: int
-) -> Fronts | None:
-    first = start + 1 - policy.size
-    return range(first, first + count)
-
-
-@cuts.register
-def _(
-    policy: TimeWindow, search: TimeSearch, start: int, times: np.ndarray | None, count: int
-) -> Fronts | None:
-    assert times is not None
-    return search.first_after_each(times[:count] - policy.size)
-
-
-@cuts.register
-def _(
-    policy: _Both, search: TimeSearch, start: int, times: np.ndarray | None, count: int
-) -> Fronts | None:
-    one = cuts(policy.one, search, start, times, count)
-    other = cuts(policy.other, search, start, times, count)
-    if one is None or other is None:
-        return None
-    choose = np.maximum if policy.any_of else np.minimum
-    chosen: np.ndarray = choose(as_array(one, count), as_array(other, count))
-    return chosen
+    if isinstance(policy, _Both):
+        one = cuts(policy.one, search, start, times, count)
+        other = cuts(policy.other, search, start, times, count)
+        choose = np.maximum if policy.any_of else np.minimum
+        chosen: np.ndarray = choose(as_array(one, count), as_array(other, count))
+        return chosen
+    if type(policy) is CountWindow:
+        first = start + 1 - policy.size
+        return range(first, first + count)
+    if type(policy) is TimeWindow and times is not None:
+        return search.first_after_each(times[:count] - policy.size)
+    raise TypeError(f"{policy!r} must be asked after every event")

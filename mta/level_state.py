@@ -19,6 +19,7 @@ from mta.levels import RestoredTail
 from mta.page import Layout, read_columns
 
 if TYPE_CHECKING:
+    from mta.level_pages import LevelPages
     from mta.tree import MonoidTree
 
 #: An open group as a handle holds it: group, count, columns.
@@ -35,7 +36,7 @@ def write_state(tree: MonoidTree) -> list[Any]:
     return [tree.middle, levels.swept, tree.kept, partials.dump(pair), tails]
 
 
-def pages_of(tree: MonoidTree) -> int:
+def pages_of(tree: LevelPages) -> int:
     """How many pages a handle names, those of earlier handles included."""
     levels = tree.levels
     spans = (levels.span(tail.level) * tail.capacity for tail in levels.tails)
@@ -50,8 +51,8 @@ def take_up_state(tree: MonoidTree, handle: Handle) -> None:
     if list(map(type, handle.state)) != [int, int, list, list, list]:
         raise corrupt("its state is not one of level queues")
     middle, swept, kept, pair, tails = handle.state
-    _check_tails(handle, swept, tails)
-    _check_positions(handle, middle, swept, kept)
+    check_tails(handle, swept, tails)
+    check_positions(handle, middle, swept, kept)
     levels = tree.levels
     levels.swept, levels.back = swept, handle.back
     levels.tails = [RestoredTail(levels, level, *tail) for level, tail in enumerate(tails)]
@@ -67,7 +68,8 @@ def take_up_state(tree: MonoidTree, handle: Handle) -> None:
     tree.kept = kept
 
 
-def _check_tails(handle: Handle, swept: int, tails: list[TailState]) -> None:
+def check_tails(handle: Handle, swept: int, tails: list[TailState]) -> None:
+    """Raises CorruptHandle unless tails hang together and end at the back."""
     if not 0 < len(tails) <= MAX_LEVELS or any(len(tail) != 3 for tail in tails):
         raise corrupt("its tails make no window")
     span, begin = 1, handle.back
@@ -86,7 +88,8 @@ def _check_tails(handle: Handle, swept: int, tails: list[TailState]) -> None:
         raise corrupt("its highest level does not begin where its pages do")
 
 
-def _check_positions(handle: Handle, middle: int, swept: int, kept: list[int]) -> None:
+def check_positions(handle: Handle, middle: int, swept: int, kept: list[int]) -> None:
+    """Raises CorruptHandle unless positions are in their order."""
     if {type(number) for number in kept} - {int}:
         raise corrupt("its positions are of the wrong types")
     if not 0 <= swept <= handle.front <= middle <= handle.back:

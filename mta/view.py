@@ -20,9 +20,9 @@ class WindowView:
         self._own: Lens = (monoid, lambda partial: partial)
         self._lenses: dict[int, Lens] = {}
         if isinstance(monoid, Observed):
-            self._own = _part(monoid, 0)
+            self._own = part_of(monoid, 0)
             for i, policy in enumerate(observers):
-                self._lenses[id(policy)] = _part(monoid, i + 1)
+                self._lenses[id(policy)] = part_of(monoid, i + 1)
 
     def _lens(self, policy: AbstractPolicy) -> Lens:
         return self._lenses.get(id(policy), self._own)
@@ -71,5 +71,6 @@ class WindowView:
         return enumerate(reversed(results), self._tree.front)
 
 
-def _part(monoid: Observed, index: int) -> Lens:
+def part_of(monoid: Observed, index: int) -> Lens:
+    """How to see the window's own aggregate (0), or one that policies observe, in a partial."""
     return monoid.monoids[index], lambda partial: partial[index]

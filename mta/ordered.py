@@ -1,0 +1,122 @@
+"""Events in order, as cursors read them: leaves, folds of ranges, positions by time.
+
+Whatever keeps events so can be shared by several windows: level queues (``lookup``), FiBA's tree.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from mta.columns import Rows
+from mta.monoid import AbstractMonoid, Partial
+from mta.ranges import fold_ranges
+
+
+class Leaf:
+    """A group of consecutive events: values as input rows, and times where they are kept.
+
+    Its suffix folds are remembered, so whoever hands out leaves should hand out the same one twice.
+    """
+
+    __slots__ = ("_origin", "_suffixes", "count", "first", "rows", "times")
+
+    def __init__(self, first: int, rows: Rows, times: np.ndarray | None, count: int) -> None:
+        self.first, self.rows, self.times, self.count = first, rows, times, count
+        self._origin, self._suffixes = self.stop + 1, None
+
+    @property
+    def stop(self) -> int:
+        """The position after the last event."""
+        return self.first + self.count
+
+    def before(self, stop: int, monoid: AbstractMonoid) -> Leaf:
+        """The part of it that lies before a position."""
+        if stop >= self.stop:
+            return self
+        count = stop - self.first
+        times = None if self.times is None else self.times[:count]
+        return Leaf(self.first, monoid.inputs.cut(self.rows, 0, count), times, count)
+
+    def partials(self, start: int, stop: int, monoid: AbstractMonoid) -> Rows:
+        """The events of some positions, lifted."""
+        rows = monoid.inputs.cut(self.rows, start - self.first, stop - self.first)
+        return monoid.lift_rows(rows, stop - start)
+
+    def suffixes(self, position: int, monoid: AbstractMonoid) -> tuple[int, Rows]:
+        """Folds from each position to the leaf's end, and the position of the first of them.
+
+        From ``position`` on or from further left; one combine an event, unless they are at hand.
+        """
+        if position < self._origin:
+            lifted = self.partials(position, self.stop, monoid)
+            scan = monoid.suffixes(lifted, self.stop - position, monoid.identity)
+            self._origin, self._suffixes = position, scan
+        return self._origin, self._suffixes
+
+
+class OrderedEvents(Protocol):
+    """Events by position, oldest first, as cursors read them."""
+
+    #: Grows whenever events before the back have changed positions: cursors then forget what they
+    #: hold. Level queues never do that; where events may come late, an insertion among others does.
+    stamp: int
+
+    @property
+    def front(self) -> int:
+        """The position of the oldest event that is kept."""
+
+    @property
+    def back(self) -> int:
+        """The position after the newest event."""
+
+    def leaf(self, position: int) -> Leaf:
+        """The leaf that holds a position, as far as it is filled; at most a page read a level.
+
+        The next leaf may be fetched ahead.
+        """
+
+    def fold(self, start: int, stop: int) -> Partial:
+        """The aggregate of the events from ``start`` to ``stop``, the identity for none.
+
+        O(arity * log n) combines and at most two pages a level.
+        """
+
+    def first_after(self, time: int) -> int:
+        """The position of the oldest event later than a time; at most a page read a level."""
+
+
+class Hand:
+    """Events in hand: rows and times at positions from ``start`` on, whether stored yet or not.
+
+    Whatever all cursors need of them is computed once.
+    """
+
+    def __init__(
+        self, monoid: AbstractMonoid, start: int, rows: Rows, times: np.ndarray | None, count: int
+    ) -> None:
+        self.monoid, self.start, self.stop = monoid, start, start + count
+        self.rows, self.times, self.count = rows, times, count
+
+    @cached_property
+    def lifted(self) -> Rows:
+        """The events as partial aggregates."""
+        return self.monoid.lift_rows(self.rows, self.count)
+
+    @cached_property
+    def prefixes(self) -> Rows:
+        """P: the folds of the first 1, 2, ... events; one combine each, for all cursors."""
+        return self.monoid.prefixes(self.lifted, self.count, self.monoid.identity)
+
+    @cached_property
+    def fold(self) -> Partial:
+        """The aggregate of all events."""
+        return self.monoid.partials.at(self.prefixes, self.count - 1)
+
+    def folds_from(self, fronts: np.ndarray, first: int) -> Rows:
+        """The aggregate after each event from the ``first`` on, of windows that begin in hand."""
+        starts = fronts - self.start
+        lengths = np.arange(first + 1, self.count + 1) - starts
+        return fold_ranges(self.monoid, self.lifted, self.count, starts, lengths)
