@@ -1,0 +1,61 @@
+"""In-order aggregators that hold their window in memory, each a module that reads as its paper.
+
+Beside the paged aggregators of this project (``mta.AmortizedMTA``) they are what the papers compare
+with: take them for windows that fit into memory and need no checkpoint. ``ALL`` lists them.
+
+>>> from mta import Mean
+>>> [algorithm.__name__ for algorithm in ALL if algorithm.suits(Mean())][:2]
+['RecalculateFromScratch', 'SubtractOnEvict']
+"""
+
+from mta.in_order.base import InOrderAggregator
+from mta.in_order.boundary import BoundaryAggregator
+from mta.in_order.chunk_size import count_chunk_size, time_chunk_size
+from mta.in_order.daba import DABA
+from mta.in_order.daba_lite import DABALite
+from mta.in_order.flatfit import FlatFIT
+from mta.in_order.foa import FOA
+from mta.in_order.ioa import IOA
+from mta.in_order.pba import PBA
+from mta.in_order.recalculate import RecalculateFromScratch
+from mta.in_order.sba import SBA
+from mta.in_order.slick_deque import SlickDeque
+from mta.in_order.subtract_on_evict import SubtractOnEvict
+from mta.in_order.two_stacks import TwoStacks
+from mta.in_order.two_stacks_lite import TwoStacksLite
+
+#: Every algorithm; those that slide by themselves (SBA, PBA) take a range beside the monoid.
+ALL: tuple[type[InOrderAggregator], ...] = (
+    RecalculateFromScratch,
+    SubtractOnEvict,
+    TwoStacks,
+    TwoStacksLite,
+    FOA,
+    IOA,
+    DABA,
+    DABALite,
+    FlatFIT,
+    SlickDeque,
+    SBA,
+    PBA,
+)
+
+__all__ = [
+    "ALL",
+    "DABA",
+    "FOA",
+    "IOA",
+    "PBA",
+    "SBA",
+    "BoundaryAggregator",
+    "DABALite",
+    "FlatFIT",
+    "InOrderAggregator",
+    "RecalculateFromScratch",
+    "SlickDeque",
+    "SubtractOnEvict",
+    "TwoStacks",
+    "TwoStacksLite",
+    "count_chunk_size",
+    "time_chunk_size",
+]

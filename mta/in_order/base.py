@@ -1,0 +1,141 @@
+"""What the in-order aggregators share: the sliding-window aggregation (SWAG) data type.
+
+DEBS 2017 paper ("Low-Latency Sliding-Window Aggregation in Worst-Case Constant Time", Tangwongsan,
+Hirzel, Schneider), section 2.1: a first-in first-out window with *insert*, *evict* and *query*. As
+there, an algorithm is only about how seldom it calls ``combine`` (⊕): values are lifted here when
+they arrive, and results lowered here, so that each module holds its paper's pseudocode alone.
+
+>>> from mta import Max
+>>> from mta.in_order import DABA
+>>> window = DABA(Max())
+>>> for value in (2, 6, 3, 5, 3):
+...     window.insert(value)
+>>> window.evict()
+>>> len(window), window.query()
+(4, 6.0)
+
+All of them hold the window in memory, take any interleaving of operations, are not thread-safe, and
+count a null or NaN as a value (what that does, ``mta.monoids`` says). The user's functions must not
+raise: after an exception out of ``combine`` the window is in no defined state.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mta.errors import EmptyWindow, InvariantViolation, UnsuitableMonoid
+from mta.monoid import AbstractMonoid, Partial
+from mta.product import plain
+
+
+class InOrderAggregator(ABC):
+    """A first-in first-out window that answers the aggregate of what is in it.
+
+    Raises UnsuitableMonoid for a monoid without the property that the algorithm needs.
+    """
+
+    #: The algorithm's name in its paper.
+    name: ClassVar[str]
+    #: What the operation must be.
+    requires: ClassVar[str] = "associative"
+
+    def __init__(self, monoid: AbstractMonoid) -> None:
+        if not self.suits(monoid):
+            raise UnsuitableMonoid(
+                f"{self.name} needs an operation that is {self.requires}, which {monoid.name} does "
+                "not say it is: take Two-Stacks or DABA, or declare it"
+            )
+        self.monoid = monoid
+        self._combine = monoid.combine
+
+    @classmethod
+    def suits(cls, monoid: AbstractMonoid) -> bool:
+        """Whether the algorithm can aggregate with this monoid."""
+        del monoid
+        return True
+
+    def insert(self, value: Any) -> None:
+        """Add a value at the back. Raises InvalidValue for a wrong type."""
+        monoid = self.monoid
+        self._insert(monoid.lift(monoid.row(value)))
+
+    def evict(self) -> None:
+        """Remove the oldest value. Raises EmptyWindow."""
+        if not len(self):
+            raise EmptyWindow("cannot evict from a window without values")
+        self._evict()
+
+    def query(self) -> Any:
+        """The result over the window in order; the monoid's ``empty`` without values."""
+        monoid = self.monoid
+        if not len(self):
+            return monoid.empty
+        if not monoid.is_columnar:
+            return monoid.lower(self._query())
+        with np.errstate(all="ignore"):  # a deviation of one value is 0 / 0, as it should be
+            return plain(monoid.lower(self._query()))
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many values are in the window."""
+
+    @abstractmethod
+    def _insert(self, v: Partial) -> None:
+        """The paper's insert, of a value that is lifted."""
+
+    @abstractmethod
+    def _evict(self) -> None:
+        """The paper's evict, of a window that is not empty."""
+
+    @abstractmethod
+    def _query(self) -> Partial:
+        """The paper's query, of a window that is not empty."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Verify the paper's invariants; O(n) combines. Raises InvariantViolation."""
+
+    # --- for checks -----------------------------------------------------------------------------
+
+    def _fold(self, values: Iterable[Partial]) -> Partial:
+        return self._prefixes(values)[-1]
+
+    def _prefixes(self, values: Iterable[Partial]) -> list[Partial]:
+        """The folds of no value, the first, the first two, ..."""
+        return list(accumulate(values, self._combine, initial=self.monoid.identity))
+
+    def _suffixes(self, values: Sequence[Partial]) -> list[Partial]:
+        """The folds from each value to the last, and of none."""
+        turned = lambda right, left: self._combine(left, right)  # noqa: E731
+        folds = list(accumulate(reversed(values), turned, initial=self.monoid.identity))
+        return folds[::-1]
+
+    def _require_each(
+        self, found: Iterable[Partial], expected: Iterable[Partial], what: str
+    ) -> None:
+        for one, other in zip(found, expected, strict=False):
+            self._require_same(one, other, what)
+
+    def _require_same(self, found: Partial, expected: Partial, what: str) -> None:
+        if not self.monoid.same(found, expected):
+            raise InvariantViolation(
+                f"{self.name}: {what} is {found!r} instead of {expected!r}; report this as a bug"
+            )
+
+    def _require(self, holds: bool, what: str) -> None:
+        if not holds:
+            raise InvariantViolation(f"{self.name}: not so: {what}; report this as a bug")
+
+
+def identical(one: Partial, other: Partial) -> bool:
+    """Whether two partials are equal to the last bit, NaN being equal to NaN."""
+    if isinstance(one, tuple):
+        return all(map(identical, one, other))
+    if isinstance(one, np.ndarray) and one.ndim:
+        return bool(np.array_equal(one, other))
+    return bool(one == other or (one != one and other != other))

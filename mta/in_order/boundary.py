@@ -1,0 +1,328 @@
+"""What SBA and PBA share: slices, chunks, and the csa and lcs buffers.
+
+KDD 2021 paper ("Efficient Incremental Computation of Aggregations over Sliding Windows", Zhang,
+Akbarinia, Toumani), section 4. A stream is cut into *slices* as long as the window slides, and
+``chunk_size`` slices are a *chunk*, which begins at a *boundary*. A window that begins with slice j
+of its first chunk is then, whatever its size,
+
+    lcs[j] of the first chunk  +  ca of those between  +  csa of the current chunk
+
+- ``saa``: the slice aggregations of a chunk;
+- ``csa``: the aggregate from the last boundary on; the paper, too, keeps only the newest entry;
+- ``ca``: the aggregate of a whole chunk, its last csa;
+- ``lcs``: of a finished chunk, the aggregate from each slice to the chunk's end.
+
+Figure 2, Max over the last 10 values by 2, five slices a chunk; at the boundary b1:
+
+    values   5 4 6 3 0 0 1 0 2 3 | 1 2 ...       w0 = ca of chunk 0          = 6
+    saa      5   6   0   1   3   | 2             w1 = max(lcs[1], csa = 2)   = 6
+    lcs      6   6   3   3   3   |               (its entry 0 is the ca)
+
+Merges a slide, with the chunk size of theorems 1 and 2: 1 to bring the slide's values into csa, and
+2 to join at most three parts. To fold the s values of a slide takes s - 1 combines before that, and
+1 more where windows end within slices. An lcs takes chunk_size - 2.
+
+Where this departs from the paper: a window may also be asked before it is full and between window
+ends, its result being that of the values so far; slices may be evicted early, which draws a
+boundary early where the window would lie within one chunk; slices without values cost no combine.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from itertools import islice, repeat
+from typing import Any, Self
+
+from mta.columns import Rows
+from mta.errors import InvalidTime, LateEvent
+from mta.in_order.base import InOrderAggregator
+from mta.in_order.chunk_size import count_chunk_size, time_chunk_size
+from mta.monoid import AbstractMonoid, Partial
+from mta.times import MICROSECONDS, to_duration, to_time
+
+#: The aggregate of no values, with which nothing needs to be combined.
+_NOTHING: Any = object()
+
+
+class LeftCumulative:
+    """The lcs buffer of a finished chunk: its entry j is the aggregate of slices j, j + 1, ...
+
+    Entry 0 is not needed, since that is the chunk's ca.
+    """
+
+    def __init__(self, monoid: AbstractMonoid, saa: Rows, count: int) -> None:
+        self._monoid, self._saa, self._count = monoid, saa, count
+        self._rows: Rows = None
+
+    def compute(self) -> None:
+        """Fold the slices from the last to the second; count - 2 combines."""
+        if self._count > 1:
+            monoid, schema, last = self._monoid, self._monoid.partials, self._count - 1
+            inner = schema.cut(self._saa, 1, last)
+            self._rows = monoid.suffixes(inner, last - 1, schema.at(self._saa, last))
+        self._saa = None
+
+    def at(self, slot: int) -> Partial:
+        """The aggregate from a slice, not the first, to the chunk's end."""
+        return self._monoid.partials.at(self._rows, slot - 1)
+
+
+class Chunk:
+    """A finished chunk: where it begins and ends in slices, its aggregate and its lcs."""
+
+    __slots__ = ("ca", "lcs", "start", "stop")
+
+    def __init__(self, start: int, stop: int, ca: Partial, lcs: LeftCumulative) -> None:
+        self.start, self.stop, self.ca, self.lcs = start, stop, ca, lcs
+
+
+class BoundaryAggregator(InOrderAggregator):
+    """A window of the last ``range`` values that slides by ``slide`` values at a time.
+
+    When a value arrives at a full window, the ``slide`` oldest values leave. ``timed`` makes one
+    over time. ``chunk_size``, in slices, is by default the optimal one. Raises ValueError.
+    """
+
+    def __init__(
+        self, monoid: AbstractMonoid, range: int, slide: int = 1, *, chunk_size: int | None = None
+    ) -> None:
+        super().__init__(monoid)
+        if not 1 <= slide <= range:
+            raise ValueError(f"a slide is from 1 to the range {range}, not {slide}")
+        best = count_chunk_size(range, slide)
+        self._begin(range, slide, best if chunk_size is None else chunk_size, timed=False)
+
+    @classmethod
+    def timed(
+        cls,
+        monoid: AbstractMonoid,
+        range: float | str | timedelta,
+        slide: float | str | timedelta,
+        *,
+        combine_time: float = 1e-6,
+        chunk_size: int | None = None,
+    ) -> Self:
+        """A window over time, its slides aligned to the epoch; durations as in ``TimeWindow``.
+
+        ``combine_time`` is about what a combine takes, in seconds: the optimal chunk size depends
+        on it. Values are inserted with their times.
+        """
+        length, step = to_duration(range), to_duration(slide)
+        if step > length:
+            raise ValueError(f"a slide is no longer than the range {range!r}, not {slide!r}")
+        best = time_chunk_size(length, step, combine_time * MICROSECONDS)
+        window = cls(monoid, max(length // step, 1))
+        window._begin(length, step, best if chunk_size is None else chunk_size, timed=True)
+        return window
+
+    def _begin(self, range: int, slide: int, chunk_size: int, *, timed: bool) -> None:
+        """Be an empty window; range and slide are values, or microseconds."""
+        if not 1 <= chunk_size <= range // slide:
+            raise ValueError(
+                f"a chunk is from 1 to the {range // slide} slices of a window, not {chunk_size}"
+            )
+        self.range, self.slide, self.chunk_size, self.is_timed = range, slide, chunk_size, timed
+        #: The position of the newest value: its number, or its time.
+        self._now: int | None = None
+        self._restart(0)
+
+    def _restart(self, index: int) -> None:
+        """Forget all values; slice number ``index`` is the next one to be filled."""
+        #: The oldest slice of the window, and the one that is being filled.
+        self._front = self._current = index
+        self._chunks: deque[Chunk] = deque()
+        #: How many values each finished slice has, and the current one; and all together.
+        self._sizes: deque[int] = deque()
+        self._filled = self._size = 0
+        #: The values since the last query or end of a slice; before these, the values of the
+        #: current slice, and those of the current chunk which are not in csa yet.
+        self._newest = self._slice = self._waiting = _NOTHING
+        self._csa = _NOTHING
+        self._start_chunk()
+
+    def _start_chunk(self) -> None:
+        self._start, self._saa = self._current, self.monoid.partials.new(self.chunk_size)
+
+    # --- the interface --------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def ends(self) -> bool:
+        """Whether a window ends with the newest value, or with the time given last."""
+        return self._now is not None and self._next_end(self._now) == self._now + 1
+
+    def insert(self, value: Any, time: Any = None) -> None:
+        """Add a value, and evict what the slide says; at most s combines, the window's end aside.
+
+        Raises InvalidValue, and for a window over time InvalidTime and LateEvent.
+        """
+        v = self.monoid.lift(self.monoid.row(value))
+        self._advance(self._position(time))
+        self._insert(v)
+
+    def advance(self, time: Any) -> None:
+        """Let time pass without a value; a window [a, a + range) ends just before a + range."""
+        if not self.is_timed:
+            raise InvalidTime("a window that counts its values knows no time")
+        self._advance(self._position(time))
+
+    def evict(self) -> None:
+        """Remove the oldest slice that has values. Raises EmptyWindow."""
+        super().evict()
+
+    def instances(
+        self, values: Iterable[Any], times: Iterable[Any] | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        """Insert values; answer, as each window ends, where it ends and its result.
+
+        The end is how many values there have been, or a time in microseconds; the paper's window
+        w_i is [end - range, end). Over time, windows without values are left out, and a window is
+        answered when the first value after its end arrives.
+        """
+        given = zip(values, repeat(None) if times is None else times, strict=times is not None)
+        for value, time in given:
+            if self.is_timed and self._now is not None:
+                end, stop = self._next_end(self._now), self._position(time)
+                while self._size and end <= stop:
+                    self._advance(end - 1)
+                    if self._size:
+                        yield end, self.query()
+                    end += self.slide
+            self.insert(value, time)
+            if not self.is_timed and self.ends:
+                assert self._now is not None
+                yield self._now + 1, self.query()
+
+    # --- the stream -----------------------------------------------------------------------------
+
+    def _position(self, time: Any) -> int:
+        if not self.is_timed:
+            if time is not None:
+                raise InvalidTime("a window that counts its values takes no times")
+            return 0 if self._now is None else self._now + 1
+        if time is None:
+            raise InvalidTime("a window over time needs the time of each value")
+        position = to_time(time)
+        if self._now is not None and position < self._now:
+            raise LateEvent(f"{time!r} is before the window's newest value; sort the values")
+        return position
+
+    def _next_end(self, now: int) -> int:
+        """Where the first window ends that ends after ``now``."""
+        first = now + 1 if self.is_timed else max(now + 1, self.range)
+        return first + (self.range - first) % self.slide
+
+    def _advance(self, position: int) -> None:
+        """Finish the slices before a position, and drop those that its window does not reach."""
+        current = position // self.slide
+        front = (position - self.range) // self.slide + 1
+        if self._now is None or front > self._current:
+            self._restart(current)
+        self._now = position
+        while self._current < current:
+            self._end_slice()
+        while self._front < front:
+            self._drop_slice()
+
+    def _insert(self, v: Partial) -> None:
+        self._newest = self._join(self._newest, v)
+        self._filled += 1
+        self._size += 1
+
+    def _evict(self) -> None:
+        size = self._size
+        while self._size == size:
+            if self._sizes:
+                self._drop_slice()
+            else:
+                self._restart(self._current)
+
+    def _end_slice(self) -> None:
+        """The current slice becomes an entry of saa, and the last one of a chunk makes a boundary.
+
+        No combine but for a slice that a query has cut.
+        """
+        self._settle()
+        done = self.monoid.identity if self._slice is _NOTHING else self._slice
+        self.monoid.partials.put(self._saa, self._current - self._start, done)
+        self._sizes.append(self._filled)
+        self._filled, self._slice = 0, _NOTHING
+        self._current += 1
+        if self._current - self._start == self.chunk_size:
+            ca = self._join(self._csa, self._waiting)
+            self._end_chunk(self.monoid.identity if ca is _NOTHING else ca)
+            self._csa = self._waiting = _NOTHING
+
+    def _settle(self) -> None:
+        """The newest values go where all values go: to the slice, and to what waits for csa."""
+        if self._newest is not _NOTHING:
+            self._slice = self._join(self._slice, self._newest)
+            self._waiting = self._join(self._waiting, self._newest)
+            self._newest = _NOTHING
+
+    def _end_chunk(self, ca: Partial) -> None:
+        """A boundary: the slices so far are a chunk, of which lcs is to be computed."""
+        lcs = self._cumulate(self._saa, self._current - self._start)
+        self._chunks.append(Chunk(self._start, self._current, ca, lcs))
+        self._start_chunk()
+
+    @abstractmethod
+    def _cumulate(self, saa: Rows, count: int) -> LeftCumulative:
+        """The lcs of a chunk, computed or begun."""
+
+    def _drop_slice(self) -> None:
+        """The oldest slice leaves."""
+        self._front += 1
+        self._size -= self._sizes.popleft()
+        if not self._chunks:
+            self._draw_boundary()
+        if self._chunks and self._front == self._chunks[0].stop:
+            self._chunks.popleft()
+
+    def _draw_boundary(self) -> None:
+        """A boundary before the current slice, as the window lies within the current chunk."""
+        self._settle()
+        self._end_chunk(None)  # its first slice has left, so nobody asks for its aggregate
+        self._csa, self._waiting = self._slice, _NOTHING
+
+    # --- the result -----------------------------------------------------------------------------
+
+    def _query(self) -> Partial:
+        """lcs + ca + csa; at most 3 merges with the optimal chunk size, and 1 for a cut slice."""
+        self._settle()
+        self._csa = self._join(self._csa, self._waiting)
+        self._waiting = agg = _NOTHING
+        if self._chunks:
+            first = self._chunks[0]
+            slot = self._front - first.start
+            agg = first.lcs.at(slot) if slot else first.ca
+            for chunk in islice(self._chunks, 1, None):
+                agg = self._join(agg, chunk.ca)
+        return self._join(agg, self._csa)
+
+    def _join(self, left: Partial, right: Partial) -> Partial:
+        if left is _NOTHING:
+            return right
+        return left if right is _NOTHING else self._combine(left, right)
+
+    def check(self) -> None:
+        """Slices, chunks and sizes fit together, and csa is the fold of saa and of what follows."""
+        at = self._front
+        for chunk in self._chunks:
+            self._require(chunk.start <= at < chunk.stop, "chunks follow one another")
+            self._require(chunk.stop - chunk.start <= self.chunk_size, "no chunk is too large")
+            at = chunk.stop
+        self._require(not self._chunks or at == self._start, "the current chunk is the last")
+        self._require(self._start <= self._current < self._start + self.chunk_size, "it has room")
+        self._require(len(self._sizes) == self._current - self._front, "a size for each slice")
+        self._require(sum(self._sizes) + self._filled == self._size, "the sizes are the window's")
+        row = self.monoid.partials.at
+        slices = [row(self._saa, slot) for slot in range(self._current - self._start)]
+        current = [p for p in (self._slice, self._newest) if p is not _NOTHING]
+        parts = [p for p in (self._csa, self._waiting, self._newest) if p is not _NOTHING]
+        self._require_same(self._fold(parts), self._fold([*slices, *current]), "csa")

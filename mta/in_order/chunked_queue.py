@@ -1,0 +1,122 @@
+"""The chunked-array queue (DEBS 2017 paper, section 4.1): a queue with pointers into it.
+
+A doubly linked list of chunks, each a fixed-size array. A pointer is a chunk and an index into it;
+the end pointer stands behind the last element, in a place kept free for it (the paper's sentinel):
+
+    [ . . a b ] <-> [ c d e f ] <-> [ g S . . ]
+          begin                         end
+
+Every operation takes O(1) time in the worst case; memory is only asked for and given back a chunk
+at a time. The elements may have several *columns* that one pointer reads alike (DABA's queues
+``vals`` and ``aggs``):
+
+>>> queue = ChunkedQueue(columns=2, chunk_size=2)
+>>> vals, aggs = queue.columns
+>>> for letter in "abc":
+...     queue.push_back(letter, letter.upper())
+>>> pointer = queue.after(queue.begin)
+>>> vals[pointer], aggs[queue.after(pointer)]
+('b', 'C')
+>>> queue.pop_front()
+>>> queue.begin == pointer, queue.after(queue.after(pointer)) == queue.end
+(True, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+class Chunk:
+    """An array of elements, a list a column, between its neighbours."""
+
+    __slots__ = ("columns", "next", "previous")
+
+    def __init__(self, columns: int, size: int, previous: Chunk | None) -> None:
+        self.columns = [[None] * size for _ in range(columns)]
+        self.previous = previous
+        self.next: Chunk | None = None
+
+
+#: A chunk and an index into it. Pointers are equal when they point to the same element.
+Pointer = tuple[Chunk, int]
+
+
+class Column:
+    """One column of a queue: ``column[pointer]`` reads it, ``column[pointer] = x`` writes it."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __getitem__(self, pointer: Pointer) -> Any:
+        chunk, index = pointer
+        return chunk.columns[self._number][index]
+
+    def __setitem__(self, pointer: Pointer, item: Any) -> None:
+        chunk, index = pointer
+        chunk.columns[self._number][index] = item
+
+
+class ChunkedQueue:
+    """A first-in first-out queue; every operation takes O(1) time in the worst case."""
+
+    __slots__ = ("_size", "begin", "columns", "end")
+
+    def __init__(self, columns: int = 1, chunk_size: int = 64) -> None:
+        if chunk_size < 1:
+            raise ValueError(f"a chunk holds at least 1 element, not {chunk_size}")
+        self._size = chunk_size
+        self.columns = tuple(Column(number) for number in range(columns))
+        #: The first element, and the place behind the last.
+        self.begin: Pointer = (Chunk(columns, chunk_size, None), 0)
+        self.end = self.begin
+
+    def push_back(self, *items: Any) -> None:
+        """Add an element, one item a column, at the end."""
+        chunk, index = self.end
+        for column, item in zip(chunk.columns, items, strict=True):
+            column[index] = item
+        if index + 1 < self._size:
+            self.end = (chunk, index + 1)
+        else:
+            chunk.next = Chunk(len(self.columns), self._size, chunk)
+            self.end = (chunk.next, 0)
+
+    def pop_front(self) -> None:
+        """Remove the first element of a queue that is not empty."""
+        chunk, index = self.begin
+        for column in chunk.columns:
+            column[index] = None
+        self.begin = self.after(self.begin)
+        if self.begin[0] is not chunk:
+            self.begin[0].previous = chunk.next = None  # no cycle, so the chunk is freed at once
+
+    def after(self, pointer: Pointer) -> Pointer:
+        """The paper's p + 1."""
+        chunk, index = pointer
+        if index + 1 < self._size:
+            return chunk, index + 1
+        assert chunk.next is not None, "nothing is behind the end"
+        return chunk.next, 0
+
+    def before(self, pointer: Pointer) -> Pointer:
+        """The paper's p - 1."""
+        chunk, index = pointer
+        if index:
+            return chunk, index - 1
+        assert chunk.previous is not None, "nothing is before the first element"
+        return chunk.previous, self._size - 1
+
+    def places(self) -> dict[Pointer, int]:
+        """The number of each pointer from the first on, the end's among them; O(n), for checks."""
+        pointers = [*self.span(self.begin, self.end), self.end]
+        return {pointer: place for place, pointer in enumerate(pointers)}
+
+    def span(self, start: Pointer, stop: Pointer) -> Iterator[Pointer]:
+        """The pointers from ``start`` up to ``stop``; for checks and for walking forwards."""
+        while start != stop:
+            yield start
+            start = self.after(start)

@@ -1,0 +1,158 @@
+"""The Imperative Okasaki Aggregator (DEBS 2017 paper, section 3.2).
+
+FOA without the language's help: a list cell is either *forced* (a value, an aggregate and a tail)
+or *delayed* (the arguments L, R and A of the one function that is ever suspended, ``rot``), and is
+forced in place. F, N and B are overwritten rather than made anew, so there are no old versions.
+Memory is given back by counting references, which is what CPython does: cells form no cycles.
+
+State c of the paper's Figure 6: the window 6, 3, 5, 3 as F = [6, 3], B = [3, 5] gets a 1.
+
+>>> from mta import Monoid
+>>> window = IOA(Monoid(float("-inf"), max))
+>>> for value in (2, 6, 3):
+...     window.insert(value)
+>>> window.evict()
+>>> for value in (5, 3, 1):
+...     window.insert(value)
+>>> cells(window.front), window.back
+([(6, 6), 'rot'], None)
+>>> window.evict()
+>>> cells(window.front), window.query()
+([(3, 5), 'rot'], 5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mta.in_order.base import InOrderAggregator
+from mta.monoid import AbstractMonoid, Partial
+
+
+class Cell:
+    """A list cell, forced or delayed. A delayed one is not empty: rot never makes an empty list."""
+
+    __slots__ = ("agg", "rest", "rotating", "tail", "value")
+
+    value: Partial
+    agg: Partial
+    #: The list behind this cell.
+    tail: Cell | None
+    #: L, R and A of the suspended rot that this cell is the first of; None once it is forced.
+    rotating: tuple[Cell | None, Cell | None, Cell | None] | None
+
+    @classmethod
+    def forced(cls, value: Partial, agg: Partial, tail: Cell | None) -> Cell:
+        """A cell with all that belongs into it."""
+        cell = cls()
+        cell.value, cell.agg, cell.tail, cell.rotating = value, agg, tail, None
+        return cell
+
+    @classmethod
+    def delayed(cls, left: Cell | None, right: Cell | None, rest: Cell | None) -> Cell:
+        """A cell that ``rot(left, right, rest)`` is to fill."""
+        cell = cls()
+        cell.rotating = (left, right, rest)
+        return cell
+
+
+class IOA(InOrderAggregator):
+    """Worst-case O(1). Combines: query 1, insert 4, evict 3. Space: O(n) cells."""
+
+    name = "Imperative Okasaki Aggregator"
+
+    def __init__(self, monoid: AbstractMonoid) -> None:
+        super().__init__(monoid)
+        self.front: Cell | None = None
+        self.next: Cell | None = None
+        self.back: Cell | None = None
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def _agg(self, cells: Cell | None) -> Partial:
+        return self.monoid.identity if cells is None else cells.agg
+
+    def _query(self) -> Partial:
+        return self._combine(self._agg(self.front), self._agg(self.back))
+
+    def _insert(self, v: Partial) -> None:
+        self.back = Cell.forced(v, self._combine(self._agg(self.back), v), self.back)
+        self._size += 1
+        self._makeq()
+
+    def _evict(self) -> None:
+        assert self.front is not None, "|F| >= |B|"
+        self.front = self._tail(self.front)
+        self._size -= 1
+        self._makeq()
+
+    def _makeq(self) -> None:
+        """One step of the rotation, or the begin of the next one; at most 3 combines."""
+        if self.next is not None:
+            self.next = self._tail(self.next)
+            return
+        rotated = Cell.delayed(self.front, self.back, None)
+        self._force(rotated)
+        self.front = self.next = rotated
+        self.back = None
+
+    def _tail(self, cell: Cell) -> Cell | None:
+        """The list behind a cell, its first cell forced."""
+        if cell.tail is not None and cell.tail.rotating is not None:
+            self._force(cell.tail)
+        return cell.tail
+
+    def _force(self, cell: Cell) -> None:
+        """One step of rot, into the cell that stands for it."""
+        assert cell.rotating is not None
+        left, right, rest = cell.rotating
+        assert right is not None, "|R| = |L| + 1"
+        cell.rotating = None
+        agg = self._combine(right.value, self._agg(rest))
+        if left is None:
+            cell.value, cell.agg, cell.tail = right.value, agg, rest
+            return
+        longer = Cell.forced(right.value, agg, rest)
+        cell.value = left.value
+        cell.agg = self._combine(self._combine(left.agg, right.agg), self._agg(rest))
+        cell.tail = Cell.delayed(left.tail, right.tail, longer)
+
+    def check(self) -> None:
+        """Okasaki's size invariants, and the aggregate in every cell; forces nothing."""
+        front, back, following = map(_values, (self.front, self.back, self.next))
+        self._require(len(front) + len(back) == self._size, "F and B are the window")
+        self._require(len(front) >= len(back), "|F| >= |B|")
+        self._require(len(following) == len(front) - len(back), "|N| = |F| - |B|")
+        self._require_each(following, front[len(front) - len(following) :], "a value of N in F")
+        aggs = [cell.agg for cell in _forced(self.front)]
+        self._require_each(aggs, self._suffixes(front), "an aggregate of F")
+        aggs = [cell.agg for cell in _forced(self.back)]
+        self._require(len(aggs) == len(back), "no rot is suspended in B")
+        self._require_each(aggs, self._prefixes(reversed(back))[:0:-1], "an aggregate of B")
+
+
+def _forced(cell: Cell | None) -> Iterator[Cell]:
+    """The cells of a list up to the delayed one."""
+    while cell is not None and cell.rotating is None:
+        yield cell
+        cell = cell.tail
+
+
+def _values(cells: Cell | None) -> list[Partial]:
+    """The values of a list, those of a suspended rot among them."""
+    values: list[Partial] = []
+    while cells is not None:
+        if cells.rotating is not None:
+            left, right, rest = map(_values, cells.rotating)
+            return [*values, *left, *reversed(right), *rest]
+        values.append(cells.value)
+        cells = cells.tail
+    return values
+
+
+def cells(first: Cell | None) -> list[tuple[Partial, Partial] | str]:
+    """A list as it stands: (value, aggregate) of each forced cell, 'rot' for the delayed one."""
+    shown: list[tuple[Partial, Partial] | str] = [(c.value, c.agg) for c in _forced(first)]
+    return shown if len(shown) == len(_values(first)) else [*shown, "rot"]

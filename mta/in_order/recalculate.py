@@ -1,0 +1,45 @@
+"""Recalculate-from-Scratch (DEBS 2017 paper, Figure 3): keep the values, fold them at each query.
+
+>>> from mta import Collect
+>>> window = RecalculateFromScratch(Collect())
+>>> for value in "abc":
+...     window.insert(value)
+>>> window.evict()
+>>> window.query()
+['b', 'c']
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from mta.in_order.base import InOrderAggregator
+from mta.monoid import AbstractMonoid, Partial
+
+
+class RecalculateFromScratch(InOrderAggregator):
+    """The baseline. Combines: query n, insert 0, evict 0. Space: n partials."""
+
+    name = "Recalculate-from-Scratch"
+
+    def __init__(self, monoid: AbstractMonoid) -> None:
+        super().__init__(monoid)
+        self.vals: deque[Partial] = deque()
+
+    def __len__(self) -> int:
+        return len(self.vals)
+
+    def _query(self) -> Partial:
+        agg, combine = self.monoid.identity, self._combine
+        for v in self.vals:
+            agg = combine(agg, v)
+        return agg
+
+    def _insert(self, v: Partial) -> None:
+        self.vals.append(v)
+
+    def _evict(self) -> None:
+        self.vals.popleft()
+
+    def check(self) -> None:
+        """Nothing is kept but the values, so there is nothing to be wrong."""

@@ -1,0 +1,96 @@
+"""Subtract-on-Evict (DEBS 2017 paper, Figure 2): one running aggregate, out of which values leave.
+
+The paper undoes with ``agg ⊕ inv(v)``; here ``inverse(agg, v)`` takes the oldest value off the left
+side, so that the operation need not be commutative. Joining words and cutting them off again:
+
+>>> from mta import Monoid
+>>> joined = Monoid("", lambda a, b: a + b, inverse=lambda whole, first: whole[len(first) :])
+>>> window = SubtractOnEvict(joined)
+>>> for word in ("to", "be", "or"):
+...     window.insert(word)
+>>> window.evict()
+>>> window.query()
+'beor'
+
+A value that cannot be taken out again, such as an infinity out of a sum, would spoil every later
+result: it is refused. Rounding errors of floating-point sums do stay until the window is empty.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import nullcontext
+from functools import partial
+
+import numpy as np
+
+from mta.errors import InvalidValue
+from mta.in_order.base import InOrderAggregator, identical
+from mta.monoid import AbstractMonoid, Partial
+
+
+class SubtractOnEvict(InOrderAggregator):
+    """A running aggregate. Combines: query 0, insert 1, evict 1 inverse. Space: n + 1 partials.
+
+    Besides, an insert undoes its own value once, to see that it can be. Raises UnsuitableMonoid for
+    a monoid without ``inverse``, and InvalidValue for a value that cannot be taken out again.
+    """
+
+    name = "Subtract-on-Evict"
+    requires = "invertible"
+
+    def __init__(self, monoid: AbstractMonoid) -> None:
+        super().__init__(monoid)
+        self.undo = Undo(monoid)
+        self.vals: deque[Partial] = deque()
+        self.agg: Partial = monoid.identity
+
+    @classmethod
+    def suits(cls, monoid: AbstractMonoid) -> bool:
+        return monoid.invertible
+
+    def __len__(self) -> int:
+        return len(self.vals)
+
+    def _query(self) -> Partial:
+        return self.agg
+
+    def _insert(self, v: Partial) -> None:
+        self.undo.require(v)
+        self.vals.append(v)
+        self.agg = self._combine(self.agg, v)
+
+    def _evict(self) -> None:
+        v = self.vals.popleft()
+        self.agg = self.undo(self.agg, v) if self.vals else self.monoid.identity
+
+    def check(self) -> None:
+        """agg is the fold of the values, up to rounding."""
+        self._require_same(self.agg, self._fold(self.vals), "agg")
+
+
+class Undo:
+    """A monoid's inverse, and whether it works for a value."""
+
+    def __init__(self, monoid: AbstractMonoid) -> None:
+        assert monoid.inverse is not None
+        self.inverse, self.identity, self.name = monoid.inverse, monoid.identity, monoid.name
+        # An infinity less itself is a NaN, of which numpy would warn beside our error.
+        self.quietly = partial(np.errstate, invalid="ignore") if monoid.is_columnar else nullcontext
+
+    def __call__(self, agg: Partial, v: Partial) -> Partial:
+        """What is left of an aggregate without its oldest value; 1 inverse."""
+        return self.inverse(agg, v)
+
+    def require(self, v: Partial) -> None:
+        """Raises InvalidValue if a value taken out of itself does not leave the identity."""
+        try:
+            with self.quietly():
+                undone = identical(self.inverse(v, v), self.identity)
+        except ArithmeticError:
+            undone = False
+        if not undone:
+            raise InvalidValue(
+                f"{v!r} cannot be taken out of a {self.name} again: leave it out, or take an "
+                "algorithm that needs no inverse, such as Two-Stacks or DABA"
+            )
