@@ -66,7 +66,7 @@ def naive(events: pa.Table, until: float | None, size: int = SIZE) -> list[Row]:
     """
     found: list[Row] = []
     windows: dict[str, list[tuple[int, float]]] = {}
-    for device, time, watts in _plain(events, "device", "ts", "watts"):
+    for device, time, watts in _read(events, "device", "ts", "watts"):
         window = windows.setdefault(device, [])
         if until is not None and window and time > window[-1][0] + size * SECOND:
             found.append((device, window[-1][0] + size * SECOND, None, [], None, 0))
@@ -80,20 +80,22 @@ def naive(events: pa.Table, until: float | None, size: int = SIZE) -> list[Row]:
     return sorted(found, key=lambda row: row[:2])
 
 
-def _plain(table: pa.Table, *names: str) -> list[Row]:
-    """Rows as plain values in the order of key and time, NaN as None."""
+def plain(rows: Iterable[Row]) -> list[Row]:
+    """Rows in the order of key and time, NaN as None."""
+    found = [tuple(None if v != v else v for v in row) for row in rows]
+    return sorted(found, key=lambda row: row[:2])
+
+
+def _read(table: pa.Table, *names: str) -> list[Row]:
     columns = {name: table.column(name) for name in names}
     columns["ts"] = columns["ts"].cast(pa.int64())
-    lists = [column.to_pylist() for column in columns.values()]
-    rows = [tuple(None if v != v else v for v in row) for row in zip(*lists, strict=True)]
-    return sorted(rows, key=lambda row: row[:2])
+    return plain(zip(*(column.to_pylist() for column in columns.values()), strict=True))
 
 
 def in_form(*results: pa.Table) -> list[Row]:
     """A step's results in the oracle's form."""
     names = ("device", "ts", "watts", "all", "peak", "n")
-    rows = [row for table in results for row in _plain(table, *names)]
-    return sorted(rows, key=lambda row: row[:2])
+    return plain(row for table in results for row in _read(table, *names))
 
 
 class Stream:
