@@ -17,6 +17,13 @@ Place = tuple[int, int, bytes]
 class Pager(ABC):
     """Keeps the sealed groups of one window."""
 
+    #: Whether ``prefetch`` does anything.
+    reads_ahead = False
+    #: How many leaf groups it can keep beside those that are in use, if it reads ahead.
+    read_ahead = 0
+    #: Whether the group that was read last had to be waited for.
+    waited = False
+
     @abstractmethod
     def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
         """Keep groups (level, number, group), all or none; return their names. One store call."""
@@ -32,6 +39,11 @@ class Pager(ABC):
     def prefetch(self, places: Sequence[Place]) -> None:
         """Say that these groups will be read soon; no waiting."""
         del places
+
+    def at_hand(self, level: int, number: int, name: bytes) -> Group | None:
+        """One group, if it takes no store call; else, or when it is damaged, None."""
+        del level, number, name
+        return None
 
 
 class ResidentPager(Pager):
@@ -60,6 +72,8 @@ class StorePager(Pager):
         self.store = store
         self._window = window
         self._layouts = layouts
+        self._ahead_bytes = store.capabilities.read_ahead
+        self.reads_ahead = self._ahead_bytes > 0
 
     def _layout(self, level: int) -> Layout:
         return self._layouts[level > 0]
@@ -76,7 +90,10 @@ class StorePager(Pager):
 
     def read(self, level: int, number: int, name: bytes) -> Group:
         key = page.key_of(self._window, level, number, name)
-        data = self.store.get_many([key])[0]
+        data = self.store.peek(key) if self.reads_ahead else None
+        self.waited = data is None
+        if data is None:
+            data = self.store.get_many([key])[0]
         if data is None:
             origin = getattr(self.store, "origin", None)
             written = f" (pages here are written by host {origin})" if origin else ""
@@ -84,6 +101,8 @@ class StorePager(Pager):
                 f"page {key} is not in {self.store.url}{written}: open the store that the window "
                 "was written to, or restore from a handle whose pages are all there"
             )
+        if level == 0:
+            self.read_ahead = self._ahead_bytes // max(len(data), 1)
         try:
             return page.decode(data, self._window, level, number, name, self._layout(level))
         except CorruptPage:
@@ -97,3 +116,12 @@ class StorePager(Pager):
 
     def prefetch(self, places: Sequence[Place]) -> None:
         self.store.prefetch([page.key_of(self._window, *place) for place in places])
+
+    def at_hand(self, level: int, number: int, name: bytes) -> Group | None:
+        data = self.store.peek(page.key_of(self._window, level, number, name))
+        if data is None:
+            return None
+        try:
+            return page.decode(data, self._window, level, number, name, self._layout(level))
+        except CorruptPage:  # whoever reads it is told
+            return None

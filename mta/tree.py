@@ -25,22 +25,22 @@ from mta.level_pages import LevelPages
 from mta.levels import Levels
 from mta.monoid import Partial
 from mta.page import Group
+from mta.read_ahead import ReadAhead
 
 #: Some elements of a group: level, index of the group's first element, group, start, stop.
 Segment = tuple[int, int, Group, int, int]
 
-_READ_AHEAD = 8
 _SWEEP_GROUPS = 32
 
 
 class Frame:
     """A group on the head path: the elements from ``next`` to ``stop`` are left."""
 
-    __slots__ = ("first", "group", "level", "next", "origin", "requested", "stop", "suffixes")
+    __slots__ = ("first", "group", "level", "next", "origin", "stop", "suffixes")
 
     def __init__(self, level: int, first: int, group: Group, start: int, stop: int) -> None:
         self.level, self.first, self.group = level, first, group
-        self.next = self.origin = self.requested = start
+        self.next = self.origin = start
         self.stop = stop
         #: Amortized MTA: the folds from element origin, origin + 1, ... stop to the middle.
         self.suffixes: Rows = None
@@ -64,6 +64,7 @@ class MonoidTree(LevelPages):
         self.path: list[Frame] = []
         #: The time of the event at a position that was the front when it was asked for.
         self._front_time = (-1, 0)
+        self._ahead = ReadAhead(levels) if levels.pager.reads_ahead else None
 
     @property
     def back(self) -> int:
@@ -270,21 +271,10 @@ class MonoidTree(LevelPages):
         start = max(position // self.levels.span(level) - first, 0)
         below = Frame(level, first, group, start, group.count)
         rest = _moved_on(frame, index + 1)
-        self._read_ahead(rest)
+        if level == 0 and self._ahead is not None:
+            self._ahead.follow(first // group.count, path)
         self._scan(below, self._after(rest))
         path[-1:] = [below] if rest.next == rest.stop else [rest, below]
-
-    def _read_ahead(self, frame: Frame) -> None:
-        """Keep the next groups coming; asked for again when half of them are used."""
-        if frame.requested - frame.next < _READ_AHEAD // 2:
-            start = max(frame.requested, frame.next)
-            stop = min(frame.next + _READ_AHEAD, frame.stop)
-            if start < stop:
-                names = frame.group.names
-                self.levels.pager.prefetch(
-                    [(frame.level - 1, frame.first + i, names[i]) for i in range(start, stop)]
-                )
-                frame.requested = stop
 
     def open_path(self) -> Frame | None:
         """Open the head path down to the oldest event; None when the leftmost tree is empty."""
@@ -394,5 +384,5 @@ class MonoidTree(LevelPages):
 def _moved_on(frame: Frame, index: int) -> Frame:
     """The same frame with its front at another element; the old one stays as it was."""
     moved = Frame(frame.level, frame.first, frame.group, index, frame.stop)
-    moved.origin, moved.requested, moved.suffixes = frame.origin, frame.requested, frame.suffixes
+    moved.origin, moved.suffixes = frame.origin, frame.suffixes
     return moved

@@ -28,6 +28,8 @@ class Capabilities:
     max_page_bytes: int
     remote: bool = False
     """A read is a round trip over a network, so that reading ahead and caching pay."""
+    read_ahead: int = 0
+    """How many bytes of pages one caller may ``prefetch`` beyond those it has read."""
 
 
 class PageStore(ABC):
@@ -61,6 +63,11 @@ class PageStore(ABC):
     @abstractmethod
     def keys(self, prefix: str = "") -> Iterator[str]:
         """Every stored key that starts with ``prefix``, in no order; to inspect and to sweep."""
+
+    def peek(self, key: str) -> bytes | None:
+        """The page if it is at hand, None if it would take a store call to know."""
+        del key
+        return None
 
     def prefetch(self, keys: Sequence[str]) -> None:
         """A hint that these pages are wanted soon; it never blocks and never fails."""

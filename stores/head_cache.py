@@ -17,15 +17,18 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
-from .base import PageStore
+from .base import Capabilities, PageStore
 from .errors import StoreClosed
 from .forks import start_over_in_children
 from .wrapper import WrapperStore
 
-_QUEUE = 256  # keys waiting for the thread; further hints are dropped
-_FETCH = 16  # keys in one read-ahead
+_QUEUE = 4096  # keys waiting for the thread; further hints are dropped
+_FETCH_BYTES = 1 << 20  # in one read-ahead, about: whoever joins it waits for all of it
+_FIRST_FETCH = 16  # keys, when nothing is known about the size of pages
 _IDLE = 5.0  # seconds after which a thread without work ends
 _ENTRY_BYTES = 200  # about what an entry costs beside its page
 
@@ -49,7 +52,13 @@ class HeadCache(WrapperStore):
         self._bytes = 0
         self._flying: dict[str, object] = {}
         self._queue: dict[str, None] = {}
+        self._fetch_keys = _FIRST_FETCH
         self._thread: threading.Thread | None = None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the store behind, and that reading ahead pays: up to a quarter of the cache."""
+        return replace(self.store.capabilities, read_ahead=self._capacity // 4)
 
     @property
     def cached_bytes(self) -> int:
@@ -74,6 +83,14 @@ class HeadCache(WrapperStore):
         if joined:
             found.update(self._join(joined))
         return [found[key] for key in keys]
+
+    def peek(self, key: str) -> bytes | None:
+        """The page if it is cached; no store call."""
+        with self._changed:
+            page = self._pages.get(key)
+            if page is not None:
+                self._pages.move_to_end(key)
+            return page
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Put into the store; one store call. Written pages are not cached: they are read late."""
@@ -203,15 +220,19 @@ class HeadCache(WrapperStore):
             token = object()
             with self._changed:
                 self._changed.wait_for(lambda: self._queue or self._closed, _IDLE)
-                keys = list(self._queue)[:_FETCH]
+                keys = list(islice(self._queue, self._fetch_keys))
                 if not keys or self._closed:
                     self._thread = None
                     return
                 self._take_off(keys, token)
             try:
-                self._fetch(keys, token)
+                pages = self._fetch(keys, token)
             except Exception as error:  # invariant 3: the reader will meet it
                 _log.debug("read-ahead failed: %s", error)
+            else:
+                size = sum(len(page) for page in pages.values() if page is not None)
+                most = min(_FETCH_BYTES, self._capacity // 4)
+                self._fetch_keys = max(1, len(pages) * most // max(size, 1))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.store, self._capacity)

@@ -102,6 +102,15 @@ class WriteBuffer(WrapperStore):
             held.update(zip(missing, found, strict=True))
         return [held[key] for key in keys]
 
+    def peek(self, key: str) -> bytes | None:
+        """The page if it is pending, or at hand in the store behind; no store call."""
+        with self._changed:
+            if self._closed:
+                return None
+            if self._holds(key):
+                return self._held(key)
+        return self.store.peek(key)
+
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Accept the pages; no store call, but it waits while the buffer is full.
 
