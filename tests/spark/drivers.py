@@ -42,9 +42,12 @@ class Driver:
             **job,
         }
         self.process: subprocess.Popen[str] | None = None
+        #: How many of its Python workers were killed since it was started.
+        self.killed = 0
 
     def start(self, **changes: Any) -> None:
         """Return when the query has started."""
+        self.killed = 0
         paths = [str(ROOT), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
         command = [sys.executable, str(HERE / "driver.py"), json.dumps({**self.job, **changes})]

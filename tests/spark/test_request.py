@@ -170,7 +170,7 @@ def test_types_of_plain_python_results(df: DataFrame, identity: Any, read: str, 
 def test_recommended_conf() -> None:
     conf = recommended_conf(partitions=8)
     assert conf["spark.sql.shuffle.partitions"] == "8"
-    assert conf["spark.sql.streaming.stateStore.checkpointFormatVersion"] == "2"
+    assert conf["spark.sql.streaming.stateStore.checkpointFormatVersion"] == "1"
     assert "spark.sql.shuffle.partitions" not in recommended_conf()
 
 
