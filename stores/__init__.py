@@ -8,6 +8,7 @@
 """
 
 from .base import Capabilities, PageStore
+from .counting import CountingStore
 from .errors import (
     InvalidKey,
     InvalidStoreURL,
