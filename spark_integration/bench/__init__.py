@@ -17,6 +17,7 @@ from spark_integration.cli.console import say, table
 EXPERIMENTS = {
     "batch": "a batch with every result, in memory and on local disk, beside pandas",
     "single": "one event at a time, beside Two-Stacks in plain Python",
+    "slow": "a store that answers in 2 ms, beside one that answers at once",
     "memory": "resident memory, handles, page reads at 2^25 events",
     "spark": "rows a second through Spark, beside a trivial step and Spark's own window",
 }

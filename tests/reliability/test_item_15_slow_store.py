@@ -1,0 +1,117 @@
+"""Item 15: a slow store behind a proxy, write buffer and head cache on: who waits, and how often.
+
+The budget, in terms that no machine changes: at most one insert in a hundred waits for the store,
+so the 99th percentile of an insert is one that does not. A stream that is no faster than the store
+waits for no page at all. How long inserts take is measured by ``mta bench slow``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import oracle
+import pytest
+from proxy import Proxy
+from servers import RedisServer
+
+from mta import Window
+from stores import HeadCache, PageStore, WriteBuffer, open_store
+from stores.wrapper import WrapperStore
+
+pytest.importorskip("redis")
+
+SIZE, LEAF, ARITY = 2000, 8, 6
+ANSWER = 0.002
+
+
+class Buffer(WriteBuffer):
+    """A write buffer that counts the callers it holds up."""
+
+    held_up = 0
+
+    def _wait_until(self, ready: Callable[[], bool]) -> None:
+        self.held_up += 1
+        super()._wait_until(ready)
+
+
+class Watched(WrapperStore):
+    """What a window sees of its stores: pages that are at hand, and calls that wait."""
+
+    store: Buffer
+    found = reads = 0
+
+    def peek(self, key: str) -> bytes | None:
+        page = self.store.peek(key)
+        self.found += page is not None
+        return page
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        self.reads += 1
+        return super().get_many(keys)
+
+    @property
+    def waits(self) -> int:
+        """Calls that had to wait: for a page, or for room in the write buffer."""
+        return self.reads + self.store.held_up
+
+
+@contextmanager
+def behind(server: RedisServer, cache: int) -> Iterator[tuple[Watched, PageStore]]:
+    """Redis behind a network that takes its time, with and without a head cache."""
+    with Proxy(server.port) as proxy:
+        raw = open_store(f"redis://127.0.0.1:{proxy.port}", write_buffer=0, cache=0)
+        inner = HeadCache(raw, cache) if cache else raw
+        with Watched(Buffer(inner, 1 << 20)) as watched:
+            proxy.answer_delay = ANSWER
+            yield watched, inner
+            proxy.answer_delay = 0
+
+
+def filled(store: PageStore) -> Window:
+    """A window whose front has begun to move."""
+    window = oracle.begin(store, SIZE, ARITY, LEAF)
+    window.extend(oracle.events(0, SIZE + 1), results="last")
+    return window
+
+
+def insert(window: Window) -> None:
+    window.insert(oracle.event(window.tree.back))
+
+
+def test_in_steady_state_no_insert_waits(own_redis: RedisServer) -> None:
+    """The stream goes on when what was asked for is there: it finds every page it needs."""
+    with behind(own_redis, 16 << 20) as (watched, cache):
+        assert isinstance(cache, HeadCache)
+        window = filled(watched)
+        watched.reads = watched.found = 0
+        events = 300 * LEAF
+        for _ in range(events):
+            insert(window)
+            while cache._queue or cache._flying:
+                time.sleep(0.0005)
+        assert watched.waits == 0
+        # Each leaf page once; those above tell where the leaves are, and what to delete.
+        assert events // LEAF <= watched.found <= 2 * events // LEAF
+        assert oracle.assert_whole(window, SIZE) == SIZE + 1 + events
+
+
+def test_the_99th_percentile_of_an_insert_does_not_wait(own_redis: RedisServer) -> None:
+    """A stream that takes the time of one answer to use up a page; without a cache it waits."""
+    shares = {}
+    for cache in (16 << 20, 0):
+        with behind(own_redis, cache) as (watched, _):
+            window = filled(watched)
+            inserts, waited = 250 * LEAF, 0
+            for i in range(inserts):
+                before = watched.waits
+                insert(window)
+                waited += watched.waits > before
+                if i % 2:
+                    time.sleep(2 * ANSWER / LEAF)
+            shares[cache] = waited / inserts
+            assert window.query() == oracle.text(SIZE + 1 + inserts, SIZE)
+    with_cache, without = shares.values()
+    assert with_cache <= 0.01
+    assert without >= 0.9 / LEAF
