@@ -33,50 +33,21 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from itertools import islice, repeat
+from itertools import accumulate, islice, repeat
 from typing import Any, Self
 
-from mta.columns import Rows
+import numpy as np
+
+from mta.columns import Row, Rows
 from mta.errors import InvalidTime, LateEvent
 from mta.in_order.base import InOrderAggregator
 from mta.in_order.chunk_size import count_chunk_size, time_chunk_size
+from mta.in_order.chunks import Chunk, LeftCumulative, Sizes
 from mta.monoid import AbstractMonoid, Partial
 from mta.times import MICROSECONDS, to_duration, to_time
 
 #: The aggregate of no values, with which nothing needs to be combined.
 _NOTHING: Any = object()
-
-
-class LeftCumulative:
-    """The lcs buffer of a finished chunk: its entry j is the aggregate of slices j, j + 1, ...
-
-    Entry 0 is not needed, since that is the chunk's ca.
-    """
-
-    def __init__(self, monoid: AbstractMonoid, saa: Rows, count: int) -> None:
-        self._monoid, self._saa, self._count = monoid, saa, count
-        self._rows: Rows = None
-
-    def compute(self) -> None:
-        """Fold the slices from the last to the second; count - 2 combines."""
-        if self._count > 1:
-            monoid, schema, last = self._monoid, self._monoid.partials, self._count - 1
-            inner = schema.cut(self._saa, 1, last)
-            self._rows = monoid.suffixes(inner, last - 1, schema.at(self._saa, last))
-        self._saa = None
-
-    def at(self, slot: int) -> Partial:
-        """The aggregate from a slice, not the first, to the chunk's end."""
-        return self._monoid.partials.at(self._rows, slot - 1)
-
-
-class Chunk:
-    """A finished chunk: where it begins and ends in slices, its aggregate and its lcs."""
-
-    __slots__ = ("ca", "lcs", "start", "stop")
-
-    def __init__(self, start: int, stop: int, ca: Partial, lcs: LeftCumulative) -> None:
-        self.start, self.stop, self.ca, self.lcs = start, stop, ca, lcs
 
 
 class BoundaryAggregator(InOrderAggregator):
@@ -135,7 +106,7 @@ class BoundaryAggregator(InOrderAggregator):
         self._front = self._current = index
         self._chunks: deque[Chunk] = deque()
         #: How many values each finished slice has, and the current one; and all together.
-        self._sizes: deque[int] = deque()
+        self._sizes = Sizes()
         self._filled = self._size = 0
         #: The values since the last query or end of a slice; before these, the values of the
         #: current slice, and those of the current chunk which are not in csa yet.
@@ -157,7 +128,7 @@ class BoundaryAggregator(InOrderAggregator):
         return self._now is not None and self._next_end(self._now) == self._now + 1
 
     def insert(self, value: Any, time: Any = None) -> None:
-        """Add a value, and evict what the slide says; at most s combines, the window's end aside.
+        """Add a value, and evict what the slide says; amortised 1 combine, and 1 for lcs.
 
         Raises InvalidValue, and for a window over time InvalidTime and LateEvent.
         """
@@ -197,6 +168,78 @@ class BoundaryAggregator(InOrderAggregator):
             if not self.is_timed and self.ends:
                 assert self._now is not None
                 yield self._now + 1, self.query()
+
+    def extend(self, values: Any) -> Any:
+        """Insert a batch of values; the results of the windows that they fill, as a column.
+
+        A window that slides by 1 is advanced by vector expressions, a chunk in about three.
+        """
+        if self.is_timed:
+            raise InvalidTime("a window over time needs the time of each value; use instances")
+        monoid, filled = self.monoid, []
+        rows, count = monoid.rows(values)
+        with np.errstate(all="ignore"):
+            at = 0
+            while at < count:
+                run = min(self._run_length(), count - at)
+                if run:
+                    found = self._run(monoid.inputs.cut(rows, at, at + run), run)
+                else:
+                    found, run = self._step(monoid.inputs.at(rows, at)), 1
+                at += run
+                filled += found
+            sizes = [size for _, size in filled]
+            results = monoid.outputs.new(sum(sizes))
+            for (partials, size), end in zip(filled, accumulate(sizes), strict=True):
+                monoid.outputs.put_many(results, end - size, monoid.lower_rows(partials))
+        return monoid.results(results)
+
+    # --- whole runs of values -------------------------------------------------------------------
+
+    def _step(self, row: Row) -> list[tuple[Rows, int]]:
+        """One value; the partial of the window that it fills, if it does."""
+        self._advance(self._position(None))
+        self._insert(self.monoid.lift(row))
+        return [(self.monoid.partials.one(self._query()), 1)] if self.ends else []
+
+    def _run_length(self) -> int:
+        """How many values may come at once, with the current chunk and the first one as they are.
+
+        0 where the next one must go by itself, as a boundary or a first slice comes.
+        """
+        if self.slide != 1 or self._now is None or not self._filled:
+            return 0
+        room = self._start + self.chunk_size - 1 - self._current
+        if self._now + 1 < self.range:
+            return min(room, self.range - self._now - 2)  # up to the one that fills the window
+        if self._size < self.range or not self._chunks:
+            return 0
+        return min(room, self._chunks[0].stop - 1 - self._front)
+
+    def _run(self, rows: Rows, count: int) -> list[tuple[Rows, int]]:
+        """As many values at a slide of 1; the partials of the windows that they fill."""
+        monoid, schema = self.monoid, self.monoid.partials
+        assert self._now is not None
+        lifted = monoid.lift_rows(rows, count)
+        self._bring_to_csa()
+        slot = self._current - self._start
+        schema.put(self._saa, slot, self._slice)
+        schema.put_many(self._saa, slot + 1, lifted)
+        csa = monoid.prefixes(lifted, count, self._csa)
+        self._csa, self._slice = schema.at(csa, count - 1), schema.at(lifted, count - 1)
+        self._now += count
+        self._current += count
+        self._sizes.push(1, count)
+        if self._now + 1 < self.range:
+            self._size += count
+            return []
+        first, *between = self._chunks
+        lcs = first.lcs.cut(self._front + 1 - first.start, count)
+        for chunk in between:
+            lcs = monoid.combine_rows(lcs, schema.one(chunk.ca), count)
+        self._front += count
+        self._sizes.pop(count)
+        return [(monoid.combine_rows(lcs, csa, count), count)]
 
     # --- the stream -----------------------------------------------------------------------------
 
@@ -250,7 +293,7 @@ class BoundaryAggregator(InOrderAggregator):
         self._settle()
         done = self.monoid.identity if self._slice is _NOTHING else self._slice
         self.monoid.partials.put(self._saa, self._current - self._start, done)
-        self._sizes.append(self._filled)
+        self._sizes.push(self._filled)
         self._filled, self._slice = 0, _NOTHING
         self._current += 1
         if self._current - self._start == self.chunk_size:
@@ -278,7 +321,7 @@ class BoundaryAggregator(InOrderAggregator):
     def _drop_slice(self) -> None:
         """The oldest slice leaves."""
         self._front += 1
-        self._size -= self._sizes.popleft()
+        self._size -= self._sizes.pop()
         if not self._chunks:
             self._draw_boundary()
         if self._chunks and self._front == self._chunks[0].stop:
@@ -294,9 +337,8 @@ class BoundaryAggregator(InOrderAggregator):
 
     def _query(self) -> Partial:
         """lcs + ca + csa; at most 3 merges with the optimal chunk size, and 1 for a cut slice."""
-        self._settle()
-        self._csa = self._join(self._csa, self._waiting)
-        self._waiting = agg = _NOTHING
+        self._bring_to_csa()
+        agg = _NOTHING
         if self._chunks:
             first = self._chunks[0]
             slot = self._front - first.start
@@ -304,6 +346,11 @@ class BoundaryAggregator(InOrderAggregator):
             for chunk in islice(self._chunks, 1, None):
                 agg = self._join(agg, chunk.ca)
         return self._join(agg, self._csa)
+
+    def _bring_to_csa(self) -> None:
+        self._settle()
+        self._csa = self._join(self._csa, self._waiting)
+        self._waiting = _NOTHING
 
     def _join(self, left: Partial, right: Partial) -> Partial:
         if left is _NOTHING:
@@ -319,8 +366,9 @@ class BoundaryAggregator(InOrderAggregator):
             at = chunk.stop
         self._require(not self._chunks or at == self._start, "the current chunk is the last")
         self._require(self._start <= self._current < self._start + self.chunk_size, "it has room")
+        values = sum(size * times for size, times in self._sizes.runs())
         self._require(len(self._sizes) == self._current - self._front, "a size for each slice")
-        self._require(sum(self._sizes) + self._filled == self._size, "the sizes are the window's")
+        self._require(values + self._filled == self._size, "the sizes are the window's")
         row = self.monoid.partials.at
         slices = [row(self._saa, slot) for slot in range(self._current - self._start)]
         current = [p for p in (self._slice, self._newest) if p is not _NOTHING]

@@ -22,8 +22,9 @@ from contextlib import suppress
 from threading import Thread
 
 from mta.columns import Rows
-from mta.in_order.boundary import BoundaryAggregator, LeftCumulative
-from mta.monoid import AbstractMonoid, Partial
+from mta.in_order.boundary import BoundaryAggregator
+from mta.in_order.chunks import LeftCumulative
+from mta.monoid import AbstractMonoid
 
 
 class ParallelLeftCumulative(LeftCumulative):
@@ -38,13 +39,12 @@ class ParallelLeftCumulative(LeftCumulative):
         with suppress(Exception):  # which then happens again in the thread that asks
             self.compute()
 
-    def at(self, slot: int) -> Partial:
+    def wait(self) -> None:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
         if self._rows is None:  # the thread failed, or this process was forked while it ran
             self.compute()
-        return super().at(slot)
 
 
 class PBA(BoundaryAggregator):

@@ -13,7 +13,8 @@ PBA in one thread: at each boundary the stream waits until lcs is computed, so o
 from __future__ import annotations
 
 from mta.columns import Rows
-from mta.in_order.boundary import BoundaryAggregator, LeftCumulative
+from mta.in_order.boundary import BoundaryAggregator
+from mta.in_order.chunks import LeftCumulative
 
 
 class SBA(BoundaryAggregator):

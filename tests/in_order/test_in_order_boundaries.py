@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from in_order_windows import Counted, PlainList, joined, sliding
 
-from mta import Max, Monoid, SampleStdDev, Sum
-from mta.errors import EmptyWindow, InvalidTime, LateEvent
+from mta import Max, Monoid, PopulationStdDev, Product, SampleStdDev, Sum
+from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent
 from mta.in_order import PBA, SBA, BoundaryAggregator, count_chunk_size, time_chunk_size
-from mta.in_order.boundary import Chunk
+from mta.in_order.chunks import Chunk
 
 BOTH = pytest.mark.parametrize("algorithm", [SBA, PBA])
 FIGURE_2 = [5, 4, 6, 3, 0, 0, 1, 0, 2, 3, 1, 2, 7, 5, 3, 4, 9, 5, 4, 8]
@@ -273,6 +273,78 @@ def test_an_early_eviction_draws_a_boundary_early(algorithm: type[BoundaryAggreg
         assert window.query() == expected
     with pytest.raises(EmptyWindow):
         window.evict()
+
+
+# --- batches ------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 1), (3, 1), (9, 1), (40, 1), (10, 2), (11, 4)])
+@pytest.mark.parametrize("chunk_size", [None, 1])
+def test_a_batch_answers_what_single_values_would(
+    algorithm: type[BoundaryAggregator], sizes: tuple[int, int], chunk_size: int | None
+) -> None:
+    """Batches of all lengths, single values, queries and early evictions by turns."""
+    drawn, letters = random.Random(8), iter("abcdefghijklmnopqrstuvwxyz" * 99)
+    batched = algorithm(joined(), *sizes, chunk_size=chunk_size)
+    single = algorithm(joined(), *sizes, chunk_size=chunk_size)
+    for _ in range(60):
+        batch = [next(letters) for _ in range(drawn.choice([0, 1, 2, 5, 30]))]
+        expected = [result for _, result in single.instances(batch)]
+        assert batched.extend(batch).tolist() == expected
+        if drawn.random() < 0.3:
+            assert batched.query() == single.query()
+        for _ in range(drawn.choice([0, 0, 0, 1, 3])):
+            for window in (batched, single):
+                if len(window):
+                    window.evict()
+        batched.check()
+        assert len(batched) == len(single)
+    assert batched.query() == single.query()
+
+
+@BOTH
+@pytest.mark.parametrize("size", [1, 2, 7, 300])
+def test_a_batch_on_columns(algorithm: type[BoundaryAggregator], size: int) -> None:
+    values = np.random.default_rng(size).normal(1e6, 10, 2000)
+    windows = np.lib.stride_tricks.sliding_window_view(values, size)
+    expected = {"peak": windows.max(axis=1), "spread": windows.std(axis=1)}
+    window = algorithm(Product({"peak": ("x", Max()), "spread": ("x", PopulationStdDev())}), size)
+    found = [window.extend({"x": part}) for part in np.split(values, [5, 6, 40, 1500])]
+    window.check()
+    for name, column in expected.items():
+        joined_up = np.concatenate([part[name] for part in found])
+        np.testing.assert_allclose(joined_up, column, rtol=1e-9, atol=1e-9)
+
+
+class Noted(SBA):
+    """An SBA that notes how long its runs are."""
+
+    def _run(self, rows: Any, count: int) -> Any:
+        self.runs = [*getattr(self, "runs", []), count]
+        return super()._run(rows, count)
+
+
+def test_a_batch_takes_a_few_vector_expressions_a_chunk() -> None:
+    counted = Counted(Monoid(0, max))
+    window = Noted(counted.monoid, 1000)
+    window.extend(range(1000))
+    window.runs, before = [], counted.combines
+    window.extend(range(501 * 20))
+    assert len(window.runs) <= 3 * 20
+    assert sum(window.runs) >= 501 * 20 - 2 * 20
+    assert counted.combines - before <= 4 * 501 * 20
+
+
+@BOTH
+def test_a_batch_of_the_wrong_kind(algorithm: type[BoundaryAggregator]) -> None:
+    window = algorithm(Max(), 3)
+    assert window.extend([1.0, 5.0, 2.0]).tolist() == [5.0]
+    with pytest.raises(InvalidValue):
+        window.extend(["four"])
+    assert (len(window), window.query()) == (3, 5.0)
+    with pytest.raises(InvalidTime, match="use instances"):
+        algorithm.timed(Max(), 10, 1).extend([1.0])
 
 
 # --- what is refused ----------------------------------------------------------------------------
