@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,8 +61,17 @@ def inspect_state(spark: SparkSession, checkpoint: Path, store_url: str) -> Insp
 
 def saved_handles(spark: SparkSession, checkpoint: Path) -> list[tuple[str, bytes]]:
     """The handle of every key in Spark's state store after its last committed batch, by key."""
+    return handles_in(saved_states(spark, checkpoint))
+
+
+def saved_states(spark: SparkSession, checkpoint: Path) -> list[bytes]:
+    """Every bucket's state in Spark's state store after its last committed batch."""
     rows = spark.read.format("statestore").load(str(checkpoint.absolute())).collect()
-    states = (state for row in rows for state in _binaries(row["value"].asDict(recursive=True)))
+    return [state for row in rows for state in _binaries(row["value"].asDict(recursive=True))]
+
+
+def handles_in(states: Iterable[bytes]) -> list[tuple[str, bytes]]:
+    """The handle of every key, by key."""
     handles = [
         (", ".join(map(str, msgpack.unpackb(key, timestamp=3))), handle)
         for state in states

@@ -15,8 +15,9 @@ from spark_integration.errors import InvalidRequest
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "format": ("csv", "json", "parquet"),
-    "late": ("error", "drop"),
+    "late": ("error", "drop", "side"),
     "invalid": ("error", "drop"),
+    "silent": ("keep", "drop", "emit"),
     "results": ("event", "last"),
     "write": ("parquet", "csv"),
 }
@@ -42,8 +43,10 @@ class Job:
     window: str = "24 hours"
     store: str | None = None
     results: Literal["event", "last"] = "event"
-    late: Literal["error", "drop"] = "error"
+    late: Literal["error", "drop", "side"] = "error"
     invalid: Literal["error", "drop"] = "error"
+    silent: Literal["keep", "drop", "emit"] = "keep"
+    watermark: str = "10 minutes"
     write: Literal["parquet", "csv"] = "parquet"
     files_per_batch: int | None = None
     follow: bool = False
@@ -95,10 +98,15 @@ class Job:
         now["store"] = without_credentials(self.store_url)
         fixed = ("key", "key_from_file_name", "time", "value", "keep", "agg", "window", "store",
                  "results", "write")  # fmt: skip
+        earlier = {"silent": "keep", **earlier}
+        changed = [name for name in fixed if now[name] != earlier.get(name)]
+        # These change the columns of the results, and of Spark's state; else they are free.
+        for name, value in (("late", "side"), ("silent", "keep")):
+            if (now[name] == value) != (earlier.get(name) == value):
+                changed.append(name)
         return [
             f"--{name.replace('_', '-')} was {earlier.get(name)!r} and is {now[name]!r}"
-            for name in fixed
-            if now[name] != earlier.get(name)
+            for name in changed
         ]
 
     def replace(self, **changes: Any) -> Self:

@@ -60,8 +60,16 @@ def _add_run(parser: ArgumentParser) -> None:
                          "last; default: max and mean of each value")  # fmt: skip
     windows.add_argument("--window", metavar="SIZE", help="'24 hours' (default), '1000 events'")
     windows.add_argument("--store", metavar="URL", help="default: local disk, in the output folder")
-    windows.add_argument("--late", choices=CHOICES["late"], help="rows older than the last one")
+    windows.add_argument("--late", choices=CHOICES["late"],
+                         help="rows older than the key's last one stop the run (default), are "
+                         "dropped, or come out with a column 'late' that is true")  # fmt: skip
     windows.add_argument("--invalid", choices=CHOICES["invalid"], help="rows without key or value")
+    windows.add_argument("--silent", choices=CHOICES["silent"],
+                         help="keys whose time window has emptied are kept (default), forgotten "
+                         "with their pages, or so with a last row")  # fmt: skip
+    windows.add_argument("--watermark", metavar="TIME",
+                         help="for --silent: how far rows of different keys may be apart; default "
+                         "10 minutes")  # fmt: skip
     output = parser.add_argument_group("output")
     output.add_argument("--output", metavar="DIR", help="default: mta-output")
     output.add_argument("--results", choices=CHOICES["results"],

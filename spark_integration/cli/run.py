@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_integration import sliding_aggregate
@@ -41,7 +43,8 @@ class Progress:
     """What the query has read so far, in seconds of the clock or, ``follow``, of work."""
 
     rows: int = 0
-    dropped: int = 0
+    late: int = 0
+    invalid: int = 0
     batches: int = 0
     seconds: float = 0.0
     busy_seconds: float = 0.0
@@ -52,7 +55,9 @@ class Progress:
         for progress in query.recentProgress:
             if progress.batchId > self.last_batch and progress.numInputRows:
                 self.rows += progress.numInputRows
-                self.dropped += progress.observedMetrics[METRICS].rows_dropped or 0
+                counts = progress.observedMetrics[METRICS]
+                self.late += counts.rows_late
+                self.invalid += counts.rows_invalid
                 self.batches += 1
                 self.busy_seconds += progress.batchDuration / 1000
                 self.last_batch = progress.batchId
@@ -71,6 +76,11 @@ def run(job: Job) -> Progress:
     source = open_source(job)
     job = resolve_columns(job, source)
     policy = parse_window(job.window)
+    if job.silent != "keep" and policy.lifetime is None:
+        raise InvalidRequest(
+            f"--silent {job.silent}: a window of {job.window} never empties by time; give one of "
+            "time, as --window '24 hours'"
+        )
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
     _prepare_folder(job)
     _announce(job, source)
@@ -83,7 +93,7 @@ def run(job: Job) -> Progress:
             f"all {batching.files} files are read in one batch, to be sorted there"
         )
     results = sliding_aggregate(
-        read_input(spark, job, source, batching.files),
+        _with_watermark(read_input(spark, job, source, batching.files), job),
         key=key_column(job),
         time=str(job.time),
         aggregations={agg.name: (agg.input, agg.monoid()) for agg in aggregations},
@@ -93,12 +103,25 @@ def run(job: Job) -> Progress:
         keep=[*job.keep, *_unread(job, aggregations)],
         late=job.late,
         invalid=job.invalid,
+        silent=job.silent,
     )
     progress = _follow_query(_start(results, job), job)
     _report(spark, job, progress)
     if job.plot and (progress.rows or not (job.folder / PLOT).exists()):
         plot_results(spark, job, aggregations)
     return progress
+
+
+def _with_watermark(rows: DataFrame, job: Job) -> DataFrame:
+    """The rows under the watermark that tells which keys are silent, where that is asked."""
+    if job.silent == "keep":
+        return rows
+    try:
+        return rows.withWatermark(str(job.time), job.watermark)
+    except (AnalysisException, IllegalArgumentException) as error:
+        raise InvalidRequest(
+            f"--watermark {job.watermark!r}: write a time as '10 minutes' or '0 seconds'"
+        ) from error
 
 
 def _unread(job: Job, aggregations: list[Aggregation]) -> list[str]:
@@ -121,8 +144,13 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
         return
     path = job.folder / PLOT
     title = f"{', '.join(job.value)}, and its aggregates over a sliding window of {job.window}"
+    results = read_results(spark, job)
+    if job.late == "side":
+        results = results.where("not late")
+    if job.silent == "emit":  # rows about silence have no values
+        results = results.where(F.col(f"`{job.value[0]}`").isNotNull())
     drawn = draw(
-        read_results(spark, job),
+        results,
         key=key_column(job),
         time=str(job.time),
         aggregations=aggregations,
@@ -222,8 +250,11 @@ def _report(spark: SparkSession, job: Job, progress: Progress) -> None:
         say(f"done      {progress}")
     elif not job.follow:
         say("nothing new: every file of the input has been read already")
-    if progress.dropped:
-        say(f"dropped   {progress.dropped:,} late or invalid rows")
+    if progress.late:
+        marked = job.late == "side"
+        say(f"late      {plural(progress.late, 'row')}, {'marked' if marked else 'dropped'}")
+    if progress.invalid:
+        say(f"invalid   {plural(progress.invalid, 'row')}, dropped")
     if has_commits(job.checkpoint):
         found = inspect_state(spark, job.checkpoint, job.store_url)
         say(f"windows   {found}")

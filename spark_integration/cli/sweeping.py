@@ -6,7 +6,8 @@ events that left, whose deletion was cut short. They are harmless but for the ro
 A page is deleted when all of this holds, so that no page that is or will be needed ever is:
 
 1. No handle of the last committed batch names it, down to where earlier handles reach back
-   (``retain``); that is found out twice, when it is noted and when it is deleted.
+   (``retain``), nor one of a key that fell silent and whose pages are still to be deleted; that is
+   found out twice, when it is noted and when it is deleted.
 2. It was noted for the first time at least a grace period ago: a task that was given up, but still
    runs, may still be writing.
 3. Every batch that had begun when it was noted has been committed since. A batch that broke off is
@@ -33,9 +34,10 @@ from mta.times import to_duration
 from spark_integration.cli.checking import windows_of
 from spark_integration.cli.console import human_bytes, plural, say
 from spark_integration.cli.failures import spark_errors
-from spark_integration.cli.inspection import locate, saved_handles
+from spark_integration.cli.inspection import handles_in, locate, saved_states
 from spark_integration.cli.job import without_credentials
 from spark_integration.errors import InvalidRequest
+from spark_integration.states import read_doomed
 from stores import PageStore, open_store
 
 NOTE = "gc.json"
@@ -69,9 +71,11 @@ def collect(
         # In this order: a page in the list was written by a batch that had begun by then.
         keys = list(store.keys())
         begun, committed = last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
-        handles = saved_handles(spark(), checkpoint)
-        live, damaged = _mark(folder, handles, store)
-        prefixes = {_prefix(describe_handle(handle).window) for _, handle in handles}
+        states = saved_states(spark(), checkpoint)
+        handles = handles_in(states)
+        doomed = [("", handle) for state in states for handle in read_doomed(state)]
+        live, damaged = _mark(folder, handles, doomed, store)
+        prefixes = {_prefix(describe_handle(handle).window) for _, handle in handles + doomed}
         orphans = [key for key in keys if _prefix(key) in prefixes and key not in live]
         unsure = [key for key in orphans if key.partition("/")[0] in damaged]
         orphans = [key for key in orphans if key.partition("/")[0] not in damaged]
@@ -122,13 +126,18 @@ def last_batch(log: Path) -> int:
 
 
 def _mark(
-    folder: Path, handles: list[tuple[str, bytes]], store: PageStore
+    folder: Path,
+    handles: list[tuple[str, bytes]],
+    doomed: list[tuple[str, bytes]],
+    store: PageStore,
 ) -> tuple[set[str], dict[str, str]]:
     """The pages that the windows need, and which windows cannot tell, and why."""
     live: set[str] = set()
     damaged: dict[str, str] = {}
-    for _, window in windows_of(folder, handles, store):
+    for at, (_, window) in enumerate(windows_of(folder, handles + doomed, store)):
         try:
+            if at >= len(handles):
+                window.evict(len(window))  # some of its pages may be gone already
             live.update(live_keys(window))
         except (MissingPage, CorruptPage) as error:
             damaged[window.name] = str(error)

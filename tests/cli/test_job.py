@@ -25,7 +25,7 @@ def test_options_win_over_the_config_file_and_this_over_the_defaults(tmp_path):
     ("text", "message"),
     [
         ("windows = '1 hour'", "unknown windows; it can hold input, output"),
-        ("late = 'ignore'", "late is 'ignore'; it can be error, drop"),
+        ("late = 'ignore'", "late is 'ignore'; it can be error, drop, side"),
         ("follow = 'yes'", "the option follow cannot be 'yes'"),
         ("agg = [1]", "the option agg cannot be"),
         ("key = ", "is not TOML"),
@@ -64,6 +64,16 @@ def test_the_note_of_a_job_tells_what_has_changed(tmp_path):
         "--key-from-file-name was False and is True",
         "--window was '24 hours' and is '1 hour'",
     ]
+    del earlier["silent"]  # as an earlier version noted it
+    changed = first.replace(late="side", silent="drop").differences(earlier)
+    assert changed == [
+        "--late was 'error' and is 'side'",
+        "--silent was 'keep' and is 'drop'",
+    ]
+    assert first.replace(late="drop").differences(earlier) == []
+    earlier["silent"] = "emit"
+    assert first.replace(silent="drop").differences(earlier) == []
+    assert first.differences(earlier) == ["--silent was 'emit' and is 'keep'"]
 
 
 def test_credentials_leave_the_address():
