@@ -55,8 +55,9 @@ class FingerTree(Tree):
         self._left: list[Node] | None = []
         self.right: list[Node] = []
         self._left_saved: tuple[Partial, int] = (monoid.identity, 0)
-        #: Whether the left spine has got other nodes, and the levels to be repaired downwards from.
-        self._is_new_left = False
+        #: The level from which down the left spine has got other nodes, and the levels of both
+        #: spines to be repaired downwards from.
+        self._new_left = -1
         self._lowest = [-1, -1]
 
     # --- spines -------------------------------------------------------------------------------
@@ -163,7 +164,7 @@ class FingerTree(Tree):
         """The left spine ends with these nodes now, the highest first; it may be the root."""
         spine, below = self.left, [node for node in path if node is not self.root]
         self._left = below[::-1] + spine[len(below) :]
-        self._is_new_left = True
+        self._new_left = max(self._new_left, path[0].level)
 
     # --- finding ----------------------------------------------------------------------------------
 
@@ -221,8 +222,8 @@ class FingerTree(Tree):
 
     def repair(self) -> None:
         """Repair what has changed up to the spines and the root, then the spines downwards."""
-        self._lowest = [self.root.level if self._is_new_left else -1, -1]
-        self._is_new_left = False
+        self._lowest = [self._new_left, -1]
+        self._new_left = -1
         super().repair()
         self._renew_left(self._lowest[0])
         self._renew_right(self._lowest[1])
