@@ -18,6 +18,7 @@ EXPERIMENTS = {
     "batch": "a batch with every result, in memory and on local disk, beside pandas",
     "single": "one event at a time, beside Two-Stacks in plain Python",
     "slow": "a store that answers in 2 ms, beside one that answers at once",
+    "in_order": "the in-memory algorithms beside each other: throughput, latency, break-even",
     "memory": "resident memory, handles, page reads at 2^25 events",
     "spark": "rows a second through Spark, beside a trivial step and Spark's own window",
 }

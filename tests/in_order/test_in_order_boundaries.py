@@ -394,10 +394,12 @@ class Slow(Max):
     def __init__(self) -> None:
         super().__init__()
         self.leave, self.fails = threading.Event(), False
+        self.folds: list[str] = []
 
     def suffixes(self, partials: Any, count: int, right: Any) -> Any:
         if threading.current_thread().name == "lcs":
             self.leave.wait(20)
+        self.folds.append(threading.current_thread().name)
         if self.fails:
             raise MemoryError("no room for lcs")
         return super().suffixes(partials, count, right)
@@ -415,6 +417,16 @@ def test_the_stream_goes_on_while_lcs_is_computed() -> None:
     for at, value in enumerate(values[20:], 20):
         window.insert(value)
         assert window.query() == values[at - 19 : at + 1].max()
+
+
+def test_who_needs_lcs_waits_for_the_thread() -> None:
+    monoid = Slow()
+    window = PBA(monoid, 4)
+    for value in (5.0, 1.0, 2.0, 3.0, 4.0):  # the 5 has left, so that lcs is needed
+        window.insert(value)
+    threading.Timer(0.1, monoid.leave.set).start()
+    assert window.query() == 4.0
+    assert monoid.folds == ["lcs"], "and not folded here a second time"
 
 
 def test_a_failure_in_the_thread_is_the_callers() -> None:
