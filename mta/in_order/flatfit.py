@@ -6,12 +6,12 @@ Two circular arrays: ``partials[i]`` is the aggregate from position i up to, and
 positions it meets on a stack, and on the way back makes each of them reach to the end. So the next
 query takes those hops at once, and no aggregate is computed twice:
 
-    after the query        a b c d |            partials  abcd bcd* cd* d     pointers -> end
-    two more come          a b c d e f |        partials  abcd ...      d e f
-    the a leaves, query      b c d e f |        b hops to e, e to f: bcd + (e + f)
+    after a query         a b c d |        abcd bcd cd d: each reaches to the end
+    two more come         a b c d e f |    abcd bcd cd d e f
+    the a leaves            b c d e f |    b hops to e, e to f: bcd + (e + f)
+    and after the query     b c d e f |    bcdef cd d ef f: b and e reach to the new end
 
-(* are as they came until a query starts at them.) The arrays double when they are full, where the
-paper's have the size of a fixed window.
+The arrays double when they are full, where the paper's have the size of a fixed window.
 
 >>> from mta import Monoid
 >>> window = FlatFIT(Monoid("", lambda a, b: a + b))
