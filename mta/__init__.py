@@ -4,9 +4,11 @@ Start with ``Window``; the monoids are in ``monoids``, the policies in ``policy`
 """
 
 from mta.amortized_mta import AmortizedMTA
+from mta.bloom import BloomFilter, Members
 from mta.columnar import ColumnarMonoid
 from mta.handle import HandleSummary, describe_handle
 from mta.log_mta import LogMTA
+from mta.moments import MomentSketch
 from mta.monoid import AbstractMonoid, Monoid
 from mta.monoids import (
     ArgMax,
@@ -27,6 +29,8 @@ from mta.monoids import (
 )
 from mta.policy import AbstractPolicy, BoundWindow, CountWindow, Policy, TimeWindow
 from mta.product import Product
+from mta.sketches import DistinctCount, FrequentItems, KLLQuantiles
+from mta.subsequence import IncreasingRun, LongestIncreasingRun, SinceLongestRun, SinceMax
 from mta.window import Stats, Window
 
 __all__ = [
@@ -35,26 +39,36 @@ __all__ = [
     "AmortizedMTA",
     "ArgMax",
     "ArgMin",
+    "BloomFilter",
     "BoundWindow",
     "Collect",
     "ColumnarMonoid",
     "Count",
     "CountWindow",
+    "DistinctCount",
     "First",
+    "FrequentItems",
     "GeometricMean",
     "HandleSummary",
+    "IncreasingRun",
+    "KLLQuantiles",
     "Last",
     "LogMTA",
+    "LongestIncreasingRun",
     "Max",
     "MaxCount",
     "Mean",
+    "Members",
     "Min",
     "MinCount",
+    "MomentSketch",
     "Monoid",
     "Policy",
     "PopulationStdDev",
     "Product",
     "SampleStdDev",
+    "SinceLongestRun",
+    "SinceMax",
     "Stats",
     "Sum",
     "TimeWindow",
