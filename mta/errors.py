@@ -1,5 +1,9 @@
 """The errors of windows; like those of the stores they share one base and say what to do."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from stores.errors import (
     InvalidKey,
     InvalidStoreURL,
@@ -25,9 +29,11 @@ __all__ = [
     "InvalidValue",
     "InvariantViolation",
     "LateEvent",
+    "LawBroken",
     "MissingDependency",
     "MissingPage",
     "NotPageable",
+    "NotRevisable",
     "PageTooLarge",
     "PolicyNotMonotone",
     "StoreAccessDenied",
@@ -64,6 +70,10 @@ class PolicyNotMonotone(WindowStoreError, ValueError):
     """The policy keeps a prefix but evicts a longer part of the same window: correct the policy."""
 
 
+class NotRevisable(WindowStoreError, TypeError):
+    """The window cannot tell earlier results anew: use a count or a time window over FiBA."""
+
+
 class NotPageable(WindowStoreError, TypeError):
     """A value cannot be written to a page: use plain data, or keep the window in memory."""
 
@@ -90,3 +100,16 @@ class MissingPage(WindowStoreError, LookupError):
 
 class InvariantViolation(WindowStoreError, AssertionError):
     """The structure broke one of its own invariants: report this as a bug."""
+
+
+class LawBroken(WindowStoreError, AssertionError):
+    """A monoid or a policy is not what windows rely on: correct it, or what it declares.
+
+    ``law`` is the law's name, ``example`` what it was tried on, ``sides`` what should be the same.
+    """
+
+    def __init__(
+        self, message: str, law: str = "", example: Any = None, sides: tuple[Any, ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.law, self.example, self.sides = law, example, sides
