@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from mta.columns import Row
-from mta.errors import InvariantViolation
+from mta.fiba.invariants import check_tree, require_same
 from mta.fiba.keeper import Keeper
 from mta.fiba.node import Kind, Node
 from mta.monoid import AbstractMonoid, Partial
@@ -58,6 +58,10 @@ class Tree:
     def child(self, node: Node, index: int) -> Node:
         """A child of a node; where it is a page, one page read."""
         return self.keeper.child(node, index)
+
+    def is_spine(self, node: Node) -> bool:
+        """Whether a node is kept in memory for its place alone."""
+        return node is self.root
 
     def __len__(self) -> int:
         return self.size
@@ -348,27 +352,12 @@ class Tree:
         return picture
 
     def check(self) -> None:
-        """Assert the size and order invariants. Raises InvariantViolation."""
-        size, last = 0, None
-        for node in self.nodes():
-            size += node.count
-            least = self.least(node.level)
-            if node is not self.root and not least <= node.arity <= 2 * least:
-                raise InvariantViolation(f"a node of level {node.level} has arity {node.arity}")
-            if node.level and len(node.links) != node.arity != node.sums.count:
-                raise InvariantViolation(f"{len(node.links)} children at arity {node.arity}")
-            for link in node.links:
-                below = link.node
-                if below is None or below.parent is not node or below.level != node.level - 1:
-                    raise InvariantViolation("a child is not where its parent says")
-        if self.root.level and not self.root.count:
-            raise InvariantViolation("the root has one child")
-        for time, _ in self.entries():
-            if last is not None and time < last:
-                raise InvariantViolation(f"time {time} stands after {last}")
-            last = time
-        if size != self.size:
-            raise InvariantViolation(f"{size} entries in a tree of {self.size}")
+        """Assert the size, order and aggregation invariants; O(n) combines, reads every page.
+
+        Raises InvariantViolation.
+        """
+        folds = check_tree(self)
+        require_same("the root's aggregate", self.query(), folds[self.root][0], self.monoid.same)
 
     def entries(self) -> Iterator[tuple[int, Row]]:
         """Every event in the order of time; reads every page once."""

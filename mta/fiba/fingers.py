@@ -31,11 +31,10 @@ from typing import Literal
 import numpy as np
 
 from mta.columns import Row
-from mta.errors import InvariantViolation
 from mta.fiba.btree import Existing, Tree
+from mta.fiba.invariants import check_fingers, check_spines, check_tree
 from mta.fiba.keeper import Keeper
 from mta.fiba.node import Node
-from mta.levels import same
 from mta.monoid import AbstractMonoid, Partial
 
 
@@ -303,65 +302,12 @@ class FingerTree(Tree):
     # --- invariants -------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Assert the size, spine and aggregation invariants. Raises InvariantViolation."""
-        for spine, end in ((self.left, 0), (self.right, -1)):
-            node = self.root
-            for below in reversed(spine):
-                if node.links[end].node is not below:
-                    raise InvariantViolation(f"the spine of level {below.level} is not the end")
-                node = below
-            if node.level:
-                raise InvariantViolation("a spine does not reach the leaves")
-        super().check()
-        for node in self.nodes():
-            for i in range(len(node.links)):
-                below = self.child(node, i)
-                if not self.is_spine(below):
-                    require_same("a sum", node.fold_at(i), self._naive(below))
-                    require_same("a size", node.sums.at(i)[1], len(list(self._entries(below))))
-        self._check_spines()
+        """Assert the size, order, spine and aggregation invariants; O(n) combines, all pages.
 
-    def _check_spines(self) -> None:
-        fold, identity = self.monoid.fold, self.monoid.identity
-        left: list[Partial] = []
-        for node in reversed(self.left):
-            left = self._items(node)[node.level > 0 :] + left
-            require_same("a left aggregate", node.agg, fold(left, len(left)) if left else identity)
-        right: list[Partial] = []
-        for node in reversed(self.right):
-            items = self._items(node)
-            right = right + (items[:-1] if node.level else items)
-            require_same("a right aggregate", node.agg, fold_of(self.monoid, right))
-        items = self._items(self.root)
-        inner = items[1:-1] if self.root.level else items
-        require_same("the inner aggregate", self.root.agg, fold_of(self.monoid, inner))
-
-    def _items(self, node: Node) -> list[Partial]:
-        """Every subtree and entry of a node, folded from the events."""
-        items: list[Partial] = []
-        for i in range(node.arity):
-            if node.level:
-                items.append(self._naive(self.child(node, i)))
-            if i < node.count:
-                items.append(self.monoid.lift(node.entries.at(i)[1]))
-        return items
-
-    def _naive(self, node: Node) -> Partial:
-        return fold_of(self.monoid, [self.monoid.lift(row) for _, row in self._entries(node)])
-
-
-def fold_of(monoid: AbstractMonoid, partials: list[Partial]) -> Partial:
-    """Partials combined one by one."""
-    fold = monoid.identity
-    for partial in partials:
-        fold = monoid.combine(fold, partial)
-    return fold
-
-
-def require_same(what: str, found: object, expected: object) -> None:
-    """Raises InvariantViolation unless two agree, floating-point numbers up to rounding."""
-    if not same(found, expected):
-        raise InvariantViolation(f"{what} is {found!r} instead of {expected!r}")
+        Raises InvariantViolation.
+        """
+        check_spines(self)
+        check_fingers(self, check_tree(self))
 
 
 def len_of(rows: object) -> int:
