@@ -6,6 +6,7 @@ Start with ``Window``; the monoids are in ``monoids``, the policies in ``policy`
 from mta.amortized_mta import AmortizedMTA
 from mta.bloom import BloomFilter, Members
 from mta.columnar import ColumnarMonoid
+from mta.fiba import FiBA
 from mta.handle import HandleSummary, describe_handle
 from mta.log_mta import LogMTA
 from mta.moments import MomentSketch
@@ -46,6 +47,7 @@ __all__ = [
     "Count",
     "CountWindow",
     "DistinctCount",
+    "FiBA",
     "First",
     "FrequentItems",
     "GeometricMean",

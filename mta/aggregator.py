@@ -45,6 +45,9 @@ class Setting:
     leaf_arity: int
     arity: int
     timed: bool
+    policy: AbstractPolicy
+    lateness: int = 0
+    """How many microseconds an event may be older than the newest one before its batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,10 @@ class Aggregator(ABC):
         Raises EmptyWindow for a position beyond the back.
         """
 
+    def slide_to(self, position: int) -> None:
+        """Move the front on to a position that the policy says; as ``evict_to``."""
+        self.evict_to(position)
+
     @abstractmethod
     def query(self) -> Partial:
         """The aggregate of the window."""
@@ -139,7 +146,7 @@ class Aggregator(ABC):
     def settle(self, cut: Callable[[], int]) -> None:
         """Evict up to the cut after an ``insert``, or take the insertion back."""
         try:
-            self.evict_to(cut())
+            self.slide_to(cut())
         except Exception:
             self.take_back()
             raise

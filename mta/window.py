@@ -11,6 +11,7 @@ A window is not thread-safe; windows share a store safely.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from mta.page import NAME_BYTES
 from mta.policy import AbstractPolicy, CountWindow
 from mta.product import Observed, plain
 from mta.snapshot import make_handle, take_up
+from mta.times import to_duration
 from mta.view import WindowView
 from stores import PageStore, open_store
 
@@ -64,7 +66,9 @@ class Window:
     objects. ``name`` tells windows in one store apart. ``arity`` is the size of groups (and, unless
     ``leaf_arity`` is given, of leaf groups); the defaults suit a single large window. ``late`` says
     what to do with an event older than the last one (where the policy looks at times), ``invalid``
-    what to do with nulls and NaN. The last ``retain`` handles stay restorable.
+    what to do with nulls and NaN. With ``aggregator=FiBA`` events are kept in order of time, and
+    late is what is older than the newest by more than ``lateness``. The last ``retain`` handles stay
+    restorable.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class Window:
         late: Late = "error",
         invalid: Invalid = "error",
         retain: int = 2,
+        lateness: float | str | timedelta = 0,
     ) -> None:
         _require(
             bool(NAME.fullmatch(name)),
@@ -95,25 +100,35 @@ class Window:
         self.monoid = Observed(monoid, observed) if observed else monoid
         self.timed = policy.needs_times or aggregator.by_time
         self._aggregator, self._late, self._invalid = aggregator, late, invalid
+        #: In microseconds; None where events must come in order.
+        self._lateness = to_lateness(lateness, aggregator)
         self._owns_store = isinstance(store, str)
         self.store = None if store is None else open_store(store)
         self._size = policy.size if type(policy) is CountWindow else None
         #: The size of a count window of plain Python values, which need no reading; else None.
         plain_values = isinstance(self.monoid, Monoid) and self.monoid.takes_anything
-        self._plain_size = self._size if plain_values else None
+        self._plain_size = self._size if plain_values and not aggregator.by_time else None
         self._begin(name, *self._arities(leaf_arity, arity))
 
     def _begin(self, name: str, leaf_arity: int, arity: int) -> None:
         """Be an empty window of this name."""
         self.name = name
-        setting = Setting(self.monoid, self.store, name, leaf_arity, arity, self.timed)
+        setting = Setting(
+            self.monoid, self.store, name, leaf_arity, arity,
+            self.timed, self.policy, self._lateness or 0,
+        )  # fmt: skip
         self.tree = self._aggregator.begin(setting)
         self._view = WindowView(self.tree, [policy for policy, _, _ in self._observers])
         bare = isinstance(self.monoid, Monoid) and self.monoid.is_bare
         if bare and self.monoid is self.results_of:
             self.query = self.tree.query  # type: ignore[method-assign]  # nothing to lower
         self.intake = Intake(
-            self.monoid, self.policy, self.results_of.name, self._late, self._invalid
+            self.monoid,
+            self.policy,
+            self.results_of.name,
+            self._late,
+            self._invalid,
+            self._lateness,
         )
 
     def _arities(self, leaf_arity: int | None, arity: int | None) -> tuple[int, int]:
@@ -126,7 +141,9 @@ class Window:
         if leaf_arity is None:
             weight = 64 if value is None else value + extra
             most = min(_MAX_LEAF_ARITY, _STACK_BYTES // max(partial or 1, 1))
-            leaf_arity = arity or max(64, min(most, _LEAF_BYTES // max(weight, 1)))
+            # Leaves of trees by time have up to twice their arity.
+            room = _LEAF_BYTES // (2 if self._aggregator.by_time else 1)
+            leaf_arity = arity or max(64, min(most, room // max(weight, 1)))
         if arity is None:
             weight = 64 if partial is None else partial + extra + NAME_BYTES
             arity = max(16, min(_MAX_INNER_ARITY, _INNER_BYTES // weight))
@@ -161,9 +178,12 @@ class Window:
         if self._size is not None:
             self.tree.slide(row, micros, self._size)
         else:
+            newest = micros
+            if micros is not None and self._lateness and self.intake.last_time is not None:
+                newest = max(micros, self.intake.last_time)
             self.tree.insert(row, micros)
-            self.tree.settle(lambda: self.policy.cut(self._view, micros))
-        self.intake.last_time = micros
+            self.tree.settle(lambda: self.policy.cut(self._view, newest))
+        self.intake.advance(micros)
 
     def evict(self, n: int = 1) -> None:
         """Remove the oldest ``n`` events; at most a page read a level. Raises EmptyWindow."""
@@ -200,6 +220,9 @@ class Window:
             elif count:
                 self._slide_to_last(rows, micros, count)
                 self._put_result(out, 0)
+        if results == "all" and self.intake.order is not None:
+            in_order, out = out, self.monoid.outputs.new(count)
+            self.monoid.outputs.put_at(out, self.intake.order, in_order)
         return self.monoid.results(out)
 
     def _slide(self, rows: Any, micros: np.ndarray | None, count: int, out: Any) -> None:
@@ -219,7 +242,7 @@ class Window:
             raise
         finally:
             if micros is not None and done:
-                self.intake.last_time = int(micros[done - 1])
+                self.intake.advance(int(micros[done - 1]))
 
     def _slide_to_last(self, rows: Any, micros: np.ndarray | None, count: int) -> None:
         """Insert all events; with a policy on positions evict once, as only the last cut counts."""
@@ -235,9 +258,9 @@ class Window:
                         done += 1
             finally:
                 if micros is not None and done:
-                    self.intake.last_time = int(micros[done - 1])
+                    self.intake.advance(int(micros[done - 1]))
                 if positional and done:
-                    self.tree.evict_to(self.policy.cut(self._view, self.intake.last_time))
+                    self.tree.slide_to(self.policy.cut(self._view, self.intake.last_time))
         except Exception as error:
             error.add_note(f"{done} of {count} events of the batch were accepted")
             raise
@@ -286,6 +309,7 @@ class Window:
         late: Late = "error",
         invalid: Invalid = "error",
         retain: int = 2,
+        lateness: float | str | timedelta = 0,
     ) -> Self:
         """The window that a handle describes; no store call until pages are needed.
 
@@ -301,7 +325,9 @@ class Window:
                     f"the handle has {what} {getattr(state, what)}, not {value}; leave it out"
                 )
         name, sizes = state.window, (state.arity, state.leaf_arity)
-        window = cls(monoid, policy, store, name, *sizes, aggregator, late, invalid, retain)
+        window = cls(
+            monoid, policy, store, name, *sizes, aggregator, late, invalid, retain, lateness
+        )
         take_up(state, window)
         return window
 
@@ -354,6 +380,16 @@ class Window:
         where = "memory" if self.store is None else self.store.url
         what = f"{self.results_of!r} over {self.policy!r}"
         return f"<Window {self.name!r}: {what}, {len(self)} events in {where}>"
+
+
+def to_lateness(lateness: float | str | timedelta, aggregator: type[Aggregator]) -> int | None:
+    """How late events may come, in microseconds; None where they must come in order."""
+    micros = 0 if lateness == 0 else to_duration(lateness)
+    _require(
+        aggregator.by_time or not micros,
+        f"{aggregator.name} takes events in order: for late ones choose aggregator=FiBA",
+    )
+    return micros if aggregator.by_time else None
 
 
 def _require(condition: bool, message: str) -> None:

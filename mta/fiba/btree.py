@@ -102,27 +102,38 @@ class Tree:
         return True
 
     def remove(self, node: Node, index: int) -> None:
-        """Remove one entry; O(arity * log n) combines."""
+        """Remove one entry; O(arity * log n) combines. A failed read changes nothing."""
         if node.level:
-            node = self._evict_inner(node, index)
+            leaf, younger = self._substitute(node, index)
+            self._load_neighbours(leaf)
+            self.touch(node)
+            node.entries.put(index, leaf.entries.remove(0 if younger else leaf.count - 1))
         else:
-            node.entries.remove(index)
+            leaf = node
+            self._load_neighbours(leaf)
+            leaf.entries.remove(index)
         self.size -= 1
-        self.touch(node)
-        self.fill_up(node)
+        self.touch(leaf)
+        self.fill_up(leaf)
         self.repair()
 
-    def _evict_inner(self, node: Node, index: int) -> Node:
-        """Put the next older or younger entry, out of a leaf, in an entry's place; the leaf."""
-        self.touch(node)
+    def _substitute(self, node: Node, index: int) -> tuple[Node, bool]:
+        """The leaf with the entry next to that of an inner node, and whether it is the younger."""
         leaf = self.child(node, index + 1)
         younger = leaf.arity > self.least(leaf.level)
         if not younger:
             leaf = self.child(node, index)
         while leaf.level:
             leaf = self.child(leaf, 0 if younger else leaf.count)
-        node.entries.put(index, leaf.entries.remove(0 if younger else leaf.count - 1))
-        return leaf
+        return leaf, younger
+
+    def _load_neighbours(self, node: Node) -> None:
+        """Read what rebalancing may need, as far as a removal may have to go up."""
+        while node.parent is not None and node.arity <= self.least(node.level):
+            left = max(node.parent.index_of(node) - 1, 0)
+            self.child(node.parent, left)
+            self.child(node.parent, left + 1)
+            node = node.parent
 
     # --- finding ----------------------------------------------------------------------------------
 
@@ -337,6 +348,14 @@ class Tree:
             node = waiting.pop()
             yield node
             waiting.extend(self.child(node, i) for i in range(len(node.links)))
+
+    def resident(self) -> Iterator[Node]:
+        """Every node that is in memory."""
+        waiting = [self.root]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(link.node for link in node.links if link.node is not None)
 
     def drawn(self) -> object:
         """The tree as nested lists of times: [child, time, child, ...], a leaf as [time, ...]."""

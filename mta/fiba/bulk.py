@@ -11,6 +11,8 @@ O(log m).
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from mta.columns import Rows
@@ -20,10 +22,15 @@ from mta.fiba.spans import at_position
 
 
 def insert_sorted(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> None:
-    """Add values in the order of time, each after those of its time that are there."""
+    """Add values in the order of time, each after those of its time that are there.
+
+    A failed read changes nothing.
+    """
     if count == 0 or _append(tree, times, rows, count):
         return
+    tree.load_left()
     node = tree.subtree_for(int(times[0]), int(times[-1]))
+    _load(tree, node, times)
     _pour(tree, node, times, rows, count)
     tree.size += count
     tree.split_up(node)
@@ -46,6 +53,16 @@ def _append(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> bool
     tree.size += count
     tree.keeper.soil(leaf)
     return True
+
+
+def _load(tree: FingerTree, node: Node, times: np.ndarray) -> None:
+    """Read the nodes that values of these times belong in."""
+    if not node.level:
+        return
+    cuts = [0, *np.searchsorted(times, node.times, side="left").tolist(), len(times)]
+    for index, (start, stop) in enumerate(pairwise(cuts)):
+        if start < stop:
+            _load(tree, tree.child(node, index), times[start:stop])
 
 
 def _pour(tree: FingerTree, node: Node, times: np.ndarray, rows: Rows, count: int) -> None:
@@ -84,7 +101,10 @@ def _merge(tree: FingerTree, leaf: Node, times: np.ndarray, rows: Rows, count: i
 
 
 def evict_first(tree: FingerTree, count: int) -> None:
-    """Remove the oldest values; reads the pages along the cut and their neighbours."""
+    """Remove the oldest values; reads the pages along the cut, and neighbours of underfull nodes.
+
+    A failed read changes nothing.
+    """
     if count <= 0:
         return
     if count >= tree.size:
@@ -95,6 +115,7 @@ def evict_first(tree: FingerTree, count: int) -> None:
     while level < len(spine) - 1 and _size(tree, spine[level]) <= count:
         level += 1
     top = spine[level]
+    _load_cut(tree, top, count)
     tree.set_left(_cut_off(tree, top, count))
     tree.size -= count
     tree.lower()
@@ -107,6 +128,34 @@ def evict_first(tree: FingerTree, count: int) -> None:
         level += 1
     tree.lower()
     tree.repair()
+
+
+def _load_cut(tree: FingerTree, node: Node, count: int) -> None:
+    """Read what cutting off the oldest entries of a subtree, and rebalancing after it, may need.
+
+    A node is merged or filled up at most twice, from the next two nodes of its level.
+    """
+    neighbours: list[Node] = []
+    parent = node.parent
+    if parent is not None and node.arity - _reach(tree, node, count) < tree.least(node.level) + 2:
+        at = parent.index_of(node)
+        neighbours = [tree.child(parent, i) for i in range(at + 1, min(at + 3, parent.arity))]
+    while node.level:
+        index, passage = at_position(tree, count)(node)
+        count -= int(tree.sizes_of(node)[:index].sum()) + index
+        gone = passage == "all before"
+        rest = [(node, i) for i in range(index + 1, node.arity)]
+        rest += [(next_one, i) for next_one in neighbours for i in range(next_one.arity)]
+        below = tree.child(*rest[0]) if gone else tree.child(node, index)
+        left = 0 if gone else below.arity - _reach(tree, below, count)
+        needed = 2 if left < tree.least(below.level) + 2 else 0
+        neighbours = [tree.child(*place) for place in rest[gone : gone + needed]]
+        node, count = below, 0 if gone else count
+
+
+def _reach(tree: FingerTree, node: Node, count: int) -> int:
+    """How many places of a node go with its oldest entries."""
+    return at_position(tree, count)(node)[0] if node.level else count
 
 
 def _size(tree: FingerTree, node: Node) -> int:

@@ -135,22 +135,54 @@ class FingerTree(Tree):
         self.size += 1
         self.keeper.soil(leaf)
 
-    def evict_oldest(self) -> None:
-        """Remove the oldest value; amortised 2 combines, and O(log n) at an underflow."""
+    def evict_oldest(self, count: int = 1) -> None:
+        """Remove the oldest values, more than one only if ``spare`` allows it.
+
+        Amortised 2 combines for one value; O(log n) at an underflow.
+        """
         leaf = self.left[0] if self.right else self.root
-        if leaf is not self.root and leaf.arity <= self.least(0):
+        if leaf is not self.root and leaf.arity - count < self.least(0):
             self.remove(leaf, 0)
             return
         stack = leaf.stack
-        if stack is None or stack.at + 1 >= len_of(stack.suffixes):
+        if stack is None or stack.at + count >= len_of(stack.suffixes):
             stack = self.kind.stack(leaf)
-        stack.at += 1
+        stack.at += count
         monoid = self.monoid
         suffix = monoid.combine(monoid.partials.at(stack.suffixes, stack.at), stack.added)
-        leaf.entries.drop(1)
+        leaf.entries.drop(count)
         leaf.agg, leaf.stack = self._with_left_of(leaf, suffix), stack
-        self.size -= 1
+        self.size -= count
         self.keeper.soil(leaf)
+
+    def spare(self) -> int:
+        """How many of the oldest values can go without looking beyond the first leaf."""
+        if not self.right:
+            return self.root.count
+        return self._left[0].arity - self.least(0) if self._left else 0
+
+    def remove_at(self, position: int) -> None:
+        """Remove the value of a position, counted from the oldest."""
+        node = self.root
+        while node.level:
+            ends = np.cumsum(self.sizes_of(node) + 1)
+            index = int(np.searchsorted(ends, position, side="right"))
+            if index < node.count and position == ends[index] - 1:
+                self.remove(node, index)
+                return
+            position -= int(ends[index - 1]) if index else 0
+            node = self.child(node, index)
+        self.remove(node, position)
+
+    def has_room(self) -> bool:
+        """Whether the last leaf has room for one more value."""
+        leaf = self.right[0] if self.right else self.root
+        return leaf.arity < 2 * self.least(0)
+
+    def load_left(self) -> None:
+        """Read the left spine, if it is still in pages; a page a level."""
+        if self._left is None:
+            assert self.left
 
     def clear(self) -> None:
         """Remove everything; no combine, no page read."""
@@ -164,6 +196,28 @@ class FingerTree(Tree):
         spine, below = self.left, [node for node in path if node is not self.root]
         self._left = below[::-1] + spine[len(below) :]
         self._new_left = max(self._new_left, path[0].level)
+
+    # --- saving and taking up -----------------------------------------------------------------
+
+    def saved_left(self) -> tuple[Partial, int]:
+        """The aggregate and the size of the root's first subtree; sums of the left spine are
+        brought up to date, so that it can be written."""
+        if self._left is None:
+            return self._left_saved
+        for node in [*self._left[1:], self.root]:
+            if node.level:
+                node.sums.put(0, (self.whole(node, 0), self.size_of(node, 0)))
+        if not self.right:
+            return self.monoid.identity, 0
+        return self.root.fold_at(0), int(self.root.sums.at(0)[1])
+
+    def take_up(self, spine: list[Node], left: tuple[Partial, int], size: int) -> None:
+        """Be a tree of this root and right spine, the left spine in pages."""
+        self.root, self.right = spine[0], spine[:0:-1]
+        self._left, self._left_saved = (None if self.right else []), left
+        self.size = size
+        self.root.agg = self.kind.inner_fold(self.root)
+        self._renew_right(self.root.level)
 
     # --- finding ----------------------------------------------------------------------------------
 

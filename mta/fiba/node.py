@@ -20,6 +20,10 @@ from mta.monoid import AbstractMonoid, Partial
 from mta.page import NO_NAME
 
 WHOLE_NUMBERS = Array("<i8")
+#: Of a page: level, number, name, and below how many of its subtrees all is gone (``paging``).
+Note = list[Any]
+#: What stands for no note of any time.
+NO_NOTE: tuple[int, Note] = (0, [])
 
 
 class Link:
@@ -37,7 +41,9 @@ class Link:
 class Node:
     """A node in memory. Changes to it are reported to the tree (``Tree.touch``)."""
 
-    __slots__ = ("agg", "entries", "level", "link", "links", "origin", "parent", "stack", "sums")
+    __slots__ = (
+        "agg", "entries", "level", "link", "links", "note", "paged", "parent", "stack", "sums",
+    )  # fmt: skip
 
     def __init__(self, level: int, entries: Shelf, sums: Shelf) -> None:
         self.level = level
@@ -54,8 +60,10 @@ class Node:
         self.agg: Partial = None
         #: The suffix folds of a leaf from which events are evicted one by one.
         self.stack: LeafStack | None = None
-        #: What was noted of the page that this node was read from, once it has changed.
-        self.origin: list[Any] | None = None
+        #: The names of the subtrees in the page that this node was last.
+        self.paged: list[bytes] = []
+        #: What has been noted of that page since this node differs from it, and when.
+        self.note: tuple[int, Note] = NO_NOTE
 
     @property
     def count(self) -> int:

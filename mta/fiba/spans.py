@@ -60,7 +60,7 @@ def at_position(tree: FingerTree, position: int) -> Cut:
     return cut
 
 
-def fold_between(tree: FingerTree, start: Cut, stop: Cut) -> Partial:
+def fold_between(tree: FingerTree, start: Passage, stop: Passage) -> Partial:
     """The aggregate of the entries between two cuts, the identity where there are none."""
     return _fold(tree, tree.root, start, stop)
 

@@ -1,0 +1,96 @@
+"""What FiBA keeps in a handle beside its common fields.
+
+state    = [kept, serial, epochs, left, spine]
+kept     = position of the oldest event in the tree, which late events may ask for
+serial   = number of the next page
+epochs   = lists of notes [level, number, name, gone] of retired pages (``paging``), a list for
+           each earlier handle that is still to be restorable, and one since then
+left     = [columns of one partial, count]: the aggregate of the root's first subtree, and how
+           many events it has; of no meaning where the root is a leaf
+spine    = from the root to the last leaf, [count, columns], columns as in a page; the page of
+           the last subtree of each is the next one here, and has no name
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mta.errors import CorruptPage
+from mta.fiba.node import Node
+from mta.fiba.paging import NOTES, PageKeeper
+from mta.handle import MAX_LEVELS, Handle, corrupt
+from mta.page import NAME_BYTES, NO_NAME, Layout, read_columns, write_columns
+
+if TYPE_CHECKING:
+    from mta.fiba.aggregator import FiBA
+
+_MAX_POSITION = 1 << 62
+
+
+def write(fiba: FiBA) -> list[Any]:
+    """The state of a tree of which all but the right spine is in pages; no store call."""
+    tree, keeper = fiba.tree, fiba.pages_in
+    partials = fiba.monoid.partials
+    aggregate, size = tree.saved_left()
+    spine = []
+    for node in [tree.root, *reversed(tree.right)]:
+        group = keeper.to_group(node)
+        spine.append([group.count, write_columns(group, keeper.layouts[node.level > 0])])
+    left = [partials.dump(partials.one(aggregate)), size]
+    return [fiba.stored.front, keeper.serial, [*keeper.epochs, keeper.retired], left, spine]
+
+
+def take_up(fiba: FiBA, handle: Handle) -> None:
+    """Make an empty tree what the handle says. Raises CorruptHandle or CorruptPage."""
+    if list(map(type, handle.state)) != [int, int, list, list, list]:
+        raise corrupt("its state is not one of a tree")
+    kept, serial, epochs, left, spine = handle.state
+    if not 0 <= kept <= handle.front or not 0 <= serial < _MAX_POSITION:
+        raise corrupt("its positions are out of order")
+    keeper, tree = fiba.pages_in, fiba.tree
+    _check_notes(epochs)
+    nodes = _read_spine(keeper, spine)
+    if len(left) != 2 or type(left[0]) is not list or type(left[1]) is not int or left[1] < 0:
+        raise corrupt("the aggregate of its left subtree is of the wrong type")
+    partials = fiba.monoid.partials
+    rows = read_columns(1, left[0], Layout(partials, timed=False, named=False)).rows
+    tree.take_up(nodes, (partials.at(rows, 0), left[1]), handle.back - kept)
+    found = tree.root.count + (int(tree.sizes_of(tree.root).sum()) if tree.root.level else 0)
+    if found != tree.size:
+        raise corrupt(f"its tree has {found} events, its positions say {tree.size}")
+    keeper.serial, keeper.epochs, keeper.retired = serial, epochs[:-1], epochs[-1]
+    fiba.stored.front, fiba.front = kept, handle.front
+    fiba.restore_front_time(handle.front_time)
+
+
+def _read_spine(keeper: PageKeeper, spine: list[Any]) -> list[Node]:
+    """The root and the right spine, from the root down."""
+    if not 0 < len(spine) <= MAX_LEVELS:
+        raise corrupt("its spine makes no tree")
+    nodes: list[Node] = []
+    for level, saved in zip(reversed(range(len(spine))), spine, strict=True):
+        if type(saved) is not list or len(saved) != 2 or type(saved[0]) is not int:
+            raise corrupt("a node of its spine is of the wrong type")
+        group = read_columns(saved[0], saved[1], keeper.layouts[level > 0])
+        node = keeper.to_node(level, group)
+        named = [link.name != NO_NAME for link in node.links]
+        if level and (named[-1] or not all(named[:-1])):
+            raise corrupt("the pages of its spine are not named as they must be")
+        if nodes:
+            link = nodes[-1].links[-1]
+            node.link, node.parent, link.node = link, nodes[-1], node
+        nodes.append(node)
+    return nodes
+
+
+def _check_notes(epochs: list[Any]) -> None:
+    if not epochs or any(type(notes) is not list for notes in epochs):
+        raise corrupt("its notes of retired pages are of the wrong type")
+    for note in (note for notes in epochs for note in notes):
+        if type(note) is not list or list(map(type, note)) != [int, int, bytes, int]:
+            raise corrupt("a note of a retired page is of the wrong type")
+        level, number, name, gone = note
+        if not (0 <= level <= MAX_LEVELS or level == NOTES) or number < 0 or gone < -1:
+            raise corrupt("a note of a retired page cannot be")
+        if len(name) != NAME_BYTES or name == NO_NAME:
+            raise CorruptPage("a note of a retired page has no name")
