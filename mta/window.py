@@ -66,9 +66,10 @@ class Window:
     objects. ``name`` tells windows in one store apart. ``arity`` is the size of groups (and, unless
     ``leaf_arity`` is given, of leaf groups); the defaults suit a single large window. ``late`` says
     what to do with an event older than the last one (where the policy looks at times), ``invalid``
-    what to do with nulls and NaN. With ``aggregator=FiBA`` events are kept in order of time, and
-    late is what is older than the newest by more than ``lateness``. The last ``retain`` handles stay
-    restorable.
+    what to do with nulls and NaN. The last ``retain`` handles stay restorable.
+
+    With ``aggregator=FiBA`` events are kept in order of time, a result is that of the window which
+    ends with its event, and late is what is older than the newest by more than ``lateness``.
     """
 
     def __init__(
