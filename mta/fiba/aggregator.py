@@ -41,7 +41,7 @@ from mta.page import Group, Layout
 from mta.policy import AbstractPolicy, as_array
 
 #: How many events of a batch go in at once.
-RUN = 4096
+RUN = 8192
 #: So many events that have left may be in the tree before they are cut off in one go.
 _LEAVES_LEFT_BEHIND = 16
 

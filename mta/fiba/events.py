@@ -11,6 +11,9 @@ from mta.fiba.node import Node
 from mta.fiba.spans import Passage, after_time, at_position, fold_between, rank
 from mta.monoid import Partial
 
+#: How many leaves are remembered: for each of some windows the one its front is in.
+_LEAVES = 8
+
 
 class TreeEvents:
     """Positions count from ``front``, which grows with every event that is evicted for good."""
@@ -21,37 +24,43 @@ class TreeEvents:
         self.front = 0
         #: Grows whenever events before the back have changed positions.
         self.stamp = 0
+        #: The leaves handed out last, but for the last of all, which grows; and the stamp then.
+        self._leaves: list[Leaf] = []
+        self._leaves_stamp = 0
 
     @property
     def back(self) -> int:
         """The position after the newest event."""
         return self.front + self.tree.size
 
-    def place(self, position: int) -> tuple[Node, int, int]:
+    def place(self, position: int) -> tuple[Node, int]:
         """The leaf that has the event of a position, or whose last entry the event follows.
 
-        Answers with the position of the leaf's first entry, and how many events are to the right
-        of it up to where another leaf begins. At most a page read a level.
+        Beside it, the position of the leaf's first entry. At most a page read a level.
         """
         tree, node, first = self.tree, self.tree.root, self.front
-        end = self.back
         while node.level:
             sizes = tree.sizes_of(node)
             ends = np.cumsum(sizes + 1) + first  # where each subtree begins that follows an entry
             index = int(np.searchsorted(ends, position, side="right"))
-            if index < node.count:
-                end = int(ends[index])
             if index:
                 first = int(ends[index - 1])
             node = tree.child(node, index)
-        return node, first, end - first
+        return node, first
 
     def leaf(self, position: int) -> Leaf:
         """The events of a leaf and the one that follows it in a node above."""
-        node, first, _ = self.place(position)
-        if self.tree.right and node is not self.tree.right[0]:
-            return self._with_next(node, first)
-        return Leaf(first, node.values(0, node.count), node.times, node.count)
+        if self._leaves_stamp != self.stamp:
+            self._leaves, self._leaves_stamp = [], self.stamp
+        for leaf in self._leaves:
+            if leaf.first <= position < leaf.stop:
+                return leaf
+        node, first = self.place(position)
+        if not self.tree.right or node is self.tree.right[0]:
+            return Leaf(first, node.values(0, node.count), node.times, node.count)
+        leaf = self._with_next(node, first)
+        self._leaves = [leaf, *self._leaves[: _LEAVES - 1]]
+        return leaf
 
     def _with_next(self, node: Node, first: int) -> Leaf:
         """A leaf but the last, and the entry after it."""
