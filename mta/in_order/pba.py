@@ -7,7 +7,7 @@ there when the first window needs it.
 When this pays in Python: a thread runs beside another only while it is inside numpy, which releases
 the interpreter's lock. So the monoid must be columnar (a ``Monoid`` of Python functions is correct
 here, and slower than with SBA), and chunks must be so large that folding one takes longer than
-starting a thread.
+handing it over.
 
 >>> from mta import Max
 >>> window = PBA(Max(), 10, 2, chunk_size=5)
@@ -18,8 +18,8 @@ starting a thread.
 
 from __future__ import annotations
 
-from contextlib import suppress
-from threading import Thread
+import os
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from mta.columns import Rows
 from mta.in_order.boundary import BoundaryAggregator
@@ -28,22 +28,19 @@ from mta.monoid import AbstractMonoid
 
 
 class ParallelLeftCumulative(LeftCumulative):
-    """An lcs buffer that a thread computes, until it is asked for."""
+    """An lcs buffer that another thread computes, for which one waits when it is asked."""
 
-    def __init__(self, monoid: AbstractMonoid, saa: Rows, count: int) -> None:
+    def __init__(
+        self, monoid: AbstractMonoid, saa: Rows, count: int, thread: ThreadPoolExecutor
+    ) -> None:
         super().__init__(monoid, saa, count)
-        self._thread: Thread | None = Thread(target=self._try, name="lcs", daemon=True)
-        self._thread.start()
-
-    def _try(self) -> None:
-        with suppress(Exception):  # which then happens again in the thread that asks
-            self.compute()
+        self._process = os.getpid()
+        self._computed = thread.submit(self.compute)
 
     def wait(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        if self._rows is None:  # the thread failed, or this process was forked while it ran
+        if self._rows is None and self._process == os.getpid():
+            wait([self._computed])
+        if self._rows is None:  # it failed, or this process was forked before it was there
             self.compute()
 
 
@@ -51,10 +48,17 @@ class PBA(BoundaryAggregator):
     """Worst-case O(1) in the stream's thread. Combines a slide: 3 merges there, and beside it
     chunk_size - 2 for each chunk.
 
-    Space: 3 * chunk_size + 2 partials; that is 3n/2 + 5 at a slide of 1.
+    Space: 3 * chunk_size + 2 partials, that is 3n/2 + 5 at a slide of 1; and while an lcs is
+    computed a chunk more. The thread begins with the first boundary and ends with the window.
     """
 
     name = "Parallel Boundary Aggregator"
 
+    _process = 0
+    _thread: ThreadPoolExecutor
+
     def _cumulate(self, saa: Rows, count: int) -> LeftCumulative:
-        return ParallelLeftCumulative(self.monoid, saa, count)
+        if self._process != os.getpid():  # none yet, or left behind in the parent
+            self._process = os.getpid()
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="lcs")
+        return ParallelLeftCumulative(self.monoid, saa, count, self._thread)

@@ -20,7 +20,8 @@ from mta.in_order.chunks import LeftCumulative
 class SBA(BoundaryAggregator):
     """Amortised O(1). Combines a slide: 3 merges, and chunk_size - 2 at a boundary.
 
-    Space: 3 * chunk_size + 2 partials; that is 3n/2 + 5 at a slide of 1.
+    Space: 3 * chunk_size + 2 partials, that is 3n/2 + 5 at a slide of 1; and while an lcs is
+    computed a chunk more.
     """
 
     name = "Sequential Boundary Aggregator"
