@@ -46,9 +46,8 @@ def forget(bucket: Bucket, lifetime: int, watermark: int, retain: int) -> list[t
         if describe_handle(handle).pages:
             bucket.doomed.append(Doomed(retain - 1, handle))
     if moments:
-        bucket.forgotten = max(
-            moments if bucket.forgotten is None else [bucket.forgotten, *moments]
-        )
+        # Not before the last time: what was kept then was not empty at that watermark.
+        bucket.forgotten = max(moments)
     return list(zip(found, moments, strict=True))
 
 

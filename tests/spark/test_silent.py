@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from events import SECOND, START
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from silences import SIZE, Stream, bursts, in_form, naive, rows_of, silent_plan, turns, windows_in
 
 from mta import BoundWindow, CountWindow, Max, Product, Sum, TimeWindow, Window
@@ -102,6 +106,36 @@ def test_equals_the_oracle_however_the_stream_is_cut(
     plain = Stream(silent_plan(silent="drop"), MemoryStore(), delay)
     plain.run(events, batches)
     assert plain.results == naive(events, until=None)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), min_size=1, max_size=30),
+    cuts=st.lists(st.integers(1, 8), min_size=1),
+    delay=st.sampled_from([0.0, 2.0]),
+    retain=st.sampled_from([2, 3]),
+)
+def test_equals_the_oracle_at_every_tie(
+    steps: list[tuple[str, int]], cuts: list[int], delay: float, retain: int
+) -> None:
+    """Gaps of just the window's length, equal times, batches that cut between them."""
+    seconds = np.cumsum([after for _, after in steps]).tolist()
+    rows = [(key, at, i) for i, ((key, _), at) in enumerate(zip(steps, seconds, strict=True))]
+    store, size, at = MemoryStore(), 5, 0
+    plan = silent_plan(policy=TimeWindow(size), arity=2, leaf_arity=2, retain=retain)
+    stream = Stream(plan, store, delay)
+    for cut in cycle(cuts):
+        stream.feed(rows_of(*rows[at : at + cut]))
+        stream.idle()
+        at += cut
+        if at >= len(rows):
+            break
+    until = seconds[-1] - delay
+    assert stream.results == naive(rows_of(*rows), until, size)
+    for i in range(retain + 1):
+        stream.others(LONG + i)
+    assert stream.results == naive(rows_of(*rows), LONG, size)
+    assert (stream.keys, stream.doomed, page_keys(store)) == (set(), 0, [])
 
 
 def test_rows_of_one_key_come_out_in_order_of_time(store: MemoryStore) -> None:
@@ -309,6 +343,28 @@ def test_any_store_call_may_fail_in_the_call_that_deletes(store: MemoryStore) ->
     assert nth > 20
 
 
+def test_deletions_are_flushed_with_the_step(store: MemoryStore) -> None:
+    """An unflushed one may be lost with its worker, and no later step knows of it."""
+    calls: list[str] = []
+
+    class Recorder(MemoryStore):
+        def delete_many(self, keys: Iterable[str]) -> None:
+            calls.append("delete")
+            super().delete_many(keys)
+
+        def flush(self) -> None:
+            calls.append("flush")
+            super().flush()
+
+    stream = Stream(silent_plan(), Recorder())
+    stream.feed(rows_of(*(("a", i / 9, 1.0) for i in range(300))))
+    stream.others(LONG)
+    calls.clear()
+    stream.others(2 * LONG)
+    assert calls[0] == "delete"
+    assert calls[-1] == "flush"
+
+
 # --- late rows ---------------------------------------------------------------------------------
 
 
@@ -329,6 +385,16 @@ def test_rows_older_than_what_was_forgotten_are_late(store: MemoryStore) -> None
         stream.feed(rows_of(("c", 10 + SIZE - 0.001, 5.0)))
     done = stream.feed(rows_of(("a", 10 + SIZE, 5.0), ("c", 10 + SIZE, 6.0)))
     assert [row[3] for row in in_form(done.rows)] == [[5.0], [6.0]]
+
+
+def test_keys_forgotten_together_count_by_the_latest(store: MemoryStore) -> None:
+    stream = Stream(silent_plan(), store)
+    stream.feed(rows_of(("a", 10, 1.0), ("c", 30, 2.0), ("d", 20, 3.0), ("b", 200, 4.0)))
+    stream.feed(rows_of(("b", 201, 5.0)))
+    assert stream.keys == {b"\x91\xa1b"}
+    with pytest.raises(LateEvent, match="k:c"):
+        stream.feed(rows_of(("c", 30 + SIZE - 1, 6.0)))
+    stream.feed(rows_of(("c", 30 + SIZE, 6.0)))
 
 
 def test_rows_not_older_than_the_watermark_are_never_late_for_silence(store: MemoryStore) -> None:
