@@ -343,6 +343,24 @@ def test_any_store_call_may_fail_in_the_call_that_deletes(store: MemoryStore) ->
     assert nth > 20
 
 
+def test_hundreds_of_short_lived_keys_leave_nothing_behind(store: MemoryStore) -> None:
+    """Three new keys a batch, each for 20 seconds: what is kept follows the keys that are alive."""
+    stream = Stream(silent_plan(silent="drop", retain=3), store)
+    sizes = []
+    for batch in range(150):
+        stream.feed(
+            rows_of(*((f"{batch}-{i % 3}", 20 * batch + i / 3, float(i)) for i in range(60)))
+        )
+        stream.idle()
+        sizes.append((len(page_keys(store)), len(stream.state or b""), len(stream.keys)))
+    assert sum(done.rows.num_rows for done in stream.done) == 150 * 60
+    for found in zip(*sizes, strict=True):
+        assert max(found[20:]) <= max(found[:20]) * 1.01
+    alive = 3 * (1 + SIZE // 20)
+    assert max(keys for _, _, keys in sizes) <= alive
+    assert max(pages for pages, _, _ in sizes) <= 2 * alive * 6  # of 20 events in groups of 4
+
+
 def test_deletions_are_flushed_with_the_step(store: MemoryStore) -> None:
     """An unflushed one may be lost with its worker, and no later step knows of it."""
     calls: list[str] = []
