@@ -210,7 +210,7 @@ def _factorials(order: int) -> Floats:
 def estimate(partial: Floats, quantiles: Sequence[float]) -> list[float]:
     """The quantiles of the density of largest entropy with a partial's moments; about 2 ms."""
     count, low, high = (float(number) for number in partial[:_SUMS])
-    if count == 0 or not np.isfinite(high - low) or low == high:
+    if count == 0 or low == high or not np.isfinite([low, high]).all():
         return [low if low == high else np.nan] * len(quantiles)
     k = (len(partial) - _SUMS) // 2
     moments = [partial[_SUMS : _SUMS + k] / count]

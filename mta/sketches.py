@@ -148,7 +148,8 @@ class KLLQuantiles(SummaryMonoid):
         return isinstance(partial, library().kll_doubles_sketch)
 
     def add(self, summary: Sketch, values: Sequence[float]) -> None:
-        summary.update(np.asarray(values, "f8"))
+        # The library takes no array that is read-only, as those out of pages are.
+        summary.update(np.require(values, "f8", "W"))
 
     def merge(self, summary: Sketch, other: Sketch) -> Sketch:
         summary.merge(other)

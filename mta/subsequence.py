@@ -30,7 +30,7 @@ from mta.columns import Objects, Rows
 from mta.monoid import Partial
 from mta.monoids import Max
 from mta.policy import Policy
-from mta.product import Columns
+from mta.product import Columns, plain
 
 
 class IncreasingRun(NamedTuple):
@@ -73,7 +73,8 @@ class LongestIncreasingRun(ColumnarMonoid):
 
     It increases strictly. ``time`` is the type of the times: seconds as "f8" or "i8", or "M8[us]".
     A partial is 104 bytes.
-    With NaN accepted, a NaN ends a run. An empty window has one of length 0.
+    With NaN accepted, a NaN ends a run. An empty window has one of length 0, whose
+    times are NaN, 0 or None. Of "M8[us]" results are datetimes and timedeltas.
 
     >>> from mta import CountWindow, LongestIncreasingRun, Window
     >>> window = Window(LongestIncreasingRun("i8"), CountWindow(9), name="lis")
@@ -85,6 +86,9 @@ class LongestIncreasingRun(ColumnarMonoid):
     def __init__(self, time: Any = "f8") -> None:
         dtype = np.dtype(time)
         zero = np.zeros((), dtype)[()]
+        if dtype.kind not in "fi" and dtype != np.dtype("M8[us]"):
+            raise ValueError(f"times are 'f8', 'i8' or 'M8[us]', not {time!r}")
+        none = {"f": np.nan, "i": 0}.get(dtype.kind)
         kinds = ("i8", "f8", "f8", *[dtype] * 2, *["i8", dtype] * 2, "i8", "i8", *[dtype] * 2)
         super().__init__(
             "LongestIncreasingRun" + ("" if dtype == np.float64 else f"[{dtype.name}]"),
@@ -95,7 +99,7 @@ class LongestIncreasingRun(ColumnarMonoid):
             lift=_lift,
             combine=_combine,
             lower=_lower,
-            empty=IncreasingRun(zero, zero, zero - zero, 0, 0, 0),
+            empty=IncreasingRun(none, none, none, 0, 0, 0),
         )
         moment, length = {
             "M": ("timestamp", "interval day to second"),
@@ -109,7 +113,8 @@ class LongestIncreasingRun(ColumnarMonoid):
     def lower_rows(self, partials: Rows) -> Rows:
         part = _Part(*partials)
         columns = (part.start, part.end, part.end - part.start, part.best, part.before, part.events)
-        return [IncreasingRun(*row) for row in zip(*map(_listed, columns), strict=True)]
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [IncreasingRun(*row) for row in rows]
 
     def results(self, outputs: Rows) -> Any:
         array = np.empty(len(outputs), dtype=object)
@@ -160,7 +165,7 @@ def _lift(pair: Any) -> Partial:
 def _lower(partial: Partial) -> IncreasingRun:
     part = _Part(*partial)
     run = part.start, part.end, part.end - part.start, part.best, part.before, part.events
-    return IncreasingRun(*map(_plain, run))
+    return IncreasingRun(*map(plain, run))
 
 
 def _combine(left: Partial, right: Partial) -> Partial:
@@ -199,13 +204,3 @@ def _combine(left: Partial, right: Partial) -> Partial:
 
 def _either(condition: Any, yes: Any, no: Any) -> Any:
     return yes if condition else no
-
-
-def _plain(value: Any) -> Any:
-    """Numbers as Python's, times as they are."""
-    is_time = not hasattr(value, "dtype") or value.dtype.kind in "mM"
-    return value if is_time else value.item()
-
-
-def _listed(column: np.ndarray) -> list[Any]:
-    return list(column) if column.dtype.kind in "mM" else column.tolist()

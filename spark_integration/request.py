@@ -344,6 +344,8 @@ def result_types(
         dtype = product.output_types[alias]
         if alias in asked:
             found[alias] = DataType.fromDDL(asked[alias])
+        elif monoid.result_type is not None:
+            found[alias] = DataType.fromDDL(monoid.result_type)
         elif dtype.kind == "O":
             found[alias] = _object_type(monoid.empty, read[0] if len(read) == 1 else StringType())
         else:
