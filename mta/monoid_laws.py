@@ -21,7 +21,7 @@ Equal = Callable[[Any, Any], bool]
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
 #: Partials of single events and of runs that triples are drawn from, groups that are tried, and
 #: pairs that are looked at before and after.
-_SINGLES, _RUNS, _GROUPS, _USES = 8, 6, 12, 60
+_SINGLES, _RUNS, _GROUPS, _USES = 12, 6, 12, 60
 
 
 class MonoidBench:
@@ -64,7 +64,9 @@ class MonoidBench:
     @cached_property
     def _pool(self) -> list[Partial]:
         random = Random(self._seed)
-        singles = random.sample(self._lifted, min(_SINGLES, len(self._lifted)))
+        count = len(self._lifted)
+        picked = sorted(random.sample(range(count), min(_SINGLES, count)))
+        singles = [self._lifted[index] for index in picked]
         return [self._monoid.identity, *singles, *self._runs(_RUNS, random)]
 
     def _tuples(self, size: int) -> Iterator[tuple[Partial, ...]]:

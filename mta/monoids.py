@@ -10,7 +10,7 @@
 | MinCount, MaxCount | how many events are at the extreme | 0 |
 | ArgMin, ArgMax | the argument of the extreme, of the first one in a tie | NaN |
 | First, Last | the oldest, the newest value | NaN |
-| Collect | a list of all values | [] |
+| Collect, CollectDistinct | a list of all values, of the distinct ones | [] |
 
 Infinities are values like others (inf - inf is NaN, while both are in the window). A NaN or null is
 refused or dropped by the window. With ``invalid="accept"`` it makes sums, means, deviations and
@@ -335,6 +335,19 @@ class Collect(Monoid):
             lift=lambda value: (value,),
             lower=list,
             name="Collect",
+        )
+
+
+class CollectDistinct(Monoid):
+    """A list of the distinct values, in the order of first appearance; for few distinct ones."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            identity=(),
+            combine=lambda left, right: tuple(dict.fromkeys(left + right)),
+            lift=lambda value: (value,),
+            lower=list,
+            name="CollectDistinct",
         )
 
 

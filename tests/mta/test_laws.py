@@ -18,6 +18,7 @@ from mta import (
     BloomFilter,
     BoundWindow,
     Collect,
+    CollectDistinct,
     ColumnarMonoid,
     Count,
     CountWindow,
@@ -59,11 +60,12 @@ READY: dict[str, tuple[Callable[[], AbstractMonoid], list[Any]]] = {
     **{
         kind.__name__: (kind, VALUES)
         for kind in (
-            Count, Sum, Min, Max, Mean, MinCount, MaxCount, First, Last, Collect,
+            Count, Min, Max, MinCount, MaxCount, First, Last, Collect, CollectDistinct,
         )
     },
     # An infinite mean has no deviation; whether it is infinite or NaN then depends on the order.
-    **{kind.__name__: (kind, FINITE) for kind in (SampleStdDev, PopulationStdDev)},
+    # Infinities cannot be taken away from a sum.
+    **{kind.__name__: (kind, FINITE) for kind in (Sum, Mean, SampleStdDev, PopulationStdDev)},
     **{kind.__name__: (kind, PAIRS) for kind in (ArgMin, ArgMax, LongestIncreasingRun)},
     "GeometricMean": (GeometricMean, [*POSITIVE, math.inf]),
     "Sum[int64]": (lambda: Sum("int64"), [1, 2**62, -5, 0, 7]),
