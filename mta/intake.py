@@ -63,6 +63,8 @@ class Intake:
             return None
         if not self._timed:
             return row, None
+        if time is None and not self._policy.needs_times:
+            return row, self.last_time or 0  # behind all others
         if time is None:
             raise InvalidTime(f"{self._policy!r} needs a time with every event")
         micros = to_time(time)
@@ -99,11 +101,13 @@ class Intake:
         Raises InvalidValue, InvalidTime or LateEvent, and then nothing was counted or taken in.
         """
         micros = None
-        if self._timed:
-            if times is None:
-                raise InvalidTime(f"{self._policy!r} needs a time with every event: give times=")
+        if times is None and self._policy.needs_times:
+            raise InvalidTime(f"{self._policy!r} needs a time with every event: give times=")
+        if times is not None and self._timed:
             micros = to_times(times)
         rows, count = self._monoid.rows(values, None if micros is None else len(micros))
+        if micros is None and self._timed:
+            micros = np.full(count, self.last_time or 0, "<i8")  # behind all others
         if micros is not None and len(micros) != count:
             raise InvalidTime(f"{count} values have {len(micros)} times; give one for each")
         self.last_accepted = self.order = None

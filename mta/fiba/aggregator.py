@@ -109,17 +109,16 @@ class FiBA(Aggregator):
         once, as soon as ``count`` of them have.
         """
         self.keeper.trim(self.tree)
-        kept = self._kept()
+        kept = self._kept(self.front)
         if kept - self.stored.front >= count:
             self._cut_off(kept)
 
-    def _kept(self) -> int:
-        """The position from which on events may still be asked for."""
+    def _kept(self, front: int) -> int:
+        """The position from which on events may still be asked for, with the window's front."""
         policy, lateness, newest = self.setting.policy, self.setting.lateness, self.newest_time()
         if not lateness or newest is None or not policy.positional:
-            return self.front
-        then = newest - lateness
-        return min(self.front, as_of(policy, self.stored, then))
+            return front
+        return min(front, as_of(policy, self.stored, newest - lateness))
 
     def _cut_off(self, position: int) -> None:
         """Take the events before a position out of the tree."""
@@ -185,12 +184,18 @@ class FiBA(Aggregator):
             self._note_late(position, before)
 
     def slide_to(self, position: int) -> None:
-        """Move the window's front on, as its policy says; late events may still look behind it."""
-        self.front = max(self.front, position)
-        gone = self._kept() - self.stored.front
+        """Move the window's front on, as its policy says; late events may still look behind it.
+
+        What nobody may ask for any more leaves the tree, so that a query needs no page.
+        """
+        position = max(self.front, position)
+        gone = self._kept(position) - self.stored.front
         if 0 < gone <= self.tree.spare():
             self.tree.evict_oldest(gone)
             self.stored.front += gone
+        elif gone > 0:
+            self._cut_off(self.stored.front + gone)
+        self.front = position
 
     def evict_to(self, position: int) -> None:
         """Remove every event before a position for good; O(arity * log n) combines."""
@@ -284,7 +289,7 @@ class FiBA(Aggregator):
         else:
             newest = self.newest_time()
             assert newest is not None
-            self.slide_to(as_of(self.setting.policy, self.stored, newest))
+            self.front = max(self.front, as_of(self.setting.policy, self.stored, newest))
         return hand, folds, is_new
 
     def _merged(

@@ -237,8 +237,9 @@ class Tree:
     def lower(self) -> None:
         """Take away a root without entries."""
         while self.root.level and not self.root.count:
-            self.root = self.child(self.root, 0)
+            old, self.root = self.root, self.child(self.root, 0)
             self.root.parent = None
+            self.keeper.forget(old)
             self._lowered()
             self.touch(self.root)
 

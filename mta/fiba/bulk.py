@@ -115,6 +115,7 @@ def evict_first(tree: FingerTree, count: int) -> None:
     while level < len(spine) - 1 and _size(tree, spine[level]) <= count:
         level += 1
     top = spine[level]
+    _load_above(tree, top)
     _load_cut(tree, top, count)
     tree.set_left(_cut_off(tree, top, count))
     tree.size -= count
@@ -128,6 +129,17 @@ def evict_first(tree: FingerTree, count: int) -> None:
         level += 1
     tree.lower()
     tree.repair()
+
+
+def _load_above(tree: FingerTree, node: Node) -> None:
+    """Read what rebalancing may need above a subtree, each level of which loses two at most."""
+    while node.parent is not None:
+        node = node.parent
+        if node.parent is None or node.arity > tree.least(node.level) + 1:
+            return
+        at = node.parent.index_of(node)
+        for index in range(at + 1, min(at + 3, node.parent.arity)):
+            tree.child(node.parent, index)
 
 
 def _load_cut(tree: FingerTree, node: Node, count: int) -> None:

@@ -187,6 +187,7 @@ class FingerTree(Tree):
     def clear(self) -> None:
         """Remove everything; no combine, no page read."""
         self.keeper.drop(self.root.level - 1, self.root.links, self.root)
+        self.keeper.forget(self.root)
         self.root = self.kind.leaf()
         self.root.agg = self.monoid.identity
         self._left, self.right, self.size = [], [], 0

@@ -50,8 +50,10 @@ def take_up(fiba: FiBA, handle: Handle) -> None:
     keeper, tree = fiba.pages_in, fiba.tree
     _check_notes(epochs)
     nodes = _read_spine(keeper, spine)
-    if len(left) != 2 or type(left[0]) is not list or type(left[1]) is not int or left[1] < 0:
+    if len(left) != 2 or type(left[0]) is not list or type(left[1]) is not int:
         raise corrupt("the aggregate of its left subtree is of the wrong type")
+    if not 0 <= left[1] < _MAX_POSITION:
+        raise corrupt("the size of its left subtree cannot be")
     partials = fiba.monoid.partials
     rows = read_columns(1, left[0], Layout(partials, timed=False, named=False)).rows
     tree.take_up(nodes, (partials.at(rows, 0), left[1]), handle.back - kept)
