@@ -405,7 +405,7 @@ class FiBA(Aggregator):
         fold = self.monoid.identity
         for event in self.events():
             fold = self.monoid.combine(fold, event)
-        require_same("the result", self.query(), fold)
+        require_same("the result", self.query(), fold, self.monoid.same)
         if not self.stored.front <= self.front <= self.back:
             raise InvariantViolation(f"kept {self.stored.front}, front {self.front}")
 

@@ -11,7 +11,6 @@ import numpy as np
 from mta.aggregator import Named
 from mta.errors import CorruptPage
 from mta.fiba.node import Node, Note
-from mta.levels import same
 from mta.page import NO_NAME, Group
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def difference(fiba: FiBA, named: Named, group: Group) -> str | None:
         node = fiba.pages_in.to_node(named.level, group)
         if kind.size(node) != named.end - named.first:
             return f"it has {kind.size(node)} events, its parent says {named.end - named.first}"
-        agrees = same(kind.whole(node), named.fold)
+        agrees = fiba.monoid.same(kind.whole(node), named.fold)
     except CorruptPage as error:
         return str(error)
     except Exception as error:  # a user's combine may raise anything at what it never saw
