@@ -66,7 +66,7 @@ class ColumnarMonoid(AbstractMonoid):
         self.selective = selective
         self.inverse = inverse
         self.empty = empty
-        self._ufuncs = ufuncs
+        self.ufuncs = ufuncs
         self._nullable = nullable
 
     def row(self, value: Any) -> Row:
@@ -117,8 +117,8 @@ class ColumnarMonoid(AbstractMonoid):
     def fold(self, partials: Rows, count: int) -> Partial:
         if count == 0:
             return self.identity
-        if self._ufuncs:
-            columns = zip(self._ufuncs, _as_tuple(partials), strict=True)
+        if self.ufuncs:
+            columns = zip(self.ufuncs, _as_tuple(partials), strict=True)
             return _like(self.partials, [ufunc.reduce(column) for ufunc, column in columns])
         schema = self.partials
         while count > 1:
@@ -140,8 +140,8 @@ class ColumnarMonoid(AbstractMonoid):
 
         One ``ufunc.accumulate`` a column; without ufuncs log2(n) whole-group combines, by doubling.
         """
-        if self._ufuncs:
-            columns = zip(self._ufuncs, _as_tuple(partials), _as_tuple(first), strict=True)
+        if self.ufuncs:
+            columns = zip(self.ufuncs, _as_tuple(partials), _as_tuple(first), strict=True)
             scans = [_accumulate(ufunc, c, start, backwards) for ufunc, c, start in columns]
             return _like(self.partials, scans)
         one, cut, reach = self.partials.one(first), self.partials.cut, 1

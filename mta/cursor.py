@@ -20,7 +20,8 @@ a call fails, its front is where it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,10 @@ from mta.monoid import AbstractMonoid, Partial, same_value
 from mta.ordered import Hand as Hand
 from mta.ordered import Leaf as Leaf
 from mta.ordered import OrderedEvents as OrderedEvents
+from mta.ordered import suffixes_of
 from mta.policy import AbstractPolicy, Fronts
 from mta.product import Observed
+from mta.ranks import ranks
 from mta.view import part_of
 
 
@@ -59,11 +62,12 @@ class Cursor:
         #: The window's oldest event, and the position after its newest.
         self.front = self.back = events.front
         self._stamp = events.stamp
+        #: A leaf that was looked at last.
         self._leaf: Leaf | None = None
-        #: The suffix folds of the leaf from a position on; None while they are not needed.
+        #: The suffix folds of leaves from a position to another; None while they are not needed.
         self._suffixes: Rows = None
-        self._origin = 0
-        #: M: the aggregate from the leaf's end to the back.
+        self._origin = self._stop = 0
+        #: M: the aggregate from there to the back.
         self._right: Partial = monoid.identity
 
     def __len__(self) -> int:
@@ -85,7 +89,7 @@ class Cursor:
         if self.front == self.back:
             return self.monoid.identity
         self._fresh()
-        self._seat(self.front, self.back)
+        self._hold((self.front,), 0, 1, self.back)
         first = self.monoid.partials.at(self._suffixes, self.front - self._origin)
         return self.monoid.combine(first, self._right)
 
@@ -116,7 +120,7 @@ class Cursor:
         return out
 
     def pieces(self, hand: Hand) -> Iterator[tuple[int, Rows]]:
-        """As ``run``, piece by piece: where a piece begins, and its aggregates; none for no run.
+        """As ``run``, in pieces: where each begins, and its aggregates; none where run has none.
 
         The window moves on when the last piece has been taken.
         """
@@ -127,40 +131,37 @@ class Cursor:
             self.place(self.events.front, hand.start)
         fronts, done = self._fronts(hand), 0
         stored = _count_below(fronts, hand.start)
+        if stored < hand.count:
+            yield stored, hand.folds_from(fronts[stored:], stored)
         while done < stored:
-            self._seat(int(fronts[done]), hand.start)
-            assert self._leaf is not None
-            end = min(stored, _count_below(fronts, self._leaf.stop))
+            end = self._hold(fronts, done, stored, hand.start)
             yield done, self._stored_piece(hand, fronts[done:end], done)
             done = end
-        if done < hand.count:
-            yield done, hand.folds_from(np.asarray(fronts[done:]), done)
-        if self._suffixes is not None:
-            self._right = self.monoid.combine(self._right, hand.fold)
         self.back = hand.stop
         self._move(int(fronts[-1]))
+        if self._suffixes is not None:
+            self._right = self.monoid.combine(self._right, hand.fold)
 
     def _stored_piece(self, hand: Hand, fronts: range | np.ndarray, done: int) -> Rows:
-        """S (x) M (x) P, for fronts in the leaf that is held."""
+        """S (x) M (x) P, for fronts in the leaves that are held."""
         monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
         if isinstance(fronts, range):
             start = fronts.start - self._origin
             lefts = schema.cut(self._suffixes, start, start + count)
         else:
             lefts = schema.take(self._suffixes, fronts - self._origin)
-        lefts = monoid.combine_rows(lefts, schema.one(self._right), count)
+        if self._stop < hand.start:
+            lefts = monoid.combine_rows(lefts, schema.one(self._right), count)
         return monoid.combine_rows(lefts, schema.cut(hand.prefixes, done, done + count), count)
 
     def _fronts(self, hand: Hand) -> range | np.ndarray:
         """The front after each event in hand, never before what is kept or where it was."""
         told = cuts(self.policy, _Times(self, hand), hand.start, hand.times, hand.count)
-        if isinstance(told, range) and told[0] >= self.front:
-            return told
         if isinstance(told, int):
             return np.full(hand.count, max(told, self.front))
-        return np.maximum(told, self.front)
+        return told if told[0] >= self.front else np.maximum(told, self.front)
 
-    # --- the leaf that the front is in ----------------------------------------------------------
+    # --- the leaves that the front is in and comes to -------------------------------------------
 
     def _forget(self) -> None:
         self._leaf = self._suffixes = None
@@ -172,10 +173,12 @@ class Cursor:
             self._forget()
 
     def _move(self, front: int) -> None:
-        """Move the front on, and let go of a leaf that it has left."""
+        """Move the front on, and let go of leaves that it has left."""
         self.front = max(front, self.front)
+        if self._suffixes is not None and self.front >= self._stop:
+            self._suffixes = None
         if self._leaf is not None and self.front >= self._leaf.stop:
-            self._forget()
+            self._leaf = None
 
     def leaf(self, position: int, back: int) -> Leaf:
         """The leaf that holds a position, without the events from ``back`` on."""
@@ -184,19 +187,28 @@ class Cursor:
             leaf = self.events.leaf(position).before(back, self.monoid)
         return leaf
 
-    def _seat(self, front: int, back: int) -> None:
-        """Hold the suffix folds of the leaf at ``front``, and the aggregate from there to ``back``.
+    def _hold(self, fronts: Sequence[int] | np.ndarray, start: int, stop: int, back: int) -> int:
+        """Hold the suffix folds for fronts from index ``start`` on, and M from there to ``back``.
 
-        What is held already has been kept up to the back.
+        For as many of the fronts as lie in leaves that follow one another; answers with the index
+        where they end. What is held already has been kept up to the back.
         """
-        if self._suffixes is not None and self._leaf is not None:
-            if self._origin <= front < self._leaf.stop:
-                return
+        front = int(fronts[start])
+        if self._suffixes is None or not self._origin <= front < self._stop:
+            leaves = [self.leaf(front, back)]
+            room = 2 * (stop - start)
+            while room > 0 and leaves[-1].stop <= fronts[stop - 1]:
+                following = int(fronts[_count_below(fronts, leaves[-1].stop)])
+                leaf = self.leaf(following, back)
+                if leaf.first != leaves[-1].stop:
+                    break
+                leaves.append(leaf)
+                room -= leaf.count
             self._suffixes = None
-        leaf = self.leaf(front, back)
-        right = self.events.fold(leaf.stop, back)
-        self._origin, self._suffixes = leaf.suffixes(front, self.monoid)
-        self._leaf, self._right = leaf, right
+            right = self.events.fold(leaves[-1].stop, back)
+            self._origin, self._suffixes = suffixes_of(leaves, front, self.monoid)
+            self._leaf, self._stop, self._right = leaves[-1], leaves[-1].stop, right
+        return min(stop, _count_below(fronts, self._stop))
 
     # --- what the policy asks ---------------------------------------------------------------------
 
@@ -296,28 +308,57 @@ class _Times:
         Leaf by leaf; where a whole leaf is passed over, the next is looked up from the top.
         """
         cursor, hand, count = self._cursor, self._hand, len(oldest)
-        assert hand.times is not None
-        position, done = cursor.front, 0
-        found = np.empty(count, np.int64)
+        position, done, found = cursor.front, 0, []
         while done < count and position < hand.start:
-            leaf = cursor.leaf(position, hand.start)
-            assert leaf.times is not None
-            if done == 0 and oldest[-1] < leaf.times[position - leaf.first]:
+            first, times, end = self._gather(position, oldest, done)
+            if done == 0 and oldest[-1] < times[position - first]:
                 return position
-            end = done + int(np.searchsorted(oldest[done:], leaf.times[-1]))
             if end > done:
-                inside = np.searchsorted(leaf.times, oldest[done:end], side="right")
-                np.add(inside, leaf.first, out=found[done:end])
-                done, position = end, leaf.stop
+                found.append(_moved(ranks(times, oldest[done:end]), first))
+                done, position = end, first + len(times)
             else:
-                position = max(leaf.stop, cursor.events.first_after(int(oldest[done])))
+                passed = cursor.events.first_after(int(oldest[done]))
+                position = max(first + len(times), passed)
         if done < count:
-            found[done:] = np.searchsorted(hand.times, oldest[done:], side="right")
-            found[done:] += hand.start
-        return found
+            assert hand.times is not None
+            found.append(_moved(ranks(hand.times, oldest[done:]), hand.start))
+        return _joined(found)
+
+    def _gather(self, position: int, oldest: np.ndarray, done: int) -> tuple[int, np.ndarray, int]:
+        """The times from a leaf on, and through more of them while some of ``oldest`` are there.
+
+        Answers with the position of the first time, and where those of ``oldest`` end that they
+        serve.
+        """
+        cursor, back = self._cursor, self._hand.start
+        leaf = cursor.leaf(position, back)
+        first, stop, gathered = leaf.first, leaf.first, []
+        while leaf.first == stop:
+            assert leaf.times is not None
+            gathered.append(leaf.times)
+            stop, end = leaf.stop, done + int(np.searchsorted(oldest[done:], leaf.times[-1]))
+            if end == done or end == len(oldest) or stop == back:
+                break
+            done, leaf = end, cursor.leaf(stop, back)
+        return first, gathered[0] if len(gathered) == 1 else np.concatenate(gathered), end
 
 
-def _count_below(fronts: range | np.ndarray, position: int) -> int:
+def _moved(found: range | np.ndarray, first: int) -> range | np.ndarray:
+    """Places among some times as positions."""
+    if isinstance(found, range):
+        return range(found.start + first, found.stop + first)
+    return found + first
+
+
+def _joined(pieces: list[range | np.ndarray]) -> range | np.ndarray:
+    """Pieces one after the other, as a range if they are one."""
+    ends = [(piece.start, piece.stop) for piece in pieces if isinstance(piece, range)]
+    if len(ends) == len(pieces) and all(a[1] == b[0] for a, b in pairwise(ends)):
+        return range(ends[0][0], ends[-1][1])
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def _count_below(fronts: Sequence[int] | np.ndarray, position: int) -> int:
     """How many of the fronts, which never decrease, lie before a position."""
     if isinstance(fronts, range):
         return min(max(position - fronts.start, 0), len(fronts))

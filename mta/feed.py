@@ -21,7 +21,7 @@ from mta.ordered import Hand
 from mta.window import Window
 
 #: How many events of a batch are worked on at once, by one window after the other.
-_HAND = 1 << 14
+_HAND = 1 << 15
 
 
 class Feed:

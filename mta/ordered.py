@@ -5,14 +5,15 @@ Whatever keeps events so can be shared by several windows: level queues (``looku
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
+from mta.blocks import Blocks
 from mta.columns import Rows
 from mta.monoid import AbstractMonoid, Partial
-from mta.ranges import fold_ranges
 
 
 class Leaf:
@@ -55,6 +56,19 @@ class Leaf:
             scan = monoid.suffixes(lifted, self.stop - position, monoid.identity)
             self._origin, self._suffixes = position, scan
         return self._origin, self._suffixes
+
+
+def suffixes_of(leaves: Sequence[Leaf], position: int, monoid: AbstractMonoid) -> tuple[int, Rows]:
+    """As ``Leaf.suffixes``, over leaves that follow one another."""
+    if len(leaves) == 1:
+        return leaves[0].suffixes(position, monoid)
+    count, at = leaves[-1].stop - position, 0
+    rows = monoid.inputs.new(count)
+    for leaf in leaves:
+        start = max(position - leaf.first, 0)
+        monoid.inputs.put_many(rows, at, monoid.inputs.cut(leaf.rows, start, leaf.count))
+        at += leaf.count - start
+    return position, monoid.suffixes(monoid.lift_rows(rows, count), count, monoid.identity)
 
 
 class OrderedEvents(Protocol):
@@ -108,15 +122,26 @@ class Hand:
     @cached_property
     def prefixes(self) -> Rows:
         """P: the folds of the first 1, 2, ... events; one combine each, for all cursors."""
+        if "blocks" in self.__dict__:
+            return self.blocks.prefixes_of_all()
         return self.monoid.prefixes(self.lifted, self.count, self.monoid.identity)
 
     @cached_property
     def fold(self) -> Partial:
         """The aggregate of all events."""
-        return self.monoid.partials.at(self.prefixes, self.count - 1)
+        if "prefixes" in self.__dict__:
+            return self.monoid.partials.at(self.prefixes, self.count - 1)
+        return self.monoid.fold(self.lifted, self.count)
 
-    def folds_from(self, fronts: np.ndarray, first: int) -> Rows:
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The events in blocks, for windows that begin in hand; two combines an event."""
+        return Blocks(self.monoid, self.lifted, self.count)
+
+    def folds_from(self, fronts: range | np.ndarray, first: int) -> Rows:
         """The aggregate after each event from the ``first`` on, of windows that begin in hand."""
-        starts = fronts - self.start
-        lengths = np.arange(first + 1, self.count + 1) - starts
-        return fold_ranges(self.monoid, self.lifted, self.count, starts, lengths)
+        if isinstance(fronts, range):
+            return self.blocks.folds(
+                range(fronts[0] - self.start, fronts[-1] + 1 - self.start), first
+            )
+        return self.blocks.folds(fronts - self.start, first)
