@@ -1,6 +1,6 @@
 """Monoids whose partials are heavy: summaries of many events, as sketches and filters are.
 
-To lift every event into a sketch of its own, and then to merge thousands of them, would cost a
+To lift every event into a sketch of its own, and then to merge thousands of them, costs ten to a
 hundred times what it costs to put the events into one sketch. So a partial here is one of three:
 
     None            no events, the identity

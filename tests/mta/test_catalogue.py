@@ -25,6 +25,7 @@ from mta import (
     BloomFilter,
     CountWindow,
     DistinctCount,
+    FiBA,
     FrequentItems,
     IncreasingRun,
     KLLQuantiles,
@@ -156,6 +157,21 @@ def test_windows_on_disk_are_restored_and_equal_the_oracle(
         for window in (one, many):
             window.check()
             assert audit(window).damaged == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_windows_over_fiba(name: str) -> None:
+    make, events, right = CASES[name]
+    window = Window(make(), TimeWindow(9), arity=4, aggregator=FiBA)
+    for i, event in enumerate(events[:40]):
+        window.insert(event, float(i))
+        assert right(window.query(), events[max(0, i - 8) : i + 1])
+    window = Window.restore(
+        window.checkpoint(), make(), TimeWindow(9), window.store or "", aggregator=FiBA
+    )
+    assert right(window.query(), events[31:40])
+    window.check()
+    assert audit(window).damaged == []
 
 
 @pytest.mark.parametrize("name", CASES)
