@@ -113,6 +113,10 @@ class Product(_Parts):
         """The distinct columns that are read from events, in the order of first use."""
         return tuple(dict.fromkeys(name for name, _ in self._schemas))
 
+    def named(self, rows: Rows) -> dict[str, Any]:
+        """Input rows as a dictionary of columns."""
+        return {name: column for (name, _), column in zip(self._schemas, rows, strict=True)}
+
     @property
     def output_types(self) -> dict[str, np.dtype]:
         """The numpy type of each result; object where results are no numbers."""

@@ -25,6 +25,7 @@ from mta.monoid import AbstractMonoid, Monoid
 from mta.page import NAME_BYTES
 from mta.policy import AbstractPolicy, CountWindow
 from mta.product import Observed, plain
+from mta.revision import Revision, revise
 from mta.snapshot import make_handle, take_up
 from mta.times import to_duration
 from mta.view import WindowView
@@ -225,6 +226,14 @@ class Window:
             in_order, out = out, self.monoid.outputs.new(count)
             self.monoid.outputs.put_at(out, self.intake.order, in_order)
         return self.monoid.results(out)
+
+    def revise(self, values: Any, times: Any) -> Revision:
+        """Add a batch that may hold late events, and return every result that it changes.
+
+        For ``aggregator=FiBA`` with a count or a time window; costs and errors as for ``extend``,
+        and NotRevisable.
+        """
+        return revise(self, values, times)
 
     def _slide(self, rows: Any, micros: np.ndarray | None, count: int, out: Any) -> None:
         """Insert, evict and query, run by run; one by one where a run cannot be told ahead."""

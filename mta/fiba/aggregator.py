@@ -17,27 +17,19 @@ every result of a batch is wanted; bulk eviction O(arity * log n), and a page or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.aggregator import Aggregator, Lens, Named, Setting
+from mta.aggregator import Lens, Setting
 from mta.columns import Row, Rows
 from mta.cursor import Cursor, Hand
 from mta.cuts import cuts
-from mta.errors import InvariantViolation, NotRevisable
-from mta.fiba import state
+from mta.errors import NotRevisable
 from mta.fiba.bulk import evict_first, insert_sorted
 from mta.fiba.events import TreeEvents
-from mta.fiba.fingers import FingerTree
-from mta.fiba.invariants import require_same
-from mta.fiba.keeper import Keeper
-from mta.fiba.node import Kind
-from mta.fiba.paging import NOTES, NOTES_LAYOUT, PageKeeper, layouts_of
-from mta.fiba.walk import difference, named_below, named_pages
-from mta.handle import Handle
+from mta.fiba.pages import TreePages
 from mta.monoid import Partial
-from mta.page import Group, Layout
 from mta.policy import AbstractPolicy, as_array
 
 #: How many events of a batch go in at once.
@@ -46,8 +38,8 @@ RUN = 8192
 _LEAVES_LEFT_BEHIND = 16
 
 
-class Revision(NamedTuple):
-    """Results that are new or have changed, in order of time."""
+class Revised(NamedTuple):
+    """Events whose results are new or have changed, in order of time."""
 
     times: np.ndarray
     rows: Rows
@@ -58,42 +50,17 @@ class Revision(NamedTuple):
     """Which of the events came with this batch."""
 
 
-class FiBA(Aggregator):
+class FiBA(TreePages):
     """A window of events in order of time, which may come late."""
 
     name = "FiBA"
-    by_time = True
-    #: Nodes in memory beside the spines.
-    resident_nodes = 64
 
     def __init__(self, setting: Setting) -> None:
-        self.setting, self.monoid = setting, setting.monoid
-        kind, store = Kind(setting.monoid), setting.store
-        self.keeper: Keeper = Keeper()
-        if store is not None:
-            self.keeper = PageKeeper(kind, store, setting.window, self.resident_nodes)
-        self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.keeper)
-        self._layouts = layouts_of(kind)
-        self.stored = TreeEvents(self.tree)
-        self.front = 0
+        super().__init__(setting)
         self._cursor = Cursor(self.monoid, setting.policy, self.stored)
         self._last_insert = 0
         #: The time of the event at a position that was the front when it was asked for.
         self._front_time = (-1, 0)
-
-    @classmethod
-    def begin(cls, setting: Setting) -> Self:
-        return cls(setting)
-
-    @property
-    def back(self) -> int:
-        return self.stored.back
-
-    @property
-    def pages_in(self) -> PageKeeper:
-        """The keeper of pages; only of a window with a store."""
-        assert isinstance(self.keeper, PageKeeper)
-        return self.keeper
 
     def newest_time(self) -> int | None:
         """The time of the newest event, None without events; no page read."""
@@ -112,6 +79,9 @@ class FiBA(Aggregator):
         kept = self._kept(self.front)
         if kept - self.stored.front >= count:
             self._cut_off(kept)
+
+    def cut_off_what_left(self) -> None:
+        self._make_ready()
 
     def _kept(self, front: int) -> int:
         """The position from which on events may still be asked for, with the window's front."""
@@ -238,10 +208,10 @@ class FiBA(Aggregator):
         monoid.outputs.put_many(out, start, monoid.lower_rows(folds))
         return count
 
-    def revise(self, rows: Rows, times: np.ndarray, count: int) -> Iterator[Revision]:
+    def revise(self, rows: Rows, times: np.ndarray, count: int) -> Iterator[Revised]:
         """Add a batch in order of time; every result that is new or has changed, run by run.
 
-        These are the results of all events from the first added one on. Raises InvalidRevision
+        These are the results of all events from the first added one on. Raises NotRevisable
         where the policy cannot be told ahead.
         """
         for start in range(0, count, RUN):
@@ -260,7 +230,7 @@ class FiBA(Aggregator):
             assert hand.times is not None
             mask = np.ones(hand.count, bool) if is_new is None else is_new
             outputs = self.monoid.lower_rows(folds)
-            yield Revision(hand.times, hand.rows, outputs, mask)
+            yield Revised(hand.times, hand.rows, outputs, mask)
 
     def _run(
         self, rows: Rows, times: np.ndarray, count: int, end: Callable[[], int]
@@ -360,69 +330,6 @@ class FiBA(Aggregator):
                 yield self.monoid.partials.at(rows, i)
             position = leaf.stop
             self.keeper.trim(self.tree)
-
-    # --- pages and handles ----------------------------------------------------------------------
-
-    def tidy(self) -> None:
-        self._make_ready()
-        self.tree.saved_left()
-        keeper = self.pages_in
-        keeper.write_changed([self.tree.root, *self.tree.right])
-        keeper.tidy()
-
-    def hold(self, retain: int) -> None:
-        self.pages_in.hold(retain)
-
-    def delete_pages(self) -> None:
-        if isinstance(self.keeper, PageKeeper):
-            self.stored.front = self.front = self.back
-            self.tree.clear()
-            self.keeper.delete_all()
-
-    def write_state(self) -> list[Any]:
-        return state.write(self)
-
-    def take_up_state(self, handle: Handle) -> None:
-        state.take_up(self, handle)
-
-    @property
-    def height(self) -> int:
-        return self.tree.root.level + 1
-
-    @property
-    def page_count(self) -> int:
-        return self.tree.size // self.setting.leaf_arity
-
-    @property
-    def resident_rows(self) -> int:
-        return sum(node.count + len(node.links) for node in self.tree.resident())
-
-    # --- verifying ------------------------------------------------------------------------------
-
-    def check(self) -> None:
-        """Assert the tree's invariants and the result, reading all pages."""
-        self.tree.check()
-        fold = self.monoid.identity
-        for event in self.events():
-            fold = self.monoid.combine(fold, event)
-        require_same("the result", self.query(), fold, self.monoid.same)
-        if not self.stored.front <= self.front <= self.back:
-            raise InvariantViolation(f"kept {self.stored.front}, front {self.front}")
-
-    def layout_of(self, level: int) -> Layout:
-        return NOTES_LAYOUT if level == NOTES else self._layouts[level > 0]
-
-    def pages(self) -> Iterator[Named]:
-        return named_pages(self)
-
-    def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
-        return named_below(self, named, group)
-
-    def read(self, named: Named) -> Group:
-        return self.pages_in.pager.read(named.level, named.number, named.name)
-
-    def difference(self, named: Named, group: Group) -> str | None:
-        return difference(self, named, group)
 
 
 def as_of(policy: AbstractPolicy, stored: TreeEvents, time: int) -> int:

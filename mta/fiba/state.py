@@ -22,12 +22,12 @@ from mta.handle import MAX_LEVELS, Handle, corrupt
 from mta.page import NAME_BYTES, NO_NAME, Layout, read_columns, write_columns
 
 if TYPE_CHECKING:
-    from mta.fiba.aggregator import FiBA
+    from mta.fiba.pages import TreePages
 
 _MAX_POSITION = 1 << 62
 
 
-def write(fiba: FiBA) -> list[Any]:
+def write(fiba: TreePages) -> list[Any]:
     """The state of a tree of which all but the right spine is in pages; no store call."""
     tree, keeper = fiba.tree, fiba.pages_in
     partials = fiba.monoid.partials
@@ -40,7 +40,7 @@ def write(fiba: FiBA) -> list[Any]:
     return [fiba.stored.front, keeper.serial, [*keeper.epochs, keeper.retired], left, spine]
 
 
-def take_up(fiba: FiBA, handle: Handle) -> None:
+def take_up(fiba: TreePages, handle: Handle) -> None:
     """Make an empty tree what the handle says. Raises CorruptHandle or CorruptPage."""
     if list(map(type, handle.state)) != [int, int, list, list, list]:
         raise corrupt("its state is not one of a tree")

@@ -14,7 +14,7 @@ from mta.fiba.node import Node, Note
 from mta.page import NO_NAME, Group
 
 if TYPE_CHECKING:
-    from mta.fiba.aggregator import FiBA
+    from mta.fiba.pages import TreePages
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Retired(Named):
     """Below how many of its subtrees all is retired as well; -1 for all."""
 
 
-def named_pages(fiba: FiBA) -> Iterator[Named]:
+def named_pages(fiba: TreePages) -> Iterator[Named]:
     """The pages that are named in memory: by changed nodes, by the spine, and by notes."""
     yield from _below_node(fiba, fiba.tree.root, fiba.stored.front)
     keeper = fiba.pages_in
@@ -33,7 +33,7 @@ def named_pages(fiba: FiBA) -> Iterator[Named]:
         yield from map(_retired, notes)
 
 
-def _below_node(fiba: FiBA, node: Node, first: int) -> Iterator[Named]:
+def _below_node(fiba: TreePages, node: Node, first: int) -> Iterator[Named]:
     tree = fiba.tree
     sizes = tree.sizes_of(node).tolist() if node.level else []
     for index, (link, size) in enumerate(zip(node.links, sizes, strict=True)):
@@ -45,7 +45,7 @@ def _below_node(fiba: FiBA, node: Node, first: int) -> Iterator[Named]:
         first += size + 1
 
 
-def named_below(fiba: FiBA, named: Named, group: Group) -> Iterator[Named]:
+def named_below(fiba: TreePages, named: Named, group: Group) -> Iterator[Named]:
     """The pages that a page names."""
     if isinstance(named, Retired):
         if named.gone:
@@ -66,7 +66,7 @@ def _retired(note: Note) -> Retired:
     return Retired(level, number, name, None, None, 0, 1, needed=False, gone=gone)
 
 
-def difference(fiba: FiBA, named: Named, group: Group) -> str | None:
+def difference(fiba: TreePages, named: Named, group: Group) -> str | None:
     """What is wrong with a page that can be read, by what its parent says of it."""
     if isinstance(named, Retired):
         return None

@@ -1,0 +1,124 @@
+"""A tree by time as pages and handles: what FiBA needs for that."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, Self
+
+from mta.aggregator import Aggregator, Named, Setting
+from mta.errors import InvariantViolation
+from mta.fiba import state
+from mta.fiba.events import TreeEvents
+from mta.fiba.fingers import FingerTree
+from mta.fiba.invariants import require_same
+from mta.fiba.keeper import Keeper
+from mta.fiba.node import Kind
+from mta.fiba.paging import NOTES, NOTES_LAYOUT, PageKeeper, layouts_of
+from mta.fiba.walk import difference, named_below, named_pages
+from mta.handle import Handle
+from mta.page import Group, Layout
+
+
+class TreePages(Aggregator):
+    """The pages of a tree, which the root, the spines and changed nodes name."""
+
+    by_time = True
+    #: Nodes in memory beside the spines.
+    resident_nodes = 64
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting, self.monoid = setting, setting.monoid
+        kind, store = Kind(setting.monoid), setting.store
+        self.keeper: Keeper = Keeper()
+        if store is not None:
+            self.keeper = PageKeeper(kind, store, setting.window, self.resident_nodes)
+        self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.keeper)
+        self._layouts = layouts_of(kind)
+        self.stored = TreeEvents(self.tree)
+        self.front = 0
+
+    @classmethod
+    def begin(cls, setting: Setting) -> Self:
+        return cls(setting)
+
+    @property
+    def back(self) -> int:
+        return self.stored.back
+
+    @property
+    def pages_in(self) -> PageKeeper:
+        """The keeper of pages; only of a window with a store."""
+        assert isinstance(self.keeper, PageKeeper)
+        return self.keeper
+
+    @abstractmethod
+    def cut_off_what_left(self) -> None:
+        """Take all events out of the tree that nobody may ask for any more."""
+
+    @abstractmethod
+    def restore_front_time(self, time: int | None) -> None:
+        """Take up the time of the oldest event from a handle."""
+
+    # --- pages and handles ----------------------------------------------------------------------
+
+    def tidy(self) -> None:
+        self.cut_off_what_left()
+        self.tree.saved_left()
+        keeper = self.pages_in
+        keeper.write_changed([self.tree.root, *self.tree.right])
+        keeper.tidy()
+
+    def hold(self, retain: int) -> None:
+        self.pages_in.hold(retain)
+
+    def delete_pages(self) -> None:
+        if isinstance(self.keeper, PageKeeper):
+            self.stored.front = self.front = self.back
+            self.tree.clear()
+            self.keeper.delete_all()
+
+    def write_state(self) -> list[Any]:
+        return state.write(self)
+
+    def take_up_state(self, handle: Handle) -> None:
+        state.take_up(self, handle)
+
+    @property
+    def height(self) -> int:
+        return self.tree.root.level + 1
+
+    @property
+    def page_count(self) -> int:
+        return self.tree.size // self.setting.leaf_arity
+
+    @property
+    def resident_rows(self) -> int:
+        return sum(node.count + len(node.links) for node in self.tree.resident())
+
+    # --- verifying ------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Assert the tree's invariants and the result, reading all pages."""
+        self.tree.check()
+        fold = self.monoid.identity
+        for event in self.events():
+            fold = self.monoid.combine(fold, event)
+        require_same("the result", self.query(), fold, self.monoid.same)
+        if not self.stored.front <= self.front <= self.back:
+            raise InvariantViolation(f"kept {self.stored.front}, front {self.front}")
+
+    def layout_of(self, level: int) -> Layout:
+        return NOTES_LAYOUT if level == NOTES else self._layouts[level > 0]
+
+    def pages(self) -> Iterator[Named]:
+        return named_pages(self)
+
+    def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
+        return named_below(self, named, group)
+
+    def read(self, named: Named) -> Group:
+        return self.pages_in.pager.read(named.level, named.number, named.name)
+
+    def difference(self, named: Named, group: Group) -> str | None:
+        return difference(self, named, group)
