@@ -7,6 +7,19 @@ neighbour or filled up from it. With MIN_ARITY 2, inserting 5 into the last leaf
     [ . 3 . ]                      [ . 3 . 5 . ]
     [1 2] [4 6 7]       becomes    [1 2] [4] [6 7]
 
+>>> from mta import Monoid
+>>> joined = Monoid(identity="", combine=lambda a, b: a + b)
+>>> tree = Tree(joined, min_arity=2)
+>>> for time in (1, 3, 4, 6, 2, 7):
+...     tree.insert(time, "abcdefg"[time - 1])
+>>> tree.drawn()
+[[1, 2], 3, [4, 6, 7]]
+>>> tree.insert(5, "e")
+>>> tree.drawn(), tree.query()
+([[1, 2], 3, [4], 5, [6, 7]], 'abcdefg')
+>>> tree.evict(3), tree.query()
+(True, 'abdefg')
+
 Where this departs from the paper: leaves may have an arity of their own, since they weigh less than
 inner nodes; a split makes as many nodes as a bulk insertion needs; a move takes half of what the
 neighbour has to spare, one subtree at MIN_ARITY 2; and which aggregates need repair is noted node

@@ -7,6 +7,16 @@ along one path and drops what is before it unread.
 
 Costs, in combines, at constant arity: insertion O(m log(d / m)) amortised, eviction of m values
 O(log m).
+
+>>> from mta import Monoid
+>>> tree = FingerTree(Monoid(identity="", combine=lambda a, b: a + b))
+>>> insert_sorted(tree, np.arange(0, 60, 10), list("acegik"), 6)
+>>> insert_sorted(tree, np.array([5, 15, 55]), list("bdl"), 3)
+>>> tree.query()
+'abcdegikl'
+>>> evict_first(tree, 4)
+>>> tree.query()
+'egikl'
 """
 
 from __future__ import annotations

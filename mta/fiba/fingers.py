@@ -16,6 +16,17 @@ named by letters, left and right of them the spines:
               [ . c . e . ]          [ . t . ]           left: cdef, right: qst
               [ab] [d] [f]           [qs] [u]            left: abcdef, right: qstu
 
+>>> from mta import Monoid
+>>> tree = FingerTree(Monoid(identity="", combine=lambda a, b: a + b))
+>>> for time, letter in enumerate("abcdefgh"):
+...     tree.insert(10 * time, letter)
+>>> tree.insert(65, "!")  # late: between g and h
+>>> tree.evict_oldest()
+>>> tree.query()
+'bcdefg!h'
+>>> tree.left[0].agg, tree.root.agg, tree.right[0].agg
+('bc', 'def', 'g!h')
+
 Instead of flags in the nodes, which a published implementation forgot to update where a node
 borrowed from the left spine, each spine is a list of its nodes, one a level, and a node is on it
 or not.

@@ -5,6 +5,16 @@ subtree, or beside it: ``cut(node)`` answers with the index of the entry after i
 goes on in the subtree before that entry, or that all of it is on one side.
 
 Costs of a range query: O(arity * log n) combines, and at most two page reads a level.
+
+>>> from mta import Monoid
+>>> from mta.fiba import FingerTree
+>>> tree = FingerTree(Monoid(identity="", combine=lambda a, b: a + b))
+>>> for time, letter in enumerate("abcdefgh"):
+...     tree.insert(10 * time, letter)
+>>> fold_between(tree, before_time(20), after_time(50)), rank(tree, before_time(20))
+('cdef', 2)
+>>> fold_between(tree, at_position(tree, 6), "all before")  # to the end
+'gh'
 """
 
 from __future__ import annotations
