@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -25,10 +26,11 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from stores import PageStore, open_store
+from stores import MemoryStore, PageStore, open_store
 
 from .packing import BLOB, BUCKET, RESULT_SCHEMA, from_blobs, pack_results
 from .plan import Plan
+from .state_pages import is_state_url
 from .workers import store_of
 
 if TYPE_CHECKING:
@@ -44,11 +46,16 @@ def advance_batch(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
     def advance(bucket: pa.Table) -> pa.Table:
         rows = from_blobs(blob.as_buffer() for blob in bucket.column(BLOB))
         name = f"batch.{int(time.time()):08x}.{uuid4().hex}"
-        with store_of(plan.store) as store:
+        with _store_for(plan) as store:
             after = step(None, rows, replace(plan, name=name, temporary=True), store)
         return pack_results(after.rows, after.counts(rows.num_rows))
 
     return packed.groupBy(BUCKET).applyInArrow(advance, RESULT_SCHEMA)
+
+
+def _store_for(plan: Plan) -> AbstractContextManager[PageStore]:
+    """The plan's store; where that is Spark's state, which only streams have, the task's memory."""
+    return MemoryStore() if is_state_url(plan.store) else store_of(plan.store)
 
 
 def delete_abandoned(store: str | PageStore, seconds: float = 86400.0) -> int:

@@ -44,6 +44,8 @@ from stores import open_store
 
 from .errors import InvalidRequest
 from .plan import LATE, OnBadRow, OnLate, Output, Plan, Silent
+from .state_pages import is_state_url
+from .state_stream import check_session
 
 Columns = str | tuple[str, ...] | None
 Aggregations = Mapping[str, tuple[Columns, AbstractMonoid]]
@@ -316,6 +318,10 @@ def check_store(store: str, df: DataFrame) -> None:
             "store is memory://, but Spark's workers are processes without common memory: "
             "give file:///path on one machine, or a server as redis://host"
         )
+    if is_state_url(store):
+        if df.isStreaming:
+            check_session(df.sparkSession)
+        return
     open_store(store).close()  # reads the URL and makes no store call
     master = df.sparkSession.conf.get("spark.master", "local")
     if store.startswith("file:") and not (master or "local").startswith("local"):

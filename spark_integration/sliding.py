@@ -22,6 +22,8 @@ from .batch import advance_batch
 from .packing import BLOB, BUCKET, TIME, Counts, pack, unpack
 from .plan import OnBadRow, OnLate, Output, Silent
 from .request import WATERMARK_DELAY, Aggregations, Request, make_request, watermark_delay
+from .state_pages import is_state_url
+from .state_stream import advance_in_state
 from .step import Step, step
 from .streaming import advance_stream
 
@@ -126,7 +128,8 @@ def run_request(
     packed = rows.mapInArrow(
         packer, packed_schema(watermark_delay(df, plan.time) if timed else None)
     )
-    advance = advance_stream if df.isStreaming else advance_batch
+    stream = advance_in_state if is_state_url(plan.store) else advance_stream
+    advance = stream if df.isStreaming else advance_batch
     counts = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in Counts._fields)
     results = advance(packed, plan, step).observe(metrics, *counts)
     return results.mapInArrow(unpack, request.schema)

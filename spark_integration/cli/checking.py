@@ -15,9 +15,11 @@ from spark_integration.cli.expressions import parse_aggregation, parse_window
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.inspection import locate, saved_handles
 from spark_integration.cli.job import read_job, without_credentials
+from spark_integration.cli.state_checkpoint import open_pages
 from spark_integration.errors import InvalidRequest
 from spark_integration.request import make_product
-from stores import PageStore, open_store
+from spark_integration.state_pages import is_state_url
+from stores import PageStore
 
 
 @spark_errors()
@@ -30,9 +32,16 @@ def check(
     """
     checkpoint, address = locate(folder, store_url)
     _require_job(folder)
-    handles = saved_handles(spark(), checkpoint)
+    if repair and is_state_url(address):
+        raise InvalidRequest(
+            f"--repair: the pages are in Spark's own state ({address}), which nobody but the query "
+            "can write: leave --repair out, and if a page is damaged, take the query back to an "
+            "older batch of its checkpoint"
+        )
+    session = spark()
+    handles = saved_handles(session, checkpoint, address)
     pages = gone = damaged = left = 0
-    with open_store(address) as store:
+    with open_pages(session, checkpoint, address) as store:
         for key, window in windows_of(folder, handles, store):
             found = audit(window, repair)
             pages, gone = pages + found.pages, gone + found.gone
@@ -44,7 +53,7 @@ def check(
     say(f"pages     {pages:,} verified" + (f", {gone:,} of events that left are gone" * bool(gone)))
     repaired = f", {damaged - left:,} repaired" if repair else ""
     say(f"damaged   {plural(damaged, 'page')}{repaired}" if damaged else "damaged   none")
-    if left and not repair:
+    if left and not repair and not is_state_url(address):
         say("what can be rebuilt, --repair does")
     return 1 if left else 0
 

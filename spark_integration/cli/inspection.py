@@ -16,7 +16,10 @@ from mta.handle import HandleSummary, describe_handle
 from spark_integration.cli.console import human_bytes, plural, say, table
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import read_job, without_credentials
+from spark_integration.cli.state_checkpoint import disk_bytes, read_state, state_totals
 from spark_integration.errors import InvalidRequest
+from spark_integration.state_pages import is_state_url
+from spark_integration.state_stream import HANDLES
 from spark_integration.states import read_handles
 from stores import open_store
 
@@ -27,7 +30,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class StoreTotals:
-    """What a store holds, whoever wrote it; ``disk_bytes`` only where it is a local folder."""
+    """What a store holds, whoever wrote it; ``disk_bytes`` only where it is in local files."""
 
     pages: int
     disk_bytes: int | None = None
@@ -55,18 +58,23 @@ class Inspection:
 
 def inspect_state(spark: SparkSession, checkpoint: Path, store_url: str) -> Inspection:
     """Read every handle from Spark's state store, and count the store's pages."""
-    windows = [(key, describe_handle(handle)) for key, handle in saved_handles(spark, checkpoint)]
+    handles = saved_handles(spark, checkpoint, store_url)
+    windows = [(key, describe_handle(handle)) for key, handle in handles]
+    if is_state_url(store_url):
+        pages, size = state_totals(spark, checkpoint)
+        return Inspection(windows, StoreTotals(pages, size))
     return Inspection(windows, store_totals(store_url))
 
 
-def saved_handles(spark: SparkSession, checkpoint: Path) -> list[tuple[str, bytes]]:
+def saved_handles(spark: SparkSession, checkpoint: Path, store_url: str) -> list[tuple[str, bytes]]:
     """The handle of every key in Spark's state store after its last committed batch, by key."""
-    return handles_in(saved_states(spark, checkpoint))
+    return handles_in(saved_states(spark, checkpoint, store_url))
 
 
-def saved_states(spark: SparkSession, checkpoint: Path) -> list[bytes]:
+def saved_states(spark: SparkSession, checkpoint: Path, store_url: str) -> list[bytes]:
     """Every bucket's state in Spark's state store after its last committed batch."""
-    rows = spark.read.format("statestore").load(str(checkpoint.absolute())).collect()
+    variable = HANDLES if is_state_url(store_url) else None
+    rows = read_state(spark, checkpoint, variable).collect()
     return [state for row in rows for state in _binaries(row["value"].asDict(recursive=True))]
 
 
@@ -92,8 +100,7 @@ def store_totals(url: str) -> StoreTotals:
     parts = urlsplit(url)
     if parts.scheme != "file":
         return StoreTotals(pages)
-    files = (path.stat() for path in Path(parts.path).rglob("*") if path.is_file())
-    return StoreTotals(pages, sum(found.st_blocks * 512 for found in files))
+    return StoreTotals(pages, disk_bytes(Path(parts.path)))
 
 
 @spark_errors()

@@ -37,6 +37,7 @@ from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.inspection import handles_in, locate, saved_states
 from spark_integration.cli.job import without_credentials
 from spark_integration.errors import InvalidRequest
+from spark_integration.state_pages import is_state_url
 from spark_integration.states import read_doomed
 from stores import PageStore, open_store
 
@@ -66,12 +67,16 @@ def collect(
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
     """
     checkpoint, address = locate(folder, store_url)
+    if is_state_url(address):
+        say(f"store     {address}: nothing to collect. Pages of a batch that was not committed")
+        say("          went with it, and Spark deletes those of old batches with their state.")
+        return
     patience = _seconds(grace)
     with open_store(address) as store:
         # In this order: a page in the list was written by a batch that had begun by then.
         keys = list(store.keys())
         begun, committed = last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
-        states = saved_states(spark(), checkpoint)
+        states = saved_states(spark(), checkpoint, address)
         handles = handles_in(states)
         doomed = [("", handle) for state in states for handle in read_doomed(state)]
         live, damaged = _mark(folder, handles, doomed, store)

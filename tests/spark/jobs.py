@@ -13,8 +13,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mta import Count, CountWindow, Max, Sum
 from spark_integration import sliding_aggregate
+from spark_integration.cli.inspection import has_commits
+from spark_integration.cli.state_checkpoint import read_pages
 from spark_integration.request import make_request
 from spark_integration.sliding import run_request
+from spark_integration.state_pages import is_state_url
 from spark_integration.step import Step
 from stores import open_store
 
@@ -88,6 +91,12 @@ class Job:
         return in_form((row for rows in self.batches.values() for row in rows), *ALIASES)
 
     def pages(self) -> set[str]:
+        """Every page in the store; in Spark's state, those of committed batches."""
+        if is_state_url(self.store):
+            if not has_commits(self.checkpoint):
+                return set()
+            rows = read_pages(self.spark, self.checkpoint).select("key").collect()
+            return {row.key for row in rows}
         with open_store(self.store) as store:
             return set(store.keys())
 

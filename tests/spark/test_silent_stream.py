@@ -61,7 +61,7 @@ class SilentJob(Job):
 
     def keys(self) -> set[str]:
         """The keys that have a window in Spark's state."""
-        return {key for key, _ in saved_handles(self.spark, self.checkpoint)}
+        return {key for key, _ in saved_handles(self.spark, self.checkpoint, self.store)}
 
     def forget_offsets(self, batch: int) -> None:
         """As if a batch that is not committed had never been planned."""

@@ -1,0 +1,79 @@
+"""The command line on a run whose pages are in Spark's own state."""
+
+import re
+
+import pandas as pd
+import pytest
+
+from spark_integration.cli import main, state_checkpoint
+from stores import open_store
+
+ROWS = 12_000
+
+
+def mta(*arguments):
+    return main([str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """The output folder of a run in two parts over two keys; an inner page is over 5040 events."""
+    folder = tmp_path_factory.mktemp("state")
+    times = pd.date_range("2025-01-01", periods=ROWS, freq="min")
+    watts = [(7 * i) % 23 + 0.5 for i in range(ROWS)]
+    frames = [pd.DataFrame({"ts": times, "device": key, "watts": watts}) for key in "ab"]
+    source, out = folder / "in", folder / "out"
+    source.mkdir()
+    half = ROWS // 2
+    for number, rows in enumerate((slice(0, half), slice(half, ROWS))):
+        pd.concat(frame[rows] for frame in frames).to_csv(source / f"{number}.csv", index=False)
+        assert mta("run", source, "--key", "device", "--agg", "peak=max(watts)", "--agg",
+                   "mean=mean(watts)", "--window", "9 days", "--output", out, "--no-plot",
+                   "--store", "spark://state") == 0  # fmt: skip
+    expected = frames[0].set_index("ts")["watts"].rolling("9D")
+    results = pd.read_parquet(out / "results").sort_values(["device", "ts"])
+    for _, rows in results.groupby("device"):
+        assert rows["peak"].tolist() == expected.max().tolist()
+        assert rows["mean"].tolist() == pytest.approx(expected.mean().tolist())
+    return out
+
+
+def test_inspect_counts_its_pages(out, capsys):
+    assert mta("inspect", out) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^a +12,000 ", printed, re.MULTILINE)
+    pages = re.search(r"store +spark://state: (\d+) pages, \S+ \S+ on disk", printed)
+    assert pages
+    assert int(pages[1]) >= 2 * (ROWS // 240 - 1)
+
+
+def test_check_verifies_every_page(out, capsys, monkeypatch):
+    assert mta("check", out) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"pages +\d+ verified", printed)
+    assert "damaged   none" in printed
+    copy = state_checkpoint.copy_pages
+
+    def damage(spark, checkpoint, address):
+        copied = copy(spark, checkpoint, address)
+        with open_store(address) as store:
+            store.delete_many([min(store.keys())])
+        return copied
+
+    monkeypatch.setattr(state_checkpoint, "copy_pages", damage)
+    assert mta("check", out) == 1
+    printed = capsys.readouterr().out
+    assert re.search(r"damaged +1 page$", printed, re.MULTILINE)
+    assert "--repair does" not in printed
+
+
+def test_what_is_not_possible_is_told(out, capsys):
+    assert mta("check", out, "--repair") == 2
+    assert "nobody but the query can write" in capsys.readouterr().err
+    assert mta("gc", out, "--delete") == 0
+    assert "nothing to collect" in capsys.readouterr().out
+    assert mta("inspect", out / "checkpoint") == 2
+    assert "name the store of this checkpoint" in capsys.readouterr().err
+    assert mta("inspect", out / "checkpoint", "--store", "spark://state") == 0
+    assert mta("inspect", out, "--store", "spark://head:7077") == 2
+    assert "has one store, spark://state" in capsys.readouterr().err

@@ -1,0 +1,145 @@
+"""sliding_aggregate over streams with the pages in Spark's own state.
+
+What is expected of a stream over any store is imported from ``test_streaming.py``, and runs here
+with the job of this file.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from events import in_form, last_n, make_events, oracle, write_files
+from jobs import ALIASES, FOLDS, Job, spread
+from places import check_places
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from state_steps import conforming, failing_once
+from test_streaming import (
+    events,
+    test_a_failing_sink_is_made_good_by_the_restart,
+    test_a_killed_worker_is_made_good_by_the_restart,
+    test_a_replayed_batch_gives_the_same_results_and_pages,
+    test_a_restart_continues_exactly,
+    test_an_empty_micro_batch,
+    test_changed_settings_are_named,
+    test_equal_times_within_a_batch,
+    test_equals_the_oracle,
+    test_last_gives_one_row_per_key_and_batch,
+    test_late_events_stop_the_query_or_are_counted,
+)
+
+from spark_integration import sliding_aggregate
+from spark_integration.errors import InvalidRequest
+from spark_integration.state_stream import PROVIDER
+from stores import InvalidStoreURL, MissingDependency
+
+__all__ = [
+    "events",
+    "test_a_failing_sink_is_made_good_by_the_restart",
+    "test_a_killed_worker_is_made_good_by_the_restart",
+    "test_a_replayed_batch_gives_the_same_results_and_pages",
+    "test_a_restart_continues_exactly",
+    "test_an_empty_micro_batch",
+    "test_changed_settings_are_named",
+    "test_equal_times_within_a_batch",
+    "test_equals_the_oracle",
+    "test_last_gives_one_row_per_key_and_batch",
+    "test_late_events_stop_the_query_or_are_counted",
+]
+
+
+@pytest.fixture
+def job(spark: SparkSession, tmp_path: Path) -> Job:
+    job = Job(spark, tmp_path)
+    job.store = "spark://state"
+    return job
+
+
+def test_sparks_own_map_conforms(job: Job, tmp_path: Path, events: pa.Table) -> None:
+    """The conformance suite inside a task; a first batch has an empty map, a second one has not."""
+    report = tmp_path / "report"
+    write_files(events.slice(0, 2), job.input, files=1)
+    job.run_step(conforming(str(report)), buckets=1)
+    outcomes = [line.split(" ", 1) for line in report.read_text().splitlines()]
+    assert {outcome for outcome, _ in outcomes} == {"passed", "skipped"}, outcomes
+    assert sum(outcome == "skipped" for outcome, _ in outcomes) == 3
+    assert len(outcomes) > 30
+
+
+def test_a_failed_task_leaves_no_page(job: Job, tmp_path: Path, events: pa.Table) -> None:
+    write_files(events, job.input, files=3)
+    with pytest.raises(StreamingQueryException, match="the task failed after its pages"):
+        job.run_step(failing_once(str(tmp_path / "failed")))
+    assert sorted(job.batches) == [0]
+    check_places(job.pages(), events.slice(0, 400), events.slice(0, 0), 50, 4)
+    job.run()
+    assert job.results() == oracle(events, last_n(50), FOLDS)
+
+
+def test_evicted_pages_leave_the_state(job: Job) -> None:
+    """The pages there are exactly those of live events, and those that the batch before may need;
+    with eviction the state grows no more."""
+    size, batches, keys = 100, 12, 6
+    events = spread(make_events(batches * size, keys))
+    write_files(events, job.input, files=batches)
+    counts = []
+
+    def look(batch: int) -> None:
+        if batch % 3 == 2:
+            # The newest batch is not committed yet: the state is that of the one before.
+            now = events.slice(0, batch * size)
+            before = events.slice(0, max(batch - 3, 0) * size)
+            counts.append(check_places(job.pages(), now, before, 50, 4))
+
+    job.run(sink=look)
+    assert job.results() == oracle(events, last_n(50), FOLDS)
+    assert max(counts[2:]) <= max(counts[:2]) * 1.2
+
+
+def test_another_store_is_another_checkpoint(job: Job, tmp_path: Path, events: pa.Table) -> None:
+    write_files(events.slice(0, 600), job.input, files=1)
+    job.run()
+    write_files(events.slice(600), job.input, files=1, first=1)
+    job.store = f"file://{tmp_path}/pages"
+    with pytest.raises(StreamingQueryException, match="OPERATOR_NOT_MATCH_IN_STATE_METADATA"):
+        job.run()
+
+
+def test_a_batch_dataframe_keeps_its_pages_in_memory(job: Job, events: pa.Table) -> None:
+    settings = {**job.settings(), "store": "spark://state"}
+    df = job.spark.createDataFrame(events)
+    provider = job.spark.conf.get(PROVIDER)
+    job.spark.conf.unset(PROVIDER)  # a batch query has no state
+    try:
+        rows = sliding_aggregate(df, **settings).collect()
+    finally:
+        job.spark.conf.set(PROVIDER, provider or "")
+    assert in_form(rows, *ALIASES) == oracle(events, last_n(50), FOLDS)
+
+
+def test_a_session_without_rocksdb_is_told_what_to_set(job: Job) -> None:
+    provider = job.spark.conf.get(PROVIDER)
+    for kept in ("org.example.HDFSBackedStateStoreProvider", None):
+        job.spark.conf.set(PROVIDER, kept) if kept else job.spark.conf.unset(PROVIDER)
+        try:
+            with pytest.raises(InvalidRequest, match=r"not in RocksDB: set what recommended_conf"):
+                job.run()
+        finally:
+            job.spark.conf.set(PROVIDER, provider or "")
+
+
+def test_without_protobuf_the_error_names_the_extra(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.proto.StateMessage_pb2", None)
+    with pytest.raises(MissingDependency, match=r"pip install 'mta-windows\[spark\]'"):
+        job.run()
+
+
+def test_another_address_is_no_store(job: Job) -> None:
+    job.store = "spark://head:7077"
+    with pytest.raises(InvalidStoreURL, match="has one store, spark://state"):
+        job.run()
