@@ -20,6 +20,7 @@ EXPERIMENTS = {
     "slow": "a store that answers in 2 ms, beside one that answers at once",
     "in_order": "the in-memory algorithms beside each other: throughput, latency, break-even",
     "memory": "resident memory, handles, page reads at 2^25 events",
+    "late": "FiBA with late events, beside Amortized MTA, and its memory at 2^24 events",
     "spark": "rows a second through Spark, beside a trivial step and Spark's own window",
 }
 

@@ -66,7 +66,8 @@ def _fill(window: Window, events: int, timed: bool = False) -> None:
         window.extend(random.random(count), times)
 
 
-def _anonymous() -> int:
+def anonymous() -> int:
+    """Bytes of this process that the kernel cannot drop."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
@@ -77,7 +78,7 @@ def _measured(events: int) -> dict[str, Any]:
         window = Window(Max(), CountWindow(max(events, 1)), store=counting, name="one")
         _fill(window, events)
         handle = window.checkpoint()
-        found = {"anonymous": _anonymous(), "handle": len(handle)}
+        found = {"anonymous": anonymous(), "handle": len(handle)}
         if events:
             found |= _restart(handle, events, counting)
             many = open_store(f"file://{folder}/many")

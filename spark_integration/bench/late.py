@@ -1,0 +1,133 @@
+"""Late events: FiBA beside Amortized MTA on local disk, and its memory at 2^24 events.
+
+Events are a second apart; a stream at distance d is one in which each event is moved back by up to
+d places. Micro-batches go in as they arrive, every result is wanted, and the windows are full.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mta import AmortizedMTA, FiBA, Max, TimeWindow, Window
+from mta.aggregator import Aggregator
+from spark_integration.bench import Figure, alternate
+from spark_integration.bench.memory import MIB, anonymous
+from stores import open_store
+
+WINDOW, MICRO_BATCH, ROUND, ROUNDS = 2**22, 2**14, 2**18, 5
+EVENTS, LATE_SHARE, LATE_BY = 2**24, 0.05, 10**4
+
+
+def run(size: float) -> list[Figure]:
+    """Nanoseconds an event of a full window, and anonymous memory beside an empty window."""
+    window = int(WINDOW * size)
+    streams = [
+        Slide(AmortizedMTA, window, 0),
+        Slide(FiBA, window, 0),
+        Slide(FiBA, window, 2**10),
+        Slide(FiBA, window, LATE_BY),
+    ]
+    runs: list[Callable[[], object]] = [stream.round for stream in streams]
+    mta, ordered, near, far = (
+        1e9 * s / streams[0].round_size for s in alternate(runs, times=ROUNDS)
+    )
+    for stream in streams:
+        stream.close()
+    peer = f"{mta:.0f} ns, Amortized MTA"
+    events = int(EVENTS * size)
+    empty, full = measure(0), measure(events)
+    return [
+        Figure("in order", f"{ordered:.0f} ns", peer, ordered / mta, "<= 3"),
+        Figure("distance up to 2^10", f"{near:.0f} ns", peer, near / mta, "<= 10"),
+        Figure("distance up to 10^4", f"{far:.0f} ns", peer, far / mta),
+        Figure(
+            f"anonymous memory, {events:,} events, 5 % late by up to 10^4",
+            f"{full['anonymous'] / MIB:.1f} MiB",
+            f"{empty['anonymous'] / MIB:.1f} MiB, empty window",
+            limit=f"+ {(full['anonymous'] - empty['anonymous']) / MIB:.1f} MiB of <= 128",
+        ),
+        Figure("handle", f"{full['handle'] / 1024:.1f} KiB", ""),
+    ]
+
+
+def times_of(events: int, distance: int, share: float = 1.0) -> np.ndarray:
+    """Arrival order: the seconds of events, a share of them late by up to so many places."""
+    random = np.random.default_rng(7)
+    arrival = np.arange(events, dtype=float)
+    if distance:
+        late = random.random(events) < share
+        arrival[late] += random.integers(0, distance, late.sum())
+    return np.argsort(arrival, kind="stable").astype("M8[s]")
+
+
+class Slide:
+    """A full window on local disk, and a stream that goes on."""
+
+    def __init__(self, aggregator: type[Aggregator], size: int, distance: int) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._store = open_store(f"file://{self._folder.name}")
+        self.round_size = min(ROUND, size)
+        lateness = {"lateness": 2 * distance} if distance else {}
+        self._window = Window(
+            Max(), TimeWindow(size), self._store, aggregator=aggregator, **lateness
+        )  # type: ignore[arg-type]
+        self._times = times_of(size + self.round_size * ROUNDS, distance)
+        self._values = np.random.default_rng(1).normal(size=len(self._times))
+        self._done = 0
+        while self._done < size:
+            self._extend("last")
+
+    def round(self) -> None:
+        """So many events, with every result."""
+        stop = self._done + self.round_size
+        while self._done < stop:
+            self._extend("all")
+
+    def _extend(self, results: Any) -> None:
+        stop = self._done + MICRO_BATCH
+        self._window.extend(
+            self._values[self._done : stop], self._times[self._done : stop], results
+        )
+        self._done = stop
+
+    def close(self) -> None:
+        """Let go of the pages."""
+        self._store.close()
+        self._folder.cleanup()
+
+
+def measure(events: int) -> dict[str, int]:
+    """The counts of a process of its own that holds a window of so many events."""
+    command = [sys.executable, "-m", "spark_integration.bench.late", str(events)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    counts: dict[str, int] = json.loads(done.stdout)
+    return counts
+
+
+def _measured(events: int) -> dict[str, int]:
+    with tempfile.TemporaryDirectory() as folder, open_store(f"file://{folder}") as store:
+        size = max(events, 1)
+        window = Window(
+            Max(), TimeWindow(size), store, aggregator=FiBA, lateness=2 * LATE_BY, late="drop"
+        )
+        random = np.random.default_rng(1)
+        for start in range(0, events + events // 8, MICRO_BATCH):
+            times = times_of(MICRO_BATCH, LATE_BY, LATE_SHARE) + np.timedelta64(start, "s")
+            # Those that are late also reach back into the batches before.
+            late = random.random(MICRO_BATCH) < LATE_SHARE
+            back = random.integers(0, LATE_BY, MICRO_BATCH).astype("m8[s]")
+            times[late] -= np.minimum(back[late], times[late] - np.datetime64(0, "s"))
+            window.extend(random.random(MICRO_BATCH), times)
+        handle = window.checkpoint()
+        return {"anonymous": anonymous(), "handle": len(handle), "late": window.stats().late}
+
+
+if __name__ == "__main__":
+    json.dump(_measured(int(sys.argv[1])), sys.stdout)
