@@ -1,0 +1,273 @@
+"""Cursors over a plain list of events, and what they are made of: blocks, ranks, lookups."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from counted import rolling_hash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import (
+    Event,
+    Rule,
+    any_rule,
+    both_rule,
+    bound_rule,
+    count_rule,
+    joined,
+    keep_letters,
+    letters,
+    text_of,
+    time_rule,
+)
+
+from mta import Max, Mean, Product, Sum
+from mta.blocks import Blocks
+from mta.cursor import Cursor, Hand, Leaf
+from mta.monoid import AbstractMonoid
+from mta.ranks import ranks
+
+SECOND = 1_000_000
+
+
+class ListedEvents:
+    """Ordered events in a list, in leaves of ``size``."""
+
+    def __init__(self, size: int, events: list[Event] | None = None) -> None:
+        self.size, self.events, self.front, self.stamp = size, events or [], 0, 0
+
+    @property
+    def back(self) -> int:
+        return len(self.events)
+
+    def leaf(self, position: int) -> Leaf:
+        assert self.front <= position < self.back
+        first = position // self.size * self.size
+        values, times = zip(*self.events[first : first + self.size], strict=True)
+        return Leaf(first, list(values), np.array(times), len(values))
+
+    def fold(self, start: int, stop: int) -> str:
+        assert self.front <= start <= stop <= self.back
+        return text_of(self.events[start:stop])
+
+    def first_after(self, time: int) -> int:
+        return max(self.front, bisect_right(self.events, time, key=lambda event: event[1]))
+
+    def hand(self, start: int, events: list[Event]) -> Hand:
+        """Events in hand, stored or not."""
+        times = np.array([time for _, time in events], dtype="i8")
+        return Hand(joined(), start, [value for value, _ in events], times, len(events))
+
+
+TOLD: list[Callable[[int], Rule]] = [
+    count_rule,
+    lambda n: time_rule(n * SECOND),
+    lambda n: any_rule(count_rule(n), time_rule(2 * n * SECOND)),
+    lambda n: both_rule(count_rule(n), time_rule(n * SECOND // 2)),
+    lambda n: both_rule(any_rule(count_rule(n), time_rule(SECOND)), time_rule(SECOND // 2)),
+]
+SEARCHED: list[Callable[[int], Rule]] = [bound_rule, keep_letters]
+GAPS = st.sampled_from([0, 0, 1, 1, 1, 2, 30])
+LETTERS = st.sampled_from(["a", "b", "cc", "ddd", ""])
+EVENTS = st.lists(st.tuples(LETTERS, GAPS), min_size=1, max_size=150)
+SIZES = st.sampled_from([1, 2, 3, 8])
+LENGTHS = st.sampled_from([1, 2, 5, 20, 100])
+
+
+def timed(drawn: list[tuple[str, int]], now: int = 0) -> list[Event]:
+    """Drawn values and gaps as events."""
+    times = np.cumsum([gap for _, gap in drawn]) * SECOND + now
+    return [(value, int(time)) for (value, _), time in zip(drawn, times, strict=True)]
+
+
+def results_of(rule: Rule, events: list[Event], window: list[Event]) -> list[str]:
+    """The result after each event; ``window`` slides along."""
+    results = []
+    for event in events:
+        window.append(event)
+        rule.apply(window)
+        results.append(text_of(window))
+    return results
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    batches=st.lists(st.tuples(EVENTS, st.sampled_from(["run", "step", "settle"])), max_size=6),
+    size=SIZES,
+    n=LENGTHS,
+    make=st.sampled_from(TOLD),
+)
+def test_a_cursor_is_a_slice(
+    batches: list[tuple[list[tuple[str, int]], str]], size: int, n: int, make: Callable[[int], Rule]
+) -> None:
+    """Runs of events that are stored later, single ones that are stored already, and none of it."""
+    rule, stored, window = make(n), ListedEvents(size), list[Event]()
+    cursor = Cursor(joined(), rule.policy(), stored)
+    for drawn, how in batches:
+        events = timed(drawn, stored.events[-1][1] if stored.events else 0)
+        expected = results_of(rule, events, window)
+        if how == "run":
+            assert cursor.run(stored.hand(stored.back, events)) == expected
+            stored.events += events
+        elif how == "step":
+            for (value, time), result in zip(events, expected, strict=True):
+                stored.events.append((value, time))
+                cursor.step(value, time)
+                assert cursor.query() == result
+        else:
+            stored.events += events
+            cursor.settle(events[-1][1])
+        assert cursor.query() == text_of(window)
+        assert len(cursor) == len(window)
+
+
+@settings(max_examples=50, deadline=None)
+@given(drawn=EVENTS, size=SIZES, n=LENGTHS, make=st.sampled_from(SEARCHED), checked=st.booleans())
+def test_a_policy_on_the_aggregate_steps(
+    drawn: list[tuple[str, int]], size: int, n: int, make: Callable[..., Rule], checked: bool
+) -> None:
+    """Here the policy looks at letters, which are what the cursor's own monoid counts."""
+    rule, stored, window = make(n, checked=checked), ListedEvents(size), list[Event]()
+    stored.fold = (
+        lambda start, stop: sum(  # type: ignore[assignment,method-assign]
+            len(value) for value, _ in stored.events[start:stop]
+        )
+    )
+    cursor = Cursor(letters(), rule.policy(), stored)
+    assert cursor.run(stored.hand(0, timed(drawn))) is None
+    for value, time in timed(drawn):
+        window.append((value, time))
+        rule.apply(window)
+        stored.events.append((value, time))
+        cursor.step(value, time)
+        assert (cursor.front, len(cursor)) == (stored.back - len(window), len(window))
+        assert cursor.query() == len(text_of(window))
+
+
+@settings(max_examples=50, deadline=None)
+@given(drawn=EVENTS, size=SIZES, n=LENGTHS, make=st.sampled_from(TOLD), data=st.data())
+def test_events_are_read_again_and_come_late(
+    drawn: list[tuple[str, int]],
+    size: int,
+    n: int,
+    make: Callable[[int], Rule],
+    data: st.DataObject,
+) -> None:
+    """Runs that begin before the back, and after events have changed their positions."""
+    rule = make(n)
+    stored = ListedEvents(size, timed(drawn))
+    cursor = Cursor(joined(), rule.policy(), stored)
+    for _ in range(3):
+        start = data.draw(st.integers(0, stored.back - 1))
+        expected = results_of(rule, stored.events, [])[start:]
+        assert cursor.run(stored.hand(start, stored.events[start:])) == expected
+        assert cursor.query() == expected[-1]
+        at = data.draw(st.integers(0, stored.back - 1))
+        stored.events.insert(at, ("late", stored.events[at][1]))
+        stored.stamp += 1
+
+
+def test_a_window_reaches_no_further_than_what_is_kept() -> None:
+    stored = ListedEvents(3, [(str(i), i) for i in range(8)])
+    stored.front = 4
+    cursor = Cursor(joined(), count_rule(6).policy(), stored)
+    cursor.settle(7)
+    assert cursor.query() == "4567"
+    hand = stored.hand(8, [("8", 8), ("9", 9), ("x", 10), ("y", 11)])
+    assert cursor.run(hand) == ["45678", "456789", "56789x", "6789xy"]
+
+
+def test_a_run_that_is_not_taken_to_its_end_changes_nothing() -> None:
+    stored = ListedEvents(3, [(str(i), i) for i in range(8)])
+    cursor = Cursor(joined(), count_rule(4).policy(), stored)
+    cursor.settle(7)
+    next(cursor.pieces(stored.hand(8, [("8", 8), ("9", 9)])))
+    assert cursor.query() == "4567"
+
+
+# --- blocks -------------------------------------------------------------------------------------
+
+PAIR = Product({"sum": ("x", Sum()), "mean": ("x", Mean()), "joined": ("y", joined())})
+MONOIDS: dict[str, Callable[[int], tuple[AbstractMonoid, object]]] = {
+    "objects": lambda n: (joined(), [str(i % 7) for i in range(n)]),
+    "one ufunc": lambda n: (Max(), np.arange(n) * 37 % 11.0),
+    "two ufuncs": lambda n: (Mean(), np.arange(n) * 37 % 11.0),
+    "no ufunc": lambda n: (rolling_hash(), np.arange(n) * 37 % 11),
+    "product": lambda n: (PAIR, (np.arange(n) % 5.0, [str(i % 7) for i in range(n)])),
+}
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(MONOIDS)),
+    starts=st.lists(st.integers(0, 12), min_size=1, max_size=70),
+    first=st.integers(0, 30),
+    bits=st.integers(1, 4),
+    steady=st.booleans(),
+)
+def test_blocks_fold_any_ranges(
+    kind: str, starts: list[int], first: int, bits: int, steady: bool
+) -> None:
+    """Ranges that only move on, from one place to the next or over many."""
+    count = first + len(starts)
+    monoid, values = MONOIDS[kind](count)
+    lifted = monoid.lift_rows(values, count)
+    ends = np.arange(first, count)
+    begins = np.minimum(np.cumsum([start // 4 for start in starts]), ends)
+    given: range | np.ndarray = begins
+    if steady:
+        given = range(first - min(first, starts[0]), count - min(first, starts[0]))
+        begins = np.array(given)
+    found = Blocks(monoid, lifted, count, bits).folds(given, first)
+    for at, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+        rows = monoid.partials.cut(lifted, begin, end + 1)
+        expected = monoid.fold(rows, end + 1 - begin)
+        assert monoid.same(monoid.partials.at(found, at), expected), (at, begin, end)
+
+
+@pytest.mark.parametrize("kind", sorted(MONOIDS))
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 64, 101])
+def test_prefixes_come_out_of_blocks(kind: str, count: int) -> None:
+    monoid, values = MONOIDS[kind](count)
+    lifted = monoid.lift_rows(values, count)
+    found = Blocks(monoid, lifted, count, bits=2).prefixes_of_all()
+    expected = monoid.prefixes(lifted, count, monoid.identity)
+    for at in range(count):
+        one, other = (monoid.partials.at(rows, at) for rows in (found, expected))
+        assert monoid.same(one, other)
+
+
+# --- ranks --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    gaps=st.lists(st.integers(0, 40), min_size=1, max_size=40),
+    jitter=st.sampled_from([0, 1, 8, 300]),
+    shift=st.integers(-3000, 3000),
+    pace=st.integers(1, 3),
+    count=st.sampled_from([3, 130, 400]),
+    seed=st.integers(0, 9),
+)
+def test_ranks_are_a_search(
+    gaps: list[int], jitter: int, shift: int, pace: int, count: int, seed: int
+) -> None:
+    """At a steady pace, nearly steady, at random, at another pace than the keys."""
+    random = np.random.default_rng(seed)
+    times = np.sort(np.arange(400) * 10 + random.integers(0, jitter + 1, 400))
+    keys = np.sort(np.arange(count) * 10 * pace + random.integers(0, jitter + 1, count)) + shift
+    for given_times in (times, np.cumsum(gaps)):
+        found = ranks(given_times, keys)
+        assert list(found) == np.searchsorted(given_times, keys, side="right").tolist()
+
+
+def test_a_steady_pace_is_noticed() -> None:
+    times = np.arange(1000) * 10
+    assert ranks(times, times[300:] - 1005) == range(200, 900)
+    jittered = times + np.random.default_rng(1).integers(0, 10, 1000)
+    found = ranks(jittered, jittered[300:] - 1000)
+    assert isinstance(found, np.ndarray)
+    assert set(np.unique(found - np.arange(200, 900)).tolist()) == {0, 1}
