@@ -10,6 +10,8 @@ pages behind. They can be told by their names,
 of which ``delete_abandoned`` deletes the old ones. No query does that by itself: it means listing
 all keys of the store, and only you know how long your longest batch query runs.
 
+With ``spark://state``, which only streams have, the pages are in the task's memory.
+
 A bucket's rows are in memory at once, so a large batch wants many ``buckets``; Spark limits the
 rows of one bucket to 2 GiB, unless ``spark.sql.execution.arrow.useLargeVarTypes`` is set.
 """

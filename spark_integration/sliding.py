@@ -61,10 +61,11 @@ def sliding_aggregate(
 
     key: one or several columns. time: a timestamp, a date, or a number of seconds. aggregations:
     result column -> (value column or columns or None, monoid). policy: which events the window
-    holds. store: a URL; ``file://`` for one machine, a server for a cluster. output: "event" gives
-    one row per event, "last" the last one per key and micro-batch. keep: other columns to carry.
-    types: result column -> DDL type, where a plain Python monoid's result is not what its identity
-    tells.
+    holds. store: a URL; ``file://`` for one machine, a server for a cluster, or ``spark://state``
+    for pages in the query's own state (a batch query, which has none, keeps them in its tasks'
+    memory). output: "event" gives one row per event, "last" the last one per key and micro-batch.
+    keep: other columns to carry. types: result column -> DDL type, where a plain Python monoid's
+    result is not what its identity tells.
     name: what the pages' names begin with, by default the query's id; it must differ between two
     equal aggregations in one query. buckets: groups of keys, fixed for a checkpoint. arity,
     leaf_arity: the size of the pages, by default at most 4080 bytes. late, invalid: "error" stops

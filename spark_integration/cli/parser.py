@@ -59,7 +59,8 @@ def _add_run(parser: ArgumentParser) -> None:
                          help="max, min, mean, geomean, sum, count, stddev, stddev_pop, first, "
                          "last; default: max and mean of each value")  # fmt: skip
     windows.add_argument("--window", metavar="SIZE", help="'24 hours' (default), '1000 events'")
-    windows.add_argument("--store", metavar="URL", help="default: local disk, in the output folder")
+    windows.add_argument("--store", metavar="URL", help="default: local disk, in the output "
+                         "folder; spark://state puts the pages into the checkpoint")  # fmt: skip
     windows.add_argument("--late", choices=CHOICES["late"],
                          help="rows older than the key's last one stop the run (default), are "
                          "dropped, or come out with a column 'late' that is true")  # fmt: skip
