@@ -24,13 +24,11 @@ import numpy as np
 from mta.aggregator import Lens, Setting
 from mta.columns import Row, Rows
 from mta.cursor import Cursor, Hand
-from mta.cuts import cuts
 from mta.errors import NotRevisable
-from mta.fiba.bulk import evict_first, insert_sorted
-from mta.fiba.events import TreeEvents
+from mta.fiba.events import as_of
 from mta.fiba.pages import TreePages
 from mta.monoid import Partial
-from mta.policy import AbstractPolicy, as_array
+from mta.policy import AbstractPolicy
 
 #: How many events of a batch go in at once.
 RUN = 8192
@@ -62,11 +60,6 @@ class FiBA(TreePages):
         #: The time of the event at a position that was the front when it was asked for.
         self._front_time = (-1, 0)
 
-    def newest_time(self) -> int | None:
-        """The time of the newest event, None without events; no page read."""
-        leaf = self.tree.right[0] if self.tree.right else self.tree.root
-        return leaf.time_at(leaf.count - 1) if leaf.count else None
-
     # --- events in and out ----------------------------------------------------------------------
 
     def _make_ready(self, count: int = 1) -> None:
@@ -78,78 +71,55 @@ class FiBA(TreePages):
         self.keeper.trim(self.tree)
         kept = self._kept(self.front)
         if kept - self.stored.front >= count:
-            self._cut_off(kept)
+            self.stored.cut_off(kept)
 
     def cut_off_what_left(self) -> None:
         self._make_ready()
 
     def _kept(self, front: int) -> int:
         """The position from which on events may still be asked for, with the window's front."""
-        policy, lateness, newest = self.setting.policy, self.setting.lateness, self.newest_time()
+        policy, lateness = self.setting.policy, self.setting.lateness
+        newest = self.stored.newest_time()
         if not lateness or newest is None or not policy.positional:
             return front
         return min(front, as_of(policy, self.stored, newest - lateness))
 
-    def _cut_off(self, position: int) -> None:
-        """Take the events before a position out of the tree."""
-        if position > self.stored.front:
-            evict_first(self.tree, position - self.stored.front)
-            self.stored.front = position
-
     def insert(self, row: Row, time: int | None = None) -> None:
         """Add one event; O(1) combines amortised in order, O(arity * log d) at distance d."""
         assert time is not None
-        newest = self.newest_time()
         self._make_ready()
-        if newest is not None and time < newest:
-            self.tree.load_left()
-            self._note_late(self.stored.first_after(time))
-        elif not self.tree.has_room():
-            self.tree.load_left()
-        self.tree.insert(time, row)
+        position = self.stored.add(row, time)
         self._last_insert = time
+        if position < self.back - 1:
+            self._note_late(position, 1)
 
-    def _note_late(self, position: int, count: int = 1) -> None:
-        """Events come in at a position before the back: those after it move on."""
-        self._moved()
-        if position < self.front:
-            self.front += count
-
-    def _moved(self) -> None:
-        """Positions are not what they were."""
-        self.stored.stamp += 1
+    def _note_late(self, position: int, before: int) -> None:
+        """Events came in at a position before the back, so many of them before the front."""
         self._front_time = (-1, 0)
         self._cursor.place(self.stored.front, self.stored.front)
+        if position < self.front:
+            self.front += before
 
     def take_back(self) -> None:
         """Undo the last ``insert``, which nothing has followed."""
-        position = self.stored.first_after(self._last_insert) - 1
-        self.tree.remove_at(position - self.stored.front)
-        self._moved()
-        if position < self.front:
-            self.front -= 1
+        self._note_late(self.stored.take_back(self._last_insert), -1)
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         """Add events without their results; the tree takes as many as a run has."""
         assert times is not None
         count = min(stop - start, RUN)
         self._make_ready(self._left_behind)
-        new, coming = self.monoid.inputs.cut(rows, start, start + count), times[start:][:count]
-        self._insert_run(new, coming, count, self._place_of(int(coming[0])))
+        new = self.monoid.inputs.cut(rows, start, start + count)
+        self._insert_run(new, times[start : start + count], count)
         return count
 
-    def _place_of(self, time: int) -> int:
-        """The position that the next event of a time gets."""
-        newest = self.newest_time()
-        return self.back if newest is None or time >= newest else self.stored.first_after(time)
-
-    def _insert_run(self, rows: Rows, times: np.ndarray, count: int, position: int) -> None:
-        """Insert sorted events of which the first gets a position."""
-        before = 0
+    def _insert_run(self, rows: Rows, times: np.ndarray, count: int) -> None:
+        """Insert events in order of time."""
+        position, before = self.stored.place_of(int(times[0])), 0
         if position < self.front:
-            before = int(np.searchsorted(times, self._time_at(self.front - 1)))
+            before = int(np.searchsorted(times, self.stored.time_at(self.front - 1)))
         is_late = position < self.back
-        insert_sorted(self.tree, times, rows, count)
+        self.stored.add_sorted(rows, times, count)
         if is_late:
             self._note_late(position, before)
 
@@ -164,7 +134,7 @@ class FiBA(TreePages):
             self.tree.evict_oldest(gone)
             self.stored.front += gone
         elif gone > 0:
-            self._cut_off(self.stored.front + gone)
+            self.stored.cut_off(self.stored.front + gone)
         self.front = position
 
     def evict_to(self, position: int) -> None:
@@ -173,7 +143,7 @@ class FiBA(TreePages):
             return
         self.require_events(position)
         self.keeper.trim(self.tree)
-        self._cut_off(position)
+        self.stored.cut_off(position)
         self.front = position
         self._cursor.place(position, self.back)
 
@@ -198,8 +168,7 @@ class FiBA(TreePages):
         assert times is not None
         count, monoid = min(stop - start, RUN), self.monoid
         new, coming = monoid.inputs.cut(rows, start, start + count), times[start : start + count]
-        last = int(coming[-1])
-        told = self._run(new, coming, count, lambda: self.stored.first_after(last))
+        told = self._run(new, coming, count)
         if told is None:
             return 0
         _, folds, is_new = told
@@ -221,7 +190,7 @@ class FiBA(TreePages):
             following = int(times[stop]) if stop < count else None
 
             def end(time: int | None = following) -> int:
-                return self.back if time is None else self._place_of(time)
+                return self.back if time is None else self.stored.place_of(time)
 
             told = self._run(new, coming, stop - start, end)
             if told is None:
@@ -233,7 +202,7 @@ class FiBA(TreePages):
             yield Revised(hand.times, hand.rows, outputs, mask)
 
     def _run(
-        self, rows: Rows, times: np.ndarray, count: int, end: Callable[[], int]
+        self, rows: Rows, times: np.ndarray, count: int, end: Callable[[], int] | None = None
     ) -> tuple[Hand, Rows, np.ndarray | None] | None:
         """Insert a run; what was looked at, the aggregates as of each, and which are new.
 
@@ -241,38 +210,18 @@ class FiBA(TreePages):
         later than the first. None, and nothing done, where the policy cannot be told ahead.
         """
         self._make_ready(self._left_behind)
-        position, is_new = self._place_of(int(times[0])), None
-        seen, seen_times, size = rows, times, count
-        if position < self.back:
-            stop = end()
-            stored_times, stored = self.stored.slice(position, stop)
-            is_new, seen, seen_times = self._merged(stored, stored_times, rows, times)
-            size = len(seen_times)
-        hand = Hand(self.monoid, position, seen, seen_times, size)
+        hand, is_new = self.stored.hand_with(rows, times, count, end)
         folds = self._cursor.run(hand)
         if folds is None:
             return None
         front = self._cursor.front
-        self._insert_run(rows, times, count, position)
-        if hand.stop == self.back:
-            self.front = max(self.front, front)
-        else:
-            newest = self.newest_time()
+        self._insert_run(rows, times, count)
+        if hand.stop < self.back:
+            newest = self.stored.newest_time()
             assert newest is not None
-            self.front = max(self.front, as_of(self.setting.policy, self.stored, newest))
+            front = as_of(self.setting.policy, self.stored, newest)
+        self.front = max(self.front, front)
         return hand, folds, is_new
-
-    def _merged(
-        self, stored: Rows, stored_times: np.ndarray, rows: Rows, times: np.ndarray
-    ) -> tuple[np.ndarray, Rows, np.ndarray]:
-        """Stored and new events in order of time, and which of them are new."""
-        schema, old, count = self.monoid.inputs, len(stored_times), len(times)
-        together = schema.new(old + count)
-        schema.put_many(together, 0, stored)
-        schema.put_many(together, old, rows)
-        joined = np.concatenate((stored_times, times))
-        order = np.argsort(joined, kind="stable")
-        return order >= old, schema.take(together, order), joined[order]
 
     @property
     def _left_behind(self) -> int:
@@ -280,17 +229,12 @@ class FiBA(TreePages):
 
     # --- searches -------------------------------------------------------------------------------
 
-    def _time_at(self, position: int) -> int:
-        leaf = self.stored.leaf(position)
-        assert leaf.times is not None
-        return int(leaf.times[position - leaf.first])
-
     def oldest_time(self) -> int | None:
         """The time of the oldest event; a page a level where it is not known."""
         if self.front == self.back:
             return None
         if self._front_time[0] != self.front:
-            self._front_time = self.front, self._time_at(self.front)
+            self._front_time = self.front, self.stored.time_at(self.front)
         return self._front_time[1]
 
     def restore_front_time(self, time: int | None) -> None:
@@ -330,22 +274,3 @@ class FiBA(TreePages):
                 yield self.monoid.partials.at(rows, i)
             position = leaf.stop
             self.keeper.trim(self.tree)
-
-
-def as_of(policy: AbstractPolicy, stored: TreeEvents, time: int) -> int:
-    """The front, by a policy on positions, of the window that ends with the events of a time."""
-    back = stored.first_after(time)
-    fronts = cuts(policy, AsOf(stored), back - 1, np.array([time]), 1)
-    assert fronts is not None  # only policies on positions are asked
-    return max(stored.front, int(as_array(fronts, 1)[0]))
-
-
-class AsOf:
-    """What policies on times ask for, of all events that are kept (``cuts.TimeSearch``)."""
-
-    def __init__(self, stored: TreeEvents) -> None:
-        self._stored = stored
-
-    def first_after_each(self, times: np.ndarray) -> np.ndarray:
-        """The position of the oldest event later than each of some times."""
-        return np.array([self._stored.first_after(int(time)) for time in times])
