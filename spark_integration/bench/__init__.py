@@ -19,6 +19,7 @@ EXPERIMENTS = {
     "single": "one event at a time, beside Two-Stacks in plain Python",
     "slow": "a store that answers in 2 ms, beside one that answers at once",
     "in_order": "the in-memory algorithms beside each other: throughput, latency, break-even",
+    "fiba": "FiBA beside the classic B-tree and in-order algorithms, out of order and in order",
     "memory": "resident memory, handles, page reads at 2^25 events",
     "late": "FiBA with late events, beside Amortized MTA, and its memory at 2^24 events",
     "spark": "rows a second through Spark, beside a trivial step and Spark's own window",

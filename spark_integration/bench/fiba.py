@@ -1,0 +1,411 @@
+"""FiBA beside the classic B-tree and in-order algorithms: the FiBA paper's Figures 11 to 14.
+
+A *round* is evict, insert, query on a full window, as in the paper, in nanoseconds of the
+processor's time, so that other processes do not show. Everything is plain Python on plain Python
+operations. Windows are smaller than the paper's (2^22), which C++ fills faster. CSV files and plots
+go to ``bench-output/fiba``.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import cycle, islice
+from pathlib import Path
+from statistics import linear_regression
+from time import thread_time_ns
+from typing import Any, Protocol
+
+import numpy as np
+
+from mta.fiba import FingerTree, Tree
+from mta.fiba.bulk import insert_sorted
+from mta.fiba.spans import at_position, fold_between
+from mta.in_order import DABA, TwoStacks
+from mta.monoid import AbstractMonoid
+from mta.reactive import ReactiveAggregator
+from spark_integration.bench import Figure
+from spark_integration.bench.fiba_plots import (
+    draw_distances,
+    draw_in_order,
+    draw_latencies,
+    draw_sharing,
+)
+from spark_integration.bench.in_order_operators import Operator, operators
+from spark_integration.cli.console import say
+
+OUTPUT = Path("bench-output/fiba")
+OPERATORS = ("Sum", "GeoMean", "Bloom")
+MIN_ARITIES = (2, 4, 8)
+#: Powers of two: the window of Figures 11 and 12 (Figure 14: a quarter), the largest of Figure 13.
+WINDOW, LARGEST = 14, 14
+ROUNDS = 2_000
+#: Between the times of the events that a window begins with, so that many fit in anywhere.
+GAP = 1 << 20
+
+Build = Callable[[AbstractMonoid], Tree]
+Rows = list[dict[str, Any]]
+
+
+def run(size: float) -> list[Figure]:
+    """Throughput and latency over the distance, in order, and two windows over one stream."""
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    for name in OPERATORS:
+        verify(operators()[name])
+    distances, latencies = at_distances(size)
+    speed, shared = in_order(size), sharing(size)
+    for name, rows in (("distance", distances), ("latency", latencies), ("in_order", speed),
+                       ("sharing", shared)):  # fmt: skip
+        write(name, rows)
+    draw_distances(OUTPUT / "figure_11", distances)
+    draw_latencies(OUTPUT / "figure_12", latencies)
+    draw_in_order(OUTPUT / "figure_13", speed)
+    draw_sharing(OUTPUT / "figure_14", shared)
+    say(f"CSV files and plots are in {OUTPUT}/")
+    return [*_far(distances), *_near(latencies), *_slopes(speed), *_best(speed), *_shared(shared)]
+
+
+def scaled(exponent: int, size: float, least: int = 8) -> int:
+    """An exponent of two, less where less is to be measured."""
+    return max(least, exponent + min(0, round(math.log2(size))))
+
+
+def write(name: str, rows: Rows) -> None:
+    """Write a table as CSV."""
+    with (OUTPUT / f"{name}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def idle() -> int:
+    """The nanoseconds that it takes to read the time."""
+    taken = []
+    for _ in range(1000):
+        began = thread_time_ns()
+        taken.append(thread_time_ns() - began)
+    return int(np.median(taken))
+
+
+def trees() -> dict[str, Build]:
+    """The paper's trees."""
+    named: dict[str, Build] = {}
+    for arity in MIN_ARITIES:
+        named[f"B-tree {arity}"] = partial(Tree, min_arity=arity)
+        named[f"FiBA {arity}"] = partial(FingerTree, min_arity=arity)
+    return named
+
+
+# --- Figures 11 and 12 --------------------------------------------------------------------------
+
+
+class Sliding:
+    """A full tree that is slid by inserting at a distance."""
+
+    def __init__(self, build: Build, one: Operator, size: int) -> None:
+        self.tree, self.values = build(one.monoid), cycle(one.values)
+        self.times = [i * GAP for i in range(size)]
+        for time in self.times:
+            self.tree.insert(time, next(self.values))
+
+    def plan(self, distance: int, rounds: int) -> Iterator[tuple[int, int]]:
+        """The times that go and come, round by round; each that comes has so many after it."""
+        times = self.times
+        for _ in range(rounds):
+            gone = times.pop(0)
+            at = len(times) - distance
+            new = times[at - 1] + 1 if at else times[0] - 1
+            times.insert(at, new)
+            yield gone, new
+
+    def rounds(self, distance: int, rounds: int) -> np.ndarray:
+        """Nanoseconds of each round at a distance."""
+        lower, tree = self.tree.monoid.lower, self.tree
+        insert, query = tree.insert, tree.query
+        evict = evicts_oldest(tree)
+        taken = np.empty(rounds, "i8")
+        for at, (gone, new) in enumerate(list(self.plan(distance, rounds))):
+            value = next(self.values)
+            began = thread_time_ns()
+            evict(gone)
+            insert(new, value)
+            lower(query())
+            taken[at] = thread_time_ns() - began
+        return (taken - idle()).clip(min=1)
+
+
+def evicts_oldest(tree: Tree) -> Callable[[int], object]:
+    """How a tree's oldest value, of which the time is known, goes."""
+    if isinstance(tree, FingerTree):
+        return lambda time: tree.evict_oldest()
+    return tree.evict
+
+
+def verify(one: Operator, size: int = 60, rounds: int = 50) -> None:
+    """What is timed must be right: all trees have what Two-Stacks would."""
+    for distance in (0, 7, size // 2, size - 1):
+        windows = [Sliding(build, one, size) for build in trees().values()]
+        for window in windows:
+            window.rounds(distance, rounds)
+            fold = one.monoid.identity
+            for _, value in window.tree.entries():
+                fold = one.monoid.combine(fold, one.monoid.lift(value))
+            if not one.monoid.same(window.tree.query(), fold):
+                raise AssertionError(f"{one.name}, distance {distance}: not the fold of its values")
+        contents = {tuple(window.tree.entries()) for window in windows}
+        if len(contents) != 1:
+            raise AssertionError(f"{one.name}, distance {distance}: the trees differ")
+
+
+def at_distances(size: float) -> tuple[Rows, Rows]:
+    """Rounds a second at each distance, and the spread of rounds in order and far from it."""
+    exponent, rounds = scaled(WINDOW, size), max(100, int(ROUNDS * min(size, 1)))
+    n = 2**exponent
+    # From far to near: each distance is then reached among values that came in order.
+    distances = [n - 1, n // 2, *(2**k for k in range(exponent - 3, -1, -2)), 0]
+    speed: Rows = []
+    spread: Rows = []
+    for name in OPERATORS:
+        for label, build in trees().items():
+            say(f"out of order: {name}, {label}, window 2^{exponent}")
+            window = Sliding(build, operators()[name], n)
+            for distance in distances:
+                window.rounds(distance, rounds // 4)
+                taken = window.rounds(distance, rounds)
+                row = {"operator": name, "algorithm": label, "window": n, "distance": distance}
+                speed.append(row | {"rounds_a_second": 1e9 / float(taken.mean())})
+                if distance in (0, n // 2):
+                    spread.append(row | spread_of(taken))
+    return speed, spread
+
+
+def spread_of(taken: np.ndarray) -> dict[str, float]:
+    """What Figure 12 shows of the rounds, in nanoseconds."""
+    parts = (0, 10, 25, 50, 75, 90, 99, 99.9, 100)
+    return {f"p{p:g}": float(ns) for p, ns in zip(parts, np.percentile(taken, parts), strict=True)}
+
+
+# --- Figure 13 ----------------------------------------------------------------------------------
+
+
+class Queue(Protocol):
+    """What every algorithm does in order."""
+
+    def insert(self, value: Any) -> object:
+        """Add a value at the end."""
+
+    def evict(self) -> None:
+        """Remove the oldest value."""
+
+    def query(self) -> Any:
+        """The result."""
+
+
+class TreeQueue:
+    """A tree in order."""
+
+    def __init__(self, build: Build, monoid: AbstractMonoid) -> None:
+        self.tree, self._lower = build(monoid), monoid.lower
+        self._evict = evicts_oldest(self.tree)
+        self._oldest = self._newest = 0
+
+    def insert(self, value: Any) -> None:
+        """Add a value at the end."""
+        self.tree.insert(self._newest, value)
+        self._newest += 1
+
+    def evict(self) -> None:
+        """Remove the oldest value."""
+        self._evict(self._oldest)
+        self._oldest += 1
+
+    def query(self) -> Any:
+        """The result."""
+        return self._lower(self.tree.query())
+
+
+class ReactiveQueue(ReactiveAggregator):
+    """The Reactive Aggregator, with results lowered as the others do."""
+
+    def query(self) -> Any:
+        """The result."""
+        return self.monoid.lower(super().query())
+
+
+def queues() -> dict[str, Callable[[AbstractMonoid], Queue]]:
+    """Every algorithm of Figure 13, from its monoid."""
+    named: dict[str, Callable[[AbstractMonoid], Queue]] = {
+        "TwoStacks": TwoStacks,
+        "DABA": DABA,
+        "Reactive": partial(ReactiveQueue, fifo=True),
+    }
+    return named | {label: partial(TreeQueue, build) for label, build in trees().items()}
+
+
+def in_order(size: float) -> Rows:
+    """Rounds a second in order over the window."""
+    rows: Rows = []
+    for name in OPERATORS:
+        one = operators()[name]
+        for exponent in range(2, scaled(LARGEST, size) + 1, 2):
+            say(f"in order: {name}, window 2^{exponent}")
+            rounds = max(2**exponent, int(ROUNDS * min(size, 1)))
+            for label, build in queues().items():
+                queue = build(one.monoid)
+                for value in islice(cycle(one.values), 2**exponent):
+                    queue.insert(value)
+                queue.query()
+                row = {"operator": name, "algorithm": label, "window": 2**exponent}
+                rows.append(row | {"rounds_a_second": rounds_a_second(queue, one, rounds)})
+    return rows
+
+
+def rounds_a_second(queue: Queue, one: Operator, rounds: int) -> float:
+    """Of a full window."""
+    evict, insert, query = queue.evict, queue.insert, queue.query
+    values = list(islice(cycle(one.values), rounds))
+    began = thread_time_ns()
+    for value in values:
+        evict()
+        insert(value)
+        query()
+    return 1e9 * rounds / (thread_time_ns() - began)
+
+
+# --- Figure 14 ----------------------------------------------------------------------------------
+
+
+def sharing(size: float) -> Rows:
+    """A large and a small window over one stream: two trees, or one with range queries."""
+    exponent, rounds = scaled(WINDOW - 2, size, 6), max(50, int(ROUNDS * min(size, 1) / 2))
+    rows: Rows = []
+    for name in OPERATORS:
+        say(f"two windows over one stream: {name}, the larger 2^{exponent}")
+        one = operators()[name]
+        for arity in MIN_ARITIES:
+            for small in (2**k for k in range(2, exponent + 1, 2)):
+                taken = {
+                    "twin": twin_rounds(one, arity, 2**exponent, small, rounds),
+                    "range": range_rounds(one, arity, 2**exponent, small, rounds),
+                }
+                for kind, found in taken.items():
+                    row = {"operator": name, "algorithm": f"FiBA {arity} {kind}", "small": small}
+                    rows.append(row | {"rounds_a_second": 1e9 / float(np.mean(found))})
+    return rows
+
+
+def filled(one: Operator, arity: int, times: range) -> FingerTree:
+    """A tree of values at these times, put in by small batches."""
+    tree, values = FingerTree(one.monoid, arity), cycle(one.values)
+    for start in range(0, len(times), 3 * arity):
+        some = times[start : start + 3 * arity]
+        insert_sorted(tree, np.array(some), list(islice(values, len(some))), len(some))
+    return tree
+
+
+def twin_rounds(one: Operator, arity: int, large: int, small: int, rounds: int) -> list[int]:
+    """Nanoseconds a round of two trees, into which each value goes."""
+    both = [filled(one, arity, range((large - n) * GAP, large * GAP, GAP)) for n in (large, small)]
+    lower, new, taken = one.monoid.lower, (large - small // 2 - 1) * GAP, []
+    for value in islice(cycle(one.values), rounds):
+        new += 1
+        began = thread_time_ns()
+        for tree in both:
+            tree.evict_oldest()
+            tree.insert(new, value)
+            lower(tree.query())
+        taken.append(thread_time_ns() - began)
+    return taken
+
+
+def range_rounds(one: Operator, arity: int, large: int, small: int, rounds: int) -> list[int]:
+    """Nanoseconds a round of one tree, which is asked twice."""
+    tree = filled(one, arity, range(0, large * GAP, GAP))
+    lower, new, taken = one.monoid.lower, (large - small // 2 - 1) * GAP, []
+    for value in islice(cycle(one.values), rounds):
+        new += 1
+        began = thread_time_ns()
+        tree.evict_oldest()
+        tree.insert(new, value)
+        lower(tree.query())
+        lower(fold_between(tree, at_position(tree, large - small), "all before"))
+        taken.append(thread_time_ns() - began)
+    return taken
+
+
+# --- what is printed ----------------------------------------------------------------------------
+
+
+def _value(rows: Rows, key: str, **wanted: Any) -> float:
+    """A number of the one row that is wanted."""
+    (row,) = [row for row in rows if all(row[k] == v for k, v in wanted.items())]
+    return float(row[key])
+
+
+def _far(rows: Rows) -> list[Figure]:
+    """Rounds a second of FiBA beside the classic tree of its arity, near and far."""
+    n, figures = rows[0]["window"], []
+    for arity in MIN_ARITIES:
+        for distance in sorted({row["distance"] for row in rows} & {0, n // 32, n // 2, n - 1}):
+            here = partial(_value, rows, "rounds_a_second", operator="Sum", distance=distance)
+            ours, peer = here(algorithm=f"FiBA {arity}"), here(algorithm=f"B-tree {arity}")
+            what = f"Sum at distance {distance:,}, FiBA {arity}"
+            beside = f"{peer / 1e3:.1f} k/s, B-tree"
+            figures.append(Figure(what, f"{ours / 1e3:.1f} k/s", beside, ours / peer))
+    return figures
+
+
+def _near(rows: Rows) -> list[Figure]:
+    """The median and the slowest thousandth of rounds in order."""
+    figures = []
+    for name in OPERATORS:
+        for key, label in (("p50", "median"), ("p99.9", "99.9 %")):
+            here = partial(_value, rows, key, operator=name, distance=0)
+            ours, peer = here(algorithm="FiBA 4"), here(algorithm="B-tree 4")
+            what, beside = f"{name} in order, {label}, FiBA 4", f"{peer / 1e3:.1f} us, B-tree"
+            figures.append(Figure(what, f"{ours / 1e3:.1f} us", beside, ours / peer))
+    return figures
+
+
+def _slopes(rows: Rows) -> list[Figure]:
+    """Time a round over the window as a power of it, fitted from 2^6 on: 0 is constant."""
+    figures = []
+    for label in queues():
+        points = [
+            (math.log(row["window"]), -math.log(row["rounds_a_second"]))
+            for row in rows
+            if row["algorithm"] == label and row["operator"] == "Sum" and row["window"] >= 64
+        ]
+        slope = linear_regression(*zip(*points, strict=True)).slope
+        expected = "paper: log n" if label.startswith(("B-tree", "Reactive")) else "paper: 0"
+        limit = "<= 0.1" if label.startswith("FiBA") else ""
+        figures.append(Figure(f"in order: time ~ window^x, {label}", f"{slope:.2f}", expected,
+                              limit=limit))  # fmt: skip
+    return figures
+
+
+def _best(rows: Rows) -> list[Figure]:
+    """In order, the fastest FiBA beside DABA, in the largest window."""
+    figures, n = [], max(row["window"] for row in rows)
+    for name in OPERATORS:
+        here = partial(_value, rows, "rounds_a_second", operator=name, window=n)
+        ours = max(here(algorithm=f"FiBA {arity}") for arity in MIN_ARITIES)
+        peer = here(algorithm="DABA")
+        figures.append(Figure(f"{name} in order, window {n:,}, the best FiBA",
+                              f"{ours / 1e3:.0f} k/s", f"{peer / 1e3:.0f} k/s, DABA",
+                              ours / peer))  # fmt: skip
+    return figures
+
+
+def _shared(rows: Rows) -> list[Figure]:
+    """One tree with range queries beside two trees."""
+    figures, sizes = [], sorted({row["small"] for row in rows})
+    for small in (sizes[0], sizes[len(sizes) // 2], sizes[-1]):
+        here = partial(_value, rows, "rounds_a_second", operator="Sum", small=small)
+        ours, peer = here(algorithm="FiBA 4 range"), here(algorithm="FiBA 4 twin")
+        figures.append(Figure(f"Sum, small window {small:,}, one tree and ranges",
+                              f"{ours / 1e3:.1f} k/s", f"{peer / 1e3:.1f} k/s, two trees",
+                              ours / peer))  # fmt: skip
+    return figures
