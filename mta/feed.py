@@ -16,8 +16,8 @@ import numpy as np
 from mta.columns import Rows
 from mta.cursor import Cursor
 from mta.cuts import tells
+from mta.fiba.kept import KeptTree
 from mta.kept_events import KeptEvents
-from mta.ordered import Hand
 from mta.window import Window
 
 #: How many events of a batch are worked on at once, by one window after the other.
@@ -29,7 +29,7 @@ class Feed:
 
     def __init__(self, events: Window) -> None:
         self.events, self.monoid = events, events.monoid
-        self.tree = cast(KeptEvents, events.tree)
+        self.tree = cast(KeptEvents | KeptTree, events.tree)
         self.cursors: dict[str, Cursor] = {}
 
     def ready(self, cursor: Cursor) -> Cursor:
@@ -49,12 +49,18 @@ class Feed:
             event = intake.admit(value, time)
             if event is not None:
                 self._accept(*event, self.cursors.values())
-                intake.last_time = event[1]
+                intake.advance(event[1])
 
     def _accept(self, row: Any, micros: int | None, cursors: Iterable[Cursor]) -> None:
-        """Store an event, and step the windows that stand right before it; all or nothing."""
-        tree = self.tree
+        """Store an event, and step the windows that stand right before it; all or nothing.
+
+        Windows that a late event moves are put where their policies say when they are looked at.
+        """
+        tree, stamp = self.tree, self.tree.stamp
         tree.insert(row, micros)
+        if tree.stamp != stamp:
+            self._fall_behind()
+            return
         before = tree.back - 1
         stood = [(cursor, cursor.front) for cursor in cursors if cursor.back == before]
         try:
@@ -85,7 +91,25 @@ class Feed:
             if results == "last" and count:
                 for name, cursor in self.cursors.items():
                     self._put_result(outs[name], 0, cursor)
+        order = self.events.intake.order
+        if results == "all" and order is not None:
+            outs = {name: self._as_given(out, order) for name, out in outs.items()}
         return {name: self.monoid.results(out) for name, out in outs.items()}
+
+    def _as_given(self, out: Rows, order: np.ndarray) -> Rows:
+        """Results in order of time, as the batch had their events."""
+        given = self.monoid.outputs.new(len(order))
+        self.monoid.outputs.put_at(given, order, out)
+        return given
+
+    def _fall_behind(self, ahead: bool = False) -> None:
+        """Let windows be put where their policies say, when they are next looked at.
+
+        All of them, or those alone that ran ahead of what is stored.
+        """
+        for cursor in self.cursors.values():
+            if not ahead or cursor.back > self.tree.back:
+                cursor.place(self.tree.front, self.tree.front)
 
     def _take(
         self, rows: Rows, micros: np.ndarray | None, count: int, outs: dict[str, Rows]
@@ -99,16 +123,14 @@ class Feed:
                     self._run(rows, micros, start, stop, outs)
                 self._store(rows, micros, start, stop, outs)
         except Exception as error:
-            for cursor in self.cursors.values():
-                if cursor.back > self.tree.back:
-                    cursor.place(self.tree.front, self.tree.front)  # it ran ahead of what is stored
+            self._fall_behind(ahead=True)
             done = self.tree.back - begun
             error.add_note(f"{done} of {count} events of the batch were accepted")
             raise
         finally:
             done = self.tree.back - begun
             if micros is not None and done:
-                self.events.intake.last_time = int(micros[done - 1])
+                self.events.intake.advance(int(micros[done - 1]))
 
     def _run(
         self,
@@ -121,10 +143,22 @@ class Feed:
         """The results of the windows whose fronts can be told ahead, before events are stored."""
         monoid, times = self.monoid, None if micros is None else micros[start:stop]
         new = monoid.inputs.cut(rows, start, stop)
-        hand = Hand(monoid, self.tree.back, new, times, stop - start)
+        hand, is_new = self.tree.hand_with(new, times, stop - start)
         for name, cursor in self.cursors.items():
             for at, folds in cursor.pieces(hand):
-                monoid.outputs.put_many(outs[name], start + at, monoid.lower_rows(folds))
+                if is_new is None:
+                    monoid.outputs.put_many(outs[name], start + at, monoid.lower_rows(folds))
+                else:
+                    self._put_new(outs[name], start, at, folds, is_new)
+
+    def _put_new(self, out: Rows, start: int, at: int, folds: Rows, is_new: np.ndarray) -> None:
+        """The results of the new events in a piece of a hand in which stored ones are as well."""
+        schema, count = self.monoid.partials, _count(folds)
+        chosen = np.flatnonzero(is_new[at : at + count])
+        if len(chosen):
+            lowered = self.monoid.lower_rows(schema.take(folds, chosen))
+            before = int(np.count_nonzero(is_new[:at]))
+            self.monoid.outputs.put_many(out, start + before, lowered)
 
     def _store(
         self,
@@ -136,6 +170,7 @@ class Feed:
     ) -> None:
         """Store events; where fronts depend on values, one by one and with their results."""
         stepped = {n: c for n, c in self.cursors.items() if not tells(c.policy)}
+        stamp = self.tree.stamp
         while start < stop:
             if not stepped:
                 start += self.tree.extend(rows, micros, start, stop)
@@ -145,6 +180,8 @@ class Feed:
             for name in stepped.keys() & outs.keys():
                 self._put_result(outs[name], start, stepped[name])
             start += 1
+        if self.tree.stamp != stamp:
+            self._fall_behind()
 
     def _put_result(self, out: Rows, at: int, cursor: Cursor) -> None:
         monoid, fold = self.monoid, self.ready(cursor).query()
@@ -153,3 +190,10 @@ class Feed:
             return
         empty = monoid.empty
         monoid.outputs.put(out, at, tuple(empty.values()) if isinstance(empty, dict) else empty)
+
+
+def _count(rows: Rows) -> int:
+    """How many rows of partials there are."""
+    while isinstance(rows, tuple):
+        rows = rows[0]
+    return len(rows)

@@ -25,7 +25,7 @@ from mta.level_pages import LevelPages
 from mta.levels import Levels, RestoredTail
 from mta.lookup import Lookup
 from mta.monoid import AbstractMonoid, Partial
-from mta.ordered import Leaf
+from mta.ordered import Hand, Leaf
 from mta.policy import AbstractPolicy, Fronts, Run, View
 from mta.product import Columns
 
@@ -103,6 +103,17 @@ class KeptEvents(LevelPages):
     def evict_to(self, position: int) -> None:
         self.require_events(position)
         self.front = max(self.front, position)
+
+    def hand_with(
+        self, rows: Rows, times: np.ndarray | None, count: int
+    ) -> tuple[Hand, np.ndarray | None]:
+        """New events as a hand; None, as all in it are new."""
+        return Hand(self.monoid, self.back, rows, times, count), None
+
+    def needed_from(self, policy: AbstractPolicy, front: int) -> int:
+        """From where on events of a window with a front are needed."""
+        del policy
+        return front
 
     def query(self) -> Partial:
         return self.fold(self.front, self.back)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy as np
 from mta.cursor import Cursor
 from mta.errors import EventsGone, InvalidTime, InvariantViolation
 from mta.feed import Feed
+from mta.fiba.kept import KeptTree
 from mta.handle import Handle
 from mta.intake import Invalid, Late
 from mta.kept_events import KeepAll, KeptEvents
@@ -62,7 +64,9 @@ class SharedWindows:
 
     ``windows`` are policies by name. ``keep``, a window by count or time, says what to keep for
     ranges and for windows to come, though no window holds it; ``timed`` keeps times though no
-    policy looks at them yet. Everything else is as for ``Window``.
+    policy looks at them yet. With ``lateness`` events may come that much late: they are kept in
+    order of time, and a result is that of the window which ends with its event (of a window whose
+    policy looks at values: with the newest). Everything else is as for ``Window``.
     """
 
     def __init__(
@@ -78,12 +82,17 @@ class SharedWindows:
         retain: int = 2,
         keep: AbstractPolicy | None = None,
         timed: bool = False,
+        lateness: float | str | timedelta | None = None,
     ) -> None:
+        by_time = lateness is not None
+        timed = by_time or timed
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
         kept = KeepAll(timed, _observed(windows.values()))
-        sizes = arity, leaf_arity
         #: The events, as a window that evicts nothing by itself (for ``audit`` and the like).
-        self.events = Window(monoid, kept, store, name, *sizes, KeptEvents, late, invalid, retain)
+        self.events = Window(
+            monoid, kept, store, name, arity, leaf_arity,
+            KeptTree if by_time else KeptEvents, late, invalid, retain, lateness or 0,
+        )  # fmt: skip
         self._begin(windows, keep)
 
     def _begin(self, windows: Mapping[str, AbstractPolicy], keep: AbstractPolicy | None) -> None:
@@ -237,12 +246,10 @@ class SharedWindows:
                 )
 
     def _window(self, name: str) -> Cursor:
-        try:
-            return self._feed.cursors[name]
-        except KeyError:
-            raise ValueError(
-                f"no window {name!r}; there are {sorted(self._feed.cursors)}"
-            ) from None
+        cursor = self._feed.cursors.get(name)
+        if cursor is None:
+            raise ValueError(f"no window is called {name!r}; there are {sorted(self.windows)}")
+        return cursor
 
     # --- handles and pages ------------------------------------------------------------------------
 
@@ -275,6 +282,7 @@ class SharedWindows:
         invalid: Invalid = "error",
         retain: int = 2,
         keep: AbstractPolicy | None = None,
+        lateness: float | str | timedelta | None = None,
     ) -> Self:
         """The windows that a handle describes; no store call until pages are needed.
 
@@ -285,8 +293,9 @@ class SharedWindows:
         events = Handle.decode(state.events)
         sizes = events.arity, events.leaf_arity
         new = cls(
-            monoid, windows, store, events.window, *sizes, late, invalid, retain, keep, events.timed
-        )
+            monoid, windows, store, events.window, *sizes,
+            late, invalid, retain, keep, events.timed, lateness,
+        )  # fmt: skip
         new.events = new.events.sibling(state.events)
         new._take_up(state, windows)
         return new
@@ -308,7 +317,7 @@ class SharedWindows:
     def _trim(self) -> None:
         """Now and then let go of events that no window needs, where no handle does it."""
         behind = self._tree.back - self._trimmed
-        if self._tree.discards and behind >= _TRIM_GROUPS * self._tree.levels.leaf_arity:
+        if self._tree.discards and behind >= _TRIM_GROUPS * self._tree.setting.leaf_arity:
             self._evict()
 
     def _evict(self) -> None:
@@ -316,10 +325,9 @@ class SharedWindows:
         cursors = list(self._feed.cursors.values())
         if self._keep is not None:
             cursors.append(self._cursor(self._keep))
-        fronts = [self._feed.ready(cursor).front for cursor in cursors] or [self._tree.back]
-        self._tree.evict_to(
-            min(fronts) // self._tree.levels.leaf_arity * self._tree.levels.leaf_arity
-        )
+        tree, leaf = self._tree, self._tree.setting.leaf_arity
+        fronts = [tree.needed_from(c.policy, self._feed.ready(c).front) for c in cursors]
+        tree.evict_to(min(fronts or [tree.back]) // leaf * leaf)
         self._trimmed = self._tree.back
 
     def delete_pages(self) -> None:

@@ -90,7 +90,9 @@ class TreePages(Aggregator):
 
     @property
     def page_count(self) -> int:
-        return self.tree.size // self.setting.leaf_arity
+        keeper = self.pages_in
+        notes = sum(map(len, keeper.epochs), len(keeper.retired))
+        return self.tree.size // self.setting.leaf_arity + notes
 
     @property
     def resident_rows(self) -> int:

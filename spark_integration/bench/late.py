@@ -57,13 +57,12 @@ def run(size: float) -> list[Figure]:
     ]
 
 
-def times_of(events: int, distance: int, share: float = 1.0) -> np.ndarray:
-    """Arrival order: the seconds of events, a share of them late by up to so many places."""
+def times_of(events: int, distance: int) -> np.ndarray:
+    """The seconds of events as they arrive, each late by up to so many places."""
     random = np.random.default_rng(7)
     arrival = np.arange(events, dtype=float)
     if distance:
-        late = random.random(events) < share
-        arrival[late] += random.integers(0, distance, late.sum())
+        arrival += random.integers(0, distance, events)
     return np.argsort(arrival, kind="stable").astype("M8[s]")
 
 
@@ -74,10 +73,13 @@ class Slide:
         self._folder = tempfile.TemporaryDirectory()
         self._store = open_store(f"file://{self._folder.name}")
         self.round_size = min(ROUND, size)
-        lateness = {"lateness": 2 * distance} if distance else {}
         self._window = Window(
-            Max(), TimeWindow(size), self._store, aggregator=aggregator, **lateness
-        )  # type: ignore[arg-type]
+            Max(),
+            TimeWindow(size),
+            self._store,
+            aggregator=aggregator,
+            lateness=2 * distance,
+        )
         self._times = times_of(size + self.round_size * ROUNDS, distance)
         self._values = np.random.default_rng(1).normal(size=len(self._times))
         self._done = 0
@@ -119,11 +121,10 @@ def _measured(events: int) -> dict[str, int]:
         )
         random = np.random.default_rng(1)
         for start in range(0, events + events // 8, MICRO_BATCH):
-            times = times_of(MICRO_BATCH, LATE_BY, LATE_SHARE) + np.timedelta64(start, "s")
-            # Those that are late also reach back into the batches before.
+            seconds = np.arange(start, start + MICRO_BATCH)
             late = random.random(MICRO_BATCH) < LATE_SHARE
-            back = random.integers(0, LATE_BY, MICRO_BATCH).astype("m8[s]")
-            times[late] -= np.minimum(back[late], times[late] - np.datetime64(0, "s"))
+            seconds[late] -= random.integers(0, LATE_BY, late.sum())
+            times = np.maximum(seconds, 0).astype("M8[s]")
             window.extend(random.random(MICRO_BATCH), times)
         handle = window.checkpoint()
         return {"anonymous": anonymous(), "handle": len(handle), "late": window.stats().late}

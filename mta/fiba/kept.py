@@ -1,0 +1,126 @@
+"""Events kept in order of time, without a window of their own, for windows that share them.
+
+What ``kept_events`` is to level queues: every window has a cursor which reads here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from mta.aggregator import Lens, Setting
+from mta.columns import Row, Rows
+from mta.cursor import Cursor
+from mta.fiba.events import as_of
+from mta.fiba.pages import TreePages
+from mta.kept_events import KeepAll
+from mta.monoid import Partial
+from mta.ordered import Hand, Leaf
+from mta.policy import AbstractPolicy
+
+#: How many events of a batch go in at once.
+_RUN = 8192
+
+
+class KeptTree(TreePages):
+    """Events in a tree by time, read by position; costs as FiBA's."""
+
+    name = "Kept events by time"
+    _policy = KeepAll(timed=True)
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.leaf: Callable[[int], Leaf] = self.stored.leaf
+        self.fold: Callable[[int, int], Partial] = self.stored.fold
+        self.time_before: Callable[[int], int | None] = self.stored.time_before
+        self._last_insert = 0
+
+    @property
+    def stamp(self) -> int:
+        """Grows whenever events before the back have changed positions."""
+        return self.stored.stamp
+
+    @property
+    def discards(self) -> bool:
+        """Whether events may be let go of at any time, as no handle needs them."""
+        return self.setting.store is None or not self.pages_in.retain
+
+    # --- events in and out ----------------------------------------------------------------------
+
+    def insert(self, row: Row, time: int | None = None) -> None:
+        assert time is not None
+        self.keeper.trim(self.tree)
+        self.stored.add(row, time)
+        self._last_insert = time
+
+    def take_back(self) -> None:
+        self.stored.take_back(self._last_insert)
+
+    def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
+        assert times is not None
+        stop = min(stop, start + _RUN)
+        self.keeper.trim(self.tree)
+        new = self.monoid.inputs.cut(rows, start, stop)
+        self.stored.add_sorted(new, times[start:stop], stop - start)
+        return stop - start
+
+    def hand_with(
+        self, rows: Rows, times: np.ndarray | None, count: int
+    ) -> tuple[Hand, np.ndarray | None]:
+        """New events and the stored ones among them, as one hand, and which are new."""
+        assert times is not None
+        return self.stored.hand_with(rows, times, count)
+
+    def evict_to(self, position: int) -> None:
+        if position <= self.front:
+            return
+        self.require_events(position)
+        self.keeper.trim(self.tree)
+        self.stored.cut_off(position)
+        self.front = position
+
+    def cut_off_what_left(self) -> None:
+        self.keeper.trim(self.tree)
+
+    def needed_from(self, policy: AbstractPolicy, front: int) -> int:
+        """From where on a window with a front may still be asked for, as late events look back."""
+        newest, lateness = self.stored.newest_time(), self.setting.lateness
+        if not lateness or newest is None or not policy.positional:
+            return front
+        return min(front, as_of(policy, self.stored, newest - lateness))
+
+    def query(self) -> Partial:
+        return self.fold(self.front, self.back)
+
+    # --- searches -------------------------------------------------------------------------------
+
+    def restore_front_time(self, time: int | None) -> None:
+        del time  # it is looked up
+
+    def oldest_time(self) -> int | None:
+        return None if self.front == self.back else self.stored.time_at(self.front)
+
+    def head_times(self) -> tuple[int, np.ndarray]:
+        leaf = self.leaf(self.front)
+        assert leaf.times is not None
+        return self.front, leaf.times[self.front - leaf.first :]
+
+    def first_after(self, time: int) -> int:
+        return self.stored.first_after(time)
+
+    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        return self._whole(lens).longest_prefix(self._policy, accepts)
+
+    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        return self._whole(lens).longest_suffix(self._policy, accepts)
+
+    def _whole(self, lens: Lens) -> Cursor:
+        """All events, as a window whose policy looks through a lens."""
+        cursor = Cursor(self.monoid, self._policy, self, {id(self._policy): lens})
+        cursor.place(self.front, self.back)
+        return cursor
+
+    def events(self) -> Iterator[Partial]:
+        return self._whole((self.monoid, lambda partial: partial)).partials()
