@@ -75,7 +75,8 @@ def _draw(path: Path, rows: Rows, key: str, label: str) -> None:
     names = _names(rows, "operator")
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(13, 4), layout="constrained")
-        for axes, name in zip(figure.subplots(1, len(names)), names, strict=True):
+        panels = figure.subplots(1, len(names), squeeze=False)[0]
+        for axes, name in zip(panels, names, strict=True):
             for algorithm in _names(rows, "algorithm"):
                 points = sorted(
                     (row[key], row["rounds_a_second"] / 1e3)
@@ -95,7 +96,8 @@ def _draw(path: Path, rows: Rows, key: str, label: str) -> None:
             axes.set_xscale("symlog" if key == "distance" else "log", base=2)
             if key == "distance":
                 axes.set_xlim(left=0)
-        axes.legend(fontsize=7)
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right upper", fontsize=8)
         _save(figure, path)
 
 
