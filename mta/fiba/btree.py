@@ -45,7 +45,10 @@ Existing = Literal["append", "replace", "combine"]
 
 
 class Tree:
-    """A B-tree of timed values; each node's up-aggregate is kept up to date."""
+    """A B-tree of timed values; each node's up-aggregate is kept up to date.
+
+    Raises ValueError for an arity below 2.
+    """
 
     def __init__(
         self,
@@ -56,7 +59,9 @@ class Tree:
     ) -> None:
         self.monoid, self.kind = monoid, Kind(monoid)
         self.keeper = keeper or Keeper()
-        self._least = (leaf_min_arity or min_arity, min_arity)
+        self._least = (min_arity if leaf_min_arity is None else leaf_min_arity, min_arity)
+        if min(self._least) < 2:
+            raise ValueError(f"a minimal arity is 2 or more, not {min(self._least)}")
         self.root = self.kind.leaf()
         self.root.agg = monoid.identity
         self.size = 0

@@ -308,17 +308,24 @@ def _ask(pair: Pair, draw: random.Random) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(400))
+@pytest.mark.parametrize("seed", range(100))
 def test_long_runs(seed: int) -> None:
     draw = random.Random(seed)
     pair = Pair(FingerTree, draw.choice(ARITIES), draw.random() < 0.3)
-    for step in range(300):
+    for step in range(150):
         _step(pair, draw, grows=draw.random() < (0.7 if step // 50 % 2 == 0 else 0.3))
         pair.check()
         _ask(pair, draw)
 
 
 # --- corners ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Tree, FingerTree])
+@pytest.mark.parametrize("arities", [(1, None), (0, None), (-2, None), (2, 1), (2, 0), (1, 4)])
+def test_nodes_need_two_places(kind: type[Tree], arities: tuple[int, int | None]) -> None:
+    with pytest.raises(ValueError, match="2 or more"):
+        kind(joined(), *arities)
 
 
 @pytest.mark.parametrize("kind", [Tree, FingerTree])
