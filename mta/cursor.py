@@ -80,9 +80,14 @@ class Cursor:
 
     def settle(self, time: int | None) -> None:
         """Stand where the policy says after the newest event, as far back as events are kept."""
+        stood = self.front, self.back
         self.place(self.events.front, self.events.back)
-        if self.front < self.back:
-            self._move(self.policy.cut(self, time))
+        try:
+            if self.front < self.back:
+                self._move(self.policy.cut(self, time))
+        except Exception:
+            self.place(*stood)
+            raise
 
     def query(self) -> Partial:
         """The aggregate of the window; 1 combine, and at a new leaf what it takes to read it."""

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mta.blocks import Blocks
+from mta.blocks import Blocks, fold_sliding
 from mta.columns import Rows
 from mta.monoid import AbstractMonoid, Partial
 
@@ -74,9 +74,13 @@ def suffixes_of(leaves: Sequence[Leaf], position: int, monoid: AbstractMonoid) -
 class OrderedEvents(Protocol):
     """Events by position, oldest first, as cursors read them."""
 
-    #: Grows whenever events before the back have changed positions: cursors then forget what they
-    #: hold. Level queues never do that; where events may come late, an insertion among others does.
-    stamp: int
+    @property
+    def stamp(self) -> int:
+        """Grows whenever events before the back have changed positions.
+
+        Cursors then forget what they hold. Level queues never do that; where events may come late,
+        an insertion among others does.
+        """
 
     @property
     def front(self) -> int:
@@ -140,8 +144,11 @@ class Hand:
 
     def folds_from(self, fronts: range | np.ndarray, first: int) -> Rows:
         """The aggregate after each event from the ``first`` on, of windows that begin in hand."""
+        starts: range | np.ndarray
         if isinstance(fronts, range):
-            return self.blocks.folds(
-                range(fronts[0] - self.start, fronts[-1] + 1 - self.start), first
-            )
-        return self.blocks.folds(fronts - self.start, first)
+            starts = range(fronts.start - self.start, fronts.stop - self.start)
+        else:
+            starts = fronts - self.start
+        if self.monoid.is_columnar:
+            return self.blocks.folds(starts, first)
+        return fold_sliding(self.monoid, self.lifted, self.count, starts, first)
