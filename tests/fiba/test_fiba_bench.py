@@ -86,11 +86,10 @@ def test_two_trees_and_one_with_ranges_answer_the_same() -> None:
     one = Operator("joined", texts, "abcdefghijklmnopqrstuvwxyz"[:13])
     for small in (4, 16, 64):
         answers.clear()
-        fiba.range_rounds(one, 2, 64, small, 30)
+        fiba.Shared(one, 2, 64, small).range(30)
         ranges = answers.copy()
         answers.clear()
-        fiba.twin_rounds(one, 2, 64, small, 30)
-        assert len(ranges) == len(answers) == 60
-        assert [len(a) for a in ranges] == [len(a) for a in answers]
-        # What the smaller tree began with is other letters: the new ones are the same.
-        assert ranges[::2] == answers[::2]
+        fiba.Shared(one, 2, 64, small).twin(30)
+        assert len(ranges) == 60
+        assert ranges == answers
+        assert [len(text) for text in ranges] == [64, small] * 30
