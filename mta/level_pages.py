@@ -81,7 +81,8 @@ class LevelPages(Aggregator):
             return f"it has {group.count} elements in place of {arity}"
         times = group.times
         if times is not None:
-            if bool((times[1:] < times[:-1]).any()):
+            ordered = times[self.ordered_from(named) :]
+            if bool((ordered[1:] < ordered[:-1]).any()):
                 return "its times decrease"
             if int(times[-1]) != named.last_time:
                 return f"its last time is {times[-1]}, its parent says {named.last_time}"
@@ -91,6 +92,11 @@ class LevelPages(Aggregator):
         except Exception as error:  # a user's combine may raise anything at what it never saw
             return f"its elements cannot be folded ({type(error).__name__}: {error})"
         return None if agrees else "its fold is not the aggregate that its parent has"
+
+    def ordered_from(self, named: Named) -> int:
+        """The element of a page from which on times must not decrease."""
+        del named
+        return 0
 
     def rebuilder(self) -> Rebuild | None:
         store = self.setting.store

@@ -31,7 +31,6 @@ import numpy as np
 from mta.columns import Row, Rows
 from mta.errors import EmptyWindow, InvariantViolation
 from mta.flat_fat import Area, FlatFAT
-from mta.levels import same
 from mta.monoid import AbstractMonoid, Partial
 
 
@@ -295,7 +294,7 @@ class ReactiveAggregator:
         fold, count = self.monoid.identity, 0
         for event in self.events():
             fold, count = self.monoid.combine(fold, event), count + 1
-        if count != self._count or not same(fold, self.query()):
+        if count != self._count or not self.monoid.same(fold, self.query()):
             raise InvariantViolation(f"{self.query()!r} of {self._count} in place of {fold!r}")
         if 4 * count < self.capacity and self.capacity > self._smallest:
             raise InvariantViolation(f"{count} events in {self.capacity} slots")
@@ -312,5 +311,5 @@ class ReactiveAggregator:
         if (live != self._live).any() or (np.diff(self._positions[slots]) <= 0).any():
             raise InvariantViolation("marks or positions of slots are wrong")
         for slot in np.flatnonzero(~live).tolist():
-            if not same(self.fat.leaf(slot), self.monoid.identity):
+            if not self.monoid.same(self.fat.leaf(slot), self.monoid.identity):
                 raise InvariantViolation(f"slot {slot} is free but not empty")

@@ -9,8 +9,8 @@ most cuts are near the front.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -18,10 +18,31 @@ from mta.aggregator import Lens
 from mta.monoid import Partial
 
 if TYPE_CHECKING:
-    from mta.tree import MonoidTree, Segment
+    from mta.levels import Levels
+    from mta.tree import Frame, Segment
 
 
-def first_after(tree: MonoidTree, time: int) -> int:
+class Segmented(Protocol):
+    """A window over level queues, as searches go through it."""
+
+    levels: Levels
+    front: int
+
+    @property
+    def back(self) -> int:
+        """The position after the newest event."""
+
+    def query(self) -> Partial:
+        """The aggregate of the window."""
+
+    def open_path(self) -> Frame | None:
+        """The leaf group of the oldest event; None in an empty window."""
+
+    def segments(self) -> Iterator[Segment]:
+        """The window from left to right."""
+
+
+def first_after(tree: Segmented, time: int) -> int:
     """The position of the oldest event later than ``time``; at most one page read a level."""
 
     def search(segment: Segment) -> int | None:
@@ -33,7 +54,7 @@ def first_after(tree: MonoidTree, time: int) -> int:
     return _descend(tree, search)
 
 
-def longest_prefix(tree: MonoidTree, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+def longest_prefix(tree: Segmented, lens: Lens, accepts: Callable[[Any], bool]) -> int:
     """Where the longest prefix ends whose result is accepted (Algorithm 2).
 
     The head events are tried one by one first, as many as there are levels; then the search
@@ -69,7 +90,7 @@ def longest_prefix(tree: MonoidTree, lens: Lens, accepts: Callable[[Any], bool])
     return _descend(tree, search)
 
 
-def longest_suffix(tree: MonoidTree, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+def longest_suffix(tree: Segmented, lens: Lens, accepts: Callable[[Any], bool]) -> int:
     """Where the longest suffix begins whose result is accepted; costs as longest_prefix."""
     monoid, pick = lens
     if accepts(monoid.lower(pick(tree.query()))):
@@ -89,7 +110,7 @@ def longest_suffix(tree: MonoidTree, lens: Lens, accepts: Callable[[Any], bool])
 
 
 def _suffix_within(
-    tree: MonoidTree, segment: Segment, right: Partial, lens: Lens, accepts: Callable[[Any], bool]
+    tree: Segmented, segment: Segment, right: Partial, lens: Lens, accepts: Callable[[Any], bool]
 ) -> int | None:
     """Where in a segment the longest accepted suffix begins, ``right`` being what follows."""
     monoid, pick = lens
@@ -113,7 +134,7 @@ def _suffix_within(
         segment = (level - 1, first, below, 0, below.count)
 
 
-def _descend(tree: MonoidTree, search: Callable[[Segment], int | None]) -> int:
+def _descend(tree: Segmented, search: Callable[[Segment], int | None]) -> int:
     """The position that ``search`` finds, going into one element a level; else the back.
 
     ``search`` answers with the index of the element where the cut lies, None to go on.

@@ -8,15 +8,23 @@ from typing import Any
 
 from mta import (
     AbstractPolicy,
+    AmortizedMTA,
     BoundWindow,
     CountWindow,
+    LogMTA,
     Monoid,
     Policy,
     TimeWindow,
 )
+from mta.aggregator import Aggregator
+from mta.flat_fat_pages import PagedFlatFAT
+from mta.reactive_pages import PagedReactiveAggregator
 from stores import PageStore, StoreUnavailable
 from stores.memory import MemoryStore
 from stores.wrapper import WrapperStore
+
+#: The aggregators that keep events in the order in which they come.
+AGGREGATORS: list[type[Aggregator]] = [AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator]
 
 #: (value, time in microseconds)
 Event = tuple[str, int]

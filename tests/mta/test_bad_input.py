@@ -11,7 +11,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import xxhash
-from naive import FailingStore, Rule, bound_rule, count_rule, error_of, joined, pages_of, time_rule
+from naive import (
+    AGGREGATORS,
+    FailingStore,
+    Rule,
+    bound_rule,
+    count_rule,
+    error_of,
+    joined,
+    pages_of,
+    time_rule,
+)
 
 from mta import (
     AmortizedMTA,
@@ -46,7 +56,7 @@ from mta.errors import (
 from stores import open_store
 from stores.memory import MemoryStore
 
-BOTH = pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
+BOTH = pytest.mark.parametrize("aggregator", AGGREGATORS)
 
 
 def state(window: Window) -> Any:

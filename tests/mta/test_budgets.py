@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from naive import pages_of
+from naive import AGGREGATORS, pages_of
 
 from mta import (
     AmortizedMTA,
@@ -139,7 +139,7 @@ def test_a_whole_window_passes_at_a_constant_number_of_combines() -> None:
         assert counted.combines - before <= 4 * n
 
 
-@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
 @pytest.mark.parametrize(
     ("n", "leaf_arity", "arity"), [(1 << 13, 2, 2), (1 << 16, 16, 16), (N, 256, 256)]
 )
@@ -161,11 +161,9 @@ def test_a_policy_that_evicts_half_the_window_takes_log_n(
         arity=arity,
         aggregator=aggregator,
     )
-    done = 0
+    done, rising = 0, [float(i) for i in range(n)]
     while done < n:  # past the policy, which would keep all of these
-        stop = min(done + window.tree.room(), n)
-        window.tree.append([float(i) for i in range(done, stop)], None, stop - done)
-        done = stop
+        done += window.tree.extend(rising, None, done, n)
     cost = counted.of(lambda: window.insert(1.5 * n))
     assert len(window) == n // 2  # of 0, 1, ... those up to n / 2 have left
     height = levels(n // leaf_arity, arity) + 1
@@ -186,7 +184,7 @@ def counting_window(
     return window, store
 
 
-@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
 @pytest.mark.parametrize(("leaf_arity", "arity"), [(256, 16), (512, 64), (64, 4)])
 def test_bulk_eviction_reads_at_most_a_page_a_level(
     leaf_arity: int, arity: int, aggregator: type
@@ -309,7 +307,7 @@ def test_pages_that_have_left_are_deleted_without_any_handle() -> None:
 
 
 @pytest.mark.parametrize("retain", [2, 4])
-@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
 def test_pages_of_the_last_handles_stay_and_others_go(retain: int, aggregator: type) -> None:
     size, batch, options = 2600, 300, {"aggregator": aggregator, "retain": retain}
     window, store = counting_window(16, 4, CountWindow(size), **options)

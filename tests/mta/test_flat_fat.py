@@ -72,6 +72,8 @@ def test_combines_are_within_the_bounds_of_theorem_4_2(n: int, columnar: bool) -
     for slot in range(0, n, max(n // 32, 1)):
         counted.of(lambda slot=slot: fat.prefix(slot + 1), at_most=int(math.log2(n)))
         counted.of(lambda slot=slot: fat.suffix(slot), at_most=int(math.log2(n)))
+        stop = draw.randint(slot, n)
+        counted.of(lambda s=slot, e=stop: fat.between(s, e), at_most=int(2 * math.log2(n)))
     counted.of(fat.aggregate, at_most=0)
 
 
@@ -115,6 +117,8 @@ def test_any_updates(exponent: int, columnar: bool, data: st.DataObject) -> None
         for slot in range(n + 1):
             agrees(fat.prefix(slot), "".join(slots[:slot]))
             agrees(fat.suffix(slot), "".join(slots[slot:]))
+            for start in range(slot + 1):
+                agrees(fat.between(start, slot), "".join(slots[start:slot]))
 
 
 @settings(deadline=None, max_examples=60)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naive import AGGREGATORS
 
 from mta import (
     AbstractMonoid,
@@ -463,7 +464,7 @@ def power() -> Product:
     )
 
 
-@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
 def test_products_over_several_columns(aggregator: type) -> None:
     frame = pd.DataFrame(
         {
@@ -828,7 +829,7 @@ def through_pages(partial_of: Callable[[int], Any], aggregator: type) -> None:
     assert repr(again.query()) == repr(window.query())
 
 
-@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
 @pytest.mark.parametrize(
     "partial_of",
     [
@@ -883,7 +884,7 @@ def test_what_cannot_come_back_is_refused() -> None:
     assert codec.unpack(codec.pack(deepest)) == deepest
 
 
-@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
 @pytest.mark.parametrize("store", [None, "memory://"])
 def test_partials_that_are_lists(aggregator: type, store: str | None) -> None:
     """A list as a partial is one partial, not rows of partials."""
@@ -910,7 +911,7 @@ def test_results_of_plain_monoids() -> None:
     assert list(window.extend([1, 2])) == [{"sum": 1}, {"sum": 3}]
 
 
-@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
 def test_a_function_that_raises_leaves_the_window_as_it_was(aggregator: type) -> None:
     lengths = Monoid(identity=0, combine=lambda a, b: a + b, lift=len, name="lengths")
     window = Window(lengths, CountWindow(5), arity=2, aggregator=aggregator)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from naive import AGGREGATORS
 
 from mta import (
     AbstractPolicy,
@@ -16,7 +17,6 @@ from mta import (
     Collect,
     Count,
     CountWindow,
-    LogMTA,
     Max,
     Mean,
     Monoid,
@@ -28,7 +28,7 @@ from mta import (
 )
 from mta.errors import InvalidTime, PolicyNotMonotone
 
-BOTH = pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
+BOTH = pytest.mark.parametrize("aggregator", AGGREGATORS)
 HOUR = 3600
 
 

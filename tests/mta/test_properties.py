@@ -26,6 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from naive import (
+    AGGREGATORS,
     Event,
     Rule,
     any_rule,
@@ -39,7 +40,7 @@ from naive import (
     time_rule,
 )
 
-from mta import AmortizedMTA, LogMTA, Window
+from mta import AmortizedMTA, Window
 from mta.errors import EmptyWindow
 from stores import PageStore, open_store
 
@@ -193,18 +194,22 @@ class WindowMachine(RuleBasedStateMachine):
         assert self.window.query() == text_of(then)
         assert len(self.window) == len(then)
         for what, group in itertools.groupby(journal, key=lambda entry: entry[0]):
-            if what == "evict":
-                self.window.evict(sum(count for _, count in group))
-                continue
-            events = [event for _, some in group for event in some]
-            if at_once and events:
-                times = np.array([time for _, time in events], dtype="M8[us]")
-                self.window.extend([value for value, _ in events], times, results="last")
-            else:
-                for value, time in events:
-                    self.window.insert(value, time / 1e6)
+            self.do_again(what, [detail for _, detail in group], at_once)
         # Of the handles only this one and those before it are still on this line of history.
         self.kept = [self.kept[-1]]
+
+    def do_again(self, what: str, details: list[Any], at_once: bool) -> None:
+        """Repeat steps of one kind that followed each other."""
+        if what == "evict":
+            self.window.evict(sum(details))
+            return
+        events = [event for some in details for event in some]
+        if at_once and events:
+            times = np.array([time for _, time in events], dtype="M8[us]")
+            self.window.extend([value for value, _ in events], times, results="last")
+        else:
+            for value, time in events:
+                self.window.insert(value, time / 1e6)
 
     @invariant()
     def agrees(self) -> None:
@@ -220,7 +225,7 @@ class WindowMachine(RuleBasedStateMachine):
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
 @pytest.mark.parametrize(("scheme", "examples"), [(None, 40), ("memory", 80), ("file", 12)])
 def test_a_window_is_a_list(aggregator: type, scheme: str | None, examples: int) -> None:
     machine = type("Machine", (WindowMachine,), {"aggregator": aggregator, "scheme": scheme})

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from naive import AGGREGATORS
 
-from mta import AmortizedMTA, CountWindow, LogMTA, Max, Window
+from mta import AmortizedMTA, CountWindow, Max, Window
 from mta.tree import MonoidTree
 from stores import MemoryStore
 from stores.base import Capabilities
 from stores.wrapper import WrapperStore
 
 LEAF = 4
-BOTH = pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
+BOTH = pytest.mark.parametrize("aggregator", AGGREGATORS)
 
 
 class Ahead(WrapperStore):

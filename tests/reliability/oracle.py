@@ -7,10 +7,15 @@ import sys
 from pathlib import Path
 from random import Random
 
-from mta import CountWindow, Monoid, Window
+from mta import AmortizedMTA, CountWindow, LogMTA, Monoid, Window
+from mta.aggregator import Aggregator
 from mta.audit import audit
-from mta.tree import MonoidTree
+from mta.flat_fat_pages import PagedFlatFAT
+from mta.reactive_pages import PagedReactiveAggregator
 from stores import PageStore
+
+#: The aggregators that all of this holds for.
+TREES: tuple[type[Aggregator], ...] = (AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator)
 
 
 def joined() -> Monoid:
@@ -71,11 +76,9 @@ def pages_of(store: PageStore) -> dict[str, bytes | None]:
     return dict(zip(keys, store.get_many(keys), strict=True))
 
 
-def tree_of(name: str) -> type[MonoidTree]:
+def tree_of(name: str) -> type[Aggregator]:
     """An aggregator by its name."""
-    from mta import AmortizedMTA, LogMTA
-
-    return {tree.__name__: tree for tree in (AmortizedMTA, LogMTA)}[name]
+    return {tree.__name__: tree for tree in TREES}[name]
 
 
 def seed(of: str) -> int:

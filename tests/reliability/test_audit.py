@@ -14,6 +14,8 @@ from oracle import joined, pages_of
 from mta import CountWindow, LogMTA, Max, Mean, Product, TimeWindow, Window
 from mta.audit import audit, live_keys
 from mta.errors import MissingPage, NotPageable
+from mta.flat_fat_pages import PagedFlatFAT
+from mta.reactive_pages import PagedReactiveAggregator
 from stores import MemoryStore
 from stores.counting import CountingStore
 
@@ -41,11 +43,29 @@ def texts(store: MemoryStore) -> Window:
     return window
 
 
+def blocks(store: MemoryStore) -> Window:
+    window = Window(
+        Mean(), CountWindow(100), store, "w", arity=3, leaf_arity=2, aggregator=PagedFlatFAT
+    )
+    window.extend(np.arange(180.0) / 7)
+    return window
+
+
+def holes(store: MemoryStore) -> Window:
+    window = Window(
+        joined(), CountWindow(100), store, "w", arity=3, leaf_arity=2,
+        aggregator=PagedReactiveAggregator,
+    )  # fmt: skip
+    window.extend([f"{i}." for i in range(180)])
+    window.tree.evict_at([window.tree.front + i for i in range(3, 90, 7)])  # type: ignore[attr-defined]
+    return window
+
+
 def reopened(window: Window) -> Window:
     return window.sibling(window.checkpoint())
 
 
-@pytest.fixture(params=[numbers, timed, texts], ids=lambda make: make.__name__)
+@pytest.fixture(params=[numbers, timed, texts, blocks, holes], ids=lambda make: make.__name__)
 def make(request: pytest.FixtureRequest) -> Any:
     return request.param
 

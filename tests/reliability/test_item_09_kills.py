@@ -85,7 +85,7 @@ class Killer:
             random.choice((1, 30, 400, 3000)),
             random.choice((2, 3, 8, 64)),
             random.choice((2, 3, 8, 64)),
-            random.choice(("AmortizedMTA", "AmortizedMTA", "LogMTA")),
+            random.choice(oracle.TREES).__name__,
         )
 
 

@@ -14,20 +14,19 @@ from itertools import count
 import oracle
 import pytest
 
-from mta import AmortizedMTA, LogMTA, Window
+from mta import AmortizedMTA, Window
+from mta.aggregator import Aggregator
 from mta.errors import StoreUnavailable
-from mta.tree import MonoidTree
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
 from stores.wrapper import WrapperStore
 
 EVENTS, SIZE, ARITY, LEAF = 48, 20, 2, 2
-TREES = [AmortizedMTA, LogMTA]
 
 
 class Program:
     """Writes events into a window; keeps nothing but the newest handle when it starts again."""
 
-    def __init__(self, store: PageStore, tree: type[MonoidTree] = AmortizedMTA) -> None:
+    def __init__(self, store: PageStore, tree: type[Aggregator] = AmortizedMTA) -> None:
         self.store, self.tree = store, tree
         self.handle: bytes | None = None
         self.saved = 0
@@ -74,9 +73,9 @@ def numbers_of_calls() -> int:
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["refused", "answer lost"])
-@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("tree", oracle.TREES)
 def test_each_call_fails_once_and_the_program_starts_again(
-    tree: type[MonoidTree], applied: bool
+    tree: type[Aggregator], applied: bool
 ) -> None:
     for nth in count(1):
         store = FaultyStore(MemoryStore())
@@ -92,9 +91,9 @@ def test_each_call_fails_once_and_the_program_starts_again(
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["refused", "answer lost"])
-@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("tree", oracle.TREES)
 def test_each_call_fails_once_and_the_program_repeats_it(
-    tree: type[MonoidTree], applied: bool
+    tree: type[Aggregator], applied: bool
 ) -> None:
     """An insertion that failed did not happen; of a batch, the window tells what did."""
     for nth in count(1):

@@ -9,6 +9,7 @@ import oracle
 import pytest
 
 from mta import Window
+from mta.aggregator import Aggregator
 from mta.errors import MissingPage
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
 from stores.wrapper import WrapperStore
@@ -23,9 +24,15 @@ class Lying(WrapperStore):
         return
 
 
-def written(store: PageStore, random: Random, handles: list[bytes], retain: int = 2) -> None:
+def written(
+    store: PageStore,
+    random: Random,
+    handles: list[bytes],
+    tree: type[Aggregator],
+    retain: int = 2,
+) -> None:
     """Handles of a window, and at the end events after the last one."""
-    window = oracle.begin(store, SIZE, 3, 2, retain=retain)
+    window = oracle.begin(store, SIZE, 3, 2, aggregator=tree, retain=retain)
     for _ in range(random.randint(3, 12)):
         back = window.tree.back
         window.extend(oracle.events(back, back + random.randint(1, 40)))
@@ -36,16 +43,16 @@ def written(store: PageStore, random: Random, handles: list[bytes], retain: int 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_what_was_flushed_is_there_whatever_else_is_lost(seed: int) -> None:
-    random, name = Random(seed), f"lost{seed}"
+    random, name, tree = Random(seed), f"lost{seed}", oracle.TREES[seed % len(oracle.TREES)]
     faulty = FaultyStore(MemoryStore(name), seed=seed)
     faulty.hold(shuffle=True, duplicates=0.2)
     buffer = WriteBuffer(faulty, 1024)
     handles: list[bytes] = []
-    written(buffer if seed % 2 else faulty, random, handles)
+    written(buffer if seed // 4 % 2 else faulty, random, handles, tree)
     faulty.crash(keep=random.randint(0, faulty.held))
     buffer.abandon()
     memory = MemoryStore(name)
-    window = oracle.reopen(handles[-1], memory, SIZE)
+    window = oracle.reopen(handles[-1], memory, SIZE, aggregator=tree)
     back = oracle.assert_whole(window, SIZE)
     window.extend(oracle.events(back, back + 100))
     oracle.assert_whole(window, SIZE)
@@ -54,14 +61,15 @@ def test_what_was_flushed_is_there_whatever_else_is_lost(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_a_store_that_lies_about_its_flush_is_found_out(seed: int) -> None:
     """Each handle, the newest first: the very window, or a MissingPage."""
-    random = Random(seed)
+    random, tree = Random(seed), oracle.TREES[seed // 2 % len(oracle.TREES)]
     faulty = FaultyStore(MemoryStore(), seed=seed)
     faulty.hold(shuffle=bool(seed % 2), duplicates=0.2)
     handles: list[bytes] = []
-    written(Lying(faulty), random, handles, retain=50)
+    written(Lying(faulty), random, handles, tree, retain=50)
     lost = faulty.crash(keep=random.randint(0, faulty.held))
     faulty.heal()
-    whole = [handle for handle in handles if is_whole(oracle.reopen(handle, faulty, SIZE))]
+    opened = [oracle.reopen(handle, faulty, SIZE, aggregator=tree) for handle in handles]
+    whole = [handle for handle, past in zip(handles, opened, strict=True) if is_whole(past)]
     assert whole == handles or lost, "nothing was lost, and a handle cannot be read"
     if not seed % 2:
         # In order, what was lost is the newest: the handles before it are all whole.

@@ -8,6 +8,7 @@ from random import Random
 import oracle
 import pytest
 
+from mta.aggregator import Aggregator
 from mta.audit import live_keys
 from mta.errors import CorruptPage
 from stores import FaultyStore, HeadCache, MemoryStore, PageStore, WriteBuffer
@@ -17,8 +18,9 @@ SIZE = 90
 
 def write(store: PageStore, seed: int) -> tuple[bytes, int]:
     """A window's newest handle, and its end."""
-    random = Random(seed)
-    window = oracle.begin(store, SIZE, random.choice((2, 3, 5)), random.choice((2, 4)))
+    random, tree = Random(seed), tree_of(seed)
+    sizes = random.choice((2, 3, 5)), random.choice((2, 4))
+    window = oracle.begin(store, SIZE, *sizes, aggregator=tree)
     handle = window.checkpoint()
     for _ in range(30):
         back = window.tree.back
@@ -26,8 +28,12 @@ def write(store: PageStore, seed: int) -> tuple[bytes, int]:
         if random.random() < 0.5:
             handle = window.checkpoint()
         if random.random() < 0.2:
-            window = oracle.reopen(handle, store, SIZE)
+            window = oracle.reopen(handle, store, SIZE, aggregator=tree)
     return window.checkpoint(), window.tree.back
+
+
+def tree_of(seed: int) -> type[Aggregator]:
+    return oracle.TREES[seed % len(oracle.TREES)]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -37,7 +43,8 @@ def test_background_writes_repeated_and_reordered(seed: int) -> None:
     faulty.hold(Random(seed).choice((None, 5, 40)), shuffle=True, duplicates=0.5)
     store = WriteBuffer(faulty, 4096)
     handle, back = write(store, seed)
-    window = oracle.reopen(handle, memory, SIZE)  # past everything that held writes back
+    # Past everything that held writes back.
+    window = oracle.reopen(handle, memory, SIZE, aggregator=tree_of(seed))
     assert oracle.assert_whole(window, SIZE) == back
     store.close()
 
@@ -52,23 +59,25 @@ def test_answers_lost_now_and_then(seed: int) -> None:
     store = WriteBuffer(faulty, 4096, deadline=5)
     handle, back = write(store, seed)
     assert faulty.fired
-    assert oracle.assert_whole(oracle.reopen(handle, memory, SIZE), SIZE) == back
+    window = oracle.reopen(handle, memory, SIZE, aggregator=tree_of(seed))
+    assert oracle.assert_whole(window, SIZE) == back
     store.close()
 
 
-def test_a_twin_that_writes_the_same_again_changes_nothing() -> None:
+@pytest.mark.parametrize("tree", oracle.TREES)
+def test_a_twin_that_writes_the_same_again_changes_nothing(tree: type[Aggregator]) -> None:
     """A batch is repeated from its old handle by a twin that was thought dead."""
     memory = MemoryStore()
-    window = oracle.begin(memory, SIZE, 3, 2)
+    window = oracle.begin(memory, SIZE, 3, 2, aggregator=tree)
     window.extend(oracle.events(0, 200))
     before = window.checkpoint()
     after = []
     for _ in range(3):
-        twin = oracle.reopen(before, memory, SIZE)
+        twin = oracle.reopen(before, memory, SIZE, aggregator=tree)
         twin.extend(oracle.events(200, 321))
         after.append(twin.checkpoint())
     assert after[0] == after[1] == after[2]
-    window = oracle.reopen(after[0], memory, SIZE)
+    window = oracle.reopen(after[0], memory, SIZE, aggregator=tree)
     assert oracle.assert_whole(window, SIZE) == 321
     assert set(live_keys(window)) == set(memory.keys())
 

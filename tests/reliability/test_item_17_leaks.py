@@ -13,9 +13,9 @@ from random import Random
 import oracle
 import pytest
 
-from mta import AmortizedMTA, LogMTA, Window
+from mta import Window
+from mta.aggregator import Aggregator
 from mta.audit import live_keys
-from mta.tree import MonoidTree
 from stores import MemoryStore, open_store
 
 CHECKPOINTS = 2400
@@ -27,10 +27,10 @@ def own_keys(window: Window) -> set[str]:
     return set(live_keys(window))
 
 
-@pytest.mark.parametrize("tree", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize("tree", oracle.TREES)
 @pytest.mark.parametrize("retain", [2, 3, 5])
 def test_no_page_of_a_retained_handle_is_deleted_and_no_other_stays(
-    retain: int, tree: type[MonoidTree]
+    retain: int, tree: type[Aggregator]
 ) -> None:
     random, memory, size = Random(retain), MemoryStore(), 120
     window = oracle.begin(memory, size, 3, 2, retain=retain, aggregator=tree)

@@ -7,7 +7,6 @@ from random import Random
 import oracle
 import pytest
 
-from mta import AmortizedMTA, LogMTA
 from mta.audit import audit, live_keys
 from mta.errors import CorruptPage, StoreUnavailable
 from stores import FaultyStore, HeadCache, MemoryStore, PageStore, WriteBuffer
@@ -26,7 +25,7 @@ class Soak:
         self.name = f"soak{seed}"  # a memory that survives those who close it
         self._connect()
         self.size = self.random.choice((10, 100, 500))
-        self.tree = self.random.choice((AmortizedMTA, LogMTA))
+        self.tree = self.random.choice(oracle.TREES)
         self.retain = self.random.choice((2, 3))
         self.store: PageStore = self.faulty
         sizes = self.random.choice((2, 3, 7)), self.random.choice((2, 4, 16))
@@ -151,7 +150,7 @@ def run(seed: int, steps: int) -> Soak:
     return soak
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(10))
 def test_mixed_faults(seed: int) -> None:
     soak = run(seed, 300)
     assert soak.answers > 50
