@@ -7,6 +7,7 @@ from mta.amortized_mta import AmortizedMTA
 from mta.bloom import BloomFilter, Members
 from mta.columnar import ColumnarMonoid
 from mta.fiba import FiBA
+from mta.flat_fat_pages import PagedFlatFAT
 from mta.handle import HandleSummary, describe_handle
 from mta.log_mta import LogMTA
 from mta.moments import MomentSketch
@@ -31,6 +32,7 @@ from mta.monoids import (
 )
 from mta.policy import AbstractPolicy, BoundWindow, CountWindow, Policy, TimeWindow
 from mta.product import Product
+from mta.reactive_pages import PagedReactiveAggregator
 from mta.sketches import DistinctCount, FrequentItems, KLLQuantiles
 from mta.subsequence import IncreasingRun, LongestIncreasingRun, SinceLongestRun, SinceMax
 from mta.window import Stats, Window
@@ -67,6 +69,8 @@ __all__ = [
     "MinCount",
     "MomentSketch",
     "Monoid",
+    "PagedFlatFAT",
+    "PagedReactiveAggregator",
     "Policy",
     "PopulationStdDev",
     "Product",

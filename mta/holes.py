@@ -4,6 +4,9 @@ A slot whose event was taken out is a hole (the empty marker of the Reactive Agg
 section 5.1.1): its row is blank and unmarked, and lifts to the identity. Partials count the events
 that are there, so that the n-th of them is found by walking down, and so that a hole costs no
 combine: where one side of a combine has no event, the other side is the result.
+
+In pages the mark is one more column of events, ``|b1``, and the count one more of aggregates,
+``<i8``, each after the columns of the values or of the aggregates themselves.
 """
 
 from __future__ import annotations
