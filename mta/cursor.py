@@ -133,7 +133,7 @@ class Cursor:
             return
         self._fresh()
         if hand.start != self.back:
-            self.place(self.events.front, hand.start)
+            self.place(self.events.front, self.events.front)  # behind, until the run is done
         fronts, done = self._fronts(hand), 0
         stored = _count_below(fronts, hand.start)
         if stored < hand.count:

@@ -194,7 +194,7 @@ class Lookup:
         levels = self._levels
         if position == 0:
             return None
-        if position % levels.leaf_arity:
+        if position % levels.leaf_arity or position > levels.tails[0].first:
             leaf = self.leaf(position - 1)
             assert leaf.times is not None
             return int(leaf.times[position - 1 - leaf.first])

@@ -27,8 +27,11 @@ from naive import (
 from mta import Max, Mean, Product, Sum
 from mta.blocks import Blocks
 from mta.cursor import Cursor, Hand, Leaf
+from mta.kept_events import KeptEvents
+from mta.lookup import Lookup
 from mta.monoid import AbstractMonoid
 from mta.ranks import ranks
+from mta.shared import SharedWindows
 
 SECOND = 1_000_000
 
@@ -186,6 +189,42 @@ def test_a_run_that_is_not_taken_to_its_end_changes_nothing() -> None:
     cursor.settle(7)
     next(cursor.pieces(stored.hand(8, [("8", 8), ("9", 9)])))
     assert cursor.query() == "4567"
+
+
+# --- level queues by position -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("leaf_arity", "arity"), [(2, 2), (3, 2), (2, 5), (4, 3)])
+@pytest.mark.parametrize("store", [None, "memory://"])
+def test_a_lookup_is_a_list(store: str | None, leaf_arity: int, arity: int) -> None:
+    """Every range, every time and every leaf, while the oldest events leave and are deleted."""
+    events = timed([(str(i % 10), [0, 1, 1, 3][i % 4]) for i in range(90)])
+    shared = SharedWindows(
+        joined(), {"all": time_rule(SECOND).policy()}, store, leaf_arity=leaf_arity, arity=arity
+    )
+    tree, known = shared.events.tree, 0
+    assert isinstance(tree, KeptEvents)
+    lookup = Lookup(tree)
+    for start in range(0, 90, 15):
+        values, times = zip(*events[start : start + 15], strict=True)
+        shared.extend(list(values), np.array(times, "M8[us]"), results="last")
+        back = start + 15
+        tree.evict_to(max(0, back - 31))
+        tree.levels.sweep(tree.front)
+        for position in range(tree.front, back + 1):
+            before = lookup.time_before(position)
+            assert before in (None, events[position - 1][1] if position else None)
+            known += before is not None
+            for stop in range(position, back + 1):
+                assert lookup.fold(position, stop) == text_of(events[position:stop])
+        for time in {time + late for _, time in events for late in (-1, 0)}:
+            expected = bisect_right(events[:back], time, key=lambda event: event[1])
+            assert lookup.first_after(time) == max(tree.front, expected)
+        for position in range(tree.front, back):
+            leaf = lookup.leaf(position)
+            assert leaf.first <= position < leaf.stop <= back
+            assert list(leaf.rows) == [value for value, _ in events[leaf.first : leaf.stop]]
+    assert known > 150, "hardly ever is it known when the last event left"
 
 
 # --- blocks -------------------------------------------------------------------------------------
