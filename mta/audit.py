@@ -100,9 +100,10 @@ def audit(window: Window, repair: bool = False) -> Audit:
         return _Auditor(window, repair).run()
 
 
-def live_keys(window: Window) -> Iterator[str]:
-    """The key of every page that the window's handle names, down to ``swept``.
+def live_keys(window: Window, own: bool = False) -> Iterator[str]:
+    """The key of every page that the window's handle names, those for earlier handles included.
 
+    ``own``: only those that the window itself needs.
     One read an inner page, none for leaves. Raises NotPageable without a store; MissingPage or
     CorruptPage for an inner page, without which nobody knows what else is alive.
     """
@@ -111,7 +112,7 @@ def live_keys(window: Window) -> Iterator[str]:
     waiting = list(tree.pages())
     while waiting:
         named = waiting.pop()
-        if named.name == NO_NAME:
+        if named.name == NO_NAME or (own and not named.needed):
             continue
         yield page.key_of(window.name, named.level, named.number, named.name)
         if named.level:

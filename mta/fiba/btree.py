@@ -96,6 +96,7 @@ class Tree:
         At a time that is there already, ``existing`` says what is done; "combine" needs a monoid
         whose values are partial aggregates (``pre_lifted``).
         """
+        self.monoid.lift(row)  # what cannot be lifted must not get in
         place = None if existing == "append" else self.find(time)
         if place is None:
             node, index = self._place_after(time)

@@ -38,6 +38,8 @@ def insert_sorted(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -
     """
     if count == 0 or _append(tree, times, rows, count):
         return
+    if not tree.monoid.is_columnar:
+        tree.monoid.lift_rows(rows, count)  # what cannot be lifted must not get in
     tree.load_left()
     node = tree.subtree_for(int(times[0]), int(times[-1]))
     _load(tree, node, times)

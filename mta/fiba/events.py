@@ -63,6 +63,8 @@ class TreeEvents:
         node, first = self.place(position)
         if not self.tree.right or node is self.tree.right[0]:
             return Leaf(first, node.values(0, node.count), node.times, node.count)
+        if node.parent is not None:
+            self.tree.keeper.ahead(node.parent, node.parent.index_of(node))
         leaf = self._with_next(node, first)
         self._leaves = [leaf, *self._leaves[: _LEAVES - 1]]
         return leaf

@@ -137,10 +137,10 @@ class FingerTree(Tree):
         if not in_order or leaf.arity >= 2 * self.least(0):
             super().insert(time, row, existing)
             return
-        lifted, combine = self.monoid.lift(row), self.monoid.combine
+        lifted, combine, stack = self.monoid.lift(row), self.monoid.combine, leaf.stack
         aggregate = combine(leaf.agg, lifted)
-        if leaf.stack is not None:
-            leaf.stack.added = combine(leaf.stack.added, lifted)
+        if stack is not None:
+            stack.added = combine(stack.added, lifted)
         leaf.entries.insert(leaf.count, (time, row))
         leaf.agg = aggregate
         self.size += 1

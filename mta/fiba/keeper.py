@@ -19,6 +19,9 @@ class Keeper:
         assert child is not None
         return child
 
+    def ahead(self, node: Node, index: int) -> None:
+        """The children after this one will be asked for soon."""
+
     def soil(self, node: Node) -> None:
         """A node is about to differ from the page that it was."""
 

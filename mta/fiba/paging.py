@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 NOTES = 255
 NOTES_LAYOUT = Layout(Record([Array("<i8")] * 3), timed=False, named=True)
 _MOST_NOTES = 256
+#: So many leaves are fetched ahead of a front.
+_AHEAD = 4
 
 
 def layouts_of(kind: Kind) -> tuple[Layout, Layout]:
@@ -91,6 +93,17 @@ class PageKeeper(Keeper):
         elif id(child) in self._recent:
             self._recent.move_to_end(id(child))
         return child
+
+    def ahead(self, node: Node, index: int) -> None:
+        """Have the pages of the next children fetched in the background, where that helps."""
+        if self.pager.reads_ahead:
+            self.pager.prefetch(
+                [
+                    (node.level - 1, link.number, link.name)
+                    for link in node.links[index + 1 : index + 1 + _AHEAD]
+                    if link.node is None
+                ]
+            )
 
     def to_node(self, level: int, group: Group) -> Node:
         """A page, or the same columns in a handle, as a node. Raises CorruptPage."""

@@ -11,6 +11,7 @@ from mta import (
     AmortizedMTA,
     BoundWindow,
     CountWindow,
+    FiBA,
     LogMTA,
     Monoid,
     Policy,
@@ -24,7 +25,16 @@ from stores.memory import MemoryStore
 from stores.wrapper import WrapperStore
 
 #: The aggregators that keep events in the order in which they come.
-AGGREGATORS: list[type[Aggregator]] = [AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator]
+IN_ORDER: list[type[Aggregator]] = [AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator]
+
+
+class CrowdedFiBA(FiBA):
+    """FiBA with room for hardly any node in memory."""
+
+    resident_nodes = 3
+
+
+AGGREGATORS: list[type[Aggregator]] = [*IN_ORDER, CrowdedFiBA]
 
 #: (value, time in microseconds)
 Event = tuple[str, int]

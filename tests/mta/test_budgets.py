@@ -162,8 +162,9 @@ def test_a_policy_that_evicts_half_the_window_takes_log_n(
         aggregator=aggregator,
     )
     done, rising = 0, [float(i) for i in range(n)]
+    times = np.zeros(n, "<i8") if aggregator.by_time else None
     while done < n:  # past the policy, which would keep all of these
-        done += window.tree.extend(rising, None, done, n)
+        done += window.tree.extend(rising, times, done, n)
     cost = counted.of(lambda: window.insert(1.5 * n))
     assert len(window) == n // 2  # of 0, 1, ... those up to n / 2 have left
     height = levels(n // leaf_arity, arity) + 1
@@ -192,11 +193,15 @@ def test_bulk_eviction_reads_at_most_a_page_a_level(
     window, store = counting_window(leaf_arity, arity, aggregator=aggregator)
     window.extend(values(N), results="last")
     height = window.stats().levels
+    # A tree by time also fills up the nodes that the cut has left too small, from two neighbours.
+    most = 3 * height if aggregator.by_time else height
+    if window.tree.by_time:
+        window.checkpoint()  # whatever was to be written is
     for count in (N // 2 + 1, N // 4 - 5, 12_345):
         store.reset()
         window.evict(count)
-        assert store.counts.get.pages <= height
-        assert store.counts.put.calls == 0
+        assert store.counts.get.pages <= most
+        assert store.counts.put.calls == 0 or aggregator.by_time
     window.check()
 
 

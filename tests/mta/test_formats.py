@@ -14,7 +14,7 @@ import msgpack
 import numpy as np
 import pytest
 import xxhash
-from naive import AGGREGATORS, joined, pages_of
+from naive import IN_ORDER, joined, pages_of
 
 from mta import (
     BoundWindow,
@@ -292,7 +292,7 @@ def test_an_unknown_version_of_a_handle_is_named() -> None:
         describe_handle(body + xxhash.xxh3_128_digest(body))
 
 
-@pytest.mark.parametrize("aggregator", AGGREGATORS)
+@pytest.mark.parametrize("aggregator", IN_ORDER)
 def test_the_same_window_gives_the_same_bytes(aggregator: type) -> None:
     """However the events came in, and whether there was a restart between."""
     stores = [MemoryStore(), MemoryStore()]

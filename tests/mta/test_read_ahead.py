@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from naive import AGGREGATORS
+from naive import IN_ORDER
 
 from mta import AmortizedMTA, CountWindow, Max, Window
 from mta.tree import MonoidTree
@@ -16,7 +16,7 @@ from stores.base import Capabilities
 from stores.wrapper import WrapperStore
 
 LEAF = 4
-BOTH = pytest.mark.parametrize("aggregator", AGGREGATORS)
+BOTH = pytest.mark.parametrize("aggregator", IN_ORDER)
 
 
 class Ahead(WrapperStore):

@@ -7,15 +7,24 @@ import sys
 from pathlib import Path
 from random import Random
 
-from mta import AmortizedMTA, CountWindow, LogMTA, Monoid, Window
+from mta import AmortizedMTA, CountWindow, FiBA, LogMTA, Monoid, Window
 from mta.aggregator import Aggregator
 from mta.audit import audit
 from mta.flat_fat_pages import PagedFlatFAT
 from mta.reactive_pages import PagedReactiveAggregator
 from stores import PageStore
 
+
 #: The aggregators that all of this holds for.
-TREES: tuple[type[Aggregator], ...] = (AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator)
+class CrowdedFiBA(FiBA):
+    """FiBA with room for hardly any node in memory."""
+
+    resident_nodes = 3
+
+
+TREES: tuple[type[Aggregator], ...] = (
+    AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator, CrowdedFiBA,
+)  # fmt: skip
 
 
 def joined() -> Monoid:

@@ -13,18 +13,11 @@ from random import Random
 import oracle
 import pytest
 
-from mta import Window
 from mta.aggregator import Aggregator
 from mta.audit import live_keys
 from stores import MemoryStore, open_store
 
 CHECKPOINTS = 2400
-
-
-def own_keys(window: Window) -> set[str]:
-    """The pages that a window needs for itself: those of its own events and after."""
-    window.tree.levels.swept = window.tree.front
-    return set(live_keys(window))
 
 
 @pytest.mark.parametrize("tree", oracle.TREES)
@@ -45,7 +38,7 @@ def test_no_page_of_a_retained_handle_is_deleted_and_no_other_stays(
         there = set(memory.keys())
         for handle in handles:
             past = oracle.reopen(handle, memory, size, aggregator=tree)
-            assert own_keys(past) <= there
+            assert set(live_keys(past, own=True)) <= there
         assert set(live_keys(window)) == there, "pages that nobody needs"
     for handle in handles:
         oracle.assert_whole(oracle.reopen(handle, memory, size, aggregator=tree), size)

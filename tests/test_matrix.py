@@ -1,0 +1,186 @@
+"""Every aggregator of the project in one matrix: the same events, the same oracle.
+
+The oracle is a list and a fold with concatenation, which is neither commutative nor invertible;
+what needs an inverse or a selective operation gets one in which order still matters. In-memory and
+paged aggregators, those by order of arrival and those by time, all insert at the back, evict at the
+front, singly and in bulk, and are asked and checked after each step. The suites of the single
+algorithms go further; this one says that they are exchangeable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+import pytest
+
+from mta import (
+    AbstractMonoid,
+    AmortizedMTA,
+    CountWindow,
+    FiBA,
+    LogMTA,
+    Monoid,
+    Window,
+)
+from mta.aggregator import Aggregator
+from mta.fiba import FingerTree, Tree
+from mta.flat_fat_pages import PagedFlatFAT
+from mta.in_order import ALL, BoundaryAggregator, InOrderAggregator
+from mta.reactive import ReactiveAggregator
+from mta.reactive_pages import PagedReactiveAggregator
+
+HUGE = 10**9
+
+
+class Contender(Protocol):
+    """What the matrix asks of each."""
+
+    def insert(self, value: str) -> None: ...
+
+    def evict(self, count: int) -> None: ...
+
+    def query(self) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+    def check(self) -> None: ...
+
+
+class InMemory:
+    """An in-order aggregator, or the Reactive Aggregator."""
+
+    def __init__(self, aggregator: Any) -> None:
+        self._aggregator = aggregator
+        self.insert, self.query = aggregator.insert, aggregator.query
+        self.check = aggregator.check
+
+    def evict(self, count: int) -> None:
+        for _ in range(count):
+            self._aggregator.evict()
+
+    def __len__(self) -> int:
+        return len(self._aggregator)
+
+
+class ByTime:
+    """A tree by time, fed in order of time."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree, self._first, self._last = tree, 0, 0
+        self.query, self.check = tree.query, tree.check
+
+    def insert(self, value: str) -> None:
+        self._tree.insert(self._last, value)
+        self._last += 1
+
+    def evict(self, count: int) -> None:
+        for _ in range(count):
+            assert self._tree.evict(self._first)
+            self._first += 1
+
+    def __len__(self) -> int:
+        return len(self._tree)
+
+
+class Paged:
+    """A window that only evicts what it is told to; it is written and reopened now and then."""
+
+    def __init__(self, monoid: AbstractMonoid, aggregator: type[Aggregator], store: bool) -> None:
+        self._window = Window(
+            monoid, CountWindow(HUGE), "memory://" if store else None,
+            arity=2, leaf_arity=3, aggregator=aggregator,
+        )  # fmt: skip
+        self._steps = 0
+
+    def insert(self, value: str) -> None:
+        self._window.insert(value)
+        self._reopen()
+
+    def evict(self, count: int) -> None:
+        self._window.evict(count)
+        self._reopen()
+
+    def _reopen(self) -> None:
+        self._steps += 1
+        if self._window.store is not None and self._steps % 23 == 0:
+            self._window = self._window.sibling(self._window.checkpoint())
+
+    def query(self) -> Any:
+        return self._window.query()
+
+    def check(self) -> None:
+        self._window.check()
+
+    def __len__(self) -> int:
+        return len(self._window)
+
+
+def monoid_for(algorithm: type[InOrderAggregator]) -> Monoid:
+    """Concatenation, or what comes nearest to it of what an algorithm takes."""
+    candidates = [
+        Monoid("", lambda a, b: a + b, name="joined"),
+        Monoid("", lambda a, b: a + b, name="cut off", inverse=lambda a, b: a[len(b) :]),
+        Monoid("", lambda a, b: a if len(a) >= len(b) else b, name="longest", selective=True),
+    ]
+    return next(monoid for monoid in candidates if algorithm.suits(monoid))
+
+
+JOINED = Monoid("", lambda a, b: a + b, name="joined")
+PAGED: list[type[Aggregator]] = [
+    AmortizedMTA, LogMTA, FiBA, PagedFlatFAT, PagedReactiveAggregator,
+]  # fmt: skip
+CONTENDERS: dict[str, tuple[Monoid, Callable[[Monoid], Contender]]] = {
+    algorithm.__name__: (
+        monoid_for(algorithm),
+        lambda monoid, algorithm=algorithm: InMemory(algorithm(monoid)),
+    )
+    for algorithm in ALL
+    if not issubclass(algorithm, BoundaryAggregator)  # they slide by themselves: tests/in_order
+}
+CONTENDERS |= {
+    "ReactiveAggregator": (JOINED, lambda monoid: InMemory(ReactiveAggregator(monoid, 4))),
+    "Tree": (JOINED, lambda monoid: ByTime(Tree(monoid))),
+    "FingerTree": (JOINED, lambda monoid: ByTime(FingerTree(monoid))),
+}
+CONTENDERS |= {
+    f"{aggregator.__name__} {where}": (
+        JOINED,
+        lambda monoid, aggregator=aggregator, where=where: Paged(
+            monoid, aggregator, where == "in pages"
+        ),
+    )
+    for aggregator in PAGED
+    for where in ("in memory", "in pages")
+}
+
+
+@pytest.mark.parametrize("name", CONTENDERS)
+@pytest.mark.parametrize("seed", range(4))
+def test_every_aggregator_is_a_list_and_a_fold(name: str, seed: int) -> None:
+    monoid, make = CONTENDERS[name]
+    random, contender = Random(seed), make(monoid)
+    values: list[str] = []
+    for step in range(160):
+        what = random.random()
+        if what < 0.55 or not values:
+            value = chr(97 + step % 26) * random.choice([1, 1, 2])
+            contender.insert(value)
+            values.append(value)
+        else:
+            most = len(values) if what > 0.97 else min(3, len(values))
+            count = random.randint(1, most)
+            contender.evict(count)
+            del values[:count]
+        assert contender.query() == monoid.fold(values, len(values)), step
+        assert len(contender) == len(values)
+        if step % 5 == 0:
+            contender.check()
+
+
+def test_no_aggregator_is_missing() -> None:
+    """What the package offers is here, or slides by itself and has a matrix of its own."""
+    named = {name.split()[0] for name in CONTENDERS}
+    offered = {kind.__name__ for kind in (*ALL, *PAGED, ReactiveAggregator, Tree, FingerTree)}
+    assert offered - named == {"SBA", "PBA"}
