@@ -8,7 +8,7 @@ wanted its results, is put where its policy says when it is next looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -27,8 +27,10 @@ _HAND = 1 << 15
 class Feed:
     """The windows over some events, by name, and the way in."""
 
-    def __init__(self, events: Window) -> None:
+    def __init__(self, events: Window, trim: Callable[[], None]) -> None:
         self.events, self.monoid = events, events.monoid
+        #: Called before every hand: lets go of events that no window needs.
+        self._trim = trim
         self.tree = cast(KeptEvents | KeptTree, events.tree)
         self.cursors: dict[str, Cursor] = {}
 
@@ -46,6 +48,7 @@ class Feed:
         """
         intake = self.events.intake
         with np.errstate(all="ignore"):
+            self._trim()
             event = intake.admit(value, time)
             if event is not None:
                 self._accept(*event, self.cursors.values())
@@ -118,6 +121,7 @@ class Feed:
         begun = self.tree.back
         try:
             for start in range(0, count, _HAND):
+                self._trim()
                 stop = min(start + _HAND, count)
                 if outs:
                     self._run(rows, micros, start, stop, outs)

@@ -99,7 +99,7 @@ class SharedWindows:
         if keep is not None and not keep.positional:
             raise ValueError(f"keep= takes a window by count or time, not {keep!r}")
         self.monoid, self._keep = self.events.monoid, keep
-        self._feed = Feed(self.events)
+        self._feed = Feed(self.events, self._trim)
         self._tree = self._feed.tree
         self._trimmed = self._tree.back
         for name, policy in windows.items():
@@ -115,7 +115,6 @@ class SharedWindows:
         Raises InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has
         changed.
         """
-        self._trim()
         self._feed.insert(value, time)
 
     def extend(
@@ -126,7 +125,6 @@ class SharedWindows:
         As ``Window.extend``. Each window adds about two whole-group combines an event and the scan
         of each leaf; once it is longer than what is still in memory, also a page read a leaf.
         """
-        self._trim()
         return self._feed.extend(values, times, results)
 
     @property

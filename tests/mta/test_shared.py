@@ -409,7 +409,7 @@ def test_a_window_reads_a_page_a_leaf_once_it_is_longer_than_what_is_in_memory(
         longer = [policy for policy in policies.values() if policy.size > 7 * LEAF]
         assert (leaves - 1) * len(longer) <= store.leaves <= (leaves + 1) * len(longer)
         # One for every eight leaves that are deleted, and as many for each window to fold.
-        assert store.inner <= (1 + len(policies)) * (leaves // ARITY + 4)
+        assert store.inner <= (1 + len(policies)) * (leaves // ARITY + 8)
 
 
 def test_a_range_reads_at_most_two_pages_a_level() -> None:
