@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal, Self
@@ -16,8 +17,11 @@ Output = Literal["event", "last"]
 OnBadRow = Literal["error", "drop"]
 OnLate = Literal["error", "drop", "side"]
 Silent = Literal["keep", "drop", "emit"]
+Corrections = Literal["onward", "append"]
 #: The column that marks late rows among the results, with ``late="side"``.
 LATE = "late"
+#: The column that marks rows given again, with ``corrections="append"``.
+CORRECTED = "corrected"
 
 
 @dataclass(frozen=True)
@@ -27,11 +31,12 @@ class Plan:
     keys: tuple[str, ...]
     time: str
     monoid: Product
-    policy: AbstractPolicy
+    policy: AbstractPolicy | Mapping[str, AbstractPolicy]
+    """One window's, or that of each of several windows by its name."""
     columns: tuple[str, ...]
     """The input's columns in the result: keys, time, values, and others to keep."""
     results: dict[str, pa.DataType]
-    """The Arrow type of each aggregation's column, by alias, in the order of the result."""
+    """The Arrow type of each column of results (``column_name``), in their order."""
     store: str
     name: str | None
     """What the windows' names begin with; None until a worker knows the query."""
@@ -42,6 +47,10 @@ class Plan:
     """Group sizes; None leaves them to the window."""
     leaf_arity: int | None = None
     late: OnLate = "error"
+    lateness: int | None = None
+    """How much older than its key's newest event a row may be, in microseconds; None: not at all,
+    and windows are kept by structures that take events in order."""
+    corrections: Corrections = "onward"
     invalid: OnBadRow = "error"
     silent: Silent = "keep"
     schema: pa.Schema | None = None
@@ -56,9 +65,32 @@ class Plan:
         return tuple(self.monoid.columns)
 
     @property
+    def policies(self) -> dict[str, AbstractPolicy]:
+        """The policy of each window by its name, which is empty where there is but one."""
+        return dict(self.policy) if isinstance(self.policy, Mapping) else {"": self.policy}
+
+    @property
+    def by_time(self) -> bool:
+        """Whether the windows take late events; a batch query's rows are sorted beforehand."""
+        return self.lateness is not None and not self.temporary
+
+    @property
+    def appends(self) -> bool:
+        """Whether rows may be given again."""
+        return self.corrections == "append"
+
+    @property
     def lifetime(self) -> int | None:
-        """How long after its newest event a key is forgotten, in microseconds; None for never."""
-        return None if self.silent == "keep" else self.policy.lifetime
+        """How long after its newest event time has emptied all windows of a key, in microseconds.
+
+        None where keys are never forgotten.
+        """
+        return None if self.silent == "keep" else lifetime_of(self.policies.values())
+
+    @property
+    def patience(self) -> int:
+        """How far behind the watermark rows may still come, in microseconds."""
+        return self.lateness or 0
 
     def no_rows(self) -> pa.Table:
         """Rows for a step that is called for silent keys alone."""
@@ -72,12 +104,31 @@ class Plan:
             self.time,
             sorted(self.results),
             self.monoid.fingerprint,
-            self.policy.fingerprint,
+            self._policy_fingerprint(),
             self.arity,
             self.leaf_arity,
+            # The state's layout, not the lateness, which may change. Without it: as ever.
+            *(() if self.lateness is None else ("by time",)),
         )
         return blake2b(repr(parts).encode(), digest_size=16).digest()
+
+    def _policy_fingerprint(self) -> object:
+        if not isinstance(self.policy, Mapping):
+            return self.policy.fingerprint
+        return sorted((name, policy.fingerprint) for name, policy in self.policy.items())
 
     def named(self, name: str) -> Self:
         """This plan, if it has no name yet, under ``name``."""
         return self if self.name else replace(self, name=name)
+
+
+def column_name(alias: str, window: str) -> str:
+    """The column of an aggregation over a window, whose name is empty if there is but one."""
+    return f"{alias}_{window}" if window else alias
+
+
+def lifetime_of(policies: Iterable[AbstractPolicy]) -> int | None:
+    """How long after the newest event time has emptied all of some windows; None for never."""
+    found = [policy.lifetime for policy in policies]
+    known = [lifetime for lifetime in found if lifetime is not None]
+    return max(known) if len(known) == len(found) else None

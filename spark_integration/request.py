@@ -6,11 +6,10 @@ query and arrives inside a Java stack trace.
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterable, Mapping
 from copy import copy
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -43,20 +42,26 @@ from mta.policy import AbstractPolicy
 from stores import open_store
 
 from .errors import InvalidRequest
-from .plan import LATE, OnBadRow, OnLate, Output, Plan, Silent
+from .options import (
+    Lateness,
+    check_corrections,
+    check_options,
+    check_windows,
+    marks_of,
+    read_lateness,
+)
+from .plan import LATE, Plan, Silent, column_name
 from .state_pages import is_state_url
 from .state_stream import check_session
 
 Columns = str | tuple[str, ...] | None
 Aggregations = Mapping[str, tuple[Columns, AbstractMonoid]]
-MAX_BUCKETS = 1 << 16
 #: What a group's columns may weigh; names and numbers around them take up to 200 bytes more.
 LEAF_BYTES, INNER_BYTES = 3840, 1024
 #: What a value or a partial is taken to weigh where only its bytes would tell.
 OBJECT_BYTES = 64
 #: Where Spark notes that a column is under a watermark.
 WATERMARK_DELAY = "spark.watermarkDelayMs"
-_NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}")
 
 
 class Request(NamedTuple):
@@ -72,15 +77,19 @@ def make_request(
     keys: tuple[str, ...],
     time: str,
     aggregations: Aggregations,
-    policy: AbstractPolicy,
+    policy: AbstractPolicy | Mapping[str, AbstractPolicy],
     store: str,
     keep: tuple[str, ...] = (),
     types: Mapping[str, str] | None = None,
+    allowed_lateness: Lateness = None,
     **options: Any,
 ) -> Request:
     """The checked request of one ``sliding_aggregate``; raises InvalidRequest. Reads no data."""
-    check_options(policy=policy, **options)
-    silent, marks_late = options.get("silent", "keep"), options["late"] == "side"
+    check_options(**options)
+    windows = check_windows(policy)
+    silent = options.get("silent", "keep")
+    options["lateness"] = read_lateness(allowed_lateness)
+    check_corrections(windows, keep, **options)
     check_store(store, df)
     product = make_product(aggregations)
     values = tuple(product.columns)
@@ -88,14 +97,17 @@ def make_request(
     fields = {field.name: field.dataType for field in df.schema.fields}
     check_types(fields, keys, time, aggregations)
     columns = tuple(dict.fromkeys((*keys, time, *values, *keep)))
-    check_aliases(columns, aggregations, (LATE,) if marks_late else ())
+    found = result_types(product, aggregations, fields, types or {})
+    check_aliases(columns, [column_name(a, w) for a in found for w in windows], marks_of(**options))
     if silent != "keep":
-        check_silent(df, time, policy, silent)
+        check_silent(df, time, windows.values(), silent)
         options["schema"] = row_schema(fields, columns)
-    leaf_arity, arity = small_groups(product, policy)
+    leaf_arity, arity = small_groups(
+        product, *windows.values(), by_time=options["lateness"] is not None
+    )
     options["leaf_arity"] = options["leaf_arity"] or options["arity"] or leaf_arity
     options["arity"] = options["arity"] or arity
-    found = result_types(product, aggregations, fields, types or {})
+    found = {column_name(a, window): found[a] for a in found for window in windows}
     plan = Plan(
         keys=keys,
         time=time,
@@ -110,19 +122,26 @@ def make_request(
     return Request(plan, result_schema(df, plan, found))
 
 
-def small_groups(product: Product, policy: AbstractPolicy) -> tuple[int, int]:
+def small_groups(
+    product: Product, *policies: AbstractPolicy, by_time: bool = False
+) -> tuple[int, int]:
     """Sizes of leaf and inner groups that suit many keys.
 
     A leaf page fills one LMDB page of 4 KiB. Inner groups are smaller, since a handle carries an
-    open one of each level, and Spark's state carries every key's handle.
+    open one of each level, and Spark's state carries every key's handle. Nodes of trees by time
+    hold up to twice their size, and a handle carries the last one of each level.
     """
-    extra = 8 if policy.needs_times else 0
-    monoids = [product, *(monoid for _, _, monoid in policy.observers)]
-    partial = sum(monoid.partials.row_bytes or OBJECT_BYTES for monoid in monoids)
+    extra = 8 if by_time or any(policy.needs_times for policy in policies) else 0
+    observers = [monoid for policy in policies for _, _, monoid in policy.observers]
+    partial = sum(monoid.partials.row_bytes or OBJECT_BYTES for monoid in [product, *observers])
     value = OBJECT_BYTES if product.inputs.row_bytes is None else product.inputs.row_bytes
     leaf_arity = LEAF_BYTES // max(value + extra, 1)
-    arity = INNER_BYTES // (partial + extra + NAME_BYTES)
-    return min(max(leaf_arity, 16), 512), min(max(arity, 8), 64)
+    if not by_time:
+        arity = INNER_BYTES // (partial + extra + NAME_BYTES)
+        return min(max(leaf_arity, 16), 512), min(max(arity, 8), 64)
+    # An entry of an inner node is an event with all that leads to a page below.
+    arity = INNER_BYTES // (value + partial + 2 * extra + NAME_BYTES)
+    return min(max(leaf_arity // 2, 8), 256), min(max(arity // 2, 4), 32)
 
 
 def result_schema(df: DataFrame, plan: Plan, found: Mapping[str, DataType]) -> StructType:
@@ -132,7 +151,7 @@ def result_schema(df: DataFrame, plan: Plan, found: Mapping[str, DataType]) -> S
         # A row about a silent key has nothing else.
         if plan.silent == "emit" and field.name not in (*plan.keys, plan.time):
             field.nullable = True
-    marks = [StructField(LATE, BooleanType())] if plan.late == "side" else []
+    marks = [StructField(mark, BooleanType()) for mark in marks_of(plan.late, plan.corrections)]
     results = [StructField(alias, kind) for alias, kind in found.items()]
     return StructType([*given, *results, *marks])
 
@@ -219,18 +238,19 @@ def _allowed(schema: Schema) -> tuple[type[DataType], ...]:
 
 
 def check_aliases(
-    columns: tuple[str, ...], aggregations: Aggregations, marks: tuple[str, ...] = ()
+    columns: tuple[str, ...], results: Iterable[str], marks: Iterable[str] = ()
 ) -> None:
     """Raises InvalidRequest for two result columns of one name, by Spark's rule without case."""
     seen = {name.lower(): name for name in columns}
     for mark in marks:
         if mark in seen:
+            option = "late='side'" if mark == LATE else "corrections='append'"
             raise InvalidRequest(
-                f"late='side' adds a column {mark!r}, but the DataFrame has {seen[mark]!r}: rename "
+                f"{option} adds a column {mark!r}, but the DataFrame has {seen[mark]!r}: rename "
                 "it (withColumnRenamed), or leave it out"
             )
         seen[mark] = mark
-    for alias in aggregations:
+    for alias in results:
         if alias.lower() in seen:
             raise InvalidRequest(
                 f"aggregation {alias!r} has the name of the result's column "
@@ -239,56 +259,16 @@ def check_aliases(
         seen[alias.lower()] = alias
 
 
-def check_options(
-    *,
-    policy: AbstractPolicy,
-    output: Output,
-    name: str | None,
-    buckets: int,
-    arity: int | None,
-    leaf_arity: int | None,
-    late: OnLate,
-    invalid: OnBadRow,
-    retain: int,
-    silent: Silent = "keep",
+def check_silent(
+    df: DataFrame, time: str, policies: Iterable[AbstractPolicy], silent: Silent
 ) -> None:
-    """Raises InvalidRequest for an option outside its range."""
-    choices: dict[str, tuple[str, Any]] = {
-        "output": (output, Output),
-        "late": (late, OnLate),
-        "invalid": (invalid, OnBadRow),
-        "silent": (silent, Silent),
-    }
-    for argument, (value, literal) in choices.items():
-        if value not in get_args(literal):
-            known = " or ".join(map(repr, get_args(literal)))
-            raise InvalidRequest(f"{argument} is {value!r}: it must be {known}")
-    if not isinstance(policy, AbstractPolicy):
-        raise InvalidRequest(
-            f'policy is {policy!r}: give one, as CountWindow(1000) or TimeWindow("24 hours")'
-        )
-    if name is not None and not _NAME.fullmatch(name):
-        raise InvalidRequest(
-            f"name is {name!r}: use 1 to 40 letters, digits, dots, colons, dashes or underscores"
-        )
-    if not 1 <= buckets <= MAX_BUCKETS:
-        raise InvalidRequest(f"buckets is {buckets}: it must be between 1 and {MAX_BUCKETS}")
-    for argument, size in (("arity", arity), ("leaf_arity", leaf_arity)):
-        if size is not None and size < 2:
-            raise InvalidRequest(f"{argument} is {size}: it must be at least 2")
-    if retain < 2:
-        raise InvalidRequest(
-            f"retain is {retain}: it must be at least 2, as a replay needs the state before"
-        )
-
-
-def check_silent(df: DataFrame, time: str, policy: AbstractPolicy, silent: Silent) -> None:
     """Raises InvalidRequest unless time alone can empty the windows, and the stream knows it."""
-    if policy.lifetime is None or not policy.needs_times:
-        raise InvalidRequest(
-            f"silent is {silent!r}, but time alone never empties a {policy!r}: give a TimeWindow, "
-            "by itself or as one side of |, or leave silent as it is ('keep')"
-        )
+    for policy in policies:
+        if policy.lifetime is None or not policy.needs_times:
+            raise InvalidRequest(
+                f"silent is {silent!r}, but time alone never empties a {policy!r}: give a "
+                "TimeWindow, by itself or as one side of |, or leave silent as it is ('keep')"
+            )
     kind = df.schema[time].dataType
     if silent == "emit" and not isinstance(kind, (TimestampType, TimestampNTZType)):
         raise InvalidRequest(

@@ -1,7 +1,8 @@
 """What a step hands back: the rows, with a column for each aggregation.
 
-Three kinds of rows, in this order: those that entered a window, with the window's result; among
-them, where ``silent="emit"``, one for each moment at which a window became empty; and, where
+Four kinds of rows, in this order: those that entered a window, with the window's result; among
+them, where ``silent="emit"``, one for each moment at which a window became empty; where
+``corrections="append"``, rows given again, marked, with the results that hold now; and, where
 ``late="side"``, the late rows, marked, with nulls for results.
 """
 
@@ -13,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .plan import LATE, Plan
+from .corrections import Corrected
+from .plan import CORRECTED, LATE, Plan, column_name
 from .rows import Ints, Sorted, key_columns
 
 
@@ -24,6 +26,7 @@ class Results:
         last = plan.output == "last"
         size = len(group.keys) if last else group.rows.num_rows
         self._plan, self._group = plan, group
+        self.corrected = Corrected(plan, group)
         self._arrays = {
             alias: np.empty(size, _numpy_type(kind)) for alias, kind in plan.results.items()
         }
@@ -51,33 +54,28 @@ class Results:
         if first < start:
             self._late.append(np.arange(first, start))
 
-    def add(
-        self,
-        found: dict[str, npt.NDArray[Any]],
-        start: int,
-        end: int,
-        accepted: npt.NDArray[np.bool_] | None,
-    ) -> int | None:
-        """Take over a key's results; return its newest row that entered the window, if any did.
+    def enter(
+        self, start: int, end: int, accepted: npt.NDArray[np.bool_] | None
+    ) -> tuple[int, int] | None:
+        """The newest of a key's rows that entered the window, and how many did, if any.
 
         Of the rows ``start`` to ``end`` the ``accepted`` ones entered (None: all).
         """
-        newest, count = end - 1, end - start
-        if accepted is not None:
-            self._invalid.append(start + np.flatnonzero(~accepted))
-            inside = np.flatnonzero(accepted)
-            count = len(inside)
-            newest = start + int(inside[-1]) if count else -1
-        if count == 0:
-            return None
+        if accepted is None:
+            return end - 1, end - start
+        self._invalid.append(start + np.flatnonzero(~accepted))
+        inside = np.flatnonzero(accepted)
+        return (start + int(inside[-1]), len(inside)) if len(inside) else None
+
+    def add(self, found: dict[str, npt.NDArray[Any]], newest: int, count: int) -> None:
+        """Take over a key's results, of all its rows that entered or of the newest."""
         if self._picked is not None:
             self._picked.append(newest)
             count = 1
         size = self._size + count
         for alias, array in self._arrays.items():
-            array[self._size : size] = found[alias]
+            array[self._size : size] = found[alias][-count:]
         self._size = size
-        return newest
 
     def add_emptied(self, key: bytes, moment: int, before: int = 0) -> None:
         """A key's window became empty, ``before`` the last so many of the results so far."""
@@ -89,10 +87,17 @@ class Results:
         rows = self._table_of_results()
         if self._emptied:
             rows = self._with_emptied(rows)
-        if self._plan.late != "side":
-            return rows
-        rows = rows.append_column(LATE, pa.repeat(pa.scalar(False), rows.num_rows))
-        return pa.concat_tables([rows, self._table_of_late()]) if self._late else rows
+        if self._plan.appends:
+            emptied = {key for key, _ in self._emptied} if self._picked is not None else ()
+            again = self.corrected.table(rows.schema, without=emptied)
+            rows = pa.concat_tables(
+                [_marked(rows, CORRECTED, False), _marked(again, CORRECTED, True)]
+            )
+        if self._plan.late == "side":
+            rows = _marked(rows, LATE, False)
+            if self._late:
+                rows = pa.concat_tables([rows, self._table_of_late()])
+        return rows
 
     def _table_of_results(self) -> pa.Table:
         """The rows that have a result, with a column for each aggregation."""
@@ -113,7 +118,9 @@ class Results:
         rows = self._group.rows.take(pa.array(np.concatenate(self._late)))
         for alias, kind in self._plan.results.items():
             rows = rows.append_column(alias, pa.nulls(rows.num_rows, kind))
-        return rows.append_column(LATE, pa.repeat(pa.scalar(True), rows.num_rows))
+        if self._plan.appends:
+            rows = _marked(rows, CORRECTED, False)
+        return _marked(rows, LATE, True)
 
     def _with_emptied(self, rows: pa.Table) -> pa.Table:
         """The rows, and among them one for each window that became empty."""
@@ -141,8 +148,14 @@ def table_of_emptied(keys: tuple[bytes, ...], moments: tuple[int, ...], plan: Pl
     empty = outputs.new(1)
     outputs.put(empty, 0, tuple(plan.monoid.empty.values()))
     for alias, result in plan.monoid.results(empty).items():
-        columns[alias] = _repeated(result, plan.results[alias], count)
-    return pa.table(columns)
+        for window in plan.policies:
+            name = column_name(alias, window)
+            columns[name] = _repeated(result, plan.results[name], count)
+    return pa.table({name: columns[name] for name in (*plan.columns, *plan.results)})
+
+
+def _marked(rows: pa.Table, name: str, mark: bool) -> pa.Table:
+    return rows.append_column(name, pa.repeat(pa.scalar(mark), rows.num_rows))
 
 
 def _repeated(result: npt.NDArray[Any], kind: pa.DataType, count: int) -> pa.Array:

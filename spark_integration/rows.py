@@ -205,6 +205,18 @@ def to_micros(column: pa.ChunkedArray, name: str) -> Ints:
     return micros if seconds.dtype.kind == "f" else micros * MICROS
 
 
+def from_micros(micros: Ints, kind: pa.DataType) -> pa.Array:
+    """What ``to_micros`` has made of a column of a type, turned back; linear."""
+    if pa.types.is_date(kind):
+        moments = pa.array(micros, pa.int64()).cast(pa.timestamp("us"))
+        return moments.cast(kind, safe=False)
+    if pa.types.is_timestamp(kind):
+        return pa.array(micros, pa.int64()).cast(pa.timestamp("us", kind.tz)).cast(kind)
+    if pa.types.is_integer(kind):
+        return pa.array(micros // MICROS).cast(kind)
+    return pa.array(micros / MICROS).cast(kind, safe=False)
+
+
 def to_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     """A value column for ``Window.extend``: numbers without a copy, decimals as float64."""
     if pa.types.is_decimal(column.type):

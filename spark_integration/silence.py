@@ -17,6 +17,11 @@ content, and with it the name, of a page of the other. For that and for exact re
 key without a window is late if it is older than the last moment at which a forgotten key's window
 became empty (``Bucket.forgotten``, one number for all keys of a bucket). Rows older than the
 watermark may thus be late or may not; rows that are not older never are.
+
+Where events may come late, the watermark must be past that moment by the lateness too (the
+``patience``): then no event that is late by no more than that, even from the watermark, can have
+belonged into the window. A key that begins anew must not take late events from before
+``forgotten`` either; it remembers that moment as the floor of what it takes (``Saved.floor``).
 """
 
 from __future__ import annotations
@@ -26,24 +31,25 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from mta.handle import describe_handle
-
 from .rows import Ints
 from .states import Bucket, Doomed
+from .windows import summary_of
 
 
-def forget(bucket: Bucket, lifetime: int, watermark: int, retain: int) -> list[tuple[bytes, int]]:
+def forget(
+    bucket: Bucket, lifetime: int, watermark: int, retain: int, patience: int = 0
+) -> list[tuple[bytes, int]]:
     """Take the keys whose windows are empty out of the bucket; which, and since when.
 
     Linear in the keys; no store call. Raises CorruptHandle.
     """
-    empty = watermark - lifetime
-    found = [key for key, saved in bucket.keys.items() if saved.last_time < empty]
+    empty = watermark - lifetime - patience
+    found = sorted(key for key, saved in bucket.keys.items() if saved.last_time < empty)
     moments = []
     for key in found:
-        last_time, handle = bucket.keys.pop(key)
+        last_time, handle, _ = bucket.keys.pop(key)
         moments.append(last_time + lifetime)
-        if describe_handle(handle).pages:
+        if summary_of(handle).pages:
             bucket.doomed.append(Doomed(retain - 1, handle))
     if moments:
         # Not before the last time: what was kept then was not empty at that watermark.
@@ -61,7 +67,9 @@ def take_doomed(bucket: Bucket) -> Iterator[bytes]:
             yield handle
 
 
-def next_call(bucket: Bucket, lifetime: int, watermark: int | None) -> int | None:
+def next_call(
+    bucket: Bucket, lifetime: int, watermark: int | None, patience: int = 0
+) -> int | None:
     """Once the watermark is later than this, the bucket must be called, with rows or without.
 
     None for never. Doomed windows are looked at again with the watermark's next move.
@@ -70,7 +78,7 @@ def next_call(bucket: Bucket, lifetime: int, watermark: int | None) -> int | Non
         return watermark or 0
     if not bucket.keys:
         return None
-    return min(saved.last_time for saved in bucket.keys.values()) + lifetime
+    return min(saved.last_time for saved in bucket.keys.values()) + lifetime + patience
 
 
 def silences(times: Ints, last_time: int | None, lifetime: int) -> Iterator[tuple[int, int]]:

@@ -19,8 +19,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StructType, TimestampType
 
 from .batch import advance_batch
+from .options import Lateness
 from .packing import BLOB, BUCKET, TIME, Counts, pack, unpack
-from .plan import OnBadRow, OnLate, Output, Silent
+from .plan import Corrections, OnBadRow, OnLate, Output, Silent
 from .request import WATERMARK_DELAY, Aggregations, Request, make_request, watermark_delay
 from .state_pages import is_state_url
 from .state_stream import advance_in_state
@@ -39,7 +40,7 @@ def sliding_aggregate(
     key: str | Sequence[str],
     time: str,
     aggregations: Aggregations,
-    policy: AbstractPolicy,
+    policy: AbstractPolicy | Mapping[str, AbstractPolicy],
     store: str,
     output: Output = "event",
     keep: Sequence[str] = (),
@@ -49,6 +50,8 @@ def sliding_aggregate(
     arity: int | None = None,
     leaf_arity: int | None = None,
     late: OnLate = "error",
+    allowed_lateness: Lateness = None,
+    corrections: Corrections = "onward",
     invalid: OnBadRow = "error",
     silent: Silent = "keep",
     retain: int = 2,
@@ -61,11 +64,12 @@ def sliding_aggregate(
 
     key: one or several columns. time: a timestamp, a date, or a number of seconds. aggregations:
     result column -> (value column or columns or None, monoid). policy: which events the window
-    holds. store: a URL; ``file://`` for one machine, a server for a cluster, or ``spark://state``
-    for pages in the query's own state (a batch query, which has none, keeps them in its tasks'
-    memory). output: "event" gives one row per event, "last" the last one per key and micro-batch.
-    keep: other columns to carry. types: result column -> DDL type, where a plain Python monoid's
-    result is not what its identity tells.
+    holds; or several windows by name, which share their pages, and whose result columns are called
+    ``<aggregation>_<window>``. store: a URL; ``file://`` for one machine, a server for a cluster,
+    or ``spark://state`` for pages in the query's own state (a batch query, which has none, keeps
+    them in its tasks' memory). output: "event" gives one row per event, "last" the last one per key
+    and micro-batch. keep: other columns to carry. types: aggregation -> DDL type, where a plain
+    Python monoid's result is not what its identity tells.
     name: what the pages' names begin with, by default the query's id; it must differ between two
     equal aggregations in one query. buckets: groups of keys, fixed for a checkpoint. arity,
     leaf_arity: the size of the pages, by default at most 4080 bytes. late, invalid: "error" stops
@@ -77,13 +81,32 @@ def sliding_aggregate(
     rows_late and rows_invalid are in a streaming query's ``observedMetrics``; for a batch query
     give an ``Observation``, and read it afterwards.
 
+    allowed_lateness: a time as "10 minutes", a timedelta or seconds. With it a key's events may
+    come in any order; late is what is older by more than that than the key's newest event before
+    the micro-batch. A row's result is as of its event: that of the window which ends with it, by
+    all events known then, whatever order they came in. So an event's last result is that of a batch
+    query over all rows that were not late. (A policy that looks at values gives the window as it is
+    then.) Windows are trees (``mta.FiBA``): in order as cheap as without; an event that is late by
+    d events costs O(log d), and its results O(d). It may be changed for a checkpoint, where a
+    greater one reaches back only as far as events are kept, but not be begun with or left out. A
+    watermark drops nothing here: what is late is the key's own matter.
+
+    corrections: "onward" gives one row per event and none again. "append" gives, beside, every
+    earlier event of the key that follows a late one once more, with the result that holds now; a
+    column ``corrected`` is true for such rows. With ``output="last"`` it is still one row, of the
+    key's newest event, ``corrected`` if that had come before. Rows given again have the key, the
+    time and what aggregations read of the values, so ``keep`` must be empty. For one window, by
+    count or time.
+
     silent: "keep" keeps every key for ever. "drop" forgets a key, and deletes its pages, once its
     newest event is older than the window is long by the watermark on ``time``, which the stream
     must have (``df.withWatermark``); the next event begins it anew, with the same results. "emit"
     does so too, and gives a row for each moment at which a window became empty, before the key's
     next event or at its end: with that time, the results of an empty window, and nulls in all other
     columns (``output="last"``: only if it is the key's last row of the batch). A row of a key
-    without a window that is older than such a moment is late. A batch query has no watermark: its
+    without a window that is older than such a moment is late. With ``allowed_lateness`` a key is
+    kept for as much longer, and "emit" gives a row only for keys that are forgotten, as no other
+    moment is certain. Of several windows the longest counts. A batch query has no watermark: its
     windows end with the data. "keep" or not is fixed for a checkpoint.
 
     Events of a key with the same time are ordered by the values of their columns, and the rows of
@@ -109,6 +132,8 @@ def sliding_aggregate(
         arity=arity,
         leaf_arity=leaf_arity,
         late=late,
+        allowed_lateness=allowed_lateness,
+        corrections=corrections,
         invalid=invalid,
         silent=silent,
         retain=retain,

@@ -4,10 +4,13 @@
     body   = msgpack [ "mta-spark", version, buckets, plan, keys, forgotten, doomed ]
     version = 2; version 1 ended after ``keys`` and is still read
     plan   = the plan's fingerprint, bytes: what key, time, aggregations and policy the handles suit
-    keys   = { key: [ last, handle ], ... }
+    keys   = { key: [ last, handle ], ... } in the order of keys; where events may come late,
+             { key: [ last, handle, floor ], ... }
     key    = msgpack [ value of each key column ], bytes (see ``rows.py``)
     last   = the time of the key's newest event, microseconds since 1970
-    handle = what ``Window.checkpoint`` returned, bytes
+    handle = what ``Window.checkpoint`` or ``SharedWindows.checkpoint`` returned, bytes
+    floor  = microseconds since 1970: no event before it can be taken in, as some of those that its
+             window held may be gone
     forgotten = nil, or the latest moment at which the window of a forgotten key became empty
     doomed = [ [ calls, handle ], ... ]: windows of forgotten keys, and in how many calls of the
              bucket from now their pages are to be deleted (see ``silence.py``)
@@ -36,6 +39,8 @@ class Saved(NamedTuple):
 
     last_time: int
     handle: bytes
+    floor: int | None = None
+    """The time before which an event is too late; None where that is ``last_time``."""
 
 
 class Doomed(NamedTuple):
@@ -55,8 +60,11 @@ class Bucket:
 
 
 def encode_state(bucket: Bucket, buckets: int, fingerprint: bytes) -> bytes:
-    """One bucket's state; linear in its size."""
-    content = (bucket.keys, bucket.forgotten, bucket.doomed)
+    """One bucket's state, the same for equal buckets; linear in its size."""
+    # Keys come in the order in which Spark delivers rows, which a replay may have otherwise.
+    saves = sorted(bucket.keys.items())
+    keys = {key: saved[: 2 if saved.floor is None else 3] for key, saved in saves}
+    content = (keys, bucket.forgotten, bucket.doomed)
     body: bytes = msgpack.packb([MAGIC, VERSION, buckets, fingerprint, *content])
     return xxhash.xxh3_64_digest(body) + body
 
@@ -122,11 +130,21 @@ def _parse(state: bytes) -> tuple[int, bytes, Bucket]:
 def _bucket(content: list[Any]) -> Bucket:
     match content:
         case [dict(keys), int() | None as forgotten, list(doomed)]:
-            entries = [*keys.values(), *doomed]
-            if all(type(key) is bytes for key in keys) and all(map(_is_entry, entries)):
+            if (
+                all(type(key) is bytes for key in keys)
+                and all(map(_is_saved, keys.values()))
+                and all(map(_is_entry, doomed))
+            ):
                 saved = {key: Saved(*entry) for key, entry in keys.items()}
                 return Bucket(saved, forgotten, [Doomed(*note) for note in doomed])
     raise _foreign()
+
+
+def _is_saved(entry: object) -> bool:
+    match entry:
+        case [int(), bytes()] | [int(), bytes(), int()]:
+            return True
+    return False
 
 
 def _is_entry(entry: object) -> bool:

@@ -12,21 +12,23 @@ emptied are forgotten after the rows (see ``silence.py``).
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mta import Window
-from mta.errors import LateEvent
 from stores.base import PageStore
 
+from .lateness import first_on_time, floor_of, saved_after
 from .packing import Counts
 from .plan import Plan
 from .results import Results
 from .rows import Sorted, complete, sort_rows, to_numpy
 from .silence import forget, next_call, silences, take_doomed
 from .states import Bucket, Saved, decode_state, encode_state
+from .windows import AnyWindow, Windows, by_column
 
 
 class Advanced(NamedTuple):
@@ -35,7 +37,8 @@ class Advanced(NamedTuple):
     state: bytes
     rows: pa.Table
     late: int = 0
-    """Rows older than their key's last one, or than keys of their bucket that were forgotten."""
+    """Rows too much older than their key's last one, or than keys of their bucket that were
+    forgotten."""
     invalid: int = 0
     """Rows without key, time or value, or with one that no window takes."""
     dropped: int = 0
@@ -99,55 +102,92 @@ def _slide(group: Sorted, bucket: Bucket, plan: Plan, windows: Windows, results:
     """Every key's rows into its window, and what comes of them into bucket and results."""
     moments = group.times.view("datetime64[us]")
     columns = {name: to_numpy(group.rows.column(name)) for name in plan.values}
-    wanted: Literal["all", "last"] = "all" if plan.output == "event" else "last"
-    lifetime = plan.lifetime
     for i, (key, name) in enumerate(zip(group.keys, group.names, strict=True)):
         before = bucket.keys.get(key)
+        floor = floor_of(before, bucket.forgotten, plan)
         end = group.bounds[i + 1]
-        start = _first_on_time(group, i, before, bucket.forgotten, plan)
+        start = first_on_time(group, i, before, floor, plan)
         results.add_late(group.bounds[i], start)
         if start == end:
             continue
         window = windows.open(name, before)
         # Where no aggregation reads a column, a batch is only as many events as it is long.
         values = {column: array[start:end] for column, array in columns.items()}
-        found = window.extend(values or range(start, end), moments[start:end], wanted)
-        newest = results.add(found, start, end, window.last_accepted)
+        rows = Given(i, start, end, values or range(start, end), moments[start:end])
+        late = before is not None and int(group.times[start]) < before.last_time
+        newest = _take_in(window, rows, plan, results, late)
         if newest is None:
             continue
-        if lifetime is not None and plan.silent == "emit" and plan.output == "event":
-            times, accepted = group.times[start:end], window.last_accepted
-            times = times if accepted is None else times[accepted]
-            for index, moment in silences(times, before and before.last_time, lifetime):
-                results.add_emptied(key, moment, before=len(times) - index)
+        if plan.silent == "emit" and plan.output == "event" and plan.lateness is None:
+            _note_silences(group, rows, before, plan, window, results)
         if not plan.temporary:
+            last = int(group.times[newest])
             # The pages behind this handle are durable only after the flush of the step.
-            bucket.keys[key] = Saved(int(group.times[newest]), window.checkpoint(barrier=False))
+            handle = window.checkpoint(barrier=False)
+            bucket.keys[key] = saved_after(last, handle, before, floor, plan)
 
 
-def _first_on_time(
-    group: Sorted, i: int, before: Saved | None, forgotten: int | None, plan: Plan
-) -> int:
-    """Where the key's rows begin that are not late. Raises LateEvent."""
-    first, end = group.bounds[i], group.bounds[i + 1]
-    oldest = before.last_time if before else forgotten
-    if oldest is None or group.times[first] >= oldest:
-        return first
-    late = int(np.searchsorted(group.times[first:end], oldest))
-    if plan.late == "error":
-        why = (
-            "are older than its last one"
-            if before
-            else "are older than what silent keys, of which it may be one, were forgotten for"
-        )
-        raise LateEvent(
-            f"{late} of {end - first} events of key {group.names[i]} {why}, "
-            f"at {np.datetime64(oldest, 'us')}, the oldest by {plan.time!r} at "
-            f"{np.datetime64(int(group.times[first]), 'us')}; let the source deliver in order"
-            f"{'' if before else ' or the watermark wait longer'}, or set late='drop' to drop and "
-            "count them, or late='side' to have them marked among the results"
-        )
-    return first + late
+class Given(NamedTuple):
+    """One key's rows that are not late."""
+
+    key: int
+    """The key's number."""
+    start: int
+    end: int
+    values: Any
+    moments: npt.NDArray[np.datetime64]
+
+
+def _take_in(
+    window: AnyWindow, rows: Given, plan: Plan, results: Results, late: bool
+) -> int | None:
+    """Rows into a window, and their results out; the newest row that entered, if any did.
+
+    ``late`` tells that the first one is older than what the window has.
+    """
+    if plan.appends and plan.by_time:
+        assert isinstance(window, Window)
+        return _revise(window, rows, plan, results)
+    # The result after a batch is that of the newest event, which may have come before it.
+    every = plan.output == "event" or late
+    found = window.extend(rows.values, rows.moments, "all" if every else "last")
+    entered = results.enter(rows.start, rows.end, window.last_accepted)
+    if entered is None:
+        return None
+    results.add(by_column(found, plan), *entered)
+    return entered[0]
+
+
+def _revise(window: Window, rows: Given, plan: Plan, results: Results) -> int | None:
+    """As ``_take_in``, and the rows whose results have changed."""
+    revision = window.revise(rows.values, rows.moments)
+    entered = results.enter(rows.start, rows.end, window.last_accepted)
+    if entered is None:
+        return None
+    again = revision.index < 0
+    if plan.output == "last":
+        again[:-1] = False  # the key's newest event alone, whenever it came
+    results.corrected.add(rows.key, revision, again)
+    if plan.output == "event" or not again[-1]:
+        new = revision.index >= 0
+        results.add({alias: column[new] for alias, column in revision.results.items()}, *entered)
+    return entered[0]
+
+
+def _note_silences(
+    group: Sorted,
+    rows: Given,
+    before: Saved | None,
+    plan: Plan,
+    window: AnyWindow,
+    results: Results,
+) -> None:
+    """The moments between a key's events at which its window became empty."""
+    times, accepted = group.times[rows.start : rows.end], window.last_accepted
+    times = times if accepted is None else times[accepted]
+    assert plan.lifetime is not None
+    for index, moment in silences(times, before and before.last_time, plan.lifetime):
+        results.add_emptied(group.keys[rows.key], moment, before=len(times) - index)
 
 
 def _expire(
@@ -160,57 +200,7 @@ def _expire(
     if lifetime is None:
         return None
     if watermark is not None:
-        for key, moment in forget(bucket, lifetime, watermark, plan.retain):
+        for key, moment in forget(bucket, lifetime, watermark, plan.retain, plan.patience):
             if plan.silent == "emit":
                 results.add_emptied(key, moment)
-    return next_call(bucket, lifetime, watermark)
-
-
-class Windows:
-    """The windows of one bucket, opened from their handles."""
-
-    def __init__(self, plan: Plan, store: PageStore) -> None:
-        self._plan = plan
-        self._store = store
-        self._prefix = f"{plan.name}.{plan.fingerprint()[:4].hex()}:"
-        self._temporary: list[Window] = []
-        self._kind: Window | None = None
-
-    def open(self, name: str, saved: Saved | None) -> Window:
-        """The key's window as it was saved, or a new one."""
-        if saved is not None:
-            return self.restore(saved.handle)
-        window = self._empty(name)
-        if self._plan.temporary:
-            self._temporary.append(window)
-        else:
-            # To begin anew is what a retry of this batch does, and a twin of this attempt right
-            # now: their pages are the same, so none may go before the batch is committed.
-            window.hold()
-        return window
-
-    def restore(self, handle: bytes) -> Window:
-        """The window of a handle."""
-        # What all windows have in common is made once, in a window that takes no events.
-        if self._kind is None:
-            self._kind = self._empty("any")
-        return self._kind.sibling(handle)
-
-    def _empty(self, name: str) -> Window:
-        plan = self._plan
-        return Window(
-            plan.monoid,
-            plan.policy,
-            self._store,
-            self._prefix + name,
-            plan.arity,
-            plan.leaf_arity,
-            invalid=plan.invalid,
-            retain=plan.retain,
-        )
-
-    def discard_temporary(self) -> None:
-        """Delete the pages of a batch query's windows, also when the batch failed."""
-        for window in self._temporary:
-            window.delete_pages()
-        self._temporary.clear()
+    return next_call(bucket, lifetime, watermark, plan.patience)

@@ -1,0 +1,130 @@
+"""The windows of one bucket's keys: which kind a plan asks for, new ones, and those of handles.
+
+one policy                 ``Window``, by FiBA where events may come late
+a policy for each name     ``SharedWindows``: one structure, and its pages, for all windows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from mta import AmortizedMTA, FiBA, Window
+from mta.errors import CorruptHandle
+from mta.handle import HandleSummary, describe_handle
+from mta.monoid import AbstractMonoid
+from mta.policy import AbstractPolicy
+from mta.shared import SharedWindows
+from mta.shared_handle import SharedHandle
+from stores.base import PageStore
+
+from .plan import Plan, column_name
+from .states import Saved
+
+AnyWindow = Window | SharedWindows
+
+
+class Windows:
+    """The windows of one bucket, opened from their handles."""
+
+    def __init__(self, plan: Plan, store: PageStore) -> None:
+        self._plan = plan
+        self._store = store
+        self._prefix = f"{plan.name}.{plan.fingerprint()[:4].hex()}:"
+        self._temporary: list[AnyWindow] = []
+        self._kind: AnyWindow | None = None
+
+    def open(self, name: str, saved: Saved | None) -> AnyWindow:
+        """The key's window as it was saved, or a new one."""
+        if saved is not None:
+            return self.restore(saved.handle)
+        window = self._empty(name)
+        if self._plan.temporary:
+            self._temporary.append(window)
+        else:
+            # To begin anew is what a retry of this batch does, and a twin of this attempt right
+            # now: their pages are the same, so none may go before the batch is committed.
+            window.hold()
+        return window
+
+    def restore(self, handle: bytes) -> AnyWindow:
+        """The window of a handle."""
+        # What all windows have in common is made once, in a window that takes no events.
+        if self._kind is None:
+            self._kind = self._empty("any")
+        return self._kind.sibling(handle)
+
+    def _empty(self, name: str) -> AnyWindow:
+        plan = self._plan
+        lateness = timedelta(microseconds=plan.lateness or 0)
+        shared: dict[str, Any] = {
+            "store": self._store,
+            "name": self._prefix + name,
+            "arity": plan.arity,
+            "leaf_arity": plan.leaf_arity,
+            "invalid": plan.invalid,
+            "retain": plan.retain,
+        }
+        if isinstance(plan.policy, Mapping):
+            if plan.by_time:
+                shared["lateness"] = lateness or 0
+            return SharedWindows(plan.monoid, plan.policy, **shared)
+        if plan.by_time:
+            shared |= {"aggregator": FiBA, "lateness": lateness or 0}
+        return Window(plan.monoid, plan.policy, **shared)
+
+    def discard_temporary(self) -> None:
+        """Delete the pages of a batch query's windows, also when the batch failed."""
+        for window in self._temporary:
+            window.delete_pages()
+        self._temporary.clear()
+
+
+def by_column(found: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    """What ``extend`` returned, by the names of the plan's columns."""
+    if not isinstance(plan.policy, Mapping):
+        return found
+    return {
+        column_name(alias, window): column
+        for window, results in found.items()
+        for alias, column in results.items()
+    }
+
+
+def restore_events(
+    handle: bytes,
+    monoid: AbstractMonoid,
+    policy: AbstractPolicy | Mapping[str, AbstractPolicy],
+    store: PageStore,
+    by_time: bool,
+) -> Window:
+    """What holds the events of a handle's window, or of all its windows; no store call.
+
+    Raises CorruptHandle, HandleMismatch.
+    """
+    if not isinstance(policy, Mapping):
+        return Window.restore(
+            handle, monoid, policy, store, aggregator=FiBA if by_time else AmortizedMTA
+        )
+    late: dict[str, Any] = {"lateness": 0} if by_time else {}
+    return SharedWindows.restore(handle, monoid, policy, store, **late).events
+
+
+def summary_of(handle: bytes) -> HandleSummary:
+    """A summary of a handle of one window or of several; no store call. Raises CorruptHandle."""
+    try:
+        shared = SharedHandle.decode(handle)
+    except CorruptHandle:
+        return describe_handle(handle)
+    policies = ", ".join(f"{window.name}={window.policy[0]}" for window in shared.windows)
+    return replace(describe_handle(shared.events), policy=policies, handle_bytes=len(handle))
+
+
+def events_of(handle: bytes) -> bytes:
+    """The handle of the events, for one of several windows; a window's own handle as it is."""
+    try:
+        return SharedHandle.decode(handle).events
+    except CorruptHandle:
+        return handle

@@ -1,0 +1,512 @@
+"""Events that come late, across micro-batches: the step against the oracle, and a real Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from events import SECOND, START
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from late_streams import (
+    Event,
+    LateJob,
+    Left,
+    Oracle,
+    as_found,
+    in_form,
+    last,
+    last_rows,
+    late_plan,
+    left_of,
+    out_of_order,
+    shuffled,
+)
+from pyspark.sql import SparkSession
+from silences import SIZE, Stream, plain, rows_of, silent_plan
+
+from mta import BoundWindow, CountWindow, Last, Max, Monoid, Product, Sum, TimeWindow
+from mta.errors import LateEvent
+from mta.policy import AbstractPolicy
+from spark_integration import sliding_aggregate
+from spark_integration.errors import InvalidRequest, StateMismatch
+from spark_integration.options import read_lateness
+from spark_integration.plan import Plan
+from spark_integration.rows import from_micros, to_micros
+from spark_integration.sliding import METRICS
+from spark_integration.states import read_handles
+from spark_integration.step import Advanced, step
+from stores import FaultyStore, PageStore
+from stores.errors import StoreUnavailable
+from stores.memory import MemoryStore
+
+POLICIES: list[tuple[AbstractPolicy, Left]] = [
+    (TimeWindow(SIZE), left_of(SIZE)),
+    (CountWindow(10), last(10)),
+    (TimeWindow(SIZE) | CountWindow(5), lambda times: max(left_of(SIZE)(times), last(5)(times))),
+]
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+class Bucket:
+    """One bucket of keys, batch after batch."""
+
+    def __init__(self, plan: Plan, store: PageStore) -> None:
+        self.plan, self.store = plan, store
+        self.state: bytes | None = None
+
+    def feed(self, events: Sequence[Event], seed: int = 0) -> Advanced:
+        done = step(self.state, shuffled(events, seed), self.plan, self.store)
+        self.state = done.state
+        return done
+
+
+def sorted_rows(rows: pa.Table) -> list[Any]:
+    return sorted(map(tuple, rows.to_pandas().astype(str).to_numpy().tolist()))
+
+
+def parted(done: Advanced) -> tuple[list[Any], list[Any]]:
+    """The rows given for the first time, and those given again."""
+    corrected = done.rows.column("corrected")
+    new = done.rows.filter(pc.invert(corrected))
+    return in_form(new), in_form(done.rows.filter(corrected))
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("policy", "left"), POLICIES)
+@pytest.mark.parametrize("batches", [1, 6, 40])
+def test_onward_gives_each_event_once_by_what_is_known_then(
+    policy: AbstractPolicy, left: Left, batches: int, store: MemoryStore
+) -> None:
+    bucket, oracle = Bucket(late_plan(policy=policy), store), Oracle(left, 30)
+    for part in out_of_order(600, 3, 45.0, batches, batches):
+        expected, done = oracle.feed(part), bucket.feed(part)
+        assert in_form(done.rows) == expected.new
+        assert (done.late, done.dropped) == (len(expected.late), len(expected.late))
+        assert "corrected" not in done.rows.column_names
+
+
+@pytest.mark.parametrize(("policy", "left"), POLICIES)
+@pytest.mark.parametrize("batches", [1, 6, 40])
+def test_append_gives_what_a_late_event_changes_again(
+    policy: AbstractPolicy, left: Left, batches: int, store: MemoryStore
+) -> None:
+    plan = late_plan(policy=policy, corrections="append")
+    bucket, oracle = Bucket(plan, store), Oracle(left, 30)
+    given: list[Any] = []
+    late = 0
+    for part in out_of_order(600, 3, 45.0, batches, batches):
+        expected, done = oracle.feed(part), bucket.feed(part)
+        assert parted(done) == (expected.new, expected.again)
+        given += [*expected.new, *expected.again]
+        late += done.late
+    assert last_rows(given) == oracle.all()
+    assert (len(given) > len(oracle.all())) == (batches > 1)
+    assert late or batches < 40
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    batches=st.lists(
+        st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 12)), min_size=1, max_size=8),
+        min_size=1,
+        max_size=8,
+    ),
+    lateness=st.sampled_from([0, 2, 5, 100]),
+    policy=st.sampled_from([(TimeWindow(4), left_of(4)), (CountWindow(3), last(3))]),
+)
+def test_equals_the_oracle_at_every_tie(
+    batches: list[list[tuple[str, int]]], lateness: int, policy: tuple[AbstractPolicy, Left]
+) -> None:
+    store = MemoryStore()
+    plan = late_plan(
+        policy=policy[0], corrections="append", lateness=lateness * SECOND, arity=2, leaf_arity=2
+    )
+    bucket, oracle, value = Bucket(plan, store), Oracle(policy[1], lateness), 0
+    for batch in batches:
+        events = []
+        for key, at in batch:
+            value += 1
+            events.append((key, float(at), float(value)))
+        expected, done = oracle.feed(events), bucket.feed(events, value)
+        assert parted(done) == (expected.new, expected.again)
+        assert done.late == len(expected.late)
+
+
+@pytest.mark.parametrize("corrections", ["onward", "append"])
+def test_last_gives_one_row_per_key(corrections: str, store: MemoryStore) -> None:
+    """Onward that of the batch's newest event, appended that of the key's newest."""
+    plan = late_plan(output="last", corrections=corrections)
+    bucket, oracle = Bucket(plan, store), Oracle(left_of(SIZE), 30)
+    again = 0
+    for part in out_of_order(400, 3, 45.0, 3, 80):
+        expected, done = oracle.feed(part), bucket.feed(part)
+        newest, known = {row[0]: row for row in expected.new}, oracle.newest()
+        if corrections == "onward":
+            assert in_form(done.rows) == sorted(newest.values())
+            continue
+        changed = {row[0] for row in expected.again if row == known[row[0]]}
+        given, corrected = parted(done)
+        assert corrected == sorted(known[device] for device in changed)
+        assert given == sorted(newest[device] for device in newest.keys() - changed)
+        again += len(corrected)
+    assert again > 5 or corrections == "onward"
+
+
+def test_a_policy_that_looks_at_values_gives_the_window_as_it_is_then(store: MemoryStore) -> None:
+    """At most 10 together; a late event enters the window unless it is older than all in it."""
+    bucket = Bucket(late_plan(policy=BoundWindow(("watts", Sum()), at_most=10)), store)
+    done = bucket.feed([("a", 10, 4.0), ("a", 20, 3.0), ("a", 30, 2.0)])
+    assert done.rows.column("all").to_pylist() == [[4.0], [4.0, 3.0], [4.0, 3.0, 2.0]]
+    assert bucket.feed([("a", 15, 1.0)]).rows.column("all").to_pylist() == [[4.0, 1.0, 3.0, 2.0]]
+    assert bucket.feed([("a", 25, 5.0)]).rows.column("all").to_pylist() == [[3.0, 5.0, 2.0]]
+    assert bucket.feed([("a", 12, 9.0)]).rows.column("all").to_pylist() == [[3.0, 5.0, 2.0]]
+    assert bucket.feed([("a", 40, 1.0)]).rows.column("all").to_pylist() == [[5.0, 2.0, 1.0]]
+    assert bucket.feed([("a", 9, 1.0)]).late == 1
+
+
+# --- what is too late -----------------------------------------------------------------------------
+
+
+LATE_BATCH = [("a", 69.0, 3.0), ("a", 70.0, 4.0), ("a", 105.0, 5.0), ("b", 0.0, 6.0)]
+
+
+def begun(plan: Plan, store: PageStore) -> Bucket:
+    bucket = Bucket(plan, store)
+    bucket.feed([("a", 0.0, 1.0), ("a", 100.0, 2.0)])
+    return bucket
+
+
+def test_late_is_what_is_older_than_the_newest_before_the_batch_by_more_than_is_allowed(
+    store: MemoryStore,
+) -> None:
+    done = begun(late_plan(), store).feed(LATE_BATCH)
+    assert [row[2] for row in in_form(done.rows)] == [4.0, 5.0, 6.0]
+    assert (done.late, done.dropped) == (1, 1)
+
+
+def test_late_rows_stop_the_batch_and_say_by_how_much(store: MemoryStore) -> None:
+    bucket = begun(late_plan(late="error"), store)
+    with pytest.raises(
+        LateEvent, match=r"k:a are more than 30\.0 s older.*greater"
+    ):
+        bucket.feed(LATE_BATCH)
+    assert bucket.feed(LATE_BATCH[1:]).late == 0
+
+
+@pytest.mark.parametrize("corrections", ["onward", "append"])
+@pytest.mark.parametrize("output", ["event", "last"])
+def test_late_rows_come_out_marked(corrections: str, output: str, store: MemoryStore) -> None:
+    plan = late_plan(late="side", corrections=corrections, output=output)
+    done = begun(plan, store).feed(LATE_BATCH)
+    assert (done.late, done.dropped) == (1, 0)
+    late = done.rows.filter(done.rows.column("late")).to_pylist()
+    assert [(row["watts"], row["all"], row["n"]) for row in late] == [(3.0, None, None)]
+    rest = done.rows.filter(pc.invert(done.rows.column("late"))).to_pylist()
+    again = {"onward": [], "append": [2.0]}[corrections] if output == "event" else []
+    marked = [row["watts"] for row in rest if row.get("corrected")]
+    assert marked == again
+    new = [row["watts"] for row in rest if not row.get("corrected")]
+    assert sorted(new) == ([4.0, 5.0, 6.0] if output == "event" else [5.0, 6.0])
+    marks = ["corrected"] * (corrections == "append") + ["late"]
+    assert done.rows.column_names == ["device", "ts", "watts", "all", "peak", "n", *marks]
+
+
+def test_bad_values_beside_late_events(store: MemoryStore) -> None:
+    bucket = begun(late_plan(invalid="drop", corrections="append"), store)
+    nan = float("nan")
+    done = bucket.feed([("a", 80.0, nan), ("a", 90.0, 3.0), ("a", 110.0, nan), ("c", 1.0, nan)])
+    assert (done.late, done.invalid, done.dropped) == (0, 3, 3)
+    new, again = parted(done)
+    assert [row[2:4] for row in new] == [(3.0, [3.0])]
+    assert [row[2:4] for row in again] == [(2.0, [3.0, 2.0])]
+    # The newest is the one at 100 s still, and no window was made for "c".
+    assert bucket.feed([("a", 69.0, 4.0), ("a", 70.0, 5.0)]).late == 1
+    assert len(read_handles(bucket.state or b"")) == 1
+
+
+# --- restarts -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("corrections", ["onward", "append"])
+def test_a_replay_in_another_order_gives_the_same_state_rows_and_pages(
+    corrections: str, store: MemoryStore
+) -> None:
+    bucket = Bucket(late_plan(corrections=corrections), store)
+    for part in out_of_order(2000, 3, 45.0, 5, 12):
+        before = bucket.state
+        first = bucket.feed(part)
+        pages = sorted(store.keys())
+        for seed in (1, 2):
+            again = step(before, shuffled(part, seed), bucket.plan, store)
+            assert again.state == first.state
+            assert sorted_rows(again.rows) == sorted_rows(first.rows)
+            assert sorted(store.keys()) == pages
+    assert len(pages) > 20
+
+
+def test_failing_stores_lose_nothing() -> None:
+    """Each call of the store fails once; the batch runs again, and the results are the oracle's."""
+    parts = out_of_order(400, 2, 45.0, 6, 5)
+    inner, failures = MemoryStore(), 0
+    bucket, oracle = Bucket(late_plan(corrections="append"), inner), Oracle(left_of(SIZE), 30)
+    for part in parts:
+        expected, nth = oracle.feed(part), 0
+        while True:
+            nth += 1
+            store = FaultyStore(inner)
+            store.fail(nth=nth)
+            bucket.store = store
+            try:
+                done = bucket.feed(part, nth)
+            except StoreUnavailable:
+                failures += 1
+                continue
+            if not store.fired:
+                break
+        assert parted(done) == (expected.new, expected.again)
+    assert failures > 20
+
+
+def test_the_lateness_may_change_but_not_begin_or_end(store: MemoryStore) -> None:
+    events = rows_of(("a", 0, 1.0))
+    for one, other in [(None, 0), (30, None), (0, None)]:
+        state = step(None, events, late_plan(lateness=one), store).state
+        with pytest.raises(StateMismatch):
+            step(state, events, late_plan(lateness=other), store)
+    assert late_plan(lateness=1).fingerprint() == late_plan(lateness=2).fingerprint()
+    assert late_plan(lateness=None).fingerprint() == silent_plan().fingerprint()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_changed_lateness_gives_exact_results_or_late_rows(seed: int, store: MemoryStore) -> None:
+    """A greater one reaches back no further than events are kept: no result is of half of them."""
+    bucket, oracle = Bucket(late_plan(corrections="append"), store), Oracle(left_of(SIZE), None)
+    rng, accepted, floor, newest = np.random.default_rng(seed), 0, None, 0.0
+    for part in out_of_order(900, 1, 150.0, seed, 30):
+        lateness = int(rng.choice([0, 30, 60, 300]))
+        bucket.plan = late_plan(corrections="append", lateness=lateness * SECOND)
+        if floor is not None:
+            floor = max(floor, newest - lateness)
+            part = [event for event in part if event[1] >= floor] or [("d0", newest, 1e6)]
+            late = bucket.feed([("d0", floor - 1, 0.5)])
+            assert (late.late, late.rows.num_rows) == (1, 0)
+        expected, done = oracle.feed(part), bucket.feed(part)
+        assert (parted(done), done.late) == ((expected.new, expected.again), 0)
+        accepted += len(part)
+        newest = oracle.known["d0"][-1][0]
+        floor = newest - lateness if floor is None else max(floor, newest - lateness)
+    assert accepted > 200
+
+
+# --- silent keys ----------------------------------------------------------------------------------
+
+
+def test_a_late_key_is_kept_for_as_much_longer(store: MemoryStore) -> None:
+    plan = late_plan(silent="emit")
+    state = step(None, rows_of(("a", 10, 1.0)), plan, store).state
+    moment = START + (10 + SIZE) * SECOND
+    end = moment + 30 * SECOND
+    kept = step(state, rows_of(), plan, store, end)
+    assert (len(read_handles(kept.state)), kept.timer, kept.rows.num_rows) == (1, end, 0)
+    done = step(state, rows_of(), plan, store, end + 1)
+    assert (read_handles(done.state), done.timer) == ({}, None)
+    assert plain(in_form(done.rows)) == [("a", moment, None, [], None, 0)]
+    # What is no later than allowed, by the watermark, begins anew with the same result.
+    anew = step(done.state, rows_of(("a", 10 + SIZE, 2.0)), plan, store, end + 1)
+    assert in_form(anew.rows) == [("a", moment, 2.0, [2.0], 2.0, 1)]
+    late = step(done.state, rows_of(("a", 9 + SIZE, 2.0)), plan, store, end + 1)
+    assert (late.late, late.rows.num_rows) == (1, 0)
+
+
+def test_a_key_that_began_anew_takes_nothing_from_before(store: MemoryStore) -> None:
+    plan = late_plan(silent="drop", lateness=300 * SECOND)
+    done = step(None, rows_of(("a", 10, 1.0)), plan, store)
+    done = step(done.state, rows_of(), plan, store, START + 400 * SECOND)
+    assert read_handles(done.state) == {}
+    done = step(done.state, rows_of(("a", 100, 2.0)), plan, store)
+    # 40 s late is allowed, but the window at 60 s held the event of the life before.
+    done = step(done.state, rows_of(("a", 60, 3.0), ("a", 75, 4.0)), plan, store)
+    assert (done.late, [row[2:4] for row in in_form(done.rows)]) == (1, [(4.0, [4.0])])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_silent_keys_with_late_events_equal_the_oracle_and_leave_nothing(seed: int) -> None:
+    """Keys speak in turns, with gaps of more than a window; events come up to 30 seconds late."""
+    rng, store = np.random.default_rng(seed), MemoryStore()
+    events = [(f"d{i // 40 % 4}", float(i), float(i)) for i in range(800) if rng.random() < 0.8]
+    order = np.argsort([t + rng.uniform(0, 30) for _, t, _ in events], kind="stable")
+    stream = Stream(late_plan(silent="drop", corrections="append", late="error"), store)
+    oracle, begun_anew = Oracle(left_of(SIZE), None), 0
+    for part in np.array_split(order, 100):
+        batch = [events[i] for i in part]
+        keys = stream.keys if stream.state else set()
+        expected, done = oracle.feed(batch), stream.feed(rows_of(*batch))
+        begun_anew += len(stream.keys - keys)
+        new, again = parted(done)
+        assert new == expected.new
+        assert again == expected.again
+        stream.idle()
+    assert begun_anew > 6  # four keys, most of them in more than one life
+    for i in range(4):
+        stream.others(2000 + i)
+    assert (stream.keys, stream.doomed, list(store.keys())) == (set(), 0, [])
+
+
+# --- rows given again -----------------------------------------------------------------------------
+
+
+def test_rows_given_again_have_the_input_s_types(store: MemoryStore) -> None:
+    schema = pa.schema({
+        "device": pa.int32(), "site": pa.string(), "ts": pa.timestamp("us", "UTC"),
+        "whole": pa.int64(), "price": pa.decimal128(9, 2), "flag": pa.bool_(), "text": pa.string(),
+        "day": pa.date32(), "small": pa.float32(),
+    })  # fmt: skip
+    first = [
+        7,
+        "x",
+        START + 20 * SECOND,
+        2**40 + 1,
+        Decimal("12.34"),
+        True,
+        "é",
+        date(2024, 2, 29),
+        1.5,
+    ]
+    late = [7, "x", START + 10 * SECOND, 5, Decimal("-0.01"), False, "b", date(1969, 1, 1), 0.1]
+    concat = Monoid(identity="", combine=lambda a, b: a + b, name="concat")
+    monoid = Product({
+        "whole_max": ("whole", Max()), "price_sum": ("price", Sum()), "flags": ("flag", Max()),
+        "texts": ("text", concat), "days": ("day", Last(dtype="M8[us]")),
+        "smalls": ("small", Max()),
+    })  # fmt: skip
+    results = {"whole_max": pa.float64(), "price_sum": pa.float64(), "flags": pa.float64(),
+               "texts": pa.string(), "days": pa.timestamp("us"),
+               "smalls": pa.float64()}  # fmt: skip
+    plan = late_plan(
+        keys=("device", "site"), key_types=("int", "string"), columns=tuple(schema.names),
+        schema=schema, monoid=monoid, results=results, corrections="append",
+    )  # fmt: skip
+
+    def rows(*values: list[Any]) -> pa.Table:
+        return pa.table(
+            {
+                field.name: pa.array([row[i] for row in values], pa.int64()).cast(field.type)
+                if field.name == "ts"
+                else pa.array([row[i] for row in values], field.type)
+                for i, field in enumerate(schema)
+            }
+        )
+
+    done = step(None, rows(first), plan, store)
+    done = step(done.state, rows(late), plan, store)
+    again = done.rows.filter(done.rows.column("corrected"))
+    assert again.select(schema.names).equals(rows(first))
+    assert again.column("texts").to_pylist() == ["bé"]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.date32(), pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")]
+)
+def test_times_given_again_are_of_any_kind(kind: pa.DataType) -> None:
+    micros = np.array([86400, -86400 * 3, 0, 86400 * 20000]) * SECOND
+    column = from_micros(micros, kind)
+    assert column.type == kind
+    assert to_micros(pa.chunked_array([column]), "ts").tolist() == micros.tolist()
+
+
+# --- under Spark ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "silent"), [("file", "keep"), ("state", "drop")])
+def test_a_stream_of_late_events_with_restarts_and_replays(
+    kind: str, silent: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Some rows are older than the watermark, which drops none of them."""
+    job = LateJob(spark, tmp_path)
+    job.store = "spark://state" if kind == "state" else job.store
+    parts = out_of_order(500, 3, 40.0, 3, 7)
+    parts[-1] += [("d0", 1.0, 1001.0), ("d1", 2.0, 1002.0)]  # too late
+    oracle = Oracle(left_of(SIZE), 30)
+    expected = [oracle.feed(part) for part in parts]
+    job.write(parts[:4])
+    job.run(corrections="append", silent=silent)
+    job.write(parts[4:])
+    query = job.run(corrections="append", silent=silent)
+    assert job.found() == as_found(expected)
+    assert any(batch.again for batch in expected[4:])
+    late = [batch["observedMetrics"][METRICS].rows_late for batch in query.recentProgress]
+    assert sum(late) == sum(len(batch.late) for batch in expected[4:]) > 0
+    if silent == "keep":
+        pages, again = job.pages(), max(job.batches)
+        job.forget_commit(again)
+        job.batches.pop(again)
+        job.run(corrections="append")
+        assert (job.found(), job.pages()) == (as_found(expected), pages)
+
+
+def test_a_batch_query_corrects_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    job = LateJob(spark, tmp_path)
+    events = [event for part in out_of_order(300, 3, 45.0, 3, 1) for event in part]
+    frame = spark.createDataFrame(shuffled(events, 1))
+    job.batches[0] = sliding_aggregate(frame, **job.settings(corrections="append")).collect()
+    oracle = Oracle(left_of(SIZE), None)
+    assert job.found() == as_found([oracle.feed(events)])
+    assert job.pages() == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [
+        ({"allowed_lateness": "soon"}, "allowed_lateness is 'soon': give a time"),
+        ({"allowed_lateness": -1}, "allowed_lateness is -1: give a time"),
+        ({"corrections": "maybe"}, "corrections is 'maybe': it must be 'onward' or 'append'"),
+        ({"allowed_lateness": None}, "no event may come late: set allowed_lateness"),
+        ({"keep": ["site"]}, "do not store site of earlier events: leave keep empty"),
+        (
+            {"policy": {"one": TimeWindow(5), "two": TimeWindow(9)}},
+            "there are several windows: call sliding_aggregate for each",
+        ),
+        ({"policy": BoundWindow(("watts", Sum()), at_most=9)}, "BoundWindow.*looks at values"),
+        (
+            {"aggregations": {"Corrected": ("watts", Max())}},
+            "'Corrected' has the name of the result's column 'corrected'",
+        ),
+    ],
+)
+def test_mistakes(
+    changes: dict[str, Any], advice: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    job = LateJob(spark, tmp_path)
+    settings = job.settings(**{"corrections": "append", **changes})
+    with pytest.raises(InvalidRequest, match=advice):
+        sliding_aggregate(job.source(), **settings)
+
+
+@pytest.mark.parametrize(
+    ("lateness", "micros"),
+    [
+        (None, None),
+        (0, 0),
+        ("0 seconds", 0),
+        ("10 minutes", 600 * SECOND),
+        (timedelta(0), 0),
+        (timedelta(seconds=2), 2 * SECOND),
+        (1.5, 3 * SECOND // 2),
+    ],
+)
+def test_a_lateness_may_be_given_in_many_ways(lateness: Any, micros: int | None) -> None:
+    assert read_lateness(lateness) == micros

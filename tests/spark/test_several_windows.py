@@ -1,0 +1,248 @@
+"""Several windows in one call: each as though it were alone, over the pages of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from events import SECOND, START
+from late_streams import (
+    Event,
+    LateJob,
+    Left,
+    Oracle,
+    as_found,
+    in_form,
+    last,
+    late_plan,
+    left_of,
+    out_of_order,
+    shuffled,
+)
+from pyspark.sql import SparkSession
+from silences import Stream, plain, rows_of
+
+from mta import BoundWindow, CountWindow, Max, Sum, TimeWindow
+from mta.policy import AbstractPolicy
+from spark_integration import sliding_aggregate
+from spark_integration.errors import InvalidRequest, StateMismatch
+from spark_integration.plan import Plan
+from spark_integration.states import read_handles
+from spark_integration.step import step
+from spark_integration.windows import summary_of
+from stores import PageStore
+from stores.memory import MemoryStore
+
+WINDOWS: dict[str, tuple[AbstractPolicy, Left]] = {
+    "short": (TimeWindow(20), left_of(20)),
+    "long": (TimeWindow(60), left_of(60)),
+    "few": (CountWindow(7), last(7)),
+}
+ALIASES = ("all", "peak", "n")
+TYPES = {"all": pa.list_(pa.float64()), "peak": pa.float64(), "n": pa.int64()}
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+def several_plan(windows: Mapping[str, AbstractPolicy] | None = None, **changes: Any) -> Plan:
+    policies = windows or {name: policy for name, (policy, _) in WINDOWS.items()}
+    results = {f"{alias}_{name}": TYPES[alias] for alias, name in product(ALIASES, policies)}
+    return late_plan(**{"policy": policies, "results": results, "lateness": None, **changes})
+
+
+def names_of(window: str) -> list[str]:
+    return [f"{alias}_{window}" for alias in ALIASES]
+
+
+def run(plan: Plan, store: PageStore, parts: Sequence[Sequence[Event]]) -> None:
+    """Feed all parts, and compare each window with an oracle of its own."""
+    lateness = None if plan.lateness is None else plan.lateness / SECOND
+    oracles = {name: Oracle(WINDOWS[name][1], lateness) for name in plan.policies}
+    state, late = None, 0
+    for seed, part in enumerate(parts):
+        before, rows = state, shuffled(part, seed)
+        done = step(state, rows, plan, store)
+        state = done.state
+        for name, oracle in oracles.items():
+            expected = oracle.feed(part)
+            assert in_form(done.rows, names_of(name)) == expected.new
+            assert done.late == len(expected.late)
+        late += done.late
+        again = step(before, shuffled(part, -seed % 99), plan, store)
+        assert again.state == state
+    assert late or lateness is None
+
+
+@pytest.mark.parametrize("batches", [1, 5, 40])
+def test_each_window_is_as_though_it_were_alone(batches: int, store: MemoryStore) -> None:
+    run(several_plan(), store, out_of_order(600, 3, 0.0, batches, batches))
+
+
+@pytest.mark.parametrize("batches", [6, 40])
+@pytest.mark.parametrize("names", [["short", "long"], ["few", "long"], list(WINDOWS)])
+def test_with_late_events(batches: int, names: list[str], store: MemoryStore) -> None:
+    windows = {name: WINDOWS[name][0] for name in names}
+    plan = several_plan(windows, lateness=25 * SECOND)
+    run(plan, store, out_of_order(600, 2, 45.0, batches, batches))
+
+
+def test_last_gives_one_row_per_key(store: MemoryStore) -> None:
+    for lateness in (None, 40 * SECOND):
+        plan, state = several_plan(output="last", lateness=lateness), None
+        oracle = Oracle(WINDOWS["long"][1], None)
+        for part in out_of_order(300, 2, 40.0 if lateness else 0.0, 1, 60):
+            done = step(state, shuffled(part, 0), plan, store)
+            state, expected = done.state, oracle.feed(part)
+            newest = {row[0]: row for row in expected.new}
+            assert in_form(done.rows, names_of("long")) == sorted(newest.values())
+        store = MemoryStore()
+
+
+def test_a_window_on_values_beside_one_of_time(store: MemoryStore) -> None:
+    policies = {"sum": BoundWindow(("watts", Sum()), at_most=9), "long": TimeWindow(60)}
+    plan = several_plan(policies)
+    done = step(None, rows_of(*(("a", i, float(i)) for i in range(6))), plan, store)
+    assert done.rows.column("n_sum").to_pylist() == [1, 2, 3, 4, 3, 2]
+    assert done.rows.column("n_long").to_pylist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_pages_are_shared(store: MemoryStore) -> None:
+    """Three windows write the pages that the longest alone does."""
+    events = rows_of(*(("a", float(i), float(i)) for i in range(1000)))
+    alone = MemoryStore()
+    step(None, events, several_plan({"long": TimeWindow(600)}), alone)
+    policies = {"long": TimeWindow(600), "short": TimeWindow(60), "few": CountWindow(5)}
+    state = step(None, events, several_plan(policies), store).state
+    assert len(list(alone.keys())) > 100
+    assert len(list(store.keys())) == len(list(alone.keys()))
+    (handle,) = read_handles(state).values()
+    summary = summary_of(handle)
+    assert (summary.handle_bytes, summary.pages > 100) == (len(handle), True)
+    assert summary.policy.startswith("few=CountWindow(5), long=TimeWindow(")
+
+
+@pytest.mark.parametrize("lateness", [None, 0])
+def test_late_rows_are_marked(lateness: int | None, store: MemoryStore) -> None:
+    plan = several_plan(late="side", lateness=lateness)
+    state = step(None, rows_of(("a", 10, 1.0)), plan, store).state
+    done = step(state, rows_of(("a", 9, 2.0), ("a", 11, 3.0)), plan, store)
+    assert done.rows.column("late").to_pylist() == [False, True]
+    assert done.rows.column("peak_few").to_pylist() == [3.0, None]
+    assert done.rows.column_names[-1] == "late"
+
+
+def test_bad_values_are_dropped(store: MemoryStore) -> None:
+    plan = several_plan(invalid="drop")
+    done = step(None, rows_of(("a", 1, float("nan")), ("a", 2, 3.0)), plan, store)
+    assert (done.invalid, done.rows.column("all_long").to_pylist()) == (1, [[3.0]])
+
+
+@pytest.mark.parametrize("lateness", [None, 5])
+def test_a_silent_key_goes_when_its_longest_window_is_empty(lateness: int | None) -> None:
+    store, wait = MemoryStore(), lateness or 0
+    windows = {name: WINDOWS[name][0] for name in ("short", "long")}
+    late = None if lateness is None else lateness * SECOND
+    stream = Stream(several_plan(windows, silent="emit", lateness=late), store)
+    stream.feed(rows_of(*(("a", float(i), float(i)) for i in range(50))))
+    assert stream.others(49 + 60 + wait) is None
+    done = stream.others(49.001 + 60 + wait)
+    assert done is not None
+    for name in windows:
+        rows = plain(in_form(done.rows, names_of(name)))
+        assert rows == [("a", START + (49 + 60) * SECOND, None, [], None, 0)]
+    assert list(store.keys())
+    stream.others(1000)
+    stream.others(1001)
+    assert (stream.keys, stream.doomed, list(store.keys())) == (set(), 0, [])
+
+
+def test_other_windows_are_another_plan(store: MemoryStore) -> None:
+    state = step(None, rows_of(("a", 1, 1.0)), several_plan(), store).state
+    for windows in (
+        {"long": TimeWindow(60)},
+        {name: CountWindow(9) for name in WINDOWS},
+        {f"{name}_": policy for name, (policy, _) in WINDOWS.items()},
+    ):
+        with pytest.raises(StateMismatch):
+            step(state, rows_of(("a", 2, 1.0)), several_plan(windows), store)
+    turned = {name: WINDOWS[name][0] for name in reversed(WINDOWS)}
+    assert step(state, rows_of(("a", 2, 1.0)), several_plan(turned), store).rows.num_rows == 1
+
+
+# --- under Spark ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "lateness"), [("file", "30 seconds"), ("state", None)])
+def test_a_stream_with_a_restart(
+    kind: str, lateness: str | None, spark: SparkSession, tmp_path: Path
+) -> None:
+    job = LateJob(spark, tmp_path)
+    job.store = "spark://state" if kind == "state" else job.store
+    windows = {name: policy for name, (policy, _) in WINDOWS.items()}
+    parts = out_of_order(400, 3, 40.0 if lateness else 0.0, 5, 5)
+    for some in (parts[:3], parts[3:]):
+        job.write(some)
+        job.run(policy=windows, allowed_lateness=lateness)
+    for name, (_, left) in WINDOWS.items():
+        oracle = Oracle(left, 30 if lateness else None)
+        expected = [oracle.feed(part)._replace(again=[]) for part in parts]
+        assert job.found(*names_of(name)) == as_found(expected)
+
+
+def test_a_batch_query(spark: SparkSession, tmp_path: Path) -> None:
+    job = LateJob(spark, tmp_path)
+    windows = {name: policy for name, (policy, _) in WINDOWS.items()}
+    (events,) = out_of_order(300, 3, 45.0, 3, 1)
+    frame = spark.createDataFrame(shuffled(events, 1))
+    settings = job.settings(policy=windows, types={"n": "int"})
+    results = sliding_aggregate(frame, **settings)
+    columns = [f"{alias}_{name}" for alias in ALIASES for name in WINDOWS]
+    assert results.columns == ["device", "ts", "watts", *columns]
+    assert results.schema["n_few"].dataType.simpleString() == "int"
+    job.batches[0] = results.collect()
+    for name, (_, left) in WINDOWS.items():
+        expected = Oracle(left, None).feed(events)
+        assert job.found(*names_of(name)) == as_found([expected])
+    assert job.pages() == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [
+        ({"policy": {}}, "policy is empty: name at least one"),
+        ({"policy": {"": TimeWindow(5)}}, "a window is called ''"),
+        ({"policy": {"5 minutes": TimeWindow(5)}}, "called '5 minutes': use 1 to 40 letters"),
+        ({"policy": {3: TimeWindow(5)}}, "a window is called 3"),
+        ({"policy": {"a": "5 minutes"}}, "policy is '5 minutes': give one"),
+        (
+            {
+                "policy": {"c": TimeWindow(5), "b_c": TimeWindow(6)},
+                "aggregations": {"a": ("watts", Max()), "a_b": ("watts", Max())},
+            },
+            "'a_b_c' has the name of the result's column 'a_b_c'",
+        ),
+        (
+            {"policy": {"x": CountWindow(5)}, "keep": ["peak_x"]},
+            "'peak_x' has the name of the result's column 'PEAK_X'",
+        ),
+        (
+            {"policy": {"a": TimeWindow(5), "b": CountWindow(5)}, "silent": "drop"},
+            "time alone never empties a CountWindow",
+        ),
+    ],
+)
+def test_mistakes(
+    changes: dict[str, Any], advice: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    job = LateJob(spark, tmp_path)
+    frame = job.source().withColumnRenamed("site", "PEAK_X")
+    changes["keep"] = ["PEAK_X"] if "keep" in changes else []
+    with pytest.raises(InvalidRequest, match=advice):
+        sliding_aggregate(frame, **job.settings(**changes))
