@@ -5,8 +5,9 @@
 #                          (if need be, KEY=, TIME=, VALUE= name the columns, WINDOW= the size,
 #                          TIME_FORMAT= the form of times as in dd/MM/yyyy HH:mm)
 #   make test              all tests          make test ARGS="tests/cli -k java"
-#   make soak              thousands of kills and faults, some minutes (MTA_SOAK_KILLS=2000 is
-#                          how many; the printed MTA_SOAK_SEED replays a run)
+#   make soak              thousands of kills and faults, under an hour (MTA_SOAK_KILLS=2000 is how
+#                          many writers are killed, and a Spark driver for each hundred; the
+#                          printed MTA_SOAK_SEED replays a run)
 #   make lint              ruff and mypy
 #   make bench             the measurements   make bench ARGS=...
 #   make clean             remove what these commands made

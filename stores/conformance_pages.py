@@ -250,6 +250,18 @@ class PageTests(ConformanceHooks):
             store.delete_many(keys)
             assert store.get_many(keys) == [None] * len(keys)
 
+    def test_a_peek_is_never_out_of_date(self) -> None:
+        pages = self.pages(5)
+        with self.open() as store:
+            assert [store.peek(key) for key in pages] == [None] * 5
+            store.put_many(pages)
+            store.prefetch(list(pages))
+            assert store.get_many(list(pages)) == list(pages.values())
+            for key, page in pages.items():
+                assert store.peek(key) in (None, page)
+            store.delete_many(list(pages))
+            assert [store.peek(key) for key in pages] == [None] * 5
+
     def test_capabilities_and_address(self) -> None:
         with self.open() as store:
             assert store.capabilities == store.capabilities

@@ -9,6 +9,8 @@ pages go when the cache is full. Invariants:
 2. A key is fetched by one thread at a time; whoever wants it meanwhile waits for that fetch.
 3. ``prefetch`` neither blocks nor fails: what does not fit in the queue, or cannot be fetched, is
    fetched by the reader, who gets the error.
+4. A fetch of the thread is about a megabyte, or a quarter of the cache, by the size of the pages of
+   the last one: many pages a round trip, and a reader who joins it waits no longer than for that.
 """
 
 from __future__ import annotations
@@ -232,7 +234,8 @@ class HeadCache(WrapperStore):
             else:
                 size = sum(len(page) for page in pages.values() if page is not None)
                 most = min(_FETCH_BYTES, self._capacity // 4)
-                self._fetch_keys = max(1, len(pages) * most // max(size, 1))
+                if size:
+                    self._fetch_keys = max(1, len(pages) * most // size)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.store, self._capacity)

@@ -70,11 +70,11 @@ class Driver:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
-    def finish(self) -> None:
+    def finish(self, patience: float = PATIENCE) -> None:
         """Wait for the end of the input."""
         assert self.process is not None
         try:
-            assert self.process.wait(PATIENCE) == 0, self.why()
+            assert self.process.wait(patience) == 0, self.why()
         except BaseException:
             self.kill_if_alive()
             raise

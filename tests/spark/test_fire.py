@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from drivers import Driver, standalone_cluster, wait_until, workers_below
+from drivers import PATIENCE, Driver, standalone_cluster, wait_until, workers_below
 from events import in_form, last_n, make_events, oracle, write_files
 from faulty_steps import dying_inside, freezing_once
 from jobs import ALIASES, FOLDS, Job, spread
@@ -143,7 +143,7 @@ def test_soak_of_killed_drivers(
         if draw.random() < 0.3 and driver.batches("commits") > driver.batches("offsets") - 1 > 0:
             driver.forget_commit()
     driver.start(files=4)
-    driver.finish()
+    driver.finish(10 * PATIENCE)
     check_output(spark, driver, events)
     check_pages(url, events, 12 * 150)
     with capsys.disabled():
@@ -155,8 +155,8 @@ def test_soak_of_killed_drivers(
 
 
 def soak_kills() -> int:
-    """How many drivers a long run kills: each takes as long as fifty writers without a Java."""
-    return max(2, int(os.environ.get("MTA_SOAK_KILLS", "1500")) // 50)
+    """How many drivers a long run kills: one for each hundred writers, which need no Java."""
+    return max(2, int(os.environ.get("MTA_SOAK_KILLS", "2000")) // 100)
 
 
 def start_and_disturb(driver: Driver, draw: random.Random) -> bool:

@@ -278,6 +278,19 @@ class FailsOnAHint(Broken):
         self.store.get_many(keys)
 
 
+class PeeksAtDeletedPages(Broken):
+    def __init__(self, store: PageStore) -> None:
+        super().__init__(store)
+        self.seen: dict[str, bytes] = {}
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        super().put_many(pages)
+        self.seen.update(pages)
+
+    def peek(self, key: str) -> bytes | None:
+        return self.seen.get(key)
+
+
 class FailsOnAnEmptyBatch(Broken):
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         super().put_many({max(pages): pages[max(pages)], **pages})
@@ -311,6 +324,7 @@ CAUGHT_BY = {
     StoresAnyKey: "test_a_key_that_cannot_be_stored_is_refused",
     StoresHalfOfABadBatch: "test_a_page_that_is_too_large_is_refused",
     FailsOnAHint: "test_prefetch_is_only_a_hint",
+    PeeksAtDeletedPages: "test_a_peek_is_never_out_of_date",
     HasNoLimits: "test_capabilities_and_address",
     ShowsThePassword: "test_credentials_are_not_shown",
     WritesOnlyAtClose: "test_flushed_pages_are_seen_by_another_connection",

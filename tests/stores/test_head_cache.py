@@ -68,6 +68,30 @@ def test_prefetch_saves_the_fetch(store: Gated, cache: HeadCache) -> None:
     assert len(store.logged("get")) == 1
 
 
+def test_a_fetch_takes_a_quarter_of_the_cache_at_most(store: Gated) -> None:
+    cache = HeadCache(store, 40_000)
+    cache.prefetch(["g/none"])
+    cache.prefetch(list(PAGES))
+    eventually(lambda: len(cache._pages) > 30 and not cache._queue and not cache._flying)
+    sizes = [len(keys) for keys in store.logged("get")]
+    assert sum(sizes) == 41
+    assert max(sizes) <= 16  # before it knows the size of a page
+    assert sizes[-2:] in ([10, 5], [10, 4])
+    assert cache.cached_bytes <= 40_000
+    cache.close()
+
+
+def test_what_is_at_hand_is_told_without_a_call(store: Gated, cache: HeadCache) -> None:
+    assert cache.peek("g/1") is None
+    cache.get_many(["g/1"])
+    assert cache.peek("g/1") == PAGES["g/1"]
+    cache.delete_many(["g/1"])
+    assert cache.peek("g/1") is None
+    assert len(store.logged("get")) == 1
+    assert cache.capabilities.read_ahead == 25_000
+    assert store.capabilities.read_ahead == 0
+
+
 def test_a_reader_joins_a_fetch_under_way(store: Gated, cache: HeadCache) -> None:
     store.gate.clear()
     cache.prefetch(["g/1"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,14 @@ def test_redis_has_both() -> None:
     assert store.store._capacity == 2048
     assert isinstance(store.store.store, RedisStore)
     assert store.url == "redis://localhost:1/0"
+
+
+def test_the_default_deadline_is_what_the_readme_says() -> None:
+    store = open_store("redis://localhost:1")
+    assert isinstance(store, WriteBuffer)
+    assert store._deadline == 30
+    readme = Path(__file__).parents[2] / "README.md"
+    assert "deadline (30 seconds, `?deadline=`)" in readme.read_text()
 
 
 def test_layers_can_be_left_out() -> None:

@@ -49,6 +49,20 @@ def in_thread(work: object) -> threading.Thread:
     return thread
 
 
+def test_what_is_pending_is_at_hand(store: Gated, buffer: WriteBuffer) -> None:
+    store.gate.clear()
+    assert buffer.peek("g/1") is None
+    buffer.put_many({"g/1": PAGE, "g/2": PAGE})
+    buffer.delete_many(["g/2"])
+    assert [buffer.peek("g/1"), buffer.peek("g/2")] == [PAGE, None]
+    store.gate.set()
+    buffer.flush()
+    assert buffer.peek("g/1") is None  # it would take a call to know
+    buffer.put_many({"g/1": PAGE})
+    buffer.abandon()
+    assert buffer.peek("g/1") is None
+
+
 def test_a_put_does_not_wait_for_the_store(store: Gated, buffer: WriteBuffer) -> None:
     store.gate.clear()
     buffer.put_many({"g/1": PAGE})
