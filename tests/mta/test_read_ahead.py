@@ -10,6 +10,7 @@ import pytest
 from naive import IN_ORDER
 
 from mta import AmortizedMTA, CountWindow, Max, Window
+from mta.page import Group
 from mta.tree import MonoidTree
 from stores import MemoryStore
 from stores.base import Capabilities
@@ -174,6 +175,17 @@ def test_a_damaged_inner_page_is_the_readers_to_tell() -> None:
             store.here[key] = page[:-1]
     feed(window, 8 * LEAF)
     assert window.query() == 96.0
+
+
+def test_a_group_with_too_few_names_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Ahead()
+    window = window_of(store, 1200, arity=4)
+    feed(window, 1250)
+    pager, empty = window.tree.levels.pager, Group(None, None, [], 0)
+    monkeypatch.setattr(pager, "at_hand", lambda level, number, name: empty)
+    feed(window, 40 * LEAF)
+    assert window.query() == 96.0
+    window.check()
 
 
 def test_a_store_that_does_not_read_ahead_gets_no_hints() -> None:
