@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns import Rows
+from mta.columns import Objects, Rows
 from mta.errors import InvariantViolation
 from mta.monoid import AbstractMonoid, Partial
 
@@ -73,7 +73,8 @@ class FlatFAT:
         self.monoid = monoid
         self.capacity = capacity
         self._join = partial(join, monoid)
-        self._schema = monoid.partials
+        #: Where nodes are combined one by one, a list of partials is faster than their columns.
+        self._schema = monoid.partials if monoid.is_columnar else Objects()
         self._rows = self._schema.new(2 * capacity)
         self._schema.put_many(self._rows, 0, self.empty(2 * capacity))
 
@@ -98,6 +99,9 @@ class FlatFAT:
 
     def write(self, slots: Slots, partials: Rows) -> None:
         """Write slots, of which ``propagate`` must hear before the next query; no combine."""
+        if isinstance(partials, tuple) and isinstance(self._schema, Objects):
+            at = self.monoid.partials.at
+            partials = [at(partials, i) for i in range(len(slots))]
         self._schema.put_at(self._rows, self._places(slots), partials)
 
     def put(self, slot: int, partial: Partial) -> None:
@@ -154,7 +158,7 @@ class FlatFAT:
         return self._schema.at(self._rows, self.capacity + slot)
 
     def slots(self, slots: Slots) -> Rows:
-        """What some slots hold."""
+        """What some slots hold, as ``write`` takes it."""
         return self._schema.take(self._rows, self._places(slots))
 
     def _places(self, slots: Slots) -> np.ndarray:
@@ -205,6 +209,11 @@ class FlatFAT:
         """Node by node, from children that each cover ``span`` slots."""
         rows, at, put, join = self._rows, self._schema.at, self._schema.put, self._join
         nodes = {node >> 1 for node in nodes}
+        if area is None and len(nodes) == 1:
+            node = nodes.pop()
+            while node:
+                put(rows, node, join(at(rows, 2 * node), at(rows, 2 * node + 1)))
+                node >>= 1
         while nodes and 0 not in nodes:
             for node in nodes:
                 start = 2 * span * node - self.capacity

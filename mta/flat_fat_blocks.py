@@ -80,7 +80,8 @@ class Block:
         Elements that have come since the last time are propagated first: m of them take at most
         m (1 + ceil(log2(arity/m))) combines.
         """
-        return self._tree().between(start, stop)
+        tree = self._tree()
+        return tree.suffix(start) if stop == self.group.count else tree.between(start, stop)
 
     def aggregate(self) -> Partial:
         """The aggregate of all elements; as ``between``, but for the walks."""
@@ -122,9 +123,9 @@ class Block:
         if self._clean < count:
             self._fat = None  # until all has gone well
             stowed = self._stowed
-            fat.write(
-                range(stowed, count), self._levels.partials(self.level, self.group, stowed, count)
-            )
+            if stowed < count:
+                new = self._levels.partials(self.level, self.group, stowed, count)
+                fat.write(range(stowed, count), new)
             fat.propagate(range(self._clean, count))
             self._stowed = self._clean = count
         self._fat = fat
