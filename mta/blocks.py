@@ -91,18 +91,6 @@ class Blocks:
             lefts = monoid.combine_rows(lefts, self._between(begun, ended), count)
         return monoid.combine_rows(lefts, rights, count)
 
-    def prefixes_of_all(self) -> Rows:
-        """The folds of the first 1, 2, ... rows; two combines a row, one of them known."""
-        monoid, schema, numbers = self.monoid, self.monoid.partials, self._numbers
-        wholes = schema.take(
-            self.prefixes, np.arange((1 << self._bits) - 1, self.count, 1 << self._bits)
-        )
-        scan = monoid.prefixes(wholes, self.count >> self._bits, monoid.identity)
-        before = schema.new((self.count >> self._bits) + 1)
-        schema.put(before, 0, monoid.identity)
-        schema.put_many(before, 1, scan)
-        return monoid.combine_rows(schema.take(before, numbers), self.prefixes, self.count)
-
     def _between(self, begun: np.ndarray, ended: np.ndarray) -> Rows:
         """The folds of the whole blocks between two, once for all ranges with the same two.
 
@@ -182,13 +170,16 @@ def _scan(monoid: AbstractMonoid, rows: Rows, count: int, size: int, backwards: 
 
 
 def _accumulate(ufunc: np.ufunc, column: np.ndarray, size: int, backwards: bool) -> np.ndarray:
-    count = len(column)
+    count, step = len(column), -1 if backwards else 1
     room, whole = np.empty(count, column.dtype), count // size * size
+    counting = ufunc is np.add and (column == 1).all()  # a mean has a column of ones
     for start, stop, width in ((0, whole, size), (whole, count, count - whole)):
         if start < stop:
-            given, scan = (a[start:stop].reshape(-1, width) for a in (column, room))
-            step = -1 if backwards else 1
-            ufunc.accumulate(given[:, ::step], axis=1, out=scan[:, ::step])
+            given, scan = (a[start:stop].reshape(-1, width)[:, ::step] for a in (column, room))
+            if counting:
+                scan[:] = np.arange(1, width + 1)
+            else:
+                ufunc.accumulate(given, axis=1, out=scan)
     return room
 
 

@@ -1,21 +1,24 @@
 """Cursors: several windows over one structure, each a front of its own that reads shared events.
 
-A cursor is to stored events what the stack is to Amortized MTA: it holds the *suffix folds* of the
-leaf that its front is in, and the aggregate M of all that follows the leaf. For a run of events in
-hand, whose prefix folds P all cursors share, the results are then one vector expression:
+A cursor is to stored events what the stack is to Amortized MTA: it holds the *suffix folds* S of
+the leaf that its front is in, each reaching to the end of what was stored when it was folded. For a
+run of events in hand, whose prefix folds P all cursors share, the results are then one vector
+expression:
 
-    positions   ... [ . . f . . ) . . . . . . . . . . . . . [ e0 e1 e2 ...
-                     leaf  S[f]   M: what follows the leaf    P: the events in hand
+    positions   ... [ . . f . . ) . . . . . . . . ) . . . . [ e0 e1 e2 ...
+                      S[f]: from f to where it was folded     P: the events in hand
+                                                    G: what has been stored since
 
-    result after e_i  =  S[f_i] (x) M (x) P_i          where f_i is the front after e_i
+    result after e_i  =  S[f_i] (x) G (x) P_i           where f_i is the front after e_i
 
-Only when the front leaves the leaf is the next leaf read, and M folded anew out of the structure:
-O(arity * log n) combines and a page or two a level, once a leaf. So a window costs two whole-group
-combines an event and the scan of each leaf, whatever its length. Where the front has come to events
-in hand (short windows), results are folds of ranges of them (see ``ranges``).
+Only when the front leaves the leaf is the next leaf read (or as many as the run passes through),
+and what follows it folded anew out of the structure: O(arity * log n) combines and a page or two a
+level. So a window costs about two whole-group combines an event, and the scan of each leaf,
+whatever its length. Where the front has come to events in hand (short windows), results are folds
+of ranges of them (see ``blocks``).
 
 A cursor writes nothing, and all it holds beside its front can be had again from the structure: when
-a call fails, its front is where it was.
+a call fails, its front is where it was, or it is behind and is put in its place later.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from mta.ordered import OrderedEvents as OrderedEvents
 from mta.ordered import suffixes_of
 from mta.policy import AbstractPolicy, Fronts
 from mta.product import Observed
-from mta.ranks import ranks
+from mta.ranks import SortedTimes
 from mta.view import part_of
 
 
@@ -64,11 +67,12 @@ class Cursor:
         self._stamp = events.stamp
         #: A leaf that was looked at last.
         self._leaf: Leaf | None = None
-        #: The suffix folds of leaves from a position to another; None while they are not needed.
+        #: S: the folds from each position of some leaves, ``_origin`` to ``_stop``, to what was the
+        #: back when they were folded; None while they are not needed.
         self._suffixes: Rows = None
         self._origin = self._stop = 0
-        #: M: the aggregate from there to the back.
-        self._right: Partial = monoid.identity
+        #: G: the aggregate from there to the back; None where nothing has come since.
+        self._grown: Partial | None = None
 
     def __len__(self) -> int:
         return self.back - self.front
@@ -96,13 +100,13 @@ class Cursor:
         self._fresh()
         self._hold((self.front,), 0, 1, self.back)
         first = self.monoid.partials.at(self._suffixes, self.front - self._origin)
-        return self.monoid.combine(first, self._right)
+        return first if self._grown is None else self.monoid.combine(first, self._grown)
 
     def step(self, row: Row, time: int | None) -> None:
         """Take in the next event, which is in the structure already; amortised O(1) combines."""
         self._fresh()
         if self._suffixes is not None:
-            self._right = self.monoid.combine(self._right, self.monoid.lift(row))
+            self._grow(self.monoid.lift(row))
         self.back += 1
         try:
             self._move(self.policy.cut(self, time))
@@ -145,18 +149,18 @@ class Cursor:
         self.back = hand.stop
         self._move(int(fronts[-1]))
         if self._suffixes is not None:
-            self._right = self.monoid.combine(self._right, hand.fold)
+            self._grow(hand.fold)
 
     def _stored_piece(self, hand: Hand, fronts: range | np.ndarray, done: int) -> Rows:
-        """S (x) M (x) P, for fronts in the leaves that are held."""
+        """S (x) G (x) P, for fronts in the leaves that are held."""
         monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
         if isinstance(fronts, range):
             start = fronts.start - self._origin
             lefts = schema.cut(self._suffixes, start, start + count)
         else:
             lefts = schema.take(self._suffixes, fronts - self._origin)
-        if self._stop < hand.start:
-            lefts = monoid.combine_rows(lefts, schema.one(self._right), count)
+        if self._grown is not None:
+            lefts = monoid.combine_rows(lefts, schema.one(self._grown), count)
         return monoid.combine_rows(lefts, schema.cut(hand.prefixes, done, done + count), count)
 
     def _fronts(self, hand: Hand) -> range | np.ndarray:
@@ -177,6 +181,11 @@ class Cursor:
             self._stamp = self.events.stamp
             self._forget()
 
+    def _grow(self, newer: Partial) -> None:
+        """Newer events have come."""
+        grown = self._grown
+        self._grown = newer if grown is None else self.monoid.combine(grown, newer)
+
     def _move(self, front: int) -> None:
         """Move the front on, and let go of leaves that it has left."""
         self.front = max(front, self.front)
@@ -193,7 +202,7 @@ class Cursor:
         return leaf
 
     def _hold(self, fronts: Sequence[int] | np.ndarray, start: int, stop: int, back: int) -> int:
-        """Hold the suffix folds for fronts from index ``start`` on, and M from there to ``back``.
+        """Hold the suffix folds for fronts from index ``start`` on, which reach to ``back``.
 
         For as many of the fronts as lie in leaves that follow one another; answers with the index
         where they end. What is held already has been kept up to the back.
@@ -211,8 +220,9 @@ class Cursor:
                 room -= leaf.count
             self._suffixes = None
             right = self.events.fold(leaves[-1].stop, back)
-            self._origin, self._suffixes = suffixes_of(leaves, front, self.monoid)
-            self._leaf, self._stop, self._right = leaves[-1], leaves[-1].stop, right
+            self._suffixes = suffixes_of(leaves, front, right, self.monoid)
+            self._leaf, self._origin, self._stop = leaves[-1], front, leaves[-1].stop
+            self._grown = None
         return min(stop, _count_below(fronts, self._stop))
 
     # --- what the policy asks ---------------------------------------------------------------------
@@ -319,14 +329,13 @@ class _Times:
             if done == 0 and oldest[-1] < times[position - first]:
                 return position
             if end > done:
-                found.append(_moved(ranks(times, oldest[done:end]), first))
+                found.append(_moved(SortedTimes(times).ranks(oldest[done:end]), first))
                 done, position = end, first + len(times)
             else:
                 passed = cursor.events.first_after(int(oldest[done]))
                 position = max(first + len(times), passed)
         if done < count:
-            assert hand.times is not None
-            found.append(_moved(ranks(hand.times, oldest[done:]), hand.start))
+            found.append(_moved(hand.sorted_times.ranks(oldest[done:]), hand.start))
         return _joined(found)
 
     def _gather(self, position: int, oldest: np.ndarray, done: int) -> tuple[int, np.ndarray, int]:

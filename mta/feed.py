@@ -21,7 +21,7 @@ from mta.kept_events import KeptEvents
 from mta.window import Window
 
 #: How many events of a batch are worked on at once, by one window after the other.
-_HAND = 1 << 15
+_HAND = 1 << 16
 
 
 class Feed:

@@ -6,6 +6,7 @@ Whatever keeps events so can be shared by several windows: level queues (``looku
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -14,19 +15,17 @@ import numpy as np
 from mta.blocks import Blocks, fold_sliding
 from mta.columns import Rows
 from mta.monoid import AbstractMonoid, Partial
+from mta.ranks import SortedTimes
 
 
+@dataclass(slots=True)
 class Leaf:
-    """A group of consecutive events: values as input rows, and times where they are kept.
+    """A group of consecutive events: values as input rows, and times where they are kept."""
 
-    Its suffix folds are remembered, so whoever hands out leaves should hand out the same one twice.
-    """
-
-    __slots__ = ("_origin", "_suffixes", "count", "first", "rows", "times")
-
-    def __init__(self, first: int, rows: Rows, times: np.ndarray | None, count: int) -> None:
-        self.first, self.rows, self.times, self.count = first, rows, times, count
-        self._origin, self._suffixes = self.stop + 1, None
+    first: int
+    rows: Rows
+    times: np.ndarray | None
+    count: int
 
     @property
     def stop(self) -> int:
@@ -46,29 +45,23 @@ class Leaf:
         rows = monoid.inputs.cut(self.rows, start - self.first, stop - self.first)
         return monoid.lift_rows(rows, stop - start)
 
-    def suffixes(self, position: int, monoid: AbstractMonoid) -> tuple[int, Rows]:
-        """Folds from each position to the leaf's end, and the position of the first of them.
 
-        From ``position`` on or from further left; one combine an event, unless they are at hand.
-        """
-        if position < self._origin:
-            lifted = self.partials(position, self.stop, monoid)
-            scan = monoid.suffixes(lifted, self.stop - position, monoid.identity)
-            self._origin, self._suffixes = position, scan
-        return self._origin, self._suffixes
+def suffixes_of(
+    leaves: Sequence[Leaf], position: int, right: Partial, monoid: AbstractMonoid
+) -> Rows:
+    """Folds from a position, and each after it, to the end of leaves that follow one another.
 
-
-def suffixes_of(leaves: Sequence[Leaf], position: int, monoid: AbstractMonoid) -> tuple[int, Rows]:
-    """As ``Leaf.suffixes``, over leaves that follow one another."""
+    Each is joined to ``right`` on its right; one combine an event.
+    """
+    count = leaves[-1].stop - position
     if len(leaves) == 1:
-        return leaves[0].suffixes(position, monoid)
-    count, at = leaves[-1].stop - position, 0
-    rows = monoid.inputs.new(count)
+        return monoid.suffixes(leaves[0].partials(position, leaves[0].stop, monoid), count, right)
+    rows, at = monoid.inputs.new(count), 0
     for leaf in leaves:
         start = max(position - leaf.first, 0)
         monoid.inputs.put_many(rows, at, monoid.inputs.cut(leaf.rows, start, leaf.count))
         at += leaf.count - start
-    return position, monoid.suffixes(monoid.lift_rows(rows, count), count, monoid.identity)
+    return monoid.suffixes(monoid.lift_rows(rows, count), count, right)
 
 
 class OrderedEvents(Protocol):
@@ -126,8 +119,6 @@ class Hand:
     @cached_property
     def prefixes(self) -> Rows:
         """P: the folds of the first 1, 2, ... events; one combine each, for all cursors."""
-        if "blocks" in self.__dict__:
-            return self.blocks.prefixes_of_all()
         return self.monoid.prefixes(self.lifted, self.count, self.monoid.identity)
 
     @cached_property
@@ -136,6 +127,12 @@ class Hand:
         if "prefixes" in self.__dict__:
             return self.monoid.partials.at(self.prefixes, self.count - 1)
         return self.monoid.fold(self.lifted, self.count)
+
+    @cached_property
+    def sorted_times(self) -> SortedTimes:
+        """The times of the events, where they are kept."""
+        assert self.times is not None
+        return SortedTimes(self.times)
 
     @cached_property
     def blocks(self) -> Blocks:

@@ -24,13 +24,13 @@ from naive import (
     time_rule,
 )
 
-from mta import Max, Mean, Product, Sum
+from mta import Count, Max, Mean, Product, Sum
 from mta.blocks import Blocks
 from mta.cursor import Cursor, Hand, Leaf
 from mta.kept_events import KeptEvents
 from mta.lookup import Lookup
 from mta.monoid import AbstractMonoid
-from mta.ranks import ranks
+from mta.ranks import SortedTimes
 from mta.shared import SharedWindows
 
 SECOND = 1_000_000
@@ -229,7 +229,7 @@ def test_a_lookup_is_a_list(store: str | None, leaf_arity: int, arity: int) -> N
 
 # --- blocks -------------------------------------------------------------------------------------
 
-PAIR = Product({"sum": ("x", Sum()), "mean": ("x", Mean()), "joined": ("y", joined())})
+PAIR = Product({"sum": ("x", Sum()), "n": Count(), "joined": ("y", joined())})
 MONOIDS: dict[str, Callable[[int], tuple[AbstractMonoid, object]]] = {
     "objects": lambda n: (joined(), [str(i % 7) for i in range(n)]),
     "one ufunc": lambda n: (Max(), np.arange(n) * 37 % 11.0),
@@ -267,18 +267,6 @@ def test_blocks_fold_any_ranges(
         assert monoid.same(monoid.partials.at(found, at), expected), (at, begin, end)
 
 
-@pytest.mark.parametrize("kind", sorted(MONOIDS))
-@pytest.mark.parametrize("count", [1, 3, 4, 5, 64, 101])
-def test_prefixes_come_out_of_blocks(kind: str, count: int) -> None:
-    monoid, values = MONOIDS[kind](count)
-    lifted = monoid.lift_rows(values, count)
-    found = Blocks(monoid, lifted, count, bits=2).prefixes_of_all()
-    expected = monoid.prefixes(lifted, count, monoid.identity)
-    for at in range(count):
-        one, other = (monoid.partials.at(rows, at) for rows in (found, expected))
-        assert monoid.same(one, other)
-
-
 # --- ranks --------------------------------------------------------------------------------------
 
 
@@ -299,14 +287,32 @@ def test_ranks_are_a_search(
     times = np.sort(np.arange(400) * 10 + random.integers(0, jitter + 1, 400))
     keys = np.sort(np.arange(count) * 10 * pace + random.integers(0, jitter + 1, count)) + shift
     for given_times in (times, np.cumsum(gaps)):
-        found = ranks(given_times, keys)
+        found = SortedTimes(given_times).ranks(keys)
         assert list(found) == np.searchsorted(given_times, keys, side="right").tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    gap=st.sampled_from([0, 1, 7, 1000, 10**9]),
+    burst=st.sampled_from([0, 1, 50, 400]),
+    shift=st.sampled_from([-(10**6), -3, 0, 5, 10**5]),
+    seed=st.integers(0, 9),
+)
+def test_a_table_is_a_search(gap: int, burst: int, shift: int, seed: int) -> None:
+    """Times at random, all in one cell, all equal, and keys outside."""
+    random = np.random.default_rng(seed)
+    gaps = random.integers(0, gap + 1, 700)
+    gaps[100 : 100 + burst] = 0
+    times = np.cumsum(gaps)
+    keys = np.sort(random.choice(times, 1500) + random.integers(-2, 3, 1500)) + shift
+    found = SortedTimes(times)._looked_up(keys)
+    assert found.tolist() == np.searchsorted(times, keys, side="right").tolist()
 
 
 def test_a_steady_pace_is_noticed() -> None:
     times = np.arange(1000) * 10
-    assert ranks(times, times[300:] - 1005) == range(200, 900)
+    assert SortedTimes(times).ranks(times[300:] - 1005) == range(200, 900)
     jittered = times + np.random.default_rng(1).integers(0, 10, 1000)
-    found = ranks(jittered, jittered[300:] - 1000)
+    found = SortedTimes(jittered).ranks(jittered[300:] - 1000)
     assert isinstance(found, np.ndarray)
     assert set(np.unique(found - np.arange(200, 900)).tolist()) == {0, 1}
