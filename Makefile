@@ -9,7 +9,8 @@
 #                          many writers are killed, and a Spark driver for each hundred; the
 #                          printed MTA_SOAK_SEED replays a run)
 #   make lint              ruff and mypy
-#   make bench             the measurements   make bench ARGS=...
+#   make bench             the papers' experiments and our figures, with a report in bench-output
+#                          (hours, and resumable; make bench ARGS=--quick takes minutes)
 #   make clean             remove what these commands made
 
 SHELL := /bin/bash
@@ -51,7 +52,7 @@ bench: $(RUN)
 	@$(BIN)/mta bench $(ARGS)
 
 clean:
-	rm -rf $(VENV) demo-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-output bench-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What a run needs: Spark and plots, and a Java if the machine has none.

@@ -10,6 +10,7 @@ import pandas as pd
 
 from mta import AbstractMonoid, CountWindow, Max, Mean, SampleStdDev, Sum, Window
 from spark_integration.bench import Figure, alternate
+from spark_integration.bench.beside import beside
 
 EVENTS, WINDOW = 4_000_000, 2**20
 #: Monoid, pandas' name for it, and the limit of the ratio on disk.
@@ -65,3 +66,13 @@ def check(monoid: AbstractMonoid, name: str, values: np.ndarray) -> None:
     """What is timed must be right."""
     expected = getattr(pd.Series(values).rolling(5_000, min_periods=1), name)()
     np.testing.assert_allclose(on_disk(monoid, 5_000, values), expected, rtol=1e-9, equal_nan=True)
+
+
+EXPERIMENTS = (
+    beside(
+        "batch",
+        "Batches with every result, in memory and on disk, beside pandas",
+        run,
+        quick=0.1,
+    ),
+)

@@ -3,17 +3,15 @@
 Every side is plain Python on plain Python operations: what differs is the algorithm. A *round* is
 evict, insert, query on a full window, as in the paper (SBA evicts by itself), in nanoseconds of the
 processor's time, so that other processes do not show; for PBA, of the clock. The garbage collector
-is on, as it is where the algorithms are used. CSV files and plots go to ``bench-output/in_order``.
+is on, as it is where the algorithms are used.
 """
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
 from itertools import cycle, islice
-from pathlib import Path
-from statistics import linear_regression
 from time import perf_counter, thread_time, thread_time_ns
 from typing import Any
 
@@ -28,36 +26,29 @@ from mta.in_order import (
     InOrderAggregator,
     RecalculateFromScratch,
 )
-from spark_integration.bench import Figure
+from spark_integration.bench.experiment import Experiment, Progress, Row, Rows
+from spark_integration.bench.in_order_figures import (
+    found_break_even,
+    found_parallel,
+    found_spread,
+    found_throughput,
+)
 from spark_integration.bench.in_order_operators import Operator, operators
-from spark_integration.bench.in_order_plots import draw_boundaries, draw_figure_13
-from spark_integration.cli.console import say
+from spark_integration.bench.in_order_plots import draw_boundaries, draw_break_even, draw_rounds
+from spark_integration.bench.plots import lines
 
-OUTPUT = Path("bench-output/in_order")
 #: Rounds and window of the latencies (the paper: 1 million and 2^14), top of the throughput.
 LATENCY_ROUNDS, LATENCY_WINDOW, LARGEST = 250_000, 2**14, 20
 #: A window is not measured where its partials would take more memory than this.
 MOST_BYTES = 1 << 29
 #: Recalculating is given up above this window, as in the paper.
 MOST_RECALCULATED = 2**12
+#: Whose throughput is measured, from cheap to expensive, as in the paper.
+DRAWN = ("Sum", "GeoMean", "Bloom")
+STRETCHES = 200
 BREAK_EVEN = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024]
 
 Algorithm = type[InOrderAggregator]
-
-
-def run(size: float) -> list[Figure]:
-    """Throughput, latencies, break-even points, and when PBA's thread pays."""
-    OUTPUT.mkdir(parents=True, exist_ok=True)
-    for one in operators().values():
-        verify(one)
-    speed = throughput(size)
-    delays, series = latencies(size)
-    even = break_even(size)
-    sides = boundaries(size)
-    draw_figure_13(OUTPUT / "figure_13", series, speed)
-    draw_boundaries(OUTPUT / "boundaries", sides)
-    say(f"CSV files and plots are in {OUTPUT}/")
-    return [*_slopes(speed), *_spread(delays), *_break_even(even), *_parallel(sides)]
 
 
 # --- rounds -------------------------------------------------------------------------------------
@@ -115,46 +106,46 @@ def seconds_a_round(algorithm: Algorithm, one: Operator, size: int, rounds: int)
     return (thread_time() - began) / rounds
 
 
-def throughput(size: float) -> list[dict[str, Any]]:
+def throughput(size: float, progress: Progress) -> Rows:
     """Figure 13, bottom: million rounds a second over the window, for three operators."""
     top = LARGEST + min(0, round(math.log2(size)))
+    cells = [(name, 2**exponent) for name in DRAWN for exponent in range(0, top + 1, 2)]
     rows = []
-    for name in ("Sum", "GeoMean", "Bloom"):
+    for name, window in progress.over(cells, lambda cell: f"{cell[0]}, window {cell[1]:,}"):
         one = operators()[name]
-        for exponent in range(0, top + 1, 2):
-            window = 2**exponent
-            if window * one.weight * 3 > MOST_BYTES:
-                continue
-            say(f"throughput: {name}, window 2^{exponent}")
-            for algorithm in algorithms(one, window):
-                slow = algorithm is RecalculateFromScratch
-                least = int(50_000 * min(size, 1))
-                rounds = max(20, least // window) if slow else max(least, window)
-                seconds = seconds_a_round(algorithm, one, window, rounds)
-                rows.append(_row(name, window, algorithm, ns=1e9 * seconds, mps=1e-6 / seconds))
-    return write("throughput", rows)
+        if window * one.weight * 3 > MOST_BYTES:
+            continue
+        for algorithm in algorithms(one, window):
+            slow = algorithm is RecalculateFromScratch
+            least = int(50_000 * min(size, 1))
+            rounds = max(20, least // window) if slow else max(least, window)
+            seconds = seconds_a_round(algorithm, one, window, rounds)
+            rows.append(_row(name, window, algorithm, ns=1e9 * seconds, mps=1e-6 / seconds))
+    return rows
 
 
-def latencies(size: float) -> tuple[list[dict[str, Any]], dict[tuple[str, str], np.ndarray]]:
+def latencies(size: float, progress: Progress) -> Rows:
     """Table 2: average, deviation and percentiles of a round; and Figure 13, top: all of them."""
     rounds, window = int(LATENCY_ROUNDS * size), int(LATENCY_WINDOW * min(size, 1))
-    rows, series = [], {}
-    for name, one in operators().items():
-        if name == "Collect":
-            continue
-        say(f"latency: {name}, window {window:,}, {rounds:,} rounds")
-        for algorithm in algorithms(one, MOST_RECALCULATED + 1):
-            taken = each_round(full_window(algorithm, one, window), one, rounds)
+    suited = {name: one for name, one in operators().items() if name != "Collect"}
+    for one in suited.values():
+        verify(one)
+    rows = []
+    for name in progress.over(list(suited), lambda name: f"{name}, window {window:,}"):
+        for algorithm in algorithms(suited[name], MOST_RECALCULATED + 1):
+            taken = each_round(full_window(algorithm, suited[name], window), suited[name], rounds)
             tail = np.percentile(taken, [50, 90, 99, 99.9])
             names = ("p50", "p90", "p99", "p99.9")
-            rows.append(
-                _row(name, window, algorithm, average=taken.mean(), deviation=taken.std())
-                | dict(zip(names, tail.tolist(), strict=True))
-                | {"worst": float(taken.max())}
-            )
-            if name in ("Sum", "GeoMean", "Bloom"):
-                series[name, algorithm.__name__] = taken
-    return write("latency", rows), series
+            row = _row(name, window, algorithm, average=taken.mean(), deviation=taken.std())
+            row |= dict(zip(names, tail.tolist(), strict=True)) | {"worst": float(taken.max())}
+            rows.append(row | {"rounds": rounds, "slowest": slowest(taken)})
+    return rows
+
+
+def slowest(taken: np.ndarray) -> str:
+    """The slowest round of each of some stretches, as text: all that a plot can show."""
+    stretches = np.array_split(taken, min(STRETCHES, len(taken)))
+    return " ".join(str(stretch.max()) for stretch in stretches)
 
 
 def each_round(window: InOrderAggregator, one: Operator, rounds: int) -> np.ndarray:
@@ -173,20 +164,14 @@ def each_round(window: InOrderAggregator, one: Operator, rounds: int) -> np.ndar
     return taken.clip(min=1)
 
 
-def break_even(size: float) -> list[dict[str, Any]]:
+def break_even(size: float, progress: Progress) -> Rows:
     """Table 3: the window from which on an algorithm is faster than recalculating."""
     rows = []
-    for name, one in operators().items():
-        say(f"break-even points: {name}")
+    for name in progress.over(list(operators())):
+        one = operators()[name]
         sizes = [n for n in BREAK_EVEN if n <= 1024 * min(1, size * 4)]
         times = {
-            algorithm: [
-                min(
-                    seconds_a_round(algorithm, one, n, rounds_at(algorithm, n, size))
-                    for _ in range(3)
-                )
-                for n in sizes
-            ]
+            algorithm: [best_round(algorithm, one, n, size) for n in sizes]
             for algorithm in algorithms(one, 1)
         }
         baseline = times.pop(RecalculateFromScratch)
@@ -194,8 +179,15 @@ def break_even(size: float) -> list[dict[str, Any]]:
             slower = [n for n, a, b in zip(sizes, taken, baseline, strict=True) if a >= b]
             behind = sizes.index(slower[-1]) + 1 if slower else 0
             even = sizes[behind] if behind < len(sizes) else None
-            rows.append({"operator": name, "algorithm": algorithm.__name__, "window": even})
-    return write("break_even", rows)
+            row = {"operator": name, "algorithm": algorithm.__name__}
+            rows.append(row | {"window": even, "tried": sizes[-1]})
+    return rows
+
+
+def best_round(algorithm: Algorithm, one: Operator, window: int, size: float) -> float:
+    """Seconds a round, the best of three."""
+    rounds = rounds_at(algorithm, window, size)
+    return min(seconds_a_round(algorithm, one, window, rounds) for _ in range(3))
 
 
 def rounds_at(algorithm: Algorithm, window: int, size: float) -> int:
@@ -208,29 +200,25 @@ def rounds_at(algorithm: Algorithm, window: int, size: float) -> int:
 # --- PBA beside SBA -----------------------------------------------------------------------------
 
 
-def boundaries(size: float) -> list[dict[str, Any]]:
+def boundaries(size: float, progress: Progress) -> Rows:
     """Batches of numpy monoids: the time a value, and that of one at a boundary; best of five."""
     top = LARGEST + min(0, round(math.log2(size)))
+    monoids = (Max(), SampleStdDev())
+    cells = [(monoid, 2**exponent) for monoid in monoids for exponent in range(8, top + 1, 2)]
     rows = []
-    for monoid in (Max(), SampleStdDev()):
-        for exponent in range(8, top + 1, 2):
-            say(f"PBA beside SBA: {monoid.name}, range 2^{exponent}")
-            count = max(2**exponent * 4, int(500_000 * min(size, 1)))
-            values = np.random.default_rng(1).normal(100, 10, count)
-            taken: dict[Any, list[tuple[float, float]]] = {SBA: [], PBA: []}
-            for _ in range(5):
-                for algorithm, found in taken.items():
-                    found.append(
-                        (
-                            seconds_in_batches(algorithm(monoid, 2**exponent), values),
-                            boundary_pause(algorithm(monoid, 2**exponent), values),
-                        )
-                    )
+    for monoid, reach in progress.over(cells, lambda cell: f"{cell[0].name}, range {cell[1]:,}"):
+        count = max(reach * 4, int(500_000 * min(size, 1)))
+        values = np.random.default_rng(1).normal(100, 10, count)
+        taken: dict[Any, list[tuple[float, float]]] = {SBA: [], PBA: []}
+        for _ in range(5):
             for algorithm, found in taken.items():
-                batch, pause = np.min(found, axis=0)
-                row = {"ns": 1e9 * batch / count, "pause_us": 1e6 * pause}
-                rows.append(_row(monoid.name, 2**exponent, algorithm, **row))
-    return write("boundaries", rows)
+                batches = seconds_in_batches(algorithm(monoid, reach), values)
+                found.append((batches, boundary_pause(algorithm(monoid, reach), values)))
+        for algorithm, found in taken.items():
+            batch, pause = np.min(found, axis=0)
+            row = {"ns": 1e9 * batch / count, "pause_us": 1e6 * pause}
+            rows.append(_row(monoid.name, reach, algorithm, **row))
+    return rows
 
 
 def seconds_in_batches(window: BoundaryAggregator, values: np.ndarray) -> float:
@@ -255,80 +243,67 @@ def boundary_pause(window: BoundaryAggregator, values: np.ndarray) -> float:
     return float(np.median(pauses))
 
 
-# --- tables -------------------------------------------------------------------------------------
-
-
-def _row(name: str, window: int, algorithm: Algorithm, **numbers: float) -> dict[str, Any]:
+def _row(name: str, window: int, algorithm: Algorithm, **numbers: float) -> Row:
     row = {"operator": name, "window": window, "algorithm": algorithm.__name__}
     return row | {key: float(number) for key, number in numbers.items()}
 
 
-def write(name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Write a table as CSV, and answer it."""
-    with (OUTPUT / f"{name}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    return rows
+SETTING = (
+    "Plain Python in place of C++ (FOA: Standard ML), and nanoseconds of the processor's time in "
+    "place of cycles; a round is evict, insert, query on a full window. Beside the paper's: "
+    "Subtract-on-Evict, the Lite variants, FlatFIT, SlickDeque and SBA."
+)
 
-
-def _of(rows: Iterable[dict[str, Any]], **wanted: Any) -> list[dict[str, Any]]:
-    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
-
-
-def _slopes(speed: list[dict[str, Any]]) -> list[Figure]:
-    """Time a round over the window as a power of it, fitted from 2^4 on: 0 is constant."""
-    figures = []
-    for algorithm in dict.fromkeys(row["algorithm"] for row in speed):
-        rows = [r for r in _of(speed, operator="Sum", algorithm=algorithm) if r["window"] >= 16]
-        if len(rows) < 2:
-            continue
-        points = [(math.log(row["window"]), math.log(row["ns"])) for row in rows]
-        slope = linear_regression(*zip(*points, strict=True)).slope
-        linear = algorithm == RecalculateFromScratch.__name__
-        figures.append(
-            Figure(
-                f"Sum: time ~ window^x, {algorithm}",
-                f"x = {slope:.2f}",
-                "paper: 1" if linear else "paper: 0",
-                limit=">= 0.8" if linear else "<= 0.15",
-            )
-        )
-    return figures
-
-
-def _spread(delays: list[dict[str, Any]]) -> list[Figure]:
-    """Average and deviation of a round, DABA and its kin beside Two-Stacks."""
-    figures = []
-    for name in ("Sum", "GeoMean", "Bloom"):
-        rows = {row["algorithm"]: row for row in _of(delays, operator=name)}
-        peer = rows["TwoStacks"]
-        beside = f"{peer['average']:.0f} +- {peer['deviation']:.0f} ns, Two-Stacks"
-        for algorithm in ("FOA", "IOA", "DABA", "DABALite"):
-            row = rows[algorithm]
-            ours = f"{row['average']:.0f} +- {row['deviation']:.0f} ns"
-            ratio = row["average"] / peer["average"]
-            figures.append(Figure(f"{name}: a round, {algorithm}", ours, beside, ratio))
-    return figures
-
-
-def _break_even(rows: list[dict[str, Any]]) -> list[Figure]:
-    """From which window on it pays not to recalculate."""
-    figures = []
-    for name in dict.fromkeys(row["operator"] for row in rows):
-        windows = {row["algorithm"]: row["window"] or "never" for row in _of(rows, operator=name)}
-        ours = ", ".join(f"{a} {windows[a]}" for a in ("TwoStacks", "DABA", "DABALite"))
-        figures.append(Figure(f"{name}: break-even window", ours, f"FOA {windows['FOA']}"))
-    return figures
-
-
-def _parallel(sides: list[dict[str, Any]]) -> list[Figure]:
-    """PBA's time as a share of SBA's: below 1 the thread pays."""
-    figures = []
-    for row in _of(sides, algorithm="PBA"):
-        (peer,) = _of(sides, operator=row["operator"], window=row["window"], algorithm="SBA")
-        what = f"{row['operator']}, range {row['window']:,}, PBA"
-        for label, key, unit in (("a value", "ns", "ns"), ("a boundary", "pause_us", "us")):
-            ours, beside = f"{row[key]:.1f} {unit}", f"{peer[key]:.1f} {unit}, SBA"
-            figures.append(Figure(f"{what}: {label}", ours, beside, row[key] / peer[key]))
-    return figures
+EXPERIMENTS = (
+    Experiment(
+        "daba_throughput",
+        "Throughput of the in-order algorithms over the window",
+        "DABA paper, section 5.2, Figure 13 (bottom)",
+        "Recalculating is linear. Two-Stacks has the best throughput, DABA the next, FOA the "
+        "third, all constant until the caches are too small; IOA is far behind.",
+        f"{SETTING} Windows to 2^{LARGEST} where memory allows (the paper: 2^20).",
+        throughput,
+        {"figure_13": partial(lines, x="window", y="mps", panel="operator",
+                              labels=("window", "million rounds a second"))},
+        found_throughput,
+        quick=2**-5,
+    ),
+    Experiment(
+        "daba_latency",
+        "Latency of single rounds of the in-order algorithms",
+        "DABA paper, section 5.1, Table 2 and Figure 13 (top)",
+        "Two-Stacks has the lowest average and spikes: its deviation is 12 to 54 times the average "
+        "(19 to 54 in the table). DABA's average is 20 to 60 % higher and its deviation below the "
+        "average. FOA costs 1.6 to 2.8 times Two-Stacks, IOA 6 to 14 times.",
+        f"{SETTING} A window of 2^14, {LATENCY_ROUNDS:,} rounds (the paper: 1 million).",
+        latencies,
+        {"figure_13": draw_rounds},
+        found_spread,
+        quick=0.04,
+        columns=("operator", "algorithm", "average", "deviation", "p50", "p99", "p99.9", "worst"),
+    ),
+    Experiment(
+        "daba_break_even",
+        "From which window on it pays not to recalculate",
+        "DABA paper, section 5.3, Table 3",
+        "Break-even windows of 2 to 32 for Two-Stacks, 4 to 112 for DABA, 4 to 128 for FOA, 16 to "
+        "1,024 for IOA and Reactive; never for Collect, which is linear whatever one does.",
+        SETTING,
+        break_even,
+        {"table_3": draw_break_even},
+        found_break_even,
+        quick=0.0625,
+    ),
+    Experiment(
+        "pba_thread",
+        "PBA's thread beside SBA",
+        "PBA paper, sections 3 and 5 (a part of Figures 4 to 6)",
+        "Computing the lcs buffer of the next chunk in another thread takes it out of the values "
+        "at a chunk's boundary, and raises throughput from some range on.",
+        "Batches of numpy monoids, and single values at boundaries, by the clock; best of five.",
+        boundaries,
+        {"boundaries": draw_boundaries},
+        found_parallel,
+        quick=2**-5,
+    ),
+)  # fmt: skip

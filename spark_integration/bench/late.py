@@ -18,6 +18,7 @@ import numpy as np
 from mta import AmortizedMTA, FiBA, Max, TimeWindow, Window
 from mta.aggregator import Aggregator
 from spark_integration.bench import Figure, alternate
+from spark_integration.bench.beside import beside
 from spark_integration.bench.memory import MIB, anonymous
 from stores import open_store
 
@@ -128,6 +129,16 @@ def _measured(events: int) -> dict[str, int]:
             window.extend(random.random(MICRO_BATCH), times)
         handle = window.checkpoint()
         return {"anonymous": anonymous(), "handle": len(handle), "late": window.stats().late}
+
+
+EXPERIMENTS = (
+    beside(
+        "late",
+        "Late events: FiBA beside Amortized MTA, and its memory",
+        run,
+        quick=0.02,
+    ),
+)
 
 
 if __name__ == "__main__":

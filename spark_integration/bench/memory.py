@@ -17,6 +17,7 @@ import numpy as np
 
 from mta import CountWindow, Max, TimeWindow, Window
 from spark_integration.bench import Figure
+from spark_integration.bench.beside import beside
 from stores import open_store
 from stores.counting import CountingStore
 
@@ -102,6 +103,16 @@ def _restart(handle: bytes, events: int, counting: CountingStore) -> dict[str, i
         window.query()
         reads.append(counting.counts.get.pages - before)
     return {"restore": reads[0], "bulk": reads[1], "levels": window.stats().levels}
+
+
+EXPERIMENTS = (
+    beside(
+        "memory",
+        "Resident memory, handles and page reads",
+        run,
+        quick=0.125,
+    ),
+)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import numpy as np
 from mta import AbstractMonoid, Max, Mean, TimeWindow, Window
 from mta.shared import SharedWindows
 from spark_integration.bench import Figure, alternate
+from spark_integration.bench.beside import beside
 from stores import MemoryStore, PageStore, open_store
 from stores.counting import CountingStore
 
@@ -107,3 +108,13 @@ def check(values: np.ndarray, times: np.ndarray) -> None:
     for name in WINDOWS:
         alone = Window(Max(), TimeWindow(name), store=None).extend(values, times)
         np.testing.assert_array_equal(together[name], alone)
+
+
+EXPERIMENTS = (
+    beside(
+        "shared",
+        "Several windows over one stream, beside the longest by itself",
+        run,
+        quick=0.05,
+    ),
+)

@@ -11,6 +11,7 @@ import numpy as np
 
 from mta import CountWindow, Monoid, Window
 from spark_integration.bench import Figure
+from spark_integration.bench.beside import beside
 
 EVENTS, WINDOW = 1_000_000, 2**20
 
@@ -104,3 +105,13 @@ def windowed(values: list[float], size: int, store: str | None) -> tuple[float, 
         window.insert(value)
         result = window.query()
     return 1e9 * (perf_counter() - began) / (len(values) - size), result
+
+
+EXPERIMENTS = (
+    beside(
+        "single",
+        "One event at a time, beside Two-Stacks in plain Python",
+        run,
+        quick=0.1,
+    ),
+)

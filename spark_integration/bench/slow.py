@@ -14,6 +14,7 @@ import numpy as np
 
 from mta import AbstractMonoid, CountWindow, Max, Monoid, Window
 from spark_integration.bench import Figure
+from spark_integration.bench.beside import beside
 from spark_integration.bench.single import larger
 from stores import HeadCache, MemoryStore, WriteBuffer
 from stores.latency import Constant, LatencyStore
@@ -89,3 +90,13 @@ def single(wait: float, values: np.ndarray) -> list[float]:
     assert window.store is not None
     window.store.close()
     return [float(np.percentile(taken, q)) / 1e3 for q in (50, 99, 100)]
+
+
+EXPERIMENTS = (
+    beside(
+        "slow",
+        "A store that answers in 2 ms, beside one that answers at once",
+        run,
+        quick=0.1,
+    ),
+)

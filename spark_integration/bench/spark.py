@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from mta import Max, Mean, TimeWindow
 from spark_integration.bench import Figure
+from spark_integration.bench.beside import beside
 from spark_integration.cli.console import say
 from spark_integration.cli.generator import write_stream
 from spark_integration.plan import Plan
@@ -175,3 +176,13 @@ def trivial_step(
         filled: Any = np.ones(rows.num_rows)
         rows = rows.append_column(alias, pa.array(filled))
     return Advanced(b"\0" * 8 if state is None else state, rows)
+
+
+EXPERIMENTS = (
+    beside(
+        "spark",
+        "Rows a second through Spark, beside a trivial step and Spark's own window",
+        run,
+        quick=0.05,
+    ),
+)

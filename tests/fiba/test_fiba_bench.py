@@ -1,9 +1,6 @@
-"""``mta bench fiba`` at its smallest: all tables and plots, right results, exact distances."""
+"""``mta bench fiba`` at its smallest: all trees and algorithms, right results, exact distances."""
 
 from __future__ import annotations
-
-import csv
-from pathlib import Path
 
 import pytest
 
@@ -12,40 +9,30 @@ pytest.importorskip("matplotlib")
 from mta import Monoid
 from mta.fiba import FingerTree
 from spark_integration.bench import fiba
+from spark_integration.bench.experiment import Progress
 from spark_integration.bench.in_order_operators import Operator, operators
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Tiny windows, one operator, and a folder of the test's own."""
-    monkeypatch.setattr(fiba, "OUTPUT", tmp_path)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiny windows and one operator."""
     monkeypatch.setattr(fiba, "ROUNDS", 20)
     monkeypatch.setattr(fiba, "scaled", lambda exponent, size, least=8: least)
     monkeypatch.setattr(fiba, "OPERATORS", ("Sum",))
     monkeypatch.setattr(fiba, "MIN_ARITIES", (2, 4))
 
 
-def table(name: str) -> list[dict[str, str]]:
-    with (fiba.OUTPUT / f"{name}.csv").open() as file:
-        return list(csv.DictReader(file))
-
-
-def test_every_figure_of_the_paper_is_measured_and_drawn() -> None:
-    found = fiba.run(0.001)
-    assert {figure.limit for figure in found} == {"", "<= 0.1"}
-    for number in (11, 12, 13, 14):
-        for kind in ("png", "svg"):
-            assert (fiba.OUTPUT / f"figure_{number}.{kind}").stat().st_size > 5000
-    distances = {int(row["distance"]) for row in table("distance")}
-    assert {0, 128, 255} <= distances
-    assert {row["algorithm"] for row in table("distance")} == set(fiba.trees())
-    assert {row["algorithm"] for row in table("in_order")} == set(fiba.queues())
-    assert len(table("latency")) == 2 * len(fiba.trees())
-    assert {row["algorithm"] for row in table("sharing")} == {
+def test_every_tree_and_distance_is_measured() -> None:
+    rows = fiba.at_distances(0.001, Progress("distance"))
+    assert {0, 128, 255} <= {row["distance"] for row in rows}
+    assert {row["algorithm"] for row in rows} == set(fiba.trees())
+    rows = fiba.in_order(0.001, Progress("in order"))
+    assert {row["algorithm"] for row in rows} == set(fiba.queues())
+    rows = fiba.sharing(0.001, Progress("sharing"))
+    assert {row["algorithm"] for row in rows} == {
         f"FiBA {arity} {kind}" for arity in (2, 4) for kind in ("twin", "range")
     }
-    for name in ("distance", "in_order", "sharing"):
-        assert all(float(row["rounds_a_second"]) > 0 for row in table(name))
+    assert all(row["rounds_a_second"] > 0 for row in rows)
 
 
 def test_distances_are_exact() -> None:

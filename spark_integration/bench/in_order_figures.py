@@ -1,0 +1,115 @@
+"""What the in-order experiments find: shapes, spreads, break-even windows, and PBA's thread."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from spark_integration.bench.experiment import Finding, Rows, distinct, points, where
+from spark_integration.bench.fits import shape
+
+#: Average of FOA, IOA and DABA as shares of Two-Stacks', and how many times the average the
+#: deviation is, from the paper's Table 2.
+PAPER = {
+    "Sum": {"FOA": 1.97, "IOA": 14.4, "DABA": 1.52},
+    "GeoMean": {"FOA": 1.62, "IOA": 6.87, "DABA": 1.22},
+    "Bloom": {"FOA": 2.24, "IOA": 3.90, "DABA": 1.63},
+}
+#: Table 3.
+BREAK_EVEN = {
+    "Sum": (32, 128, 1024, 112), "Max": (28, 112, 1024, 64), "ArgMax": (28, 112, 512, 64),
+    "MinCount": (28, 64, 1024, 48), "ArithMean": (32, 128, 1024, 112),
+    "StdDev": (32, 112, 1024, 64), "GeoMean": (2, 4, 16, 4), "Bloom": (12, 28, 48, 28),
+    "Collect": (None,) * 4,
+}  # fmt: skip
+CACHES = (
+    "Larger windows miss the caches, as in the paper, and Python's garbage collector visits more."
+)
+MEASURED = ("TwoStacks", "FOA", "IOA", "DABA")
+
+
+def found_throughput(rows: Rows) -> list[Finding]:
+    """Shapes over the window, and who is fastest in the largest that all have."""
+    found = []
+    for name in distinct(rows, "algorithm"):
+        slow = name == "RecalculateFromScratch"
+        some = [r for r in where(rows, operator="Sum", algorithm=name) if r["window"] >= 16]
+        x, y = points(some, "window", "ns")
+        expected = "linear" if slow else "constant"
+        found.append(shape(f"{name}: Sum, time a round", x, y, expected, "ns", CACHES))
+    for operator in distinct(rows, "operator"):
+        some = where(rows, operator=operator)
+        largest = max(row["window"] for row in some)
+        at = {row["algorithm"]: row["mps"] for row in where(some, window=largest)}
+        order = sorted(MEASURED, key=lambda name: -at[name])
+        agrees = order[0] == "TwoStacks"
+        what, seen = f"{operator}: order at window {largest:,}", " > ".join(order)
+        why = "" if agrees else "The differences are within what other processes disturb."
+        found.append(Finding(what, "TwoStacks > DABA > FOA > IOA", seen, agrees, why))
+    return found
+
+
+def found_spread(rows: Rows) -> list[Finding]:
+    """Averages beside Two-Stacks, and deviations beside averages."""
+    found = []
+    for operator, paper in PAPER.items():
+        here = {row["algorithm"]: row for row in where(rows, operator=operator)}
+        peer = here["TwoStacks"]["average"]
+        for name, times in paper.items():
+            ratio = here[name]["average"] / peer
+            what = f"{operator}: average round, {name} to Two-Stacks"
+            why = "Python has neither the paper's garbage collector nor its costs of allocation."
+            same = ratio > 1
+            found.append(
+                Finding(what, f"{times:.1f} times", f"{ratio:.1f} times", same, "" if same else why)
+            )
+        spread = {n: here[n]["worst"] / here[n]["average"] for n in ("TwoStacks", "DABA")}
+        seen = f"{spread['TwoStacks']:,.0f} and {spread['DABA']:,.0f} times"
+        agrees = spread["TwoStacks"] > spread["DABA"]
+        what = f"{operator}: worst round to the average, Two-Stacks and DABA"
+        why = (
+            "" if agrees else "A pause of Python or of the machine fell into one of DABA's rounds."
+        )
+        found.append(Finding(what, "Two-Stacks has spikes, DABA none", seen, agrees, why))
+    return found
+
+
+def found_break_even(rows: Rows) -> list[Finding]:
+    """Table 3, operator by operator."""
+    found = []
+    for operator, paper in BREAK_EVEN.items():
+        at = {row["algorithm"]: row["window"] for row in where(rows, operator=operator)}
+        most = rows[0]["tried"]
+        known = [(name, window, at[name]) for name, window in zip(MEASURED, paper, strict=True)]
+        # Within the windows that were tried, both pay from some window on, or neither does.
+        agrees = all((a is not None and a <= most) == (b is not None) for _, a, b in known)
+        why = (
+            "A combine is a Python call, so that saving some pays at other windows than in C++; "
+            f"windows to {most:,} were tried."
+        )
+        found.append(
+            Finding(
+                f"{operator}: break-even windows",
+                ", ".join(f"{name} {_window(a)}" for name, a, _ in known),
+                ", ".join(f"{name} {_window(b)}" for name, _, b in known),
+                agrees, "" if agrees else why,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _window(window: Any) -> str:
+    return "never" if window is None else f"{window:,.0f}"
+
+
+def found_parallel(rows: Rows) -> list[Finding]:
+    """PBA's time as a share of SBA's: below 1 the thread pays."""
+    found = []
+    for row in where(rows, algorithm="PBA"):
+        same = partial(where, rows, operator=row["operator"], window=row["window"])
+        (peer,) = same(algorithm="SBA")
+        what = f"{row['operator']}, range {row['window']:,}, PBA to SBA"
+        for label, key, unit in (("a value", "ns", "ns"), ("a boundary", "pause_us", "us")):
+            seen = f"{row[key]:.1f} to {peer[key]:.1f} {unit}, {row[key] / peer[key]:.2f} times"
+            found.append(Finding(f"{what}: {label}", "below 1 for large ranges", seen))
+    return found
