@@ -12,7 +12,7 @@ from mta.policy import AbstractPolicy
 from mta.window import to_lateness
 
 from .errors import InvalidRequest
-from .plan import CORRECTED, LATE, Corrections, OnBadRow, OnLate, Output, Silent
+from .plan import CORRECTED, LATE, Corrections, OnBadRow, OnLate, Output, Silent, policies_of
 
 Lateness = float | str | timedelta | None
 MAX_BUCKETS = 1 << 16
@@ -66,7 +66,7 @@ def check_windows(
 ) -> dict[str, AbstractPolicy]:
     """The policy of each window by its name, '' for a single one. Raises InvalidRequest."""
     several = isinstance(policy, Mapping)
-    windows = dict(policy) if isinstance(policy, Mapping) else {"": policy}
+    windows = policies_of(policy)
     if not windows:
         raise InvalidRequest('policy is empty: name at least one window, as {"1h": TimeWindow(..)}')
     for name, one in windows.items():

@@ -67,7 +67,7 @@ class Plan:
     @property
     def policies(self) -> dict[str, AbstractPolicy]:
         """The policy of each window by its name, which is empty where there is but one."""
-        return dict(self.policy) if isinstance(self.policy, Mapping) else {"": self.policy}
+        return policies_of(self.policy)
 
     @property
     def by_time(self) -> bool:
@@ -120,6 +120,11 @@ class Plan:
     def named(self, name: str) -> Self:
         """This plan, if it has no name yet, under ``name``."""
         return self if self.name else replace(self, name=name)
+
+
+def policies_of(policy: AbstractPolicy | Mapping[str, AbstractPolicy]) -> dict[str, AbstractPolicy]:
+    """The policy of each window by its name, which is empty where there is but one."""
+    return dict(policy) if isinstance(policy, Mapping) else {"": policy}
 
 
 def column_name(alias: str, window: str) -> str:

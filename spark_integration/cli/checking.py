@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from mta import Window
 from mta.audit import audit
 from spark_integration.cli.console import plural, say
-from spark_integration.cli.expressions import parse_aggregation, parse_window
+from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.inspection import locate, saved_handles
 from spark_integration.cli.job import read_job, without_credentials
@@ -19,6 +19,7 @@ from spark_integration.cli.state_checkpoint import open_pages
 from spark_integration.errors import InvalidRequest
 from spark_integration.request import make_product
 from spark_integration.state_pages import is_state_url
+from spark_integration.windows import events_of, restore_events
 from stores import PageStore
 
 
@@ -63,17 +64,19 @@ def windows_of(
 ) -> Iterator[tuple[str, Window]]:
     """Every key's window, of the aggregations and the policy that the job's note tells.
 
+    Of several windows that share their events, what holds these.
+
     No store call. Raises CorruptHandle, and HandleMismatch where the note is not the run's.
     """
     job = _require_job(folder)
     parsed = [parse_aggregation(text, job["value"]) for text in job["agg"]]
     monoid = make_product({agg.name: (agg.input, agg.monoid()) for agg in parsed})
-    policy = parse_window(job["window"])
+    policy, by_time = parse_windows(job["window"]), job.get("allowed_lateness") is not None
     kind: Window | None = None
     for key, handle in handles:
         if kind is None:
-            kind = Window.restore(handle, monoid, policy, store)
-        yield key, kind.sibling(handle)
+            kind = restore_events(handle, monoid, policy, store, by_time)
+        yield key, kind.sibling(events_of(handle))
 
 
 def _require_job(folder: Path) -> dict[str, Any]:

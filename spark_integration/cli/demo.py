@@ -50,7 +50,7 @@ def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> N
     job = guess_job(job, open_source(job))
     if not job.agg:
         job = job.replace(agg=tuple(text.format(job.value[0]) for text in AGGREGATIONS))
-    say(f"\n== run: a window of {job.window} for every key, one result row per event")
+    say(f"\n== run: a window of {job.windows} for every key, one result row per event")
     run(job)
     say("\n== inspect: the windows as their handles tell")
     spark = local_session()
@@ -111,10 +111,10 @@ def _compare(
 
 def _rolling(events: pd.DataFrame, aggregation: Aggregation, job: Job) -> npt.NDArray[np.float64]:
     series = events.set_index(str(job.time))[aggregation.column]
-    if job.window.rstrip("s ").endswith(("event", "row")):
-        window = series.rolling(int(job.window.split()[0].replace("_", "")), min_periods=1)
+    if job.windows.rstrip("s ").endswith(("event", "row")):
+        window = series.rolling(int(job.windows.split()[0].replace("_", "")), min_periods=1)
     else:
-        window = series.rolling(pd.Timedelta(job.window))
+        window = series.rolling(pd.Timedelta(job.windows))
     function = {"stddev": "std"}.get(aggregation.function, aggregation.function)
     if function not in ("max", "min", "mean", "sum", "count", "std"):
         raise InvalidRequest(f"the demo cannot check {aggregation.function} with pandas")

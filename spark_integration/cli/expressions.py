@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mta
 from spark_integration.errors import InvalidRequest
+from spark_integration.plan import column_name
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,36 @@ def parse_window(text: str) -> Any:
         base, power = match.groups()
         return _policy(text, mta.CountWindow, int(base) ** int(power or 1))
     return _policy(text, mta.TimeWindow, text.strip())
+
+
+def parse_windows(texts: str | Sequence[str]) -> Any:
+    """The policy of ``24 hours``, or of several ``name=24 hours`` a dictionary by their names."""
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    if len(texts) == 1 and "=" not in texts[0]:
+        return parse_window(texts[0])
+    windows: dict[str, Any] = {}
+    for text in texts:
+        name, equals, size = (part.strip() for part in text.partition("="))
+        if not equals or not name or name in windows:
+            raise InvalidRequest(
+                f"--window {text!r}: of several windows each has a name of its own, as "
+                "'day=24 hours'"
+            )
+        windows[name] = parse_window(size)
+    return windows
+
+
+def over_windows(
+    aggregations: Sequence[Aggregation], texts: str | Sequence[str]
+) -> list[Aggregation]:
+    """The result columns: each aggregation once, or once for each of several windows."""
+    policy = parse_windows(texts)
+    names = list(policy) if isinstance(policy, dict) else [""]
+    return [
+        replace(aggregation, name=column_name(aggregation.name, name))
+        for aggregation in aggregations
+        for name in names
+    ]
 
 
 def _policy(text: str, policy: Callable[[Any], Any], size: object) -> Any:

@@ -12,7 +12,7 @@ import msgpack
 import numpy as np
 from pyspark.sql import SparkSession
 
-from mta.handle import HandleSummary, describe_handle
+from mta.handle import HandleSummary
 from spark_integration.cli.console import human_bytes, plural, say, table
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import read_job, without_credentials
@@ -21,6 +21,7 @@ from spark_integration.errors import InvalidRequest
 from spark_integration.state_pages import is_state_url
 from spark_integration.state_stream import HANDLES
 from spark_integration.states import read_handles
+from spark_integration.windows import summary_of
 from stores import open_store
 
 COLUMNS = (
@@ -59,7 +60,7 @@ class Inspection:
 def inspect_state(spark: SparkSession, checkpoint: Path, store_url: str) -> Inspection:
     """Read every handle from Spark's state store, and count the store's pages."""
     handles = saved_handles(spark, checkpoint, store_url)
-    windows = [(key, describe_handle(handle)) for key, handle in handles]
+    windows = [(key, summary_of(handle)) for key, handle in handles]
     if is_state_url(store_url):
         pages, size = state_totals(spark, checkpoint)
         return Inspection(windows, StoreTotals(pages, size))

@@ -16,6 +16,7 @@ from spark_integration.errors import InvalidRequest
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "format": ("csv", "json", "parquet"),
     "late": ("error", "drop", "side"),
+    "corrections": ("onward", "append"),
     "invalid": ("error", "drop"),
     "silent": ("keep", "drop", "emit"),
     "results": ("event", "last"),
@@ -40,10 +41,12 @@ class Job:
     value: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     agg: tuple[str, ...] = ()
-    window: str = "24 hours"
+    window: str | tuple[str, ...] = "24 hours"
     store: str | None = None
     results: Literal["event", "last"] = "event"
     late: Literal["error", "drop", "side"] = "error"
+    allowed_lateness: str | None = None
+    corrections: Literal["onward", "append"] = "onward"
     invalid: Literal["error", "drop"] = "error"
     silent: Literal["keep", "drop", "emit"] = "keep"
     watermark: str = "10 minutes"
@@ -82,6 +85,11 @@ class Job:
         return self.folder / "results"
 
     @property
+    def windows(self) -> str:
+        """All windows as one text."""
+        return self.window if isinstance(self.window, str) else ", ".join(self.window)
+
+    @property
     def store_url(self) -> str:
         """Where the pages lie; by default in the output folder, on local disk."""
         return self.store or f"file://{(self.folder / 'pages').absolute()}"
@@ -98,10 +106,14 @@ class Job:
         now["store"] = without_credentials(self.store_url)
         fixed = ("key", "key_from_file_name", "time", "value", "keep", "agg", "window", "store",
                  "results", "write")  # fmt: skip
-        earlier = {"silent": "keep", **earlier}
+        earlier = {"silent": "keep", "allowed_lateness": None, "corrections": "onward", **earlier}
         changed = [name for name in fixed if now[name] != earlier.get(name)]
         # These change the columns of the results, and of Spark's state; else they are free.
-        for name, value in (("late", "side"), ("silent", "keep")):
+        free: list[tuple[str, str | None]] = [
+            ("late", "side"), ("silent", "keep"), ("allowed_lateness", None),
+            ("corrections", "onward"),
+        ]  # fmt: skip
+        for name, value in free:
             if (now[name] == value) != (earlier.get(name) == value):
                 changed.append(name)
         return [
@@ -139,8 +151,9 @@ def read_config(path: Path) -> dict[str, Any]:
         raise InvalidRequest(
             f"--config {path}: unknown {', '.join(unknown)}; it can hold {', '.join(known)}"
         )
-    if isinstance(options.get("agg"), dict):
-        options["agg"] = [f"{name}={function}" for name, function in options["agg"].items()]
+    for option in ("agg", "window"):
+        if isinstance(options.get(option), dict):
+            options[option] = [f"{name}={value}" for name, value in options[option].items()]
     return options
 
 
@@ -161,7 +174,9 @@ def without_credentials(url: str) -> str:
 
 def _value(name: str, value: Any) -> Any:
     """The value with the type of its field, or InvalidRequest."""
-    if name in ("input", "value", "keep", "agg"):
+    if name == "window" and isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if name in ("input", "value", "keep", "agg") or (name == "window" and isinstance(value, list)):
         value = (value,) if isinstance(value, str) else tuple(value)
         fits = all(isinstance(item, str) for item in value)
     elif name in ("key_from_file_name", "follow", "plot", "overwrite"):

@@ -15,6 +15,7 @@ RUN_EXAMPLES = """examples:
   mta run readings.csv --key device --time ts --value watts --window "24 hours"
   mta run logs/ --key-from-file-name --agg "peak=max(value)" --window "1000 events"
   mta run incoming/ --follow --key device --value watts --store redis://localhost:6379/0
+  mta run readings.csv --value watts --window "hour=1 hour" --window "day=24 hours"
   mta run --config job.toml        (the keys are the long options: key = "device", agg = [...])
 """
 
@@ -58,12 +59,21 @@ def _add_run(parser: ArgumentParser) -> None:
     windows.add_argument("--agg", metavar="NAME=FUNCTION(COL)", action="append",
                          help="max, min, mean, geomean, sum, count, stddev, stddev_pop, first, "
                          "last; default: max and mean of each value")  # fmt: skip
-    windows.add_argument("--window", metavar="SIZE", help="'24 hours' (default), '1000 events'")
+    windows.add_argument("--window", metavar="SIZE", action="append",
+                         help="'24 hours' (default), '1000 events'; several as 'day=24 hours'"
+                         )  # fmt: skip
     windows.add_argument("--store", metavar="URL", help="default: local disk, in the output "
                          "folder; spark://state puts the pages into the checkpoint")  # fmt: skip
     windows.add_argument("--late", choices=CHOICES["late"],
                          help="rows older than the key's last one stop the run (default), are "
                          "dropped, or come out with a column 'late' that is true")  # fmt: skip
+    windows.add_argument("--allowed-lateness", metavar="TIME",
+                         help="how much older than the key's newest row a row may be that is not "
+                         "late, as '10 minutes'; default: not at all")  # fmt: skip
+    windows.add_argument("--corrections", choices=CHOICES["corrections"],
+                         help="with --allowed-lateness: each row once (default), or rows that a "
+                         "late one changes again, with a column 'corrected' that is true"
+                         )  # fmt: skip
     windows.add_argument("--invalid", choices=CHOICES["invalid"], help="rows without key or value")
     windows.add_argument("--silent", choices=CHOICES["silent"],
                          help="keys whose time window has emptied are kept (default), forgotten "

@@ -18,7 +18,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_integration import sliding_aggregate
 from spark_integration.cli.console import ProgressLine, human_bytes, plural, say
-from spark_integration.cli.expressions import Aggregation, parse_aggregation, parse_window
+from spark_integration.cli.expressions import (
+    Aggregation,
+    over_windows,
+    parse_aggregation,
+    parse_windows,
+)
 from spark_integration.cli.failures import RunFailed, explain, spark_errors
 from spark_integration.cli.inspection import has_commits, inspect_state
 from spark_integration.cli.job import Job, read_job
@@ -31,6 +36,7 @@ from spark_integration.cli.sources import (
     resolve_columns,
 )
 from spark_integration.errors import InvalidRequest
+from spark_integration.plan import lifetime_of, policies_of
 from spark_integration.session import local_session
 from spark_integration.sliding import METRICS
 
@@ -75,10 +81,10 @@ def run(job: Job) -> Progress:
     """Run the job to the end of its input (``follow``: until a signal) and report."""
     source = open_source(job)
     job = resolve_columns(job, source)
-    policy = parse_window(job.window)
-    if job.silent != "keep" and policy.lifetime is None:
+    policy = parse_windows(job.window)
+    if job.silent != "keep" and lifetime_of(policies_of(policy).values()) is None:
         raise InvalidRequest(
-            f"--silent {job.silent}: a window of {job.window} never empties by time; give one of "
+            f"--silent {job.silent}: a window of {job.windows} never empties by time; give one of "
             "time, as --window '24 hours'"
         )
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
@@ -102,13 +108,15 @@ def run(job: Job) -> Progress:
         output=job.results,
         keep=[*job.keep, *_unread(job, aggregations)],
         late=job.late,
+        allowed_lateness=job.allowed_lateness,
+        corrections=job.corrections,
         invalid=job.invalid,
         silent=job.silent,
     )
     progress = _follow_query(_start(results, job), job)
     _report(spark, job, progress)
     if job.plot and (progress.rows or not (job.folder / PLOT).exists()):
-        plot_results(spark, job, aggregations)
+        plot_results(spark, job, over_windows(aggregations, job.window))
     return progress
 
 
@@ -143,10 +151,12 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
         say("no plot: matplotlib is not installed (the extra 'plots' brings it)")
         return
     path = job.folder / PLOT
-    title = f"{', '.join(job.value)}, and its aggregates over a sliding window of {job.window}"
+    title = f"{', '.join(job.value)}, and its aggregates over a sliding window of {job.windows}"
     results = read_results(spark, job)
     if job.late == "side":
         results = results.where("not late")
+    if job.corrections == "append":  # a picture of all rows would show both results of an event
+        results = results.where("not corrected")
     if job.silent == "emit":  # rows about silence have no values
         results = results.where(F.col(f"`{job.value[0]}`").isNotNull())
     drawn = draw(
@@ -186,7 +196,7 @@ def _announce(job: Job, source: Source) -> None:
     files = plural(len(source.files), f"{source.format} file")
     say(f"input     {files}, {human_bytes(size)}")
     say(f"columns   key {key}, time {job.time}, value {', '.join(job.value)}")
-    say(f"window    {job.window}: {', '.join(job.agg)}")
+    say(f"window    {job.windows}: {', '.join(job.agg)}")
     say(f"output    {job.folder}")
 
 

@@ -29,7 +29,6 @@ from pyspark.sql import SparkSession
 
 from mta.audit import live_keys
 from mta.errors import CorruptPage, MissingPage
-from mta.handle import describe_handle
 from mta.times import to_duration
 from spark_integration.cli.checking import windows_of
 from spark_integration.cli.console import human_bytes, plural, say
@@ -39,6 +38,7 @@ from spark_integration.cli.job import without_credentials
 from spark_integration.errors import InvalidRequest
 from spark_integration.state_pages import is_state_url
 from spark_integration.states import read_doomed
+from spark_integration.windows import summary_of
 from stores import PageStore, open_store
 
 NOTE = "gc.json"
@@ -80,7 +80,7 @@ def collect(
         handles = handles_in(states)
         doomed = [("", handle) for state in states for handle in read_doomed(state)]
         live, damaged = _mark(folder, handles, doomed, store)
-        prefixes = {_prefix(describe_handle(handle).window) for _, handle in handles + doomed}
+        prefixes = {_prefix(summary_of(handle).window) for _, handle in handles + doomed}
         orphans = [key for key in keys if _prefix(key) in prefixes and key not in live]
         unsure = [key for key in orphans if key.partition("/")[0] in damaged]
         orphans = [key for key in orphans if key.partition("/")[0] not in damaged]
