@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from spark_integration.bench import EXPERIMENTS, bench
+from spark_integration.bench import EXPERIMENTS
 from spark_integration.cli.job import CHOICES, Job
 
 RUN_EXAMPLES = """examples:
@@ -136,9 +136,28 @@ def _add_demo(parser: ArgumentParser) -> None:
 
 
 def _add_bench(parser: ArgumentParser) -> None:
-    parser.add_argument("experiment", nargs="*", choices=[[], *EXPERIMENTS], help="default: all")
-    parser.add_argument("--size", type=float, default=1.0, help="share of the full events")
+    families = [name.partition("_")[0] for name in EXPERIMENTS]
+    names = list(dict.fromkeys([*families, *EXPERIMENTS]))
+    parser.add_argument(
+        "experiment",
+        nargs="*",
+        choices=[[], *names],
+        metavar="NAME",
+        help=f"an experiment or the first part of names; all of {', '.join(EXPERIMENTS)}",
+    )
+    how_much = parser.add_mutually_exclusive_group()
+    how_much.add_argument("--quick", action="store_true", help="every figure within 10 minutes")
+    how_much.add_argument("--size", type=_share, default=1.0, help="share of the full events")
+    parser.add_argument("--output", default="bench-output", metavar="FOLDER", help="%(default)s")
+    parser.add_argument("--fresh", action="store_true", help="measure again what is finished")
     parser.set_defaults(command=_bench)
+
+
+def _share(text: str) -> float:
+    size = float(text)
+    if not 0 < size <= 1:
+        raise ValueError(f"a share is above 0 and at most 1, not {text}")
+    return size
 
 
 def _quiet() -> None:
@@ -178,8 +197,10 @@ def _gc(given: Namespace) -> None:
 
 
 def _bench(given: Namespace) -> None:
+    from spark_integration.bench.running import bench
+
     _quiet()
-    bench(given.experiment, given.size)
+    bench(given.experiment, None if given.quick else given.size, given.output, given.fresh)
 
 
 def _demo(given: Namespace) -> None:
