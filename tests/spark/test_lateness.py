@@ -32,17 +32,33 @@ from late_streams import (
 from pyspark.sql import SparkSession
 from silences import SIZE, Stream, plain, rows_of, silent_plan
 
-from mta import BoundWindow, CountWindow, Last, Max, Monoid, Product, Sum, TimeWindow
+from mta import (
+    BoundWindow,
+    Count,
+    CountWindow,
+    FiBA,
+    Last,
+    Max,
+    Mean,
+    Monoid,
+    Product,
+    Sum,
+    TimeWindow,
+    Window,
+)
 from mta.errors import LateEvent
 from mta.policy import AbstractPolicy
+from mta.shared import SharedWindows
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch
 from spark_integration.options import read_lateness
 from spark_integration.plan import Plan
+from spark_integration.request import small_groups
 from spark_integration.rows import from_micros, to_micros
 from spark_integration.sliding import METRICS
 from spark_integration.states import read_handles
 from spark_integration.step import Advanced, step
+from spark_integration.windows import summary_of
 from stores import FaultyStore, PageStore
 from stores.errors import StoreUnavailable
 from stores.memory import MemoryStore
@@ -200,9 +216,7 @@ def test_late_is_what_is_older_than_the_newest_before_the_batch_by_more_than_is_
 
 def test_late_rows_stop_the_batch_and_say_by_how_much(store: MemoryStore) -> None:
     bucket = begun(late_plan(late="error"), store)
-    with pytest.raises(
-        LateEvent, match=r"k:a are more than 30\.0 s older.*greater"
-    ):
+    with pytest.raises(LateEvent, match=r"k:a are more than 30\.0 s older.*greater"):
         bucket.feed(LATE_BATCH)
     assert bucket.feed(LATE_BATCH[1:]).late == 0
 
@@ -364,6 +378,41 @@ def test_silent_keys_with_late_events_equal_the_oracle_and_leave_nothing(seed: i
     for i in range(4):
         stream.others(2000 + i)
     assert (stream.keys, stream.doomed, list(store.keys())) == (set(), 0, [])
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("windows", [1, 4])
+@pytest.mark.parametrize(
+    "aggregations",
+    [
+        {"peak": ("watts", Max())},
+        {"peak": ("watts", Max()), "mean": ("watts", Mean()), "n": (None, Count())},
+        {"n": (None, Count())},
+    ],
+)
+def test_default_pages_fit_a_disk_page_and_handles_stay_small(
+    aggregations: Any, windows: int, store: MemoryStore
+) -> None:
+    """A window of 80,000 events, at many fillings of its last leaf and spine."""
+    monoid = Product(aggregations)
+    policies = {f"w{i}": TimeWindow(86400 >> 3 * i) for i in range(windows)}
+    leaf_arity, arity = small_groups(monoid, *policies.values(), by_time=True)
+    kinds = {"store": store, "name": "n" * 100, "arity": arity, "leaf_arity": leaf_arity}
+    window: Any = Window(monoid, policies["w0"], aggregator=FiBA, lateness=600, **kinds)
+    if windows > 1:
+        window = SharedWindows(monoid, policies, lateness=600, **kinds)
+    rng, sizes, levels = np.random.default_rng(1), [], 0
+    for batch in range(40):
+        times = batch * 1990 + np.sort(rng.integers(0, 2000, 2000))
+        window.extend({"watts": rng.normal(size=2000)}, times.astype("M8[s]"))
+        sizes.append(len(handle := window.checkpoint()))
+        levels = summary_of(handle).levels
+    assert levels >= 3
+    pages = [page for page in store.get_many(list(store.keys())) if page is not None]
+    assert max(map(len, pages)) <= 4080
+    assert max(sizes) <= 8192
 
 
 # --- rows given again -----------------------------------------------------------------------------
