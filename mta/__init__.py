@@ -34,7 +34,10 @@ from mta.policy import AbstractPolicy, BoundWindow, CountWindow, Policy, TimeWin
 from mta.product import Product
 from mta.reactive_pages import PagedReactiveAggregator
 from mta.sketches import DistinctCount, FrequentItems, KLLQuantiles
+from mta.slicing import SlicedWindow
 from mta.subsequence import IncreasingRun, LongestIncreasingRun, SinceLongestRun, SinceMax
+from mta.triggered import Due, TriggeredWindow
+from mta.triggers import EveryCount, EveryEvent, EveryPeriod, OnDemand, Trigger
 from mta.window import Stats, Window
 
 __all__ = [
@@ -51,6 +54,10 @@ __all__ = [
     "Count",
     "CountWindow",
     "DistinctCount",
+    "Due",
+    "EveryCount",
+    "EveryEvent",
+    "EveryPeriod",
     "FiBA",
     "First",
     "FrequentItems",
@@ -69,6 +76,7 @@ __all__ = [
     "MinCount",
     "MomentSketch",
     "Monoid",
+    "OnDemand",
     "PagedFlatFAT",
     "PagedReactiveAggregator",
     "Policy",
@@ -77,9 +85,12 @@ __all__ = [
     "SampleStdDev",
     "SinceLongestRun",
     "SinceMax",
+    "SlicedWindow",
     "Stats",
     "Sum",
     "TimeWindow",
+    "Trigger",
+    "TriggeredWindow",
     "Window",
     "describe_handle",
 ]

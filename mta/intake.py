@@ -39,8 +39,9 @@ class Intake:
             raise ValueError(f"invalid is 'error', 'drop' or 'accept', not {invalid!r}")
         self._monoid, self._policy, self._name = monoid, policy, name
         self._late, self._invalid = late, invalid
-        self._lateness = lateness
-        self._timed = policy.needs_times or lateness is not None
+        self.lateness = lateness
+        #: Whether times are read, and put to the test.
+        self.timed = policy.needs_times or lateness is not None
         #: How the last batch was put in order of time; None where it was in order.
         self.order: np.ndarray | None = None
         self.last_time: int | None = None
@@ -61,14 +62,14 @@ class Intake:
                 )
             self.invalid_count += 1
             return None
-        if not self._timed:
+        if not self.timed:
             return row, None
         if time is None and not self._policy.needs_times:
             return row, self.last_time or 0  # behind all others
         if time is None:
             raise InvalidTime(f"{self._policy!r} needs a time with every event")
         micros = to_time(time)
-        if self.last_time is not None and micros < self.last_time - (self._lateness or 0):
+        if self.last_time is not None and micros < self.last_time - (self.lateness or 0):
             if self._late == "error":
                 raise LateEvent(
                     f"the event at {_clock(micros)} is {self._too_old} the last one, at "
@@ -80,12 +81,12 @@ class Intake:
 
     @property
     def _too_old(self) -> str:
-        allowed = f"by more than {(self._lateness or 0) / 1e6} s " if self._lateness else ""
+        allowed = f"by more than {(self.lateness or 0) / 1e6} s " if self.lateness else ""
         return f"{allowed}older than"
 
     @property
     def _remedy(self) -> str:
-        if self._lateness is None:
+        if self.lateness is None:
             return 'sort the events by time, or choose late="drop"'
         return 'allow a greater lateness, or choose late="drop"'
 
@@ -103,10 +104,10 @@ class Intake:
         micros = None
         if times is None and self._policy.needs_times:
             raise InvalidTime(f"{self._policy!r} needs a time with every event: give times=")
-        if times is not None and self._timed:
+        if times is not None and self.timed:
             micros = to_times(times)
         rows, count = self._monoid.rows(values, None if micros is None else len(micros))
-        if micros is None and self._timed:
+        if micros is None and self.timed:
             micros = np.full(count, self.last_time or 0, "<i8")  # behind all others
         if micros is not None and len(micros) != count:
             raise InvalidTime(f"{count} values have {len(micros)} times; give one for each")
@@ -132,7 +133,7 @@ class Intake:
         self, rows: Rows, micros: np.ndarray | None, count: int
     ) -> tuple[Rows, np.ndarray | None, int]:
         """The same in order of time; events of one time stay as they came."""
-        if micros is None or self._lateness is None or bool((micros[1:] >= micros[:-1]).all()):
+        if micros is None or self.lateness is None or bool((micros[1:] >= micros[:-1]).all()):
             return rows, micros, count
         self.order = np.argsort(micros, kind="stable")
         return self._monoid.inputs.take(rows, self.order), micros[self.order], count
@@ -151,7 +152,7 @@ class Intake:
 
     def _late_mask(self, micros: np.ndarray, invalid: np.ndarray | None) -> np.ndarray | None:
         """Which events are older than a valid one before them; None when none are."""
-        if self._lateness is not None:
+        if self.lateness is not None:
             return self._too_late(micros, invalid)
         floor = np.iinfo("i8").min if self.last_time is None else self.last_time
         if micros[0] >= floor and bool((micros[1:] >= micros[:-1]).all()):
@@ -175,7 +176,7 @@ class Intake:
         """Which events are older than is allowed; None when none are."""
         if self.last_time is None:
             return None
-        mask: np.ndarray = micros < self.last_time - (self._lateness or 0)
+        mask: np.ndarray = micros < self.last_time - (self.lateness or 0)
         if invalid is not None:
             mask &= ~invalid
         if not mask.any():

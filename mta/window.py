@@ -169,14 +169,15 @@ class Window:
         with np.errstate(all="ignore"):
             event = self.intake.admit(value, time)
             if event is not None:
-                self._accept(*event)
+                self.accept(*event)
 
     @property
     def last_accepted(self) -> np.ndarray | None:
         """Which events of the last batch were accepted; None when all were."""
         return self.intake.last_accepted
 
-    def _accept(self, row: Any, micros: int | None) -> None:
+    def accept(self, row: Any, micros: int | None) -> None:
+        """Add an event that was read already, and evict what the policy says."""
         if self._size is not None:
             self.tree.slide(row, micros, self._size)
         else:
@@ -218,10 +219,10 @@ class Window:
         out = self.monoid.outputs.new(count if results == "all" else min(count, 1))
         with np.errstate(all="ignore"):
             if results == "all":
-                self._slide(rows, micros, count, out)
+                self.slide(rows, micros, count, out)
             elif count:
-                self._slide_to_last(rows, micros, count)
-                self._put_result(out, 0)
+                self.take_in(rows, micros, 0, count, count)
+                self.put_result(out, 0)
         if results == "all" and self.intake.order is not None:
             in_order, out = out, self.monoid.outputs.new(count)
             self.monoid.outputs.put_at(out, self.intake.order, in_order)
@@ -235,7 +236,7 @@ class Window:
         """
         return revise(self, values, times)
 
-    def _slide(self, rows: Any, micros: np.ndarray | None, count: int, out: Any) -> None:
+    def slide(self, rows: Any, micros: np.ndarray | None, count: int, out: Any) -> None:
         """Insert, evict and query, run by run; one by one where a run cannot be told ahead."""
         done = 0
         try:
@@ -243,8 +244,8 @@ class Window:
                 told = self.tree.run(self.policy, rows, micros, done, count, out)
                 if told == 0:
                     time = None if micros is None else int(micros[done])
-                    self._accept(self.monoid.inputs.at(rows, done), time)
-                    self._put_result(out, done)
+                    self.accept(self.monoid.inputs.at(rows, done), time)
+                    self.put_result(out, done)
                     told = 1
                 done += told
         except Exception as error:
@@ -254,28 +255,39 @@ class Window:
             if micros is not None and done:
                 self.intake.advance(int(micros[done - 1]))
 
-    def _slide_to_last(self, rows: Any, micros: np.ndarray | None, count: int) -> None:
-        """Insert all events; with a policy on positions evict once, as only the last cut counts."""
-        done, positional = 0, self.policy.positional
+    def pass_to(self, micros: int | None) -> None:
+        """Evict what a policy on times or positions says at a moment when nothing came."""
+        if (self.policy.positional or self.policy.needs_times) and len(self.tree):
+            self.tree.slide_to(self.policy.cut(self._view, micros))
+
+    def take_in(
+        self, rows: Any, micros: np.ndarray | None, start: int, stop: int, count: int
+    ) -> None:
+        """Insert events of a batch of ``count``, their results left out.
+
+        With a policy on positions evict once, as only the last cut counts.
+        """
+        done, positional = start, self.policy.positional
         try:
             try:
-                while done < count:
+                while done < stop:
                     if positional:
-                        done += self.tree.extend(rows, micros, done, count)
+                        done += self.tree.extend(rows, micros, done, stop)
                     else:
                         time = None if micros is None else int(micros[done])
-                        self._accept(self.monoid.inputs.at(rows, done), time)
+                        self.accept(self.monoid.inputs.at(rows, done), time)
                         done += 1
             finally:
-                if micros is not None and done:
+                if micros is not None and done > start:
                     self.intake.advance(int(micros[done - 1]))
-                if positional and done:
+                if positional and done > start:
                     self.tree.slide_to(self.policy.cut(self._view, self.intake.last_time))
         except Exception as error:
             error.add_note(f"{done} of {count} events of the batch were accepted")
             raise
 
-    def _put_result(self, out: Any, at: int) -> None:
+    def put_result(self, out: Any, at: int) -> None:
+        """Write the result over the window into a row of outputs; 1 combine."""
         monoid = self.monoid
         if len(self.tree):
             last = monoid.partials.one(self.tree.query())

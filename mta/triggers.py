@@ -1,0 +1,224 @@
+"""Triggers: at which moments a window gives a result.
+
+| trigger | a result is due |
+|---|---|
+| ``EveryEvent()`` | after every event |
+| ``EveryCount(k)`` | after the k-th event, the 2k-th, ... since the beginning |
+| ``EveryPeriod("1 minute")`` | at every whole minute since 1970 (a *boundary*) |
+| ``OnDemand()`` | never by itself |
+
+The result at boundary B is that of the events with ``time <= B``: an event exactly at B belongs to
+it, as ``TimeWindow`` holds now - size < t <= now with now = B. It is due when the first event later
+than B comes, as only then all that belong to it are known to be in (events come in order).
+
+With boundaries 60 seconds apart and a window of 60 seconds:
+
+    events       t = 10    60    61                               200
+    due          -         -     60: {10, 60}                     120: {61}, 180: {}
+
+Nothing is due before the first event. While nothing comes, time alone empties a time window: each
+boundary in such a gap has its result, up to and with the first of the empty window; then silence,
+so that a gap costs size / period results however long it lasts. Where no passing of time empties
+the window (counts, bounds on values), a gap has one result, that of the boundary after its last
+event, as nothing would change. Only accepted events count and move time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mta.times import to_duration
+
+#: Sums of a time, a lifetime and two periods stay within 64 bits.
+_LONGEST_LIFETIME, _LONGEST_PERIOD = 1 << 61, 1 << 59
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a stream has come, as far as triggers look at it."""
+
+    events: int = 0
+    """Events accepted since the beginning."""
+    newest: int | None = None
+    """The time of the newest event, in microseconds; None where times are not looked at."""
+    given: int | None = None
+    """The moment of the last result that was given."""
+
+
+class Plan(NamedTuple):
+    """What a batch makes due: each result comes after so many of its events, and has a moment."""
+
+    stops: np.ndarray
+    moments: np.ndarray
+
+
+class Trigger(ABC):
+    """A rule that says when results are due."""
+
+    #: Whether moments are times, and events must carry them; else they are numbers of events.
+    needs_times = False
+
+    @abstractmethod
+    def due(
+        self, progress: Progress, micros: np.ndarray | None, count: int, lifetime: int | None
+    ) -> Plan:
+        """What the next ``count`` events make due, in a window that time empties in ``lifetime``.
+
+        Costs a few whole-batch expressions, whatever is due.
+        """
+
+    def quiet(self, progress: Progress, micros: int | None) -> bool:
+        """Whether a next event makes nothing due."""
+        times = None if micros is None else np.array([micros], "<i8")
+        return not len(self.due(progress, times, 1, None).stops)
+
+    def next_moment(self, progress: Progress) -> int:
+        """The moment of a result that is asked for now."""
+        return progress.events
+
+    def is_open(self, progress: Progress) -> bool:
+        """Whether an event has come since the last result."""
+        return progress.events > (progress.given or 0)
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The trigger and its parameters, the same in every process."""
+
+    def __repr__(self) -> str:
+        return self.describe()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Trigger) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(self.describe())
+
+
+class EveryCount(Trigger):
+    """A result after every k-th event; its moment is how many events there were.
+
+    >>> EveryCount(3).due(Progress(events=2), None, 5, None).stops.tolist()
+    [1, 4]
+    """
+
+    def __init__(self, count: int) -> None:
+        if isinstance(count, bool) or int(count) != count or count < 1:
+            raise ValueError(f"results come every 1, 2, 3, ... events, not every {count!r}")
+        self.count = int(count)
+
+    def due(
+        self, progress: Progress, micros: np.ndarray | None, count: int, lifetime: int | None
+    ) -> Plan:
+        first = 0 if self.is_overdue(progress) else self.count - progress.events % self.count
+        stops = np.arange(first, count + 1, self.count)
+        return Plan(stops, stops + progress.events)
+
+    def quiet(self, progress: Progress, micros: int | None) -> bool:
+        return (progress.events + 1) % self.count != 0 and not self.is_overdue(progress)
+
+    def is_overdue(self, progress: Progress) -> bool:
+        """Whether the last event made a result due that could not be given, as a store failed."""
+        return progress.events % self.count == 0 and self.is_open(progress)
+
+    def describe(self) -> str:
+        return f"EveryCount({self.count})"
+
+
+class EveryEvent(EveryCount):
+    """A result after every event, as windows give it without a trigger."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+
+class EveryPeriod(Trigger):
+    """A result at each multiple of the period since 1970; see the module for which and when.
+
+    >>> trigger = EveryPeriod("1 minute")
+    >>> trigger
+    EveryPeriod(60000000 us)
+    >>> seconds = np.array([10, 60, 61, 200]) * 1_000_000
+    >>> stops, moments = trigger.due(Progress(), seconds, 4, lifetime=60_000_000)
+    >>> stops.tolist(), (moments // 1_000_000).tolist()
+    ([2, 3, 3], [60, 120, 180])
+    """
+
+    needs_times = True
+
+    def __init__(self, period: float | str | timedelta) -> None:
+        self.period = to_duration(period)
+        if self.period > _LONGEST_PERIOD:
+            raise ValueError(f"a period is at most {_LONGEST_PERIOD} us, not {period!r}")
+
+    def boundary(self, micros: Any) -> Any:
+        """The first boundary at or after a time, or after each of several."""
+        return -(-micros // self.period) * self.period
+
+    def due(
+        self, progress: Progress, micros: np.ndarray | None, count: int, lifetime: int | None
+    ) -> Plan:
+        assert micros is not None
+        if progress.newest is None:
+            before, offset = micros[: count - 1], 1
+        else:
+            before, offset = np.concatenate(([progress.newest], micros[: count - 1])), 0
+        now = micros[offset:count]
+        gaps = np.flatnonzero(self.boundary(before) < now)
+        first, stop = self._span(progress, before[gaps], now[gaps], lifetime)
+        counts = np.maximum((stop - first) // self.period + 1, 0)
+        each = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return Plan(np.repeat(gaps + offset, counts), np.repeat(first, counts) + each * self.period)
+
+    def _span(
+        self, progress: Progress, newest: np.ndarray, now: np.ndarray, lifetime: int | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The first and the last boundary that are due before ``now``, after the newest events."""
+        first = self.boundary(newest)
+        silent = first
+        if lifetime is not None:  # the first boundary at which even the newest event is out
+            silent = self.boundary(newest + min(lifetime, _LONGEST_LIFETIME))
+        if progress.given is not None:
+            first = np.maximum(first, progress.given + self.period)
+        return first, np.minimum(silent, self.boundary(now) - self.period)
+
+    def until(self, progress: Progress, moment: int, lifetime: int | None) -> Plan:
+        """What is due once no event at or before ``moment`` can come any more."""
+        return self.due(progress, np.array([moment + 1], "<i8"), 1, lifetime)
+
+    def quiet(self, progress: Progress, micros: int | None) -> bool:
+        assert micros is not None
+        return progress.newest is None or micros <= self.boundary(progress.newest)
+
+    def next_moment(self, progress: Progress) -> int:
+        """The boundary at which the next result is due if an event has come since the last one."""
+        assert progress.newest is not None
+        first: int = self.boundary(progress.newest)
+        return first if progress.given is None else max(first, progress.given + self.period)
+
+    def is_open(self, progress: Progress) -> bool:
+        newest, given = progress.newest, progress.given
+        return newest is not None and (given is None or newest > given)
+
+    def describe(self) -> str:
+        return f"EveryPeriod({self.period} us)"
+
+
+class OnDemand(Trigger):
+    """No result but those that are asked for."""
+
+    def due(
+        self, progress: Progress, micros: np.ndarray | None, count: int, lifetime: int | None
+    ) -> Plan:
+        none = np.zeros(0, "<i8")
+        return Plan(none, none)
+
+    def quiet(self, progress: Progress, micros: int | None) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return "OnDemand()"
