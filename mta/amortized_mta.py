@@ -30,18 +30,21 @@ from typing import Any
 import numpy as np
 
 from mta.aggregator import Setting
+from mta.blocks import Blocks
 from mta.columns import Record, Row, Rows
 from mta.errors import InvariantViolation
 from mta.levels import Levels
 from mta.monoid import Partial, same_value
 from mta.policy import AbstractPolicy, Fronts, as_array
-from mta.ranges import fold_ranges
 from mta.tree import Frame, MonoidTree
 
 #: How many events of a batch are folded range by range at once.
 _BLOCK = 4096
 #: The longest window for which that is done; for a longer one the stack is faster.
 _SHORT = 256
+#: How long it may become in the run, lest a window that is now longer, now shorter, go by the stack
+#: time and again.
+_LONGEST_SHORT = 4 * _SHORT
 
 
 class AmortizedMTA(MonoidTree):
@@ -236,11 +239,11 @@ class AmortizedMTA(MonoidTree):
             return 0  # where nothing leaves, the stack need not even be looked at
         fronts, count = as_array(*told), told[1]
         lengths = np.arange(self.back + 1, self.back + 1 + count) - fronts
-        if not _is_short(int(lengths.max()), count):
+        if int(lengths.max()) > _LONGEST_SHORT:
             return 0
         monoid, size = self.monoid, len(self) + count
         partials = monoid.lift_rows(monoid.inputs.cut(block.rows(), 0, size), size)
-        folds = fold_ranges(monoid, partials, size, fronts - self.front, lengths)
+        folds = Blocks(monoid, partials, size).folds(fronts - self.front, len(self))
         monoid.outputs.put_many(out, start, monoid.lower_rows(folds))
         return self._follow(new, coming, fronts, folds)
 

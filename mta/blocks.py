@@ -73,11 +73,13 @@ class Blocks:
             else:
                 lefts = schema.take(self.suffixes, starts)
             return self._across(lefts, schema.cut(self.prefixes, first, stop), begun, ended)
+        starts, known = np.asarray(starts), (self.monoid, self.partials, self.count)
+        lengths = np.arange(first + 1, stop + 1) - starts
+        if int(lengths.max()) <= 1 << self._bits - 1:
+            return fold_ranges(*known, starts, lengths)
         within, some = np.flatnonzero(~across), np.flatnonzero(across)
-        found, starts = schema.new(len(starts)), np.asarray(starts)
-        lengths = within + (first + 1) - starts[within]
-        short = fold_ranges(self.monoid, self.partials, self.count, starts[within], lengths)
-        schema.put_at(found, within, short)
+        found = schema.new(len(starts))
+        schema.put_at(found, within, fold_ranges(*known, starts[within], lengths[within]))
         if len(some):
             lefts = schema.take(self.suffixes, starts[some])
             rights = schema.take(self.prefixes, some + first)
