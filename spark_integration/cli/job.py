@@ -63,6 +63,9 @@ class Job:
         """The options given, over those of the ``--config`` file, over the defaults."""
         options = {name: value for name, value in vars(given).items() if value is not None}
         config = options.pop("config", None)
+        given_windows = options.get("window")
+        if isinstance(given_windows, list) and not any("=" in text for text in given_windows):
+            options["window"] = given_windows[-1]  # as of any option, the last one counts
         merged = {**(read_config(Path(config)) if config else {}), **options}
         known = {field.name for field in fields(cls)}
         job = cls(**{name: _value(name, merged[name]) for name in known & merged.keys()})

@@ -117,6 +117,7 @@ def test_windows_of_a_job(tmp_path):
 
     one, two = ["1 hour"], ["a=1 hour", "b=2 hours"]
     assert job(window=one).window == "1 hour"
+    assert job(window=["9 hours", "1 hour"]).window == "1 hour"  # without names the last counts
     several = job(window=two, output=str(tmp_path), allowed_lateness="1 minute")
     assert (several.window, several.windows) == (("a=1 hour", "b=2 hours"), "a=1 hour, b=2 hours")
     config = tmp_path / "job.toml"
