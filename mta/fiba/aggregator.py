@@ -25,7 +25,7 @@ from mta.aggregator import Lens, Setting
 from mta.columns import Row, Rows
 from mta.cursor import Cursor, Hand
 from mta.errors import NotRevisable
-from mta.fiba.events import as_of
+from mta.fiba.events import as_of, needed_from
 from mta.fiba.pages import TreePages
 from mta.monoid import Partial
 from mta.policy import AbstractPolicy
@@ -78,11 +78,7 @@ class FiBA(TreePages):
 
     def _kept(self, front: int) -> int:
         """The position from which on events may still be asked for, with the window's front."""
-        policy, lateness = self.setting.policy, self.setting.lateness
-        newest = self.stored.newest_time()
-        if not lateness or newest is None or not policy.positional:
-            return front
-        return min(front, as_of(policy, self.stored, newest - lateness))
+        return needed_from(self.stored, self.setting.policy, self.setting.lateness, front)
 
     def insert(self, row: Row, time: int | None = None) -> None:
         """Add one event; O(1) combines amortised in order, O(arity * log d) at distance d."""

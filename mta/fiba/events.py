@@ -197,6 +197,14 @@ def as_of(policy: AbstractPolicy, stored: TreeEvents, time: int) -> int:
     return max(stored.front, int(as_array(fronts, 1)[0]))
 
 
+def needed_from(stored: TreeEvents, policy: AbstractPolicy, lateness: int, front: int) -> int:
+    """From where on a window with a front may still be asked for, as late events look back."""
+    newest = stored.newest_time()
+    if not lateness or newest is None or not policy.positional:
+        return front
+    return min(front, as_of(policy, stored, newest - lateness))
+
+
 class _Times:
     """What policies on times ask for, of all events that are kept (``cuts.TimeSearch``)."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from mta.aggregator import Lens, Setting
 from mta.columns import Row, Rows
 from mta.cursor import Cursor
-from mta.fiba.events import as_of
+from mta.fiba.events import needed_from
 from mta.fiba.pages import TreePages
 from mta.kept_events import KeepAll
 from mta.monoid import Partial
@@ -86,10 +86,7 @@ class KeptTree(TreePages):
 
     def needed_from(self, policy: AbstractPolicy, front: int) -> int:
         """From where on a window with a front may still be asked for, as late events look back."""
-        newest, lateness = self.stored.newest_time(), self.setting.lateness
-        if not lateness or newest is None or not policy.positional:
-            return front
-        return min(front, as_of(policy, self.stored, newest - lateness))
+        return needed_from(self.stored, policy, self.setting.lateness, front)
 
     def query(self) -> Partial:
         return self.fold(self.front, self.back)
