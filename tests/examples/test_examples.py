@@ -1,0 +1,133 @@
+"""Every example at a small size, as a user would run it: a process of its own, to its end.
+
+Each compares itself with pandas and dies of a difference; here its last word is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from servers import RedisServer
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SCRIPTS = {
+    "edge": ["edge.py", "measure.py"],
+    "feature_store": ["feature_store.py"],
+    "late_sensors": ["late_sensors.py"],
+    "recovery": ["recovery.py"],
+    "spark_redis": ["spark_redis.py"],
+}
+
+
+def run(script: str, *options: object, fails: bool = False) -> str:
+    """What an example prints; both streams where it is to fail."""
+    command = [sys.executable, str(EXAMPLES / script), *map(str, options)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert bool(done.returncode) == fails, f"{done.stdout}\n{done.stderr}"
+    return done.stdout + (done.stderr if fails else "")
+
+
+def test_every_example_is_described_and_run_here() -> None:
+    folders = {f.name for f in EXAMPLES.iterdir() if f.is_dir() and f.name != "__pycache__"}
+    assert folders == set(SCRIPTS)
+    for folder, scripts in SCRIPTS.items():
+        assert sorted(path.name for path in (EXAMPLES / folder).glob("*.py")) == scripts
+        readme = (EXAMPLES / folder / "README.md").read_text()
+        assert all(f"examples/{folder}/{script}" in readme for script in scripts)
+
+
+def test_edge_goes_on_where_it_ended(tmp_path: Path) -> None:
+    options = "--folder", tmp_path, "--window", 40_000, "--events", 1 << 17
+    first, second = run("edge/edge.py", *options), run("edge/edge.py", *options)
+    assert first.startswith("0 readings in the window, at position 0\n")
+    assert second.startswith("40,000 readings in the window, at position 131,072\n")
+    assert "262,144 readings" in second
+    for output in (first, second):
+        assert output.endswith("results equal pandas: peak to the bit, mean to 1e-9\n")
+
+
+def test_edge_memory_is_measured_from_outside(tmp_path: Path) -> None:
+    sizes = "--folder", tmp_path, "--window", 1 << 18, "--events", 1 << 19
+    output = run("edge/measure.py", *sizes)
+    assert output.endswith("the last results equal a fold of the window by numpy\n")
+    bare, highest, more = _measured(output)
+    assert 0 < bare < highest
+    assert more < 64
+    output = run("edge/measure.py", *sizes, "--at-most", 0.1, fails=True)
+    assert "that is more than 0.1 MiB" in output
+    assert not list(tmp_path.iterdir())
+
+
+def test_edge_limit_is_one(tmp_path: Path) -> None:
+    """With less memory than the interpreter alone needs, the device does not come to its end."""
+    sizes = "--folder", tmp_path, "--window", 1 << 16, "--events", 1 << 17
+    output = run("edge/measure.py", *sizes, "--limit", 8, fails=True)
+    assert "the device did" in output
+
+
+@pytest.mark.soak
+def test_edge_holds_2_to_the_25_within_64_mib(tmp_path: Path) -> None:
+    output = run("edge/measure.py", "--folder", tmp_path)
+    assert "a window of 33,554,432 over 67,108,864 readings, 128 MiB" in output
+    assert _measured(output)[2] < 64
+
+
+def _measured(output: str) -> list[float]:
+    """MiB bare, at most, and the difference."""
+    found = re.search(r"([\d.]+) MiB bare, ([\d.]+) at most: ([\d.]+) MiB more", output)
+    assert found is not None, output
+    return [float(number) for number in found.groups()]
+
+
+def test_recovery_after_kills() -> None:
+    sizes = "--window", 20_000, "--events", 48_000, "--batch", 2000
+    output = run("recovery/recovery.py", *sizes, "--kills", 3)
+    killed = [int(at.replace(",", "")) for at in re.findall(r"^killed at ([\d,]+)$", output, re.M)]
+    assert len(killed) == 3
+    assert killed == sorted(set(killed))
+    restored = [int(size.replace(",", "")) for size in re.findall(r"restored ([\d,]+) ev", output)]
+    # What was acknowledged is there; a checkpoint more may have been made before the signal came.
+    assert len(restored) == 3
+    for at, size in zip(killed, restored, strict=True):
+        assert min(at, 20_000) <= size <= 20_000
+    assert output.endswith("all 48,000 results equal pandas: high to the bit, mean to 1e-9\n")
+
+
+def test_features_of_history_and_stream() -> None:
+    sizes = "--payments", 1500, "--cards", 8, "--live", 60
+    first, second = (run("feature_store/feature_store.py", *sizes) for _ in range(2))
+    assert first == second
+    assert "stream    60 payments one by one" in first
+    assert "all 13,500 features equal pandas, those of the stream too\n" in first
+    assert "in its last week, asked for today for the first time" in first
+
+
+def test_late_sensors_put_results_right() -> None:
+    sizes = "--events", 3000, "--masts", 5, "--batch", 40
+    first, second = (run("late_sensors/late_sensors.py", *sizes) for _ in range(2))
+    assert first == second
+    corrected = sum(int(count) for count in re.findall(r"(\d+) results put right", first))
+    refused = sum(int(count) for count in re.findall(r"(\d+) readings too late", first))
+    assert corrected > 0
+    assert refused > 0
+    assert f"all {3000 - refused:,} results on the dashboard equal pandas" in first
+
+
+def test_spark_with_pages_in_redis(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    redis = pytest.importorskip("redis")
+    server = RedisServer(tmp_path)  # skips, and says so, where there is none
+    try:
+        sizes = "--events", 3000, "--meters", 2, "--files", 2
+        output = run("spark_redis/spark_redis.py", "--store", server.url, *sizes)
+        assert "more files have come, the job starts again\n" in output
+        assert re.search(r"in Redis: \d+ pages", output)
+        assert output.endswith("all 3,000 results equal pandas: peak to the bit, mean to 1e-9\n")
+        with redis.Redis(port=server.port) as client:
+            assert client.dbsize() == 0  # it leaves nothing behind
+    finally:
+        server.stop()
