@@ -32,6 +32,7 @@ EXPERIMENTS = {
     "memory": "memory",
     "late": "late",
     "shared": "shared",
+    "peers": "peers",
     "spark": "spark",
 }
 

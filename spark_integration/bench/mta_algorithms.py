@@ -166,12 +166,13 @@ def _searching(kind: type[Aggregator], on_disk: bool = False, arity: int | None 
 
 
 #: "Pairs" is the paper's own structure, of arity 2; without a word, groups of the default size.
+#: FiBA's nodes are small, as in its paper: in large leaves a search for a cut folds many values.
 ALGORITHMS: dict[str, Make] = {
     "Naive": _one_by_one(Naive),
     "Two-Stacks": _one_by_one(TwoStacks),
     "DABA": _one_by_one(DABA),
     "RA": _one_by_one(Reactive),
-    "FiBA": _searching(FiBA),
+    "FiBA": _searching(FiBA, arity=8),
     "Log MTA, pairs": _searching(LogMTA, arity=2),
     "Log MTA, on disk": _searching(LogMTA, on_disk=True, arity=16),
     "Amortized MTA, pairs": _searching(AmortizedMTA, arity=2),

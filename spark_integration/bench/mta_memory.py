@@ -107,7 +107,7 @@ ALGORITHMS: dict[str, Open] = {
 def reached(size: float, progress: Progress) -> Rows:
     """The window that each algorithm reaches within each limit."""
     capacity = max(BATCH, int(CAPACITY * size))
-    limits = LIMITS if size > 0.25 else LIMITS[:4]
+    limits = LIMITS if size > 0.25 else LIMITS[:3]
     cells = [(name, limit) for name in ALGORITHMS for limit in limits]
     rows = []
     for name, limit in progress.over(cells, lambda cell: f"{cell[0]}, {cell[1]} MiB"):

@@ -9,7 +9,16 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
 
-from spark_integration.bench import EXPERIMENTS, fiba, in_order, late, mta_memory, running, slow
+from spark_integration.bench import (
+    EXPERIMENTS,
+    fiba,
+    in_order,
+    late,
+    mta_memory,
+    peers,
+    running,
+    slow,
+)
 from spark_integration.bench.mta_algorithms import ALGORITHMS, listing_2, listing_3, opened
 from spark_integration.bench.streams import DAY, READINGS, days_of_usage, memory_usage
 from spark_integration.bench.tables import read_rows
@@ -32,6 +41,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fiba, "MIN_ARITIES", (2, 4))
     monkeypatch.setattr(slow, "WINDOW", 2**10)
     monkeypatch.setattr(slow, "TIMES", 1)
+    monkeypatch.setattr(peers, "TIMES", 1)
     monkeypatch.setattr(late, "EVENTS", 2**20)
 
 
@@ -64,3 +74,15 @@ def test_the_stream_is_two_years_of_seconds_and_always_the_same() -> None:
     assert memory_usage(DAY + 5).tolist() == [*first.tolist(), *second[:5].tolist()]
     assert abs(second[0] - first[-1]) < 1_000  # days join
     assert 1_000 <= first.min() < first.max() <= 131_072
+
+
+def test_peers_that_are_not_installed_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    missing = {"ours": ("mta", peers.in_memory), "no such": ("no_such_library", peers.in_memory)}
+    assert list(peers.installed(missing)) == ["ours"]
+    assert "no such is not installed" in capsys.readouterr().out
+
+
+def test_a_peer_that_answers_wrongly_is_not_timed() -> None:
+    one = memory_usage(100)
+    with pytest.raises(AssertionError, match="other answers other than ours"):
+        peers.require_alike({"ours": one, "other": one + 1}, "max")
