@@ -32,8 +32,7 @@ def run(script: str, *options: object, fails: bool = False) -> str:
 
 
 def test_every_example_is_described_and_run_here() -> None:
-    folders = {f.name for f in EXAMPLES.iterdir() if f.is_dir() and f.name != "__pycache__"}
-    assert folders == set(SCRIPTS)
+    assert {path.parent.name for path in EXAMPLES.glob("*/*.py")} == set(SCRIPTS)
     for folder, scripts in SCRIPTS.items():
         assert sorted(path.name for path in (EXAMPLES / folder).glob("*.py")) == scripts
         readme = (EXAMPLES / folder / "README.md").read_text()
