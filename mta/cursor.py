@@ -23,7 +23,7 @@ a call fails, its front is where it was, or it is behind and is put in its place
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -98,7 +98,8 @@ class Cursor:
         if self.front == self.back:
             return self.monoid.identity
         self._fresh()
-        self._hold((self.front,), 0, 1, self.back)
+        if self._suffixes is None or not self._origin <= self.front < self._stop:
+            self._hold(range(self.front, self.front + 1), 0, 1, self.back)
         first = self.monoid.partials.at(self._suffixes, self.front - self._origin)
         return first if self._grown is None else self.monoid.combine(first, self._grown)
 
@@ -201,7 +202,7 @@ class Cursor:
             leaf = self.events.leaf(position).before(back, self.monoid)
         return leaf
 
-    def _hold(self, fronts: Sequence[int] | np.ndarray, start: int, stop: int, back: int) -> int:
+    def _hold(self, fronts: range | np.ndarray, start: int, stop: int, back: int) -> int:
         """Hold the suffix folds for fronts from index ``start`` on, which reach to ``back``.
 
         For as many of the fronts as lie in leaves that follow one another; answers with the index
@@ -244,7 +245,7 @@ class Cursor:
         if leaf.times[self.front - leaf.first] > time:
             return self.front
         if leaf.times[-1] > time:
-            return leaf.first + int(np.searchsorted(leaf.times, time, side="right"))
+            return leaf.first + int(leaf.times.searchsorted(time, side="right"))
         return max(leaf.stop, self.events.first_after(time))
 
     def longest_prefix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
@@ -350,7 +351,7 @@ class _Times:
         while leaf.first == stop:
             assert leaf.times is not None
             gathered.append(leaf.times)
-            stop, end = leaf.stop, done + int(np.searchsorted(oldest[done:], leaf.times[-1]))
+            stop, end = leaf.stop, done + int(oldest[done:].searchsorted(leaf.times[-1]))
             if end == done or end == len(oldest) or stop == back:
                 break
             done, leaf = end, cursor.leaf(stop, back)
@@ -372,8 +373,8 @@ def _joined(pieces: list[range | np.ndarray]) -> range | np.ndarray:
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
-def _count_below(fronts: Sequence[int] | np.ndarray, position: int) -> int:
+def _count_below(fronts: range | np.ndarray, position: int) -> int:
     """How many of the fronts, which never decrease, lie before a position."""
     if isinstance(fronts, range):
         return min(max(position - fronts.start, 0), len(fronts))
-    return int(np.searchsorted(fronts, position))
+    return int(fronts.searchsorted(position))

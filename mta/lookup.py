@@ -18,8 +18,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from mta.levels import BEFORE_ALL
 from mta.monoid import Partial
 from mta.ordered import Leaf
@@ -180,11 +178,11 @@ class Lookup:
             count = levels.tails[level].count if number == levels.tails[level].number else None
             # Elements before the front may be of pages that are gone.
             start = max(self.front // span - number * levels.arity, 0)
-            inside = int(np.searchsorted(times[start:count], time, side="right"))
+            inside = int(times[start:count].searchsorted(time, side="right"))
             number, level = number * levels.arity + start + inside, level - 1
         leaf = self.leaf(number * levels.leaf_arity)
         assert leaf.times is not None
-        return leaf.first + int(np.searchsorted(leaf.times, time, side="right"))
+        return leaf.first + int(leaf.times.searchsorted(time, side="right"))
 
     def time_before(self, position: int) -> int | None:
         """The time of the event just before a position, though its page may be gone.

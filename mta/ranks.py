@@ -37,11 +37,11 @@ class SortedTimes:
         self.times = times
 
     def ranks(self, keys: np.ndarray) -> range | np.ndarray:
-        """As ``np.searchsorted(times, keys, side="right")``, for keys that never decrease."""
+        """As ``times.searchsorted(keys, side="right")``, for keys that never decrease."""
         times, count = self.times, len(keys)
         if count >= _FEW:
             places = np.arange(0, count, count // _SAMPLES)
-            offsets = np.searchsorted(times, keys[places], side="right") - places
+            offsets = times.searchsorted(keys[places], side="right") - places
             low, high = int(offsets.min()) - 1, int(offsets.max())
             for wider in (0, 1):
                 if high - low + 2 * wider <= _DRIFT:
@@ -50,13 +50,13 @@ class SortedTimes:
                         return steady
         if count >= max(_FEW_FOR_A_TABLE, len(times) // 2):
             return self._looked_up(keys)
-        return np.searchsorted(times, keys, side="right")
+        return times.searchsorted(keys, side="right")
 
     def _looked_up(self, keys: np.ndarray) -> np.ndarray:
         """The ranks by table; a search for those keys alone whose cells hold many times."""
         times, (shift, table) = self.times, self._table
         found = np.zeros(len(keys), np.int64)
-        begin, end = np.searchsorted(keys, (times[0], times[-1])).tolist()
+        begin, end = keys.searchsorted((times[0], times[-1])).tolist()
         found[end:] = len(times)
         keys, ranks = keys[begin:end], found[begin:end]
         ranks += table[(keys - times[0]) >> shift]
@@ -68,7 +68,7 @@ class SortedTimes:
             ranks[left] += 1
         left = left[times[ranks[left]] <= keys[left]]
         if len(left):
-            ranks[left] = np.searchsorted(times, keys[left], side="right")
+            ranks[left] = times.searchsorted(keys[left], side="right")
         return found
 
     @cached_property
@@ -96,7 +96,7 @@ def _proved(times: np.ndarray, keys: np.ndarray, low: int, high: int) -> range |
     if not ((near[:size] <= inner).all() and (near[high - low :] > inner).all()):
         return None
     edges = np.concatenate((keys[:begin], keys[end:]))
-    ranks = np.searchsorted(times, edges, side="right")
+    ranks = times.searchsorted(edges, side="right")
     if high - low == 1:
         places = np.concatenate((np.arange(begin), np.arange(end, count)))
         if (ranks == places + high).all():

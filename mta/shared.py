@@ -138,11 +138,11 @@ class SharedWindows:
         1 combine a window. For a policy O(arity * log n) combines and at most two page reads a
         level; raises EventsGone where events have left that it asks for, unless ``partial``.
         """
-        if which is None:
-            return {name: self.query(name) for name in self._feed.cursors}
         with np.errstate(all="ignore"):
+            if which is None:
+                return {name: self._result(cursor) for name, cursor in self._feed.cursors.items()}
             if isinstance(which, str):
-                cursor = self._feed.ready(self._window(which))
+                cursor = self._window(which)
             else:
                 cursor = self._feed.ready(self._cursor(which))
                 if not partial and not self._reach(cursor).complete:
@@ -150,7 +150,10 @@ class SharedWindows:
                         f"events that {which!r} asks for have left; those from position "
                         f"{cursor.front} on are kept: ask for less, or say partial=True"
                     )
-            return self._lowered(cursor.query(), len(cursor))
+            return self._result(cursor)
+
+    def _result(self, cursor: Cursor) -> Any:
+        return self._lowered(self._feed.ready(cursor).query(), len(cursor))
 
     def range(self, after: Any, until: Any, partial: bool = False) -> Any:
         """The result of the events with after < t <= until, the monoid's ``empty`` without any.
