@@ -45,15 +45,24 @@ def run(size: float) -> list[Figure]:
         for where in ("in memory", "pages on disk"):
             sides = [partial(timed, feed, where, monoid, values, steady) for feed in (one, four)]
             figures.append(_figure(f"{name}, {where}", sides, count, "<= 2"))
-    sides = [partial(timed, feed, "in memory", Max(), values, random) for feed in (one, four)]
-    figures.append(_figure("max, in memory, at random times", sides, count, ""))
+    for where in ("in memory", "pages on disk"):
+        sides = [partial(timed, feed, where, Max(), values, random) for feed in (one, four)]
+        figures.append(_figure(f"max, {where}, at random times", sides, count, ""))
+    sides = [partial(timed, feed, "in memory", Max(), values, random) for feed in (apart, four)]
+    figures.append(_figure("the same beside four apart", sides, count, "", "four windows apart"))
     return [*figures, *pages(values, steady)]
 
 
-def _figure(what: str, sides: Sequence[Callable[[], object]], count: int, limit: str) -> Figure:
-    alone, together = (1e9 * seconds / count for seconds in alternate(sides, TIMES))
-    beside = f"{alone:.1f} ns, {LONGEST} alone"
-    return Figure(what, f"{together:.1f} ns, four windows", beside, together / alone, limit)
+def _figure(
+    what: str,
+    sides: Sequence[Callable[[], object]],
+    count: int,
+    limit: str,
+    peer: str = f"{LONGEST} alone",
+) -> Figure:
+    other, together = (1e9 * seconds / count for seconds in alternate(sides, TIMES))
+    ours = f"{together:.1f} ns, four windows"
+    return Figure(what, ours, f"{other:.1f} ns, {peer}", together / other, limit)
 
 
 def timed(
@@ -71,6 +80,16 @@ def one(
 ) -> object:
     """The longest window by itself."""
     return Window(monoid, TimeWindow(LONGEST), store=store).extend(values, times)
+
+
+def apart(
+    store: PageStore | None, monoid: AbstractMonoid, values: np.ndarray, times: np.ndarray
+) -> object:
+    """All of them, each over a structure of its own."""
+    return [
+        Window(monoid, TimeWindow(name), store=store, name=name[0]).extend(values, times)
+        for name in WINDOWS
+    ]
 
 
 def four(
