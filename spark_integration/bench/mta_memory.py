@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,8 @@ LIMITS = (16, 32, 64, 128, 256, 512)
 MIB = 1 << 20
 #: A run that has not reached its end by then is stopped where it is.
 SECONDS = 60
+#: What the system says where Python has no MemoryError.
+LACKS = ("Cannot allocate memory", "can't start new thread")
 
 #: Takes so many events more.
 Feed = Callable[[int], object]
@@ -136,6 +139,7 @@ QUIET = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX"
 
 def grow(name: str, limit: int, capacity: int, folder: str) -> None:
     """Insert until the end, and keep in a file what has been reached."""
+    threading.stack_size(MIB)  # a stack counts, and 8 MiB are the rule
     bare = resource_data()
     resource.setrlimit(resource.RLIMIT_DATA, (bare + limit * MIB, resource.RLIM_INFINITY))
     window, end, stop = 0, "full", perf_counter() + SECONDS
@@ -149,9 +153,20 @@ def grow(name: str, limit: int, capacity: int, folder: str) -> None:
                 if perf_counter() > stop:
                     end = "out of time"
                     break
-        except MemoryError:
-            return
+        except Exception as error:
+            if not is_for_memory(error):
+                raise
+            return  # what has been reached stands in the file
         note(out, window, end)
+
+
+def is_for_memory(error: BaseException | None) -> bool:
+    """Whether an error, or what caused it, comes from a lack of memory: for data or for a stack."""
+    while error is not None:
+        if isinstance(error, MemoryError) or any(text in str(error) for text in LACKS):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def note(out: Any, window: int, end: str = "no memory") -> None:

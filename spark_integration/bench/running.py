@@ -120,26 +120,35 @@ def bench(
     size: float | None = 1.0,
     folder: str = "bench-output",
     fresh: bool = False,
-) -> None:
+) -> int:
     """Run the named experiments, all by default, print what they find, and write the report.
 
     ``size`` scales the events and windows, 1 being the full form; None is the quick one. The report
-    also has what earlier runs into the folder have finished.
+    also has what earlier runs into the folder have finished. An
+    experiment that fails is told, and the others go on; the exit code is then 1.
     """
     from spark_integration.bench.report import write_report
 
-    runs, done = Bench(Path(folder), size, fresh), {}
+    runs, done, failed = Bench(Path(folder), size, fresh), {}, []
     for name in chosen(names):
-        done[name] = runs.run(name)
+        try:
+            done[name] = runs.run(name)
+        except Exception as error:
+            failed.append(name)
+            say(f"{name} failed and is left out of the report: {type(error).__name__}: {error}\n")
+            continue
         say(f"== {name}: {done[name].experiment.title}")
         say(printed(done[name].findings))
         say()
-    others = [runs.finished(name) for name in EXPERIMENTS if name not in done]
+    others = [runs.finished(name) for name in EXPERIMENTS if name not in [*done, *failed]]
     for one in others:
         if one is not None:
             done[one.experiment.name] = one
     path = write_report(Path(folder), [done[name] for name in EXPERIMENTS if name in done])
     say(f"The report is {path}, with CSV files and plots beside it.")
+    if failed:
+        say(f"Failed: {', '.join(failed)}")
+    return 1 if failed else 0
 
 
 def printed(findings: Sequence[Finding]) -> str:

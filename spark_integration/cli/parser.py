@@ -196,11 +196,12 @@ def _gc(given: Namespace) -> None:
     collect(given.folder, given.store, given.delete, given.grace, local_session)
 
 
-def _bench(given: Namespace) -> None:
+def _bench(given: Namespace) -> int:
     from spark_integration.bench.running import bench
 
     _quiet()
-    bench(given.experiment, None if given.quick else given.size, given.output, given.fresh)
+    size = None if given.quick else given.size
+    return bench(given.experiment, size, given.output, given.fresh)
 
 
 def _demo(given: Namespace) -> None:

@@ -82,6 +82,18 @@ def test_peers_that_are_not_installed_are_named(capsys: pytest.CaptureFixture[st
     assert "no such is not installed" in capsys.readouterr().out
 
 
+def test_a_lack_of_memory_is_told_from_other_errors() -> None:
+    try:
+        try:
+            raise MemoryError
+        except MemoryError as error:
+            raise OSError("the store is out") from error
+    except OSError as error:
+        assert mta_memory.is_for_memory(error)
+    assert mta_memory.is_for_memory(RuntimeError("can't start new thread"))
+    assert not mta_memory.is_for_memory(RuntimeError("the answer is wrong"))
+
+
 def test_a_peer_that_answers_wrongly_is_not_timed() -> None:
     one = memory_usage(100)
     with pytest.raises(AssertionError, match="other answers other than ours"):

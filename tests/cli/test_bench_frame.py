@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -121,14 +122,21 @@ def test_a_finished_experiment_is_not_run_again(toy: Toy, tmp_path: Path) -> Non
     assert not list(tmp_path.glob("*.new"))
 
 
-def test_a_run_that_breaks_off_leaves_no_record(
-    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_experiment_that_fails_leaves_no_record_and_stops_no_other(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    running.bench(["mta_bulk"], 1.0, str(tmp_path))
-    monkeypatch.setattr(toy, "run", lambda size, progress: 1 // 0)
-    with pytest.raises(ZeroDivisionError):
-        running.bench(["mta_bulk"], 1.0, str(tmp_path), fresh=True)
+    assert running.bench(["mta_bulk", "batch"], 1.0, str(tmp_path)) == 0
+
+    def run(size: float, progress: Progress) -> Rows:
+        raise ValueError("no such thing")
+
+    broken = replace(toy.experiment("mta_bulk"), run=run)
+    load = running.load
+    monkeypatch.setattr(running, "load", lambda n: broken if n == "mta_bulk" else load(n))
+    assert running.bench(["mta_bulk", "batch"], 1.0, str(tmp_path), fresh=True) == 1
     assert not (tmp_path / "mta_bulk.json").exists()
+    assert 'id="batch"' in (tmp_path / "report.html").read_text()
+    assert "ValueError: no such thing" in capsys.readouterr().out
 
 
 def test_the_report_is_one_well_formed_page(toy: Toy, tmp_path: Path) -> None:
