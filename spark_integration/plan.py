@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from mta import Product
+    from mta import Product, Trigger
     from mta.policy import AbstractPolicy
 
 Output = Literal["event", "last"]
@@ -53,8 +53,10 @@ class Plan:
     corrections: Corrections = "onward"
     invalid: OnBadRow = "error"
     silent: Silent = "keep"
+    every: Trigger | None = None
+    """When results come out; None: after every event."""
     schema: pa.Schema | None = None
-    """The types of ``columns``, for results of keys that have no rows; None with silent="keep"."""
+    """The types of ``columns``, for results that belong to no row; None where each has one."""
     retain: int = 2
     temporary: bool = False
     """A batch query: the windows start empty, and their pages are deleted with the task."""
@@ -78,6 +80,11 @@ class Plan:
     def appends(self) -> bool:
         """Whether rows may be given again."""
         return self.corrections == "append"
+
+    @property
+    def by_boundaries(self) -> bool:
+        """Whether results belong to moments, not to rows."""
+        return self.every is not None and self.every.needs_times
 
     @property
     def lifetime(self) -> int | None:

@@ -42,6 +42,7 @@ from mta.policy import AbstractPolicy
 from stores import open_store
 
 from .errors import InvalidRequest
+from .every import Every, check_every, read_every
 from .options import (
     Lateness,
     check_corrections,
@@ -82,6 +83,7 @@ def make_request(
     keep: tuple[str, ...] = (),
     types: Mapping[str, str] | None = None,
     allowed_lateness: Lateness = None,
+    every: Every = None,
     **options: Any,
 ) -> Request:
     """The checked request of one ``sliding_aggregate``; raises InvalidRequest. Reads no data."""
@@ -90,6 +92,8 @@ def make_request(
     silent = options.get("silent", "keep")
     options["lateness"] = read_lateness(allowed_lateness)
     check_corrections(windows, keep, **options)
+    trigger = read_every(every)
+    check_every(trigger, "" not in windows, **options)
     check_store(store, df)
     product = make_product(aggregations)
     values = tuple(product.columns)
@@ -101,6 +105,9 @@ def make_request(
     check_aliases(columns, [column_name(a, w) for a in found for w in windows], marks_of(**options))
     if silent != "keep":
         check_silent(df, time, windows.values(), silent)
+        options["schema"] = row_schema(fields, columns)
+    if trigger is not None and trigger.needs_times:
+        check_moments(df, time, f"every={every!r}")
         options["schema"] = row_schema(fields, columns)
     leaf_arity, arity = small_groups(
         product, *windows.values(), by_time=options["lateness"] is not None
@@ -117,6 +124,7 @@ def make_request(
         columns=columns,
         results={alias: to_arrow_type(kind, timezone="UTC") for alias, kind in found.items()},
         key_types=tuple(fields[key].simpleString() for key in keys),
+        every=trigger,
         **options,
     )
     return Request(plan, result_schema(df, plan, found))
@@ -148,8 +156,11 @@ def result_schema(df: DataFrame, plan: Plan, found: Mapping[str, DataType]) -> S
     """The result's columns: the input's as they are, one per aggregation, and what marks rows."""
     given = [copy(df.schema[name]) for name in plan.columns]
     for field in given:
-        # A row about a silent key has nothing else.
-        if plan.silent == "emit" and field.name not in (*plan.keys, plan.time):
+        # A row about a silent key, or a boundary, has nothing else.
+        if (plan.silent == "emit" or plan.by_boundaries) and field.name not in (
+            *plan.keys,
+            plan.time,
+        ):
             field.nullable = True
     marks = [StructField(mark, BooleanType()) for mark in marks_of(plan.late, plan.corrections)]
     results = [StructField(alias, kind) for alias, kind in found.items()]
@@ -269,17 +280,23 @@ def check_silent(
                 f"silent is {silent!r}, but time alone never empties a {policy!r}: give a "
                 "TimeWindow, by itself or as one side of |, or leave silent as it is ('keep')"
             )
-    kind = df.schema[time].dataType
-    if silent == "emit" and not isinstance(kind, (TimestampType, TimestampNTZType)):
-        raise InvalidRequest(
-            f"silent='emit' puts moments into the time column {time!r}, which is "
-            f"{kind.simpleString()}: cast it to timestamp"
-        )
+    if silent == "emit":
+        check_moments(df, time, "silent='emit'")
     if df.isStreaming and watermark_delay(df, time) is None:
         raise InvalidRequest(
             f"silent is {silent!r}, but the stream has no watermark on {time!r}, which tells when "
             f"a key is silent: give df.withWatermark({time!r}, '10 minutes'), with the time that "
             "rows of different keys may be apart, after the last change of that column"
+        )
+
+
+def check_moments(df: DataFrame, time: str, option: str) -> None:
+    """Raises InvalidRequest for a time column that cannot hold moments."""
+    kind = df.schema[time].dataType
+    if not isinstance(kind, (TimestampType, TimestampNTZType)):
+        raise InvalidRequest(
+            f"{option} puts moments into the time column {time!r}, which is "
+            f"{kind.simpleString()}: cast it to timestamp"
         )
 
 

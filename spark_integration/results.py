@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .corrections import Corrected
+from .every import Boundaries
 from .plan import CORRECTED, LATE, Plan, column_name
 from .rows import Ints, Sorted, key_columns
 
@@ -30,8 +31,9 @@ class Results:
         self._arrays = {
             alias: np.empty(size, _numpy_type(kind)) for alias, kind in plan.results.items()
         }
-        #: With output "last" the rows that have a result, otherwise those that have none.
-        self._picked: list[int] | None = [] if last else None
+        #: With output "last" or every k events, the rows that have a result; else None.
+        self._picked: list[int] | None = [] if last or plan.every else None
+        self.boundaries = Boundaries(plan)
         self._late: list[Ints] = []
         self._invalid: list[Ints] = []
         #: Key and moment of windows that became empty, and how many results come before each.
@@ -77,6 +79,15 @@ class Results:
             array[self._size : size] = found[alias][-count:]
         self._size = size
 
+    def add_picked(self, found: dict[str, npt.NDArray[Any]], rows: Ints) -> None:
+        """Take over results of some rows."""
+        assert self._picked is not None
+        self._picked += rows.tolist()
+        size = self._size + len(rows)
+        for alias, array in self._arrays.items():
+            array[self._size : size] = found[alias]
+        self._size = size
+
     def add_emptied(self, key: bytes, moment: int, before: int = 0) -> None:
         """A key's window became empty, ``before`` the last so many of the results so far."""
         self._emptied.append((key, moment))
@@ -101,6 +112,8 @@ class Results:
 
     def _table_of_results(self) -> pa.Table:
         """The rows that have a result, with a column for each aggregation."""
+        if self._plan.by_boundaries:
+            return self.boundaries.table(to_arrow)
         rows = self._group.rows
         if self._picked is not None:
             rows = rows.take(pa.array(self._picked, pa.int64()))

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StructType, TimestampType
 
 from .batch import advance_batch
+from .every import Every
 from .options import Lateness
 from .packing import BLOB, BUCKET, TIME, Counts, pack, unpack
 from .plan import Corrections, OnBadRow, OnLate, Output, Silent
@@ -43,6 +44,7 @@ def sliding_aggregate(
     policy: AbstractPolicy | Mapping[str, AbstractPolicy],
     store: str,
     output: Output = "event",
+    every: Every = None,
     keep: Sequence[str] = (),
     types: Mapping[str, str] | None = None,
     name: str | None = None,
@@ -68,8 +70,8 @@ def sliding_aggregate(
     ``<aggregation>_<window>``. store: a URL; ``file://`` for one machine, a server for a cluster,
     or ``spark://state`` for pages in the query's own state (a batch query, which has none, keeps
     them in its tasks' memory). output: "event" gives one row per event, "last" the last one per key
-    and micro-batch. keep: other columns to carry. types: aggregation -> DDL type, where a plain
-    Python monoid's result is not what its identity tells.
+    and micro-batch. every: results now and then, see below. keep: other columns to carry. types:
+    aggregation -> DDL type, where a plain Python monoid's result is not what its identity tells.
     name: what the pages' names begin with, by default the query's id; it must differ between two
     equal aggregations in one query. buckets: groups of keys, fixed for a checkpoint. arity,
     leaf_arity: the size of the pages, by default at most 4080 bytes. late, invalid: "error" stops
@@ -98,6 +100,15 @@ def sliding_aggregate(
     time and what aggregations read of the values, so ``keep`` must be empty. For one window, by
     count or time.
 
+    every: 100 gives the row of each 100th event of a key since its beginning, and no other. "1
+    minute" (or a timedelta) gives, in place of the events' rows, one for each whole minute since
+    1970: key, time, the results of the window of the events up to and at that time, and nulls in
+    all other columns. It comes with the key's first later event, in a batch query also at the end;
+    while a key says nothing, each minute until its time window has emptied has a row, the first
+    empty one included, and then none has (a window that time does not empty: one row). Between two
+    results events are only inserted. For one window and events in order: without allowed_lateness,
+    ``output="last"`` and ``silent``. It may be changed for a checkpoint.
+
     silent: "keep" keeps every key for ever. "drop" forgets a key, and deletes its pages, once its
     newest event is older than the window is long by the watermark on ``time``, which the stream
     must have (``df.withWatermark``); the next event begins it anew, with the same results. "emit"
@@ -125,6 +136,7 @@ def sliding_aggregate(
         policy=policy,
         store=store,
         output=output,
+        every=every,
         keep=tuple(keep),
         types=types,
         name=name,

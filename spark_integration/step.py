@@ -21,6 +21,7 @@ import pyarrow as pa
 from mta import Window
 from stores.base import PageStore
 
+from .every import places_of, results_due
 from .lateness import first_on_time, floor_of, saved_after
 from .packing import Counts
 from .plan import Plan
@@ -81,7 +82,7 @@ def step(
     lost then, since the old state still stands.
     """
     bucket = decode_state(state, plan.buckets, plan.fingerprint())
-    if plan.silent == "emit":
+    if plan.schema is not None and (plan.silent == "emit" or plan.by_boundaries):
         rows = rows.cast(plan.schema)  # rows of silent keys have these types, and all must agree
     group = sort_rows(complete(rows, plan), plan)
     results = Results(plan, group)
@@ -115,7 +116,10 @@ def _slide(group: Sorted, bucket: Bucket, plan: Plan, windows: Windows, results:
         values = {column: array[start:end] for column, array in columns.items()}
         rows = Given(i, start, end, values or range(start, end), moments[start:end])
         late = before is not None and int(group.times[start]) < before.last_time
-        newest = _take_in(window, rows, plan, results, late)
+        if plan.every is None:
+            newest = _take_in(window, rows, plan, results, late)
+        else:
+            newest = _take_in_for(window, rows, plan, results, key, before)
         if newest is None:
             continue
         if plan.silent == "emit" and plan.output == "event" and plan.lateness is None:
@@ -156,6 +160,21 @@ def _take_in(
         return None
     results.add(by_column(found, plan), *entered)
     return entered[0]
+
+
+def _take_in_for(
+    window: AnyWindow, rows: Given, plan: Plan, results: Results, key: bytes, before: Saved | None
+) -> int | None:
+    """As ``_take_in``, with the results that are due alone."""
+    assert isinstance(window, Window)
+    events = window.tree.back
+    due = results_due(window, plan, before, rows.values, rows.moments)
+    entered = results.enter(rows.start, rows.end, window.last_accepted)
+    if plan.by_boundaries:
+        results.boundaries.add(key, due)
+    else:
+        results.add_picked(due.results, rows.start + places_of(due, window, events))
+    return entered and entered[0]
 
 
 def _revise(window: Window, rows: Given, plan: Plan, results: Results) -> int | None:
