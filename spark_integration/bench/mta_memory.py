@@ -43,7 +43,7 @@ CAPACITY, BATCH = 2**25, 2**14
 LIMITS = (16, 32, 64, 128, 256, 512)
 MIB = 1 << 20
 #: A run that has not reached its end by then is stopped where it is.
-SECONDS = 60
+SECONDS, STUCK = 60, "out of time"
 #: What the system says where Python has no MemoryError.
 LACKS = ("Cannot allocate memory", "can't start new thread")
 
@@ -125,7 +125,12 @@ def within(name: str, limit: int, capacity: int) -> dict[str, Any]:
         out = Path(folder, "reached")
         command = [sys.executable, "-m", "spark_integration.bench.mta_memory"]
         command += [name, str(limit), str(capacity), folder]
-        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | QUIET)
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, env=os.environ | QUIET, timeout=4 * SECONDS
+            )
+        except subprocess.TimeoutExpired:  # one batch takes that long, for want of memory
+            return (json.loads(out.read_text()) if out.exists() else {"window": 0}) | {"end": STUCK}
         found: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {"window": 0}
     # What it had reached stands in the file, whatever became of it.
     if done.returncode and "MemoryError" not in done.stderr:
@@ -151,7 +156,7 @@ def grow(name: str, limit: int, capacity: int, folder: str) -> None:
                 window += min(BATCH, capacity - window)
                 note(out, window)
                 if perf_counter() > stop:
-                    end = "out of time"
+                    end = STUCK
                     break
         except Exception as error:
             if not is_for_memory(error):
