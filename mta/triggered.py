@@ -277,10 +277,7 @@ class TriggeredWindow(ResultsWhenDue):
         return self.window.query()
 
     def _run(self, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
-        plain_run = self.trigger == EveryEvent() and self.progress.events == (
-            self.progress.given or 0
-        )
-        if not count or not plain_run:
+        if not count or self.trigger != EveryEvent() or self.trigger.is_open(self.progress):
             return super()._run(rows, micros, count)
         plan = self.trigger.due(self.progress, micros, count, self._lifetime)
         out, before = self.monoid.outputs.new(count), self.window.tree.back
