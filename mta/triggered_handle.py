@@ -1,22 +1,25 @@
 """The format of the handle of a window with a trigger.
 
-handle   = body digest
-digest   = xxh3_128 of the body, 16 bytes
-body     = msgpack array [magic, version, window, trigger, events, newest, given, held, slice]
-magic    = "mta-triggered"
-version  = 1
-window   = bytes, the handle of the window itself (``handle``)
-trigger  = text, the trigger and its parameters
-events   = how many events were accepted since the beginning
-newest, given = microseconds since 1970 of the newest event and of the last boundary whose
-           result was given, or nil
-held     = [moments, columns]: results that were due when a store failed, not yet given
-slice    = nil, or of a sliced window [policy, monoid, count, columns, last_time, late, invalid]
-policy, monoid = 16-byte fingerprints of the window over events, which the slices stand for
-count    = events in the open slice; columns hold their partial, one row, or none without events
-last_time = microseconds since 1970 before which events are late, or nil
-late, invalid = how many events were dropped
-columns  = array of [kind, bytes], as in a page
+    handle   = body digest
+    digest   = xxh3_128 of the body, 16 bytes
+    body     = msgpack array [magic, version, window, trigger, events, newest, given, held, slice]
+    magic    = "mta-triggered"
+    version  = 1
+    window   = bytes, the handle of the window itself (``handle``)
+    trigger  = text, the trigger and its parameters
+    events   = how many events were accepted since the beginning
+    newest   = microseconds since 1970 of the newest event, or nil
+    given    = the moment of the last result that was given, or nil
+    moment   = microseconds since 1970 for a period, else a number of events
+    held     = [moments, columns]: results that were due when a store failed, not yet given
+    slice    = nil, or of a sliced window [policy, monoid, count, columns, last_time, late, invalid]
+    policy, monoid = 16-byte fingerprints of the window over events, which the slices stand for
+    count    = events in the open slice; columns hold their partial, one row, or none without events
+    last_time = microseconds since 1970 before which events are late, or nil
+    late, invalid = how many events were dropped
+    columns  = array of [kind, bytes], as in a page
+
+What a window holds beside these is in its own handle.
 """
 
 from __future__ import annotations
