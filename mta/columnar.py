@@ -11,10 +11,17 @@ from mta.columns import Array, Record, Row, Rows, Schema, read_column, read_valu
 from mta.errors import InvalidValue
 from mta.monoid import AbstractMonoid, Partial, same_value
 
-_LONGEST = 1 << 14
-_COUNTING = {t: (np.ones(_LONGEST, t), np.arange(_LONGEST + 1, dtype=t)) for t in ("f8", "i8")}
-for _known, _ramp in _COUNTING.values():
-    _known.flags.writeable = _ramp.flags.writeable = False
+#: How many ones are kept at first, and at most.
+_ONES, _MOST_ONES = 1 << 12, 1 << 16
+
+
+def _counting(count: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    known, ramp = np.ones(count, dtype), np.arange(count + 1, dtype=dtype)
+    known.flags.writeable = ramp.flags.writeable = False
+    return known, ramp
+
+
+_COUNTING = {dtype: _counting(_ONES, dtype) for dtype in ("f8", "i8")}
 
 
 class ColumnarMonoid(AbstractMonoid):
@@ -189,8 +196,12 @@ def ones(value: Any, dtype: Any = "f8") -> Any:
     """A one for every event: what counts lift to. Read-only, and not computed anew each time."""
     if not isinstance(value, np.ndarray):
         return 1
-    known, _ = _COUNTING[dtype]
-    return known[: len(value)] if len(value) <= len(known) else np.ones(len(value), dtype)
+    count = len(value)
+    if count > _MOST_ONES:
+        return np.ones(count, dtype)
+    while count > len(_COUNTING[dtype][0]):
+        _COUNTING[dtype] = _counting(2 * len(_COUNTING[dtype][0]), dtype)
+    return _COUNTING[dtype][0][:count]
 
 
 def running_count(column: Any, first: Any) -> Any:
