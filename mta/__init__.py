@@ -32,7 +32,9 @@ from mta.monoids import (
 )
 from mta.policy import AbstractPolicy, BoundWindow, CountWindow, Policy, TimeWindow
 from mta.product import Product
+from mta.reach import Reach
 from mta.reactive_pages import PagedReactiveAggregator
+from mta.shared import SharedStats, SharedWindows
 from mta.sketches import DistinctCount, FrequentItems, KLLQuantiles
 from mta.slicing import SlicedWindow
 from mta.subsequence import IncreasingRun, LongestIncreasingRun, SinceLongestRun, SinceMax
@@ -82,7 +84,10 @@ __all__ = [
     "Policy",
     "PopulationStdDev",
     "Product",
+    "Reach",
     "SampleStdDev",
+    "SharedStats",
+    "SharedWindows",
     "SinceLongestRun",
     "SinceMax",
     "SlicedWindow",

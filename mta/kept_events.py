@@ -81,6 +81,7 @@ class KeptEvents(LevelPages):
 
     def take_back(self) -> None:
         self.levels.take_back()
+        self.lookup.taken_back()
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         stop = min(stop, start + self.room())

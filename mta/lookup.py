@@ -69,6 +69,10 @@ class Lookup:
         if len(self._recent) > self._most_recent:
             self._recent.popitem(last=False)
 
+    def taken_back(self) -> None:
+        """The newest event has been taken back, and another may stand in its place."""
+        self._open = None
+
     # --- leaves and inner groups ----------------------------------------------------------------
 
     def leaf(self, position: int) -> Leaf:

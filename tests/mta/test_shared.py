@@ -698,6 +698,26 @@ def test_the_worked_example_of_a_handle() -> None:
     assert audit(windows.events).pages == 0
 
 
+def test_an_event_in_place_of_one_that_was_taken_back() -> None:
+    """A policy refuses an event after its leaf has been looked at; the next one stands there."""
+    refused = ["c"]
+
+    def evicts(prefix: str, total: str) -> bool:
+        if total.endswith(refused[0]):
+            raise RuntimeError("refused")
+        return False
+
+    windows = SharedWindows(joined(), {"a": CountWindow(2), "b": Policy(evicts, name="all")})
+    for value in "ab":
+        windows.insert(value)
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            windows.insert("c")
+    windows.insert("d")
+    assert windows.query() == {"a": "bd", "b": "abd"}
+    windows.check()
+
+
 # --- a store that fails ---------------------------------------------------------------------------
 
 
