@@ -24,12 +24,27 @@ from naive import (
     time_rule,
 )
 
-from mta import Count, Max, Mean, Product, Sum
+from mta import (
+    AmortizedMTA,
+    Count,
+    CountWindow,
+    FiBA,
+    LogMTA,
+    Max,
+    Mean,
+    PagedFlatFAT,
+    Product,
+    Sum,
+    Window,
+)
+from mta.aggregator import Aggregator
 from mta.blocks import Blocks
 from mta.cursor import Cursor, Hand, Leaf
+from mta.errors import EventsGone, InvalidTime, UnsupportedOperation
 from mta.kept_events import KeptEvents
 from mta.lookup import Lookup
 from mta.monoid import AbstractMonoid
+from mta.range_query import range_query, range_query_of_positions
 from mta.ranks import SortedTimes
 from mta.shared import SharedWindows
 
@@ -225,6 +240,43 @@ def test_a_lookup_is_a_list(store: str | None, leaf_arity: int, arity: int) -> N
             assert leaf.first <= position < leaf.stop <= back
             assert list(leaf.rows) == [value for value, _ in events[leaf.first : leaf.stop]]
     assert known > 150, "hardly ever is it known when the last event left"
+
+
+@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA, FiBA])
+def test_a_window_answers_ranges_of_its_events(aggregator: type[Aggregator]) -> None:
+    events = timed([(str(i % 10), [0, 1, 1, 3][i % 4]) for i in range(90)])
+    values, times = zip(*events, strict=True)
+    window = Window(
+        joined(), time_rule(40 * SECOND).policy(), arity=4, leaf_arity=4, aggregator=aggregator
+    )
+    window.extend(list(values), np.array(times, "M8[us]"), results="last")
+    for start in range(0, 91, 3):
+        for stop in range(start, 91, 2):
+            try:
+                found = range_query_of_positions(window, start, stop)
+                assert found == text_of(events[start:stop])
+            except EventsGone:
+                assert start < 90 - len(window)
+    newest = times[-1]
+    for after in range(newest - 45 * SECOND, newest + SECOND, SECOND // 2):
+        until = after + 7 * SECOND
+        ask = np.datetime64(after, "us"), np.datetime64(until, "us")
+        try:
+            found = range_query(window, *ask)
+            assert found == text_of([event for event in events if after < event[1] <= until])
+        except EventsGone:
+            left = 90 - len(window)  # a tree by time no longer knows when the last of them was
+            assert after < times[left if aggregator is FiBA else left - 1]
+        assert isinstance(range_query(window, *ask, partial=True), str)
+    whole = np.datetime64(newest - 40 * SECOND, "us"), np.datetime64(newest, "us")
+    assert range_query(window, *whole) == window.query()
+
+
+def test_what_answers_no_ranges_says_so() -> None:
+    with pytest.raises(UnsupportedOperation, match="does not answer ranges"):
+        range_query_of_positions(Window(Max(), CountWindow(3), aggregator=PagedFlatFAT), 0, 0)
+    with pytest.raises(InvalidTime, match="keeps no times"):
+        range_query(Window(Max(), CountWindow(3)), 0, 1)
 
 
 # --- blocks -------------------------------------------------------------------------------------
