@@ -201,9 +201,7 @@ class Lookup:
             assert leaf.times is not None
             return int(leaf.times[position - 1 - leaf.first])
         for tail in levels.tails[1:]:
-            span = levels.span(tail.level)
-            if position % span:
-                break
+            span = levels.span(tail.level)  # the position is a multiple of it, or we have returned
             number, index = divmod(position // span - 1, levels.arity)
             if number == tail.number or (number + 1) * levels.arity * span > position:
                 times = self._group(tail.level, number).times

@@ -198,6 +198,18 @@ def test_a_window_reaches_no_further_than_what_is_kept() -> None:
     assert cursor.run(hand) == ["45678", "456789", "56789x", "6789xy"]
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+def test_fronts_pass_over_leaves(size: int) -> None:
+    """Each event in hand moves the front on by several leaves, or by none."""
+    stored = ListedEvents(size, [(str(i % 10), i * SECOND // 10) for i in range(100)])
+    rule, window = time_rule(8 * SECOND), list[Event]()
+    results_of(rule, stored.events, window)
+    cursor = Cursor(joined(), rule.policy(), stored)
+    cursor.settle(stored.events[-1][1])
+    hand = [(letter, (100 + 15 * i) * SECOND // 10) for i, letter in enumerate("abcdefgh")]
+    assert cursor.run(stored.hand(100, hand)) == results_of(rule, hand, window)
+
+
 def test_a_run_that_is_not_taken_to_its_end_changes_nothing() -> None:
     stored = ListedEvents(3, [(str(i), i) for i in range(8)])
     cursor = Cursor(joined(), count_rule(4).policy(), stored)
