@@ -45,6 +45,16 @@ class Blocks:
         """The fold of each block from each of its rows on; one combine a row."""
         return _scan(self.monoid, self.partials, self.count, 1 << self._bits, backwards=True)
 
+    def prefixes_of_all(self) -> Rows:
+        """The folds of the first 1, 2, ... rows, out of those within blocks; one combine a row."""
+        monoid, schema, size = self.monoid, self.monoid.partials, 1 << self._bits
+        blocks = self.count // size
+        wholes = schema.take(self.prefixes, np.arange(size - 1, self.count, size))
+        before = schema.new(blocks + 1)
+        schema.put(before, 0, monoid.identity)
+        schema.put_many(before, 1, monoid.prefixes(wholes, blocks, monoid.identity))
+        return _joined(monoid, before, self.prefixes, self.count, size)
+
     @cached_property
     def _numbers(self) -> np.ndarray:
         """The block that each row is in."""
@@ -182,6 +192,29 @@ def _accumulate(ufunc: np.ufunc, column: np.ndarray, size: int, backwards: bool)
                 scan[:] = np.arange(1, width + 1)
             else:
                 ufunc.accumulate(given, axis=1, out=scan)
+    return room
+
+
+def _joined(monoid: AbstractMonoid, before: Rows, rows: Rows, count: int, size: int) -> Rows:
+    """Every row of a block with what comes before the block."""
+    if isinstance(monoid, _Parts):
+        parts = zip(monoid.monoids, before, rows, strict=True)
+        return tuple([_joined(part, first, rest, count, size) for part, first, rest in parts])
+    if not (isinstance(monoid, ColumnarMonoid) and monoid.ufuncs):
+        numbers = np.arange(count) // size
+        return monoid.combine_rows(monoid.partials.take(before, numbers), rows, count)
+    if isinstance(rows, tuple):
+        columns = zip(monoid.ufuncs, before, rows, strict=True)
+        return tuple([_broadcast(ufunc, first, rest, size) for ufunc, first, rest in columns])
+    return _broadcast(monoid.ufuncs[0], before, rows, size)
+
+
+def _broadcast(ufunc: np.ufunc, before: np.ndarray, column: np.ndarray, size: int) -> np.ndarray:
+    whole = len(column) // size * size
+    room = np.empty_like(column)
+    blocks = [a[:whole].reshape(-1, size) for a in (column, room)]
+    ufunc(before[:-1, None], blocks[0], out=blocks[1])
+    ufunc(before[-1], column[whole:], out=room[whole:])
     return room
 
 

@@ -119,6 +119,8 @@ class Hand:
     @cached_property
     def prefixes(self) -> Rows:
         """P: the folds of the first 1, 2, ... events; one combine each, for all cursors."""
+        if "blocks" in self.__dict__:
+            return self.blocks.prefixes_of_all()
         return self.monoid.prefixes(self.lifted, self.count, self.monoid.identity)
 
     @cached_property

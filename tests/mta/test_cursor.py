@@ -331,6 +331,18 @@ def test_blocks_fold_any_ranges(
         assert monoid.same(monoid.partials.at(found, at), expected), (at, begin, end)
 
 
+@pytest.mark.parametrize("kind", sorted(MONOIDS))
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 64, 101])
+def test_prefixes_come_out_of_blocks(kind: str, count: int) -> None:
+    monoid, values = MONOIDS[kind](count)
+    lifted = monoid.lift_rows(values, count)
+    found = Blocks(monoid, lifted, count, bits=2).prefixes_of_all()
+    expected = monoid.prefixes(lifted, count, monoid.identity)
+    for at in range(count):
+        one, other = (monoid.partials.at(rows, at) for rows in (found, expected))
+        assert monoid.same(one, other)
+
+
 # --- ranks --------------------------------------------------------------------------------------
 
 
