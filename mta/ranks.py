@@ -22,8 +22,9 @@ import numpy as np
 _FEW, _SAMPLES = 128, 16
 #: How far the ranks may drift from the guess.
 _DRIFT = 4
-#: Keys below which a table is not worth while, and how often they are moved on within a cell.
-_FEW_FOR_A_TABLE, _MOVES = 1024, 3
+#: Keys below which a table is not worth while, and how often ranks are moved on within a cell, all
+#: of them and then those left, before those left are searched for.
+_FEW_FOR_A_TABLE, _MOVES = 1024, 2
 
 
 class SortedTimes:
@@ -55,13 +56,16 @@ class SortedTimes:
     def _looked_up(self, keys: np.ndarray) -> np.ndarray:
         """The ranks by table; a search for those keys alone whose cells hold many times."""
         times, (shift, table) = self.times, self._table
-        found = np.zeros(len(keys), np.int64)
+        found = np.empty(len(keys), np.int64)
         begin, end = keys.searchsorted((times[0], times[-1])).tolist()
-        found[end:] = len(times)
+        found[:begin], found[end:] = 0, len(times)
         keys, ranks = keys[begin:end], found[begin:end]
-        ranks += table[(keys - times[0]) >> shift]
-        later = times[ranks] <= keys
-        ranks += later
+        near = keys - times[0]
+        near >>= shift
+        table.take(near, out=ranks, mode="clip")
+        for _ in range(_MOVES):  # of all keys, as most cells hold a time or two
+            later = times.take(ranks, out=near, mode="clip") <= keys
+            ranks += later
         left = np.flatnonzero(later)
         for _ in range(_MOVES):
             left = left[times[ranks[left]] <= keys[left]]
