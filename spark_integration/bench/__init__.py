@@ -34,6 +34,9 @@ EXPERIMENTS = {
     "shared": "shared",
     "peers": "peers",
     "spark": "spark",
+    "state_40mb": "state",
+    "state_1gb": "state",
+    "state_keys": "state",
 }
 
 

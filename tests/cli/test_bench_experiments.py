@@ -45,8 +45,11 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(late, "EVENTS", 2**20)
 
 
+ON_SPARK = ("spark", "state_40mb", "state_1gb", "state_keys")
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.soak) if n == "spark" else n for n in EXPERIMENTS]
+    "name", [pytest.param(n, marks=pytest.mark.soak) if n in ON_SPARK else n for n in EXPERIMENTS]
 )
 def test_every_experiment_writes_its_files(name: str, tmp_path: Path) -> None:
     done = running.Bench(tmp_path, SIZES.get(name, 1e-3)).run(name)
