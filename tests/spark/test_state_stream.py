@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from events import in_form, last_n, make_events, oracle, write_files
@@ -31,6 +32,7 @@ from test_streaming import (
     test_late_events_stop_the_query_or_are_counted,
 )
 
+from mta import TimeWindow
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.state_stream import PROVIDER
@@ -143,3 +145,18 @@ def test_another_address_is_no_store(job: Job) -> None:
     job.store = "spark://head:7077"
     with pytest.raises(InvalidStoreURL, match="has one store, spark://state"):
         job.run()
+
+
+def test_late_events_give_what_they_give_on_local_disk(job: Job, tmp_path: Path) -> None:
+    """The same results, and pages of the same keys, by windows that are trees (``mta.FiBA``)."""
+    events = spread(make_events(1200, 4))
+    delayed = np.arange(1200) + np.random.default_rng(1).integers(0, 30, 1200)
+    events = events.take(pa.array(np.argsort(delayed, kind="stable")))
+    (tmp_path / "disk").mkdir()
+    on_disk = Job(job.spark, tmp_path / "disk")
+    for each in (job, on_disk):
+        write_files(events, each.input, files=3)
+        each.run(policy=TimeWindow("5 minutes"), allowed_lateness="1 minute")
+    assert job.results() == on_disk.results()
+    assert len(job.results()) == 1200
+    assert len(job.pages()) == len(on_disk.pages()) > 20
