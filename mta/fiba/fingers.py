@@ -42,6 +42,7 @@ from typing import Literal
 import numpy as np
 
 from mta.columns import Row
+from mta.errors import EmptyWindow
 from mta.fiba.btree import Existing, Tree
 from mta.fiba.invariants import check_fingers, check_spines, check_tree
 from mta.fiba.keeper import Keeper
@@ -149,8 +150,11 @@ class FingerTree(Tree):
     def evict_oldest(self, count: int = 1) -> None:
         """Remove the oldest values, more than one only if ``spare`` allows it.
 
-        Amortised 2 combines for one value; O(log n) at an underflow.
+        Amortised 2 combines for one value; O(log n) at an underflow. Raises EmptyWindow when there
+        are too few.
         """
+        if count > self.size:
+            raise EmptyWindow(f"cannot evict {count} events of a window of {self.size}")
         leaf = self.left[0] if self.right else self.root
         if leaf is not self.root and leaf.arity - count < self.least(0):
             self.remove(leaf, 0)

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 )
 from trees import joined
 
+from mta.errors import EmptyWindow
 from mta.fiba import FingerTree, Tree
 from mta.fiba.btree import Existing
 from mta.fiba.bulk import evict_first, insert_sorted
@@ -336,6 +337,25 @@ def test_an_empty_tree(kind: type[Tree]) -> None:
     tree.insert(3, "c")
     assert tree.evict(3) and tree.query() == "" and len(tree) == 0
     tree.check()
+
+
+@pytest.mark.parametrize("letters", ["", "ab"])
+def test_no_more_can_be_evicted_than_there_is(letters: str) -> None:
+    tree = FingerTree(joined())
+    for time, letter in enumerate(letters):
+        tree.insert(time, letter)
+    held = len(letters)
+    with pytest.raises(EmptyWindow, match=f"evict {held + 1} events of a window of {held}"):
+        tree.evict_oldest(held + 1)
+    tree.check()
+    assert tree.query() == letters and len(tree) == held
+    for _ in letters:
+        tree.evict_oldest()
+    with pytest.raises(EmptyWindow):
+        tree.evict_oldest()
+    tree.insert(9, "z")
+    tree.check()
+    assert tree.query() == "z"
 
 
 def test_ranges_of_an_empty_tree() -> None:
