@@ -15,13 +15,13 @@ from mta.reactive_pages import PagedReactiveAggregator
 from stores import PageStore
 
 
-#: The aggregators that all of this holds for.
 class CrowdedFiBA(FiBA):
     """FiBA with room for hardly any node in memory."""
 
     resident_nodes = 3
 
 
+#: The aggregators that all of this holds for.
 TREES: tuple[type[Aggregator], ...] = (
     AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator, CrowdedFiBA,
 )  # fmt: skip
