@@ -207,24 +207,41 @@ class FlatFAT:
 
     def _propagate_nodes(self, nodes: Iterable[int], span: int, area: Area | None) -> None:
         """Node by node, from children that each cover ``span`` slots."""
+        if area is not None:
+            self._propagate_used(nodes, span, area)
+            return
         rows, at, put, join = self._rows, self._schema.at, self._schema.put, self._join
         nodes = {node >> 1 for node in nodes}
-        if area is None and len(nodes) == 1:
+        if len(nodes) == 1:
             node = nodes.pop()
             while node:
                 put(rows, node, join(at(rows, 2 * node), at(rows, 2 * node + 1)))
                 node >>= 1
         while nodes and 0 not in nodes:
             for node in nodes:
+                put(rows, node, join(at(rows, 2 * node), at(rows, 2 * node + 1)))
+            nodes = {node >> 1 for node in nodes}
+
+    def _propagate_used(self, nodes: Iterable[int], span: int, area: Area) -> None:
+        """The same, looking at no child that is wholly outside the area in use.
+
+        What ``Area.reaches`` says is written out: two calls a node would cost more than it saves.
+        """
+        rows, at, put, join = self._rows, self._schema.at, self._schema.put, self._join
+        front, back, inverted = area.front, area.back, area.is_inverted
+        nodes = {node >> 1 for node in nodes}
+        while nodes and 0 not in nodes:
+            for node in nodes:
                 start = 2 * span * node - self.capacity
-                if area is None or (
-                    area.reaches(start, start + span)
-                    and area.reaches(start + span, start + 2 * span)
-                ):
+                middle, stop = start + span, start + 2 * span
+                if inverted:
+                    left, right = start < back or middle > front, middle < back or stop > front
+                else:
+                    left, right = start < back and middle > front, middle < back and stop > front
+                if left and right:
                     put(rows, node, join(at(rows, 2 * node), at(rows, 2 * node + 1)))
-                elif area.reaches(start, start + 2 * span):
-                    side = 2 * node + (not area.reaches(start, start + span))
-                    put(rows, node, at(rows, side))
+                elif left or right:
+                    put(rows, node, at(rows, 2 * node + right))
             nodes = {node >> 1 for node in nodes}
             span *= 2
 

@@ -220,8 +220,8 @@ class ReactiveAggregator:
         self._runs, self._changed, self._pending = [], [], 0
 
     def _area(self) -> Area | None:
-        """What propagation must not look beyond; None where empty slots are cleared."""
-        if not self.fifo:
+        """What propagation must not look beyond; None where there is nothing, or it is cleared."""
+        if not self.fifo or self._used == self.capacity:
             return None
         end = self._front + self._used
         return Area(self._front, end - self.capacity if self.is_inverted else end)
