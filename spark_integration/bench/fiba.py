@@ -31,8 +31,8 @@ from spark_integration.bench.plots import lines, percentile_boxes
 OPERATORS = ("Sum", "GeoMean", "Bloom")
 MIN_ARITIES = (2, 4, 8)
 #: Powers of two: the window of Figures 11 and 12 (Figure 14: a quarter), the largest of Figure 13.
-WINDOW, LARGEST = 14, 14
-ROUNDS = 2_000
+WINDOW, LARGEST = 18, 18
+ROUNDS = 20_000
 #: Between the times of the events that a window begins with, so that many fit in anywhere.
 GAP = 1 << 20
 
@@ -348,7 +348,7 @@ EXPERIMENTS = (
                               scales=("symlog", "log")),
          "figure_12": lambda rows: percentile_boxes(near_and_far(rows), "distance", "operator")},
         found_far,
-        quick=0.125,
+        quick=2**-7,
         columns=("operator", "algorithm", "window", "distance", "rounds_a_second", "p50", "p99"),
     ),
     Experiment(
@@ -363,7 +363,7 @@ EXPERIMENTS = (
         {"figure_13": partial(lines, x="window", y="rounds_a_second", panel="operator",
                               labels=("window", ROUNDS_LABEL))},
         found_in_order,
-        quick=0.125,
+        quick=2**-7,
     ),
     Experiment(
         "fiba_sharing",
@@ -377,6 +377,6 @@ EXPERIMENTS = (
         {"figure_14": partial(lines, x="small", y="rounds_a_second", panel="operator",
                               labels=("smaller window", ROUNDS_LABEL))},
         found_shared,
-        quick=0.125,
+        quick=2**-7,
     ),
 )  # fmt: skip

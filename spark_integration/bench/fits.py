@@ -26,6 +26,9 @@ RANGES = {"constant": (-0.15, 0.15), "logarithmic": (0.02, 0.5), "linear": (0.8,
 FLAT, TREND = 0.05, 0.9
 #: To how many of the largest x what should be linear is fitted.
 LAST = 4
+#: A ratio agrees with the paper's within this factor, and on the same side of 1; within the smaller
+#: factor of 1 two sides are alike, and on either side.
+SAME_ORDER, ALIKE = 3.0, 1.15
 
 Numbers = Sequence[float]
 
@@ -77,6 +80,40 @@ def shape(what: str, x: Numbers, y: Numbers, expected: str, unit: str, why: str 
     if expected == "constant" and abs(grown.slope) > FLAT:
         agrees = agrees and doubling.r2 < TREND  # scattered, and not grown step by step
     return Finding(what, expected, seen, agrees, "" if agrees else why)
+
+
+def ratio(
+    what: str,
+    paper: float | tuple[float, float],
+    ours: float,
+    peer: float,
+    unit: str,
+    why: str = "",
+) -> Finding:
+    """Whether ours to a peer's is as in the paper: on the same side of 1, and of the same order.
+
+    ``paper`` is a number or the range that it gives, inf where it says "at least".
+
+    >>> ratio("rounds", 2.0, 10.0, 8.0, "ns").agrees, ratio("rounds", 2.0, 10.0, 11.0, "ns").agrees
+    (True, True)
+    >>> ratio("rounds", 2.0, 10.0, 20.0, "ns").agrees, ratio("rounds", 2.0, 9.0, 1.0, "ns").agrees
+    (False, False)
+    """
+    low, high = paper if isinstance(paper, tuple) else (paper, paper)
+    here = ours / peer
+    agrees = low / SAME_ORDER <= here <= high * SAME_ORDER
+    agrees &= here > 1 / ALIKE or low < 1
+    agrees &= here < ALIKE or high > 1
+    seen = f"{_times(here)} times ({_times(ours)} to {_times(peer)} {unit})"
+    shown = f"{_times(low)} times"
+    if low != high:
+        shown = f"at least {shown}" if np.isinf(high) else f"{_times(low)} to {_times(high)} times"
+    return Finding(what, shown, seen, agrees, "" if agrees else why)
+
+
+def _times(number: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def crossover(x: Numbers, one: Numbers, other: Numbers) -> float | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_integration.bench.experiment import Finding, Rows
+from spark_integration.bench.fits import ALIKE, SAME_ORDER
 
 if TYPE_CHECKING:
     from spark_integration.bench.running import Done
@@ -42,8 +43,9 @@ def page(done: Sequence[Done]) -> str:
         "logarithmic or linear is told from slopes that are fitted by least squares: "
         "<i>x^s</i> is the line on two logarithmic scales (0 is constant, 1 linear), and what a "
         "doubling adds is the line over a logarithmic scale. The papers ran C++, Java or Rust; "
-        "here nearly everything is plain Python, so shapes and orders are compared, not times."
-        "</p>",
+        "here nearly everything is plain Python, so shapes and orders are compared, not times: a "
+        f"ratio agrees with the paper's if it is on the same side of 1 (or within {ALIKE - 1:.0%} "
+        f"of 1) and within a factor of {SAME_ORDER:g}.</p>",
         _contents(done),
         *map(_section, done),
     ]
