@@ -65,7 +65,11 @@ class PageStore(ABC):
         """Every stored key that starts with ``prefix``, in no order; to inspect and to sweep."""
 
     def peek(self, key: str) -> bytes | None:
-        """The page if it is at hand, None if it would take a store call to know."""
+        """The page if it is at hand, None if it would take a store call to know.
+
+        It makes no store call and never fails: of a key that cannot be stored, and of a closed
+        store, nothing is at hand. What it gives is what ``get_many`` would.
+        """
         del key
         return None
 

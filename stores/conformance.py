@@ -113,6 +113,8 @@ class PageStoreConformance(PageTests):
                         store.delete_many(list(mine)[:2])
                         store.prefetch(list(mine))
                         assert store.get_many(list(mine)) == [None, None, *list(mine.values())[2:]]
+                        assert [store.peek(key) for key in list(mine)[:2]] == [None, None]
+                        assert all(store.peek(key) in (None, shared[key]) for key in shared)
                 except BaseException as error:
                     errors.append(error)
 
@@ -161,6 +163,7 @@ class PageStoreConformance(PageTests):
                 assert store.get_many(list(pages)) == list(pages.values())
                 store.put_many({f"{self.group}/child": b"of a fork"})
                 store.prefetch(list(pages))
+                assert all(store.peek(key) in (None, pages[key]) for key in pages)
                 store.flush()
                 assert store.get_many([f"{self.group}/child"]) == [b"of a fork"]
 

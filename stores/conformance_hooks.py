@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from uuid import uuid4
 from .base import PageStore
 
 PATIENCE = 30
-"""Seconds before a child process counts as hung."""
+"""Seconds before a child process counts as hung, or a page as never read ahead."""
 
 
 class ConformanceHooks:
@@ -65,6 +66,15 @@ def raises(kind: type[BaseException]) -> Iterator[None]:
     except kind:
         return
     raise AssertionError(f"no {kind.__name__} was raised")
+
+
+def comes_to_hand(store: PageStore, key: str) -> bool:
+    """Whether a page is at hand some time after it was prefetched."""
+    deadline = time.monotonic() + PATIENCE
+    while store.peek(key) is None and time.monotonic() < deadline:
+        store.prefetch([key])
+        time.sleep(0.001)
+    return store.peek(key) is not None
 
 
 def in_children(works: list[Callable[[], None]]) -> None:

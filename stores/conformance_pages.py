@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 import traceback
 from unittest import SkipTest
 
-from .conformance_hooks import ConformanceHooks, raises
+from .conformance_hooks import ConformanceHooks, comes_to_hand, raises
 from .errors import InvalidKey, PageTooLarge, StoreClosed, UnsupportedOperation
 
 
@@ -261,6 +262,55 @@ class PageTests(ConformanceHooks):
                 assert store.peek(key) in (None, page)
             store.delete_many(list(pages))
             assert [store.peek(key) for key in pages] == [None] * 5
+
+    def test_a_peek_never_fails(self) -> None:
+        (key,) = self.pages(1)
+        store = self.open()
+        too_long = f"{self.group}/".ljust(store.capabilities.max_key_bytes + 1, "k")
+        for bad in ("", too_long, f"{self.group}/ü"):
+            assert store.peek(bad) is None
+        store.put_many(self.pages(1))
+        store.flush()
+        assert store.get_many([key]) == [self.pages(1)[key]]
+        store.close()
+        assert store.peek(key) is None, "a closed store has nothing at hand"
+
+    def test_a_peek_makes_no_store_call(self) -> None:
+        if not self.reopens:
+            raise SkipTest("pages belong to one connection")
+        pages = self.pages(3)
+        with self.open() as store, self.open() as other:
+            if not store.capabilities.remote:
+                raise SkipTest("a page here needs no call to be at hand")
+            store.put_many(pages)
+            store.flush()
+            assert [other.peek(key) for key in pages] == [None] * 3, "only the server can know"
+            assert other.get_many(list(pages)) == list(pages.values()), "a peek is no answer"
+
+    def test_what_is_read_ahead_comes_to_hand(self) -> None:
+        ((key, page),) = self.pages(1).items()
+        with self.open() as store:
+            if store.capabilities.read_ahead < len(page):
+                raise SkipTest("the store does not read ahead")
+            store.put_many({key: page})
+            store.flush()
+            assert comes_to_hand(store, key), "a prefetched page never came to hand"
+            assert store.peek(key) == page and type(store.peek(key)) is bytes
+            assert store.get_many([key]) == [page]
+
+    def test_a_page_on_its_way_does_not_outlive_its_delete(self) -> None:
+        ((key, page),) = self.pages(1).items()
+        with self.open() as store:
+            for turn in range(50):
+                store.put_many({key: page})
+                store.flush()
+                store.prefetch([key])
+                time.sleep(0.0002 * (turn % 5))  # under way, or landed
+                store.delete_many([key])
+                for _ in range(5):
+                    assert store.peek(key) is None
+                    assert store.get_many([key]) == [None]
+                    time.sleep(0.0002)
 
     def test_capabilities_and_address(self) -> None:
         with self.open() as store:

@@ -6,6 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 from unittest import SkipTest
@@ -13,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 
-from stores.base import Capabilities, PageStore
+from stores.base import Capabilities, PageStore, check_keys
 from stores.conformance import PageStoreConformance
 from stores.errors import StoreClosed
 from stores.memory import MemoryStore
@@ -291,6 +293,56 @@ class PeeksAtDeletedPages(Broken):
         return self.seen.get(key)
 
 
+class PeeksOnlyAtGoodKeys(Broken):
+    def peek(self, key: str) -> bytes | None:
+        check_keys([key], self.capabilities)
+        return None
+
+
+class PeeksByAStoreCall(Broken):
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities, remote=True)
+
+    def peek(self, key: str) -> bytes | None:
+        with suppress(Exception):
+            return self.store.get_many([key])[0]
+        return None
+
+
+class ReadsNothingAhead(Broken):
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities, read_ahead=1 << 20)
+
+
+class KeepsWhatWasOnItsWay(Broken):
+    """A read-ahead that lands after the delete of its page."""
+
+    def __init__(self, store: PageStore) -> None:
+        super().__init__(store)
+        self.coming: dict[str, bytes] = {}
+        self.cache: dict[str, bytes] = {}
+
+    def prefetch(self, keys: Sequence[str]) -> None:
+        self.coming.update({key: self.pages[key] for key in keys if key in self.pages})
+
+    def peek(self, key: str) -> bytes | None:
+        self.cache.update(self.coming)
+        self.coming = {}
+        return self.cache.get(key)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        keys = list(keys)
+        super().delete_many(keys)
+        for key in keys:
+            self.cache.pop(key, None)
+
+    def close(self) -> None:
+        self.coming, self.cache = {}, {}
+        super().close()
+
+
 class FailsOnAnEmptyBatch(Broken):
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         super().put_many({max(pages): pages[max(pages)], **pages})
@@ -325,6 +377,10 @@ CAUGHT_BY = {
     StoresHalfOfABadBatch: "test_a_page_that_is_too_large_is_refused",
     FailsOnAHint: "test_prefetch_is_only_a_hint",
     PeeksAtDeletedPages: "test_a_peek_is_never_out_of_date",
+    PeeksOnlyAtGoodKeys: "test_a_peek_never_fails",
+    PeeksByAStoreCall: "test_a_peek_makes_no_store_call",
+    ReadsNothingAhead: "test_what_is_read_ahead_comes_to_hand",
+    KeepsWhatWasOnItsWay: "test_a_page_on_its_way_does_not_outlive_its_delete",
     HasNoLimits: "test_capabilities_and_address",
     ShowsThePassword: "test_credentials_are_not_shown",
     WritesOnlyAtClose: "test_flushed_pages_are_seen_by_another_connection",
@@ -368,6 +424,18 @@ def test_a_broken_store_is_caught(
     with pytest.raises(Exception) as caught:
         getattr(suite_for(kind), CAUGHT_BY[kind])()
     assert not isinstance(caught.value, SkipTest)
+
+
+#: These are broken in what no other test of the suite looks at.
+BY_ONE_TEST = (PeeksOnlyAtGoodKeys, PeeksByAStoreCall, ReadsNothingAhead, KeepsWhatWasOnItsWay)
+
+
+@pytest.mark.parametrize("kind", BY_ONE_TEST, ids=lambda kind: kind.__name__)
+def test_no_other_test_would_catch_it(kind: type[Broken]) -> None:
+    for name in dir(PageStoreConformance):
+        if name.startswith("test_") and name != CAUGHT_BY[kind]:
+            with suppress(SkipTest):
+                getattr(suite_for(kind), name)()
 
 
 @pytest.mark.parametrize("name", sorted(set(CAUGHT_BY.values())))
