@@ -9,6 +9,7 @@ from typing import Any
 
 import mta
 from spark_integration.errors import InvalidRequest
+from spark_integration.every import read_every
 from spark_integration.plan import column_name
 
 
@@ -86,8 +87,7 @@ def parse_aggregation(text: str, values: Sequence[str]) -> Aggregation:
 def parse_window(text: str) -> Any:
     """``24 hours`` as a TimeWindow, ``1000 events`` or ``2^20 events`` as a CountWindow."""
     if match := _COUNT.fullmatch(text):
-        base, power = match.groups()
-        return _policy(text, mta.CountWindow, int(base) ** int(power or 1))
+        return _policy(text, mta.CountWindow, _number(match))
     return _policy(text, mta.TimeWindow, text.strip())
 
 
@@ -119,6 +119,24 @@ def over_windows(
         for aggregation in aggregations
         for name in names
     ]
+
+
+def parse_every(text: str) -> int | str:
+    """``100 events`` as 100, ``1 minute`` as it is: when results are wanted, for ``every``."""
+    match = _COUNT.fullmatch(text)
+    every = _number(match) if match else text.strip()
+    try:
+        read_every(every)
+    except InvalidRequest as error:
+        raise InvalidRequest(
+            f"--every {text!r}: write '1 minute' for a result each minute, or '100 events'"
+        ) from error
+    return every
+
+
+def _number(match: re.Match[str]) -> int:
+    base, power = match.groups()
+    return int(int(base) ** int(power or 1))
 
 
 def _policy(text: str, policy: Callable[[Any], Any], size: object) -> Any:

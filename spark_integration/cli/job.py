@@ -43,6 +43,7 @@ class Job:
     agg: tuple[str, ...] = ()
     window: str | tuple[str, ...] = "24 hours"
     store: str | None = None
+    every: str | None = None
     results: Literal["event", "last"] = "event"
     late: Literal["error", "drop", "side"] = "error"
     allowed_lateness: str | None = None
@@ -138,6 +139,24 @@ class Job:
         for name, choices in CHOICES.items():
             if (value := getattr(self, name)) is not None and value not in choices:
                 raise InvalidRequest(f"{name} is {value!r}; it can be {', '.join(choices)}")
+        if self.every is not None:
+            self._check_every()
+
+    def _check_every(self) -> None:
+        """Raises InvalidRequest where results now and then do not go with another option."""
+        others = {
+            "--results last": self.results == "last",
+            "--allowed-lateness, as late rows would change results that are out": (
+                self.allowed_lateness is not None
+            ),
+            f"--silent {self.silent}": self.silent != "keep",
+            "several windows; run mta once for each, with an --output of its own": (
+                not isinstance(self.window, str) or "=" in self.window
+            ),
+        }
+        for option, given in others.items():
+            if given:
+                raise InvalidRequest(f"--every does not go with {option}; leave one of them out")
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -83,6 +83,10 @@ def _add_run(parser: ArgumentParser) -> None:
                          "10 minutes")  # fmt: skip
     output = parser.add_argument_group("output")
     output.add_argument("--output", metavar="DIR", help="default: mta-output")
+    output.add_argument("--every", metavar="WHEN",
+                        help="results now and then: '100 events' gives the row of each 100th of a "
+                        "key, '1 minute' one row for each whole minute once the key has a later "
+                        "row; default: a row for each event")  # fmt: skip
     output.add_argument("--results", choices=CHOICES["results"],
                         help="a row for each event, or the last of each key and batch")  # fmt: skip
     output.add_argument("--write", choices=CHOICES["write"], help="format of the results")

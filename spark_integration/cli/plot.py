@@ -117,7 +117,8 @@ def _panel(axes: Axes, rows: pd.DataFrame, panel: Sequence[Aggregation], title: 
         axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     column = panel[0].column
     colours = COLOURS if panel[0].like_the_value else COLOURS[2:]
-    if panel[0].like_the_value:
+    # Rows of boundaries (--every '1 minute') have results alone.
+    if panel[0].like_the_value and rows[f"max {column}"].notna().any():
         axes.plot(*_line(rows, column), color=VALUE_COLOUR, linewidth=0.8, label=column)
     for aggregation, colour in zip(panel, colours, strict=False):
         line = _line(rows, aggregation.name)

@@ -22,6 +22,7 @@ from spark_integration.cli.expressions import (
     Aggregation,
     over_windows,
     parse_aggregation,
+    parse_every,
     parse_windows,
 )
 from spark_integration.cli.failures import RunFailed, explain, spark_errors
@@ -87,6 +88,7 @@ def run(job: Job) -> Progress:
             f"--silent {job.silent}: a window of {job.windows} never empties by time; give one of "
             "time, as --window '24 hours'"
         )
+    every = None if job.every is None else parse_every(job.every)
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
     _prepare_folder(job)
     _announce(job, source)
@@ -106,6 +108,7 @@ def run(job: Job) -> Progress:
         policy=policy,
         store=job.store_url,
         output=job.results,
+        every=every,
         keep=[*job.keep, *_unread(job, aggregations)],
         late=job.late,
         allowed_lateness=job.allowed_lateness,
@@ -151,7 +154,10 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
         say("no plot: matplotlib is not installed (the extra 'plots' brings it)")
         return
     path = job.folder / PLOT
-    title = f"{', '.join(job.value)}, and its aggregates over a sliding window of {job.windows}"
+    values = ", ".join(job.value)
+    # Rows of boundaries have results alone.
+    shown = f"{values}, and its aggregates" if job.every is None else f"aggregates of {values}"
+    title = f"{shown} over a sliding window of {job.windows}{_now_and_then(job)}"
     results = read_results(spark, job)
     if job.late == "side":
         results = results.where("not late")
@@ -196,8 +202,13 @@ def _announce(job: Job, source: Source) -> None:
     files = plural(len(source.files), f"{source.format} file")
     say(f"input     {files}, {human_bytes(size)}")
     say(f"columns   key {key}, time {job.time}, value {', '.join(job.value)}")
-    say(f"window    {job.windows}: {', '.join(job.agg)}")
+    say(f"window    {job.windows}: {', '.join(job.agg)}{_now_and_then(job)}")
     say(f"output    {job.folder}")
+
+
+def _now_and_then(job: Job) -> str:
+    """When results come, where that is not after each row."""
+    return "" if job.every is None else f", every {job.every}"
 
 
 def _start(results: DataFrame, job: Job) -> StreamingQuery:

@@ -50,3 +50,12 @@ def test_a_figure_has_a_titled_panel_for_each_key(tmp_path):
     assert labels == ["watts", "peak = max(watts)"]
     figure.savefig(tmp_path / "plot.png")
     assert (tmp_path / "plot.png").stat().st_size > 5000
+
+
+def test_results_without_values_are_drawn_alone(tmp_path):
+    rows = extremes()
+    rows[["min watts", "max watts"]] = np.nan
+    figure = _figure(rows, ["a"], _panels([parse_aggregation("peak=max(watts)", ())]), "")
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert labels == ["peak = max(watts)"]
+    figure.savefig(tmp_path / "plot.png")

@@ -1,0 +1,105 @@
+"""``mta run --every``: results every k events and every period, and what does not go with them."""
+
+from argparse import Namespace
+
+import pandas as pd
+import pytest
+
+from spark_integration.cli import main
+from spark_integration.cli.expressions import parse_every
+from spark_integration.cli.job import Job
+from spark_integration.errors import InvalidRequest
+
+FIRST = pd.Timestamp("2025-01-01")
+KEYS, MINUTES = ("a", "b"), 300
+
+
+def mta(*arguments):
+    return main([str(argument) for argument in arguments])
+
+
+def write(path, start, stop):
+    """A reading a minute of each key, half a minute past."""
+    times = [FIRST + pd.Timedelta(minutes=at, seconds=30) for at in range(start, stop)]
+    frames = [pd.DataFrame({"ts": times, "device": key}) for key in KEYS]
+    rows = pd.concat(frame.assign(watts=range(start, stop)) for frame in frames)
+    rows.to_csv(path, index=False)
+
+
+def results_of(out):
+    """Time, value and peak of key a, in order."""
+    rows = pd.read_parquet(out / "results")
+    rows = rows[rows["device"] == "a"].sort_values("ts")
+    return [(row.ts.tz_localize(None), row.watts, row.peak) for row in rows.itertuples()]
+
+
+def test_periods_then_counts(tmp_path, capsys):
+    """Each reading is the largest so far, so that a peak tells the last event that was in."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    write(source / "1.csv", 0, MINUTES)
+    command = ("run", source, "--key", "device", "--agg", "peak=max(watts)", "--window",
+               "2 hours", "--output", out)  # fmt: skip
+    assert mta(*command, "--every", "1 hour") == 0
+    printed = capsys.readouterr().out
+    assert "window    2 hours: peak=max(watts), every 1 hour" in printed
+    assert (out / "plot.png").stat().st_size > 10_000
+    hours = [(FIRST + pd.Timedelta(hours=at), 60.0 * at - 1) for at in range(1, 5)]
+    found = results_of(out)
+    assert [(time, peak) for time, _, peak in found] == hours  # 5:00 needs a later row
+    assert all(pd.isna(watts) for _, watts, _ in found)
+
+    write(source / "2.csv", MINUTES, 2 * MINUTES)  # the trigger may change between runs
+    assert mta(*command, "--no-plot", "--every", "250 events") == 0
+    at = FIRST + pd.Timedelta(minutes=499, seconds=30)
+    assert results_of(out)[4:] == [(at, 499.0, 499.0)]
+
+    write(source / "3.csv", 2 * MINUTES, 2 * MINUTES + 3)
+    assert mta(*command) == 0  # and be left out
+    assert [peak for _, _, peak in results_of(out)[5:]] == [600.0, 601.0, 602.0]
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "every"),
+    [("100 events", 100), (" 2^10 rows", 1024), ("1 event", 1), (" 1 minute ", "1 minute")],
+)
+def test_every_as_text(text, every):
+    assert parse_every(text) == every
+
+
+@pytest.mark.parametrize("text", ["soon", "100", "0 events", "0 seconds", "-1 minute", ""])
+def test_what_is_neither_a_period_nor_a_count(text):
+    with pytest.raises(InvalidRequest, match=f"--every {text!r}: write '1 minute'"):
+        parse_every(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"results": "last"}, "does not go with --results last; leave"),
+        ({"allowed_lateness": "1 minute"}, "does not go with --allowed-lateness, as late rows"),
+        ({"silent": "drop"}, "does not go with --silent drop; leave"),
+        ({"silent": "emit"}, "does not go with --silent emit; leave"),
+        ({"window": ["a=1 hour", "b=2 hours"]}, "does not go with several windows; run mta once"),
+        ({"window": ["a=1 hour"]}, "does not go with several windows"),
+    ],
+)
+def test_what_does_not_go_together(options, message):
+    with pytest.raises(InvalidRequest, match=f"--every {message}"):
+        Job.from_arguments(Namespace(input=["a.csv"], every="1 minute", **options))
+
+
+def test_mistakes_are_told_before_spark_starts(tmp_path, capsys):
+    write(tmp_path / "1.csv", 0, 3)
+    out = tmp_path / "out"
+    command = ("run", tmp_path / "1.csv", "--key", "device", "--output", out)
+    assert mta(*command, "--every", "soon") == 2
+    assert "mta: --every 'soon': write '1 minute'" in capsys.readouterr().err
+    config = tmp_path / "job.toml"
+    config.write_text('every = "1 minute"\nsilent = "drop"\n')
+    assert mta(*command, "--config", config) == 2
+    assert "--every does not go with --silent drop" in capsys.readouterr().err
+    assert not out.exists()
