@@ -14,7 +14,9 @@ import numpy as np
 
 from spark_integration.bench.experiment import Row, Rows
 
-PACKAGES = ("mta-windows", "pandas", "polars", "bottleneck", "duckdb", "river", "pyspark")
+PACKAGES = (
+    "mta-windows", "pandas", "polars", "bottleneck", "duckdb", "river", "quixstreams", "pyspark",
+)  # fmt: skip
 
 
 def settings(size: float) -> dict[str, Any]:

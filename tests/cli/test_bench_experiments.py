@@ -42,6 +42,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slow, "WINDOW", 2**10)
     monkeypatch.setattr(slow, "TIMES", 1)
     monkeypatch.setattr(peers, "TIMES", 1)
+    monkeypatch.setattr(peers, "LIMITS", {name: peers.Limit(100, 256) for name in peers.LIMITS})
     monkeypatch.setattr(late, "EVENTS", 2**20)
 
 
