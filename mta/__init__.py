@@ -6,9 +6,9 @@ Start with ``Window``; the monoids are in ``monoids``, the policies in ``policy`
 from mta.amortized_mta import AmortizedMTA
 from mta.bloom import BloomFilter, Members
 from mta.columnar import ColumnarMonoid
+from mta.description import HandleSummary, SubWindow, describe_handle
 from mta.fiba import FiBA
 from mta.flat_fat_pages import PagedFlatFAT
-from mta.handle import HandleSummary, describe_handle
 from mta.log_mta import LogMTA
 from mta.moments import MomentSketch
 from mta.monoid import AbstractMonoid, Monoid
@@ -92,6 +92,7 @@ __all__ = [
     "SinceMax",
     "SlicedWindow",
     "Stats",
+    "SubWindow",
     "Sum",
     "TimeWindow",
     "Trigger",

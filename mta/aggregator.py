@@ -247,6 +247,14 @@ class Aggregator(ABC):
     def difference(self, named: Named, group: Group) -> str | None:
         """What is wrong with a page that can be read, by what its parent says of it."""
 
+    def is_past(self, level: int, number: int) -> bool:
+        """Whether who goes on from here can never write, or name again, a page of this place.
+
+        What is not named there now is then of no use to anybody.
+        """
+        del level, number
+        return False
+
     def rebuilder(self) -> Rebuild | None:
         """What puts a lost page together from what is below it; None where nothing can."""
         return None

@@ -27,20 +27,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from mta import page
 from mta.errors import CorruptPage, MissingPage, NotPageable
 from mta.page import NO_NAME, Group
+from mta.window import Window
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mta.aggregator import Named
-    from mta.window import Window
     from stores import PageStore
 
 _BATCH = 64
+
+
+class Sharing(Protocol):
+    """Several windows over the same events: ``SharedWindows``, or what ``unread`` makes of them."""
+
+    @property
+    def events(self) -> Window:
+        """What holds the events."""
+
+    @property
+    def fronts(self) -> Mapping[str, int] | None:
+        """The position of each window's oldest event; None of one window by itself."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +70,23 @@ class Damage:
     last: int
     needed: bool
     """Whether the window itself needs the page, and not only the handles before it."""
+    windows: tuple[str, ...] | None = None
+    """Which of several windows hold these events, or some; None of a window by itself."""
     repaired: bool = False
     outcome: str = "not repaired"
 
     def __str__(self) -> str:
         place = f"level {self.level}, group {self.group}, events {self.first:,} to {self.last:,}"
-        whose = "" if self.needed else "only earlier handles need it; "
-        return f"page {self.key} ({place}): {self.what}; {whose}{self.outcome}"
+        return f"page {self.key} ({place}): {self.what}; {self._whose()}{self.outcome}"
+
+    def _whose(self) -> str:
+        if not self.needed:
+            return "only earlier handles need it; "
+        if self.windows is None:
+            return ""
+        if not self.windows:
+            return "in no window, but kept; "
+        return f"in window{'s' * (len(self.windows) > 1)} {', '.join(self.windows)}; "
 
 
 @dataclass
@@ -86,8 +110,8 @@ class Audit:
         return [damage for damage in self.damaged if not damage.repaired]
 
 
-def audit(window: Window, repair: bool = False) -> Audit:
-    """Verify every page that the window reaches; go on after each finding.
+def audit(window: Window | Sharing, repair: bool = False) -> Audit:
+    """Verify every page that the window, or several, reach; go on after each finding.
 
     Reads every page once, 64 at a time. ``repair`` rebuilds a damaged inner page from the level
     below, and puts it back only if it has exactly the digest that its parent asks for; that costs a
@@ -100,13 +124,14 @@ def audit(window: Window, repair: bool = False) -> Audit:
         return _Auditor(window, repair).run()
 
 
-def live_keys(window: Window, own: bool = False) -> Iterator[str]:
-    """The key of every page that the window's handle names, those for earlier handles included.
+def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
+    """The key of every page that the handle names, those for earlier handles included.
 
-    ``own``: only those that the window itself needs.
+    ``own``: only those that the window itself needs, or any of several that share their events.
     One read an inner page, none for leaves. Raises NotPageable without a store; MissingPage or
     CorruptPage for an inner page, without which nobody knows what else is alive.
     """
+    window = events_of(window)
     _store_of(window)
     tree = window.tree
     waiting = list(tree.pages())
@@ -125,6 +150,25 @@ def live_keys(window: Window, own: bool = False) -> Iterator[str]:
             waiting.extend(tree.pages_below(named, group))
 
 
+def is_garbage(window: Window | Sharing, key: str) -> bool:
+    """Whether a page of the store that ``live_keys`` does not have can never be of use again.
+
+    It is, if who goes on from this handle, or from a newer one, cannot come to name it. A page
+    that is not may be one that such a writer has put just now. No store call.
+    """
+    window = events_of(window)
+    name, _, place = key.rpartition("/")[0].partition("/")
+    numbers = place.split("/")
+    if name != window.name or len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
+        return False
+    return window.tree.is_past(int(numbers[0]), int(numbers[1]))
+
+
+def events_of(window: Window | Sharing) -> Window:
+    """What holds the events of a window, or of several."""
+    return window if isinstance(window, Window) else window.events
+
+
 def _store_of(window: Window) -> PageStore:
     if window.store is None:
         raise NotPageable("this window is in memory alone (store=None): it has no pages")
@@ -134,7 +178,9 @@ def _store_of(window: Window) -> PageStore:
 class _Auditor:
     """One walk over a window's pages."""
 
-    def __init__(self, window: Window, repair: bool) -> None:
+    def __init__(self, shared: Window | Sharing, repair: bool) -> None:
+        window = events_of(shared)
+        self._fronts = None if isinstance(shared, Window) else shared.fronts
         self._name, self._tree, self._store = window.name, window.tree, _store_of(window)
         self._repairs = repair
         self._rebuild = window.tree.rebuilder() if repair else None
@@ -168,7 +214,7 @@ class _Auditor:
             return group
         damage = Damage(
             self._key(named), named.level, named.number, what,
-            named.first, named.end - 1, named.needed,
+            named.first, named.end - 1, named.needed, self._windows(named),
         )  # fmt: skip
         if group is None:
             group = self._repair(named)
@@ -177,6 +223,12 @@ class _Auditor:
             )
         self._found.damaged.append(damage)
         return group
+
+    def _windows(self, named: Named) -> tuple[str, ...] | None:
+        """Which of several windows hold events below a page."""
+        if self._fronts is None:
+            return None
+        return tuple(sorted(name for name, front in self._fronts.items() if front < named.end))
 
     def _read(self, named: Named, data: bytes | None) -> tuple[Group | None, str | None]:
         """The group that can be read, and what is wrong, if anything is."""

@@ -93,47 +93,6 @@ _TYPES_1 = [
 _MAY_BE_NIL_1 = (11, 12)
 
 
-@dataclass(frozen=True)
-class HandleSummary:
-    """What a handle says about its window, without reading a page."""
-
-    window: str
-    monoid: str
-    policy: str
-    algorithm: str
-    events: int
-    front: int
-    back: int
-    levels: int
-    pages: int
-    handle_bytes: int
-    late: int
-    invalid: int
-    front_time: int | None
-    last_time: int | None
-
-
-def describe_handle(data: bytes) -> HandleSummary:
-    """A summary of a handle; no store call. Raises CorruptHandle."""
-    handle = Handle.decode(data)
-    return HandleSummary(
-        handle.window,
-        handle.monoid[0],
-        handle.policy[0],
-        handle.algorithm,
-        handle.back - handle.front,
-        handle.front,
-        handle.back,
-        handle.levels,
-        handle.pages,
-        len(data),
-        handle.counts[0],
-        handle.counts[1],
-        handle.front_time,
-        handle.last_time,
-    )
-
-
 def _validated(body: Any) -> Handle:
     """The fields as a handle; what they do not claim to be is a CorruptHandle or a TypeError."""
     if not isinstance(body, list) or body[:1] != [MAGIC]:

@@ -93,6 +93,10 @@ class LevelPages(Aggregator):
             return f"its elements cannot be folded ({type(error).__name__}: {error})"
         return None if agrees else "its fold is not the aggregate that its parent has"
 
+    def is_past(self, level: int, number: int) -> bool:
+        tails = self.levels.tails
+        return level < len(tails) and number < tails[level].number
+
     def ordered_from(self, named: Named) -> int:
         """The element of a page from which on times must not decrease."""
         del named

@@ -346,6 +346,12 @@ class SharedWindows:
         """The policy of each window."""
         return {name: cursor.policy for name, cursor in self._feed.cursors.items()}
 
+    @property
+    def fronts(self) -> dict[str, int]:
+        """The position of each window's oldest event, as far as it is known without a read."""
+        oldest, back = self._tree.front, self._tree.back
+        return {n: c.front if c.back == back else oldest for n, c in self._feed.cursors.items()}
+
     def stats(self) -> SharedStats:
         """Sizes and counts; a page a level where windows have to be settled first."""
         whole = self.events.stats()

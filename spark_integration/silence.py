@@ -31,9 +31,10 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from mta import describe_handle
+
 from .rows import Ints
 from .states import Bucket, Doomed
-from .windows import summary_of
 
 
 def forget(
@@ -49,7 +50,7 @@ def forget(
     for key in found:
         last_time, handle, _ = bucket.keys.pop(key)
         moments.append(last_time + lifetime)
-        if summary_of(handle).pages:
+        if describe_handle(handle).pages:
             bucket.doomed.append(Doomed(retain - 1, handle))
     if moments:
         # Not before the last time: what was kept then was not empty at that watermark.

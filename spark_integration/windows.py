@@ -7,17 +7,13 @@ a policy for each name     ``SharedWindows``: one structure, and its pages, for 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from mta import AmortizedMTA, FiBA, Window
-from mta.errors import CorruptHandle
-from mta.handle import HandleSummary, describe_handle
 from mta.monoid import AbstractMonoid
 from mta.policy import AbstractPolicy
 from mta.shared import SharedWindows
-from mta.shared_handle import SharedHandle
 from stores.base import PageStore
 
 from .plan import Plan, column_name
@@ -93,14 +89,14 @@ def by_column(found: dict[str, Any], plan: Plan) -> dict[str, Any]:
     }
 
 
-def restore_events(
+def restore_any(
     handle: bytes,
     monoid: AbstractMonoid,
     policy: AbstractPolicy | Mapping[str, AbstractPolicy],
     store: PageStore,
     by_time: bool,
-) -> Window:
-    """What holds the events of a handle's window, or of all its windows; no store call.
+) -> AnyWindow:
+    """The window of a handle, or the several that share their events; no store call.
 
     Raises CorruptHandle, HandleMismatch.
     """
@@ -109,22 +105,4 @@ def restore_events(
             handle, monoid, policy, store, aggregator=FiBA if by_time else AmortizedMTA
         )
     late: dict[str, Any] = {"lateness": 0} if by_time else {}
-    return SharedWindows.restore(handle, monoid, policy, store, **late).events
-
-
-def summary_of(handle: bytes) -> HandleSummary:
-    """A summary of a handle of one window or of several; no store call. Raises CorruptHandle."""
-    try:
-        shared = SharedHandle.decode(handle)
-    except CorruptHandle:
-        return describe_handle(handle)
-    policies = ", ".join(f"{window.name}={window.policy[0]}" for window in shared.windows)
-    return replace(describe_handle(shared.events), policy=policies, handle_bytes=len(handle))
-
-
-def events_of(handle: bytes) -> bytes:
-    """The handle of the events, for one of several windows; a window's own handle as it is."""
-    try:
-        return SharedHandle.decode(handle).events
-    except CorruptHandle:
-        return handle
+    return SharedWindows.restore(handle, monoid, policy, store, **late)

@@ -122,5 +122,9 @@ class TreePages(Aggregator):
     def read(self, named: Named) -> Group:
         return self.pages_in.pager.read(named.level, named.number, named.name)
 
+    def is_past(self, level: int, number: int) -> bool:
+        del level  # every page has a number of its own
+        return number < self.pages_in.serial
+
     def difference(self, named: Named, group: Group) -> str | None:
         return difference(self, named, group)

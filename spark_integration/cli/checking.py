@@ -8,8 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mta import Window
-from mta.audit import audit
+from mta.audit import Audit, audit
 from spark_integration.cli.console import plural, say
 from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.failures import spark_errors
@@ -19,7 +18,7 @@ from spark_integration.cli.state_checkpoint import open_pages
 from spark_integration.errors import InvalidRequest
 from spark_integration.request import make_product
 from spark_integration.state_pages import is_state_url
-from spark_integration.windows import events_of, restore_events
+from spark_integration.windows import AnyWindow, restore_any
 from stores import PageStore
 
 
@@ -41,30 +40,40 @@ def check(
         )
     session = spark()
     handles = saved_handles(session, checkpoint, address)
-    pages = gone = damaged = left = 0
+    total = Audit()
     with open_pages(session, checkpoint, address) as store:
         for key, window in windows_of(folder, handles, store):
-            found = audit(window, repair)
-            pages, gone = pages + found.pages, gone + found.gone
-            damaged, left = damaged + len(found.damaged), left + len(found.left)
-            for damage in found.damaged:
-                say(f"damaged   {key}: {damage}")
+            add_up(total, audit(window, repair), key)
     say(f"windows   {plural(len(handles), 'key')}")
     say(f"store     {without_credentials(address)}")
-    say(f"pages     {pages:,} verified" + (f", {gone:,} of events that left are gone" * bool(gone)))
-    repaired = f", {damaged - left:,} repaired" if repair else ""
-    say(f"damaged   {plural(damaged, 'page')}{repaired}" if damaged else "damaged   none")
-    if left and not repair and not is_state_url(address):
+    sum_up(total, repair)
+    if total.left and not repair and not is_state_url(address):
         say("what can be rebuilt, --repair does")
-    return 1 if left else 0
+    return 1 if total.left else 0
+
+
+def add_up(total: Audit, found: Audit, whose: str) -> None:
+    """Print the damage that an audit has found, and add it to what others have."""
+    total.pages += found.pages
+    total.gone += found.gone
+    total.damaged += found.damaged
+    for damage in found.damaged:
+        say(f"damaged   {whose}: {damage}")
+
+
+def sum_up(total: Audit, repair: bool = False) -> None:
+    """Print how many pages were verified, and how many of them are damaged."""
+    gone, damaged = total.gone, len(total.damaged)
+    left = f", {gone:,} of events that left are gone" if gone else ""
+    say(f"pages     {total.pages:,} verified{left}")
+    repaired = f", {len(total.repaired):,} repaired" if repair else ""
+    say(f"damaged   {plural(damaged, 'page')}{repaired}" if damaged else "damaged   none")
 
 
 def windows_of(
     folder: Path, handles: list[tuple[str, bytes]], store: PageStore
-) -> Iterator[tuple[str, Window]]:
-    """Every key's window, of the aggregations and the policy that the job's note tells.
-
-    Of several windows that share their events, what holds these.
+) -> Iterator[tuple[str, AnyWindow]]:
+    """Every key's window, or windows, of the aggregations and policies that the job's note tells.
 
     No store call. Raises CorruptHandle, and HandleMismatch where the note is not the run's.
     """
@@ -72,11 +81,11 @@ def windows_of(
     parsed = [parse_aggregation(text, job["value"]) for text in job["agg"]]
     monoid = make_product({agg.name: (agg.input, agg.monoid()) for agg in parsed})
     policy, by_time = parse_windows(job["window"]), job.get("allowed_lateness") is not None
-    kind: Window | None = None
+    kind: AnyWindow | None = None
     for key, handle in handles:
         if kind is None:
-            kind = restore_events(handle, monoid, policy, store, by_time)
-        yield key, kind.sibling(events_of(handle))
+            kind = restore_any(handle, monoid, policy, store, by_time)
+        yield key, kind.sibling(handle)
 
 
 def _require_job(folder: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import msgpack
 import numpy as np
 from pyspark.sql import SparkSession
 
-from mta.handle import HandleSummary
+from mta import HandleSummary, describe_handle
 from spark_integration.cli.console import human_bytes, plural, say, table
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import read_job, without_credentials
@@ -21,7 +21,6 @@ from spark_integration.errors import InvalidRequest
 from spark_integration.state_pages import is_state_url
 from spark_integration.state_stream import HANDLES
 from spark_integration.states import read_handles
-from spark_integration.windows import summary_of
 from stores import open_store
 
 COLUMNS = (
@@ -60,7 +59,7 @@ class Inspection:
 def inspect_state(spark: SparkSession, checkpoint: Path, store_url: str) -> Inspection:
     """Read every handle from Spark's state store, and count the store's pages."""
     handles = saved_handles(spark, checkpoint, store_url)
-    windows = [(key, summary_of(handle)) for key, handle in handles]
+    windows = [(key, describe_handle(handle)) for key, handle in handles]
     if is_state_url(store_url):
         pages, size = state_totals(spark, checkpoint)
         return Inspection(windows, StoreTotals(pages, size))
@@ -110,7 +109,7 @@ def show(folder: Path, store_url: str | None, limit: int, spark: SparkSession) -
     checkpoint, store = locate(folder, store_url)
     found = inspect_state(spark, checkpoint, store)
     shown = found.windows[:limit]
-    say(table(COLUMNS, [_row(key, summary) for key, summary in shown]))
+    say(table_of(shown))
     if len(shown) < len(found.windows):
         say(f"... and {len(found.windows) - len(shown):,} more (--limit)")
     say()
@@ -118,8 +117,7 @@ def show(folder: Path, store_url: str | None, limit: int, spark: SparkSession) -
     say(f"handles   {human_bytes(sum(summary.handle_bytes for _, summary in found.windows))}")
     say(f"store     {without_credentials(store)}: {found.store}")
     for _, summary in found.windows[:1]:
-        say(f"monoid    {summary.monoid}, by {summary.algorithm}")
-        say(f"policy    {summary.policy}")
+        tell_kind(summary)
 
 
 def locate(folder: Path, store_url: str | None) -> tuple[Path, str]:
@@ -135,6 +133,25 @@ def locate(folder: Path, store_url: str | None) -> tuple[Path, str]:
     if store_url is None:
         raise InvalidRequest("name the store of this checkpoint with --store")
     return checkpoint, store_url
+
+
+def table_of(windows: list[tuple[str, HandleSummary]]) -> str:
+    """A row for each key, and below it one for each of several windows that share its events."""
+    return table(COLUMNS, [row for key, summary in windows for row in _rows(key, summary)])
+
+
+def tell_kind(summary: HandleSummary) -> None:
+    """Print what a window aggregates, and by which policy."""
+    say(f"monoid    {summary.monoid}, by {summary.algorithm}")
+    say(f"policy    {summary.policy}")
+
+
+def _rows(key: str, summary: HandleSummary) -> Iterator[tuple[str, ...]]:
+    yield _row(key, summary)
+    for window in summary.windows:
+        pages = "-" if window.pages is None else f"{window.pages:,}"
+        front, back = f"{window.front:,}", f"{summary.back:,}"
+        yield f"  {window.name}", f"{window.events:,}", "", "", front, back, "", pages, "", ""
 
 
 def _row(key: str, summary: HandleSummary) -> tuple[str, ...]:

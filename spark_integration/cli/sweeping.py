@@ -27,7 +27,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from mta.audit import live_keys
+from mta import describe_handle
+from mta.audit import events_of, live_keys
 from mta.errors import CorruptPage, MissingPage
 from mta.times import to_duration
 from spark_integration.cli.checking import windows_of
@@ -38,7 +39,6 @@ from spark_integration.cli.job import without_credentials
 from spark_integration.errors import InvalidRequest
 from spark_integration.state_pages import is_state_url
 from spark_integration.states import read_doomed
-from spark_integration.windows import summary_of
 from stores import PageStore, open_store
 
 NOTE = "gc.json"
@@ -80,7 +80,7 @@ def collect(
         handles = handles_in(states)
         doomed = [("", handle) for state in states for handle in read_doomed(state)]
         live, damaged = _mark(folder, handles, doomed, store)
-        prefixes = {_prefix(summary_of(handle).window) for _, handle in handles + doomed}
+        prefixes = {_prefix(describe_handle(handle).window) for _, handle in handles + doomed}
         orphans = [key for key in keys if _prefix(key) in prefixes and key not in live]
         unsure = [key for key in orphans if key.partition("/")[0] in damaged]
         orphans = [key for key in orphans if key.partition("/")[0] not in damaged]
@@ -93,9 +93,7 @@ def collect(
         ]
         say(f"store     {without_credentials(address)}: {plural(len(keys), 'page')}")
         say(f"windows   {plural(len(handles), 'key')}, {plural(len(live), 'page')} needed")
-        say(f"unneeded  {plural(len(orphans), 'page')}, {human_bytes(_size(store, orphans))}")
-        for key in orphans[:_EXAMPLES]:
-            say(f"          {key}")
+        tell_unneeded(store, orphans)
         for window, error in damaged.items():
             say(f"left out  {window}: {error}; see 'mta check'")
         if unsure:
@@ -139,7 +137,8 @@ def _mark(
     """The pages that the windows need, and which windows cannot tell, and why."""
     live: set[str] = set()
     damaged: dict[str, str] = {}
-    for at, (_, window) in enumerate(windows_of(folder, handles + doomed, store)):
+    for at, (_, windows) in enumerate(windows_of(folder, handles + doomed, store)):
+        window = events_of(windows)
         try:
             if at >= len(handles):
                 window.evict(len(window))  # some of its pages may be gone already
@@ -154,12 +153,16 @@ def _prefix(key: str) -> str:
     return key.partition(":")[0]
 
 
-def _size(store: PageStore, keys: list[str]) -> int:
-    return sum(
+def tell_unneeded(store: PageStore, orphans: list[str]) -> None:
+    """Print how many pages nobody needs, and some of them; reads them for their size."""
+    size = sum(
         len(page or b"")
-        for start in range(0, len(keys), _BATCH)
-        for page in store.get_many(keys[start : start + _BATCH])
+        for start in range(0, len(orphans), _BATCH)
+        for page in store.get_many(orphans[start : start + _BATCH])
     )
+    say(f"unneeded  {plural(len(orphans), 'page')}, {human_bytes(size)}")
+    for key in orphans[:_EXAMPLES]:
+        say(f"          {key}")
 
 
 def _seconds(grace: str) -> float:

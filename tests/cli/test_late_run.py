@@ -11,6 +11,7 @@ from spark_integration.cli import main
 from spark_integration.cli.expressions import over_windows, parse_aggregation, parse_windows
 from spark_integration.cli.job import Job, read_job
 from spark_integration.errors import InvalidRequest
+from stores import open_store
 
 FIRST = pd.Timestamp("2025-01-01")
 
@@ -83,6 +84,13 @@ def test_several_windows(tmp_path, capsys):
     assert rows["n_day"].tolist() == [min(at + 1, 1440) for at in range(3000)]
     printed = commands_work(out, capsys)
     assert "policy    day=TimeWindow(86400000000 us), hour=TimeWindow(3600000000 us)" in printed
+    assert re.search(r"^  day +1,440 +1,560 +3,000 +\d+$", printed, re.MULTILINE)
+    assert re.search(r"^  hour +60 +2,940 +3,000 +\d+$", printed, re.MULTILINE)
+    with open_store(f"file://{out / 'pages'}") as store:
+        newest = max(store.keys(), key=lambda key: int(key.split("/")[2]))
+        store.delete_many([newest])
+    assert mta("check", out) == 1
+    assert re.search(rf"page {newest} .*; in windows? day", capsys.readouterr().out)
     assert mta(*command, "--window", "week=7 days") == 2
     assert "--window was ['hour=1 hour', 'day=24 hours'] and is" in capsys.readouterr().err
 

@@ -45,6 +45,7 @@ from mta import (
     Sum,
     TimeWindow,
     Window,
+    describe_handle,
 )
 from mta.errors import LateEvent
 from mta.policy import AbstractPolicy
@@ -58,7 +59,6 @@ from spark_integration.rows import from_micros, to_micros
 from spark_integration.sliding import METRICS
 from spark_integration.states import read_handles
 from spark_integration.step import Advanced, step
-from spark_integration.windows import summary_of
 from stores import FaultyStore, PageStore
 from stores.errors import StoreUnavailable
 from stores.memory import MemoryStore
@@ -408,7 +408,7 @@ def test_default_pages_fit_a_disk_page_and_handles_stay_small(
         times = batch * 1990 + np.sort(rng.integers(0, 2000, 2000))
         window.extend({"watts": rng.normal(size=2000)}, times.astype("M8[s]"))
         sizes.append(len(handle := window.checkpoint()))
-        levels = summary_of(handle).levels
+        levels = describe_handle(handle).levels
     assert levels >= 3
     pages = [page for page in store.get_many(list(store.keys())) if page is not None]
     assert max(map(len, pages)) <= 4080

@@ -26,14 +26,13 @@ from late_streams import (
 from pyspark.sql import SparkSession
 from silences import Stream, plain, rows_of
 
-from mta import BoundWindow, CountWindow, Max, Sum, TimeWindow
+from mta import BoundWindow, CountWindow, Max, Sum, TimeWindow, describe_handle
 from mta.policy import AbstractPolicy
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch
 from spark_integration.plan import Plan
 from spark_integration.states import read_handles
 from spark_integration.step import step
-from spark_integration.windows import summary_of
 from stores import PageStore
 from stores.memory import MemoryStore
 
@@ -123,7 +122,7 @@ def test_pages_are_shared(store: MemoryStore) -> None:
     assert len(list(alone.keys())) > 100
     assert len(list(store.keys())) == len(list(alone.keys()))
     (handle,) = read_handles(state).values()
-    summary = summary_of(handle)
+    summary = describe_handle(handle)
     assert (summary.handle_bytes, summary.pages > 100) == (len(handle), True)
     assert summary.policy.startswith("few=CountWindow(5), long=TimeWindow(")
 

@@ -18,10 +18,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from silences import SIZE, Stream, bursts, in_form, naive, rows_of, silent_plan, turns, windows_in
 
-from mta import BoundWindow, CountWindow, Max, Product, Sum, TimeWindow, Window
+from mta import (
+    BoundWindow,
+    CountWindow,
+    Max,
+    Product,
+    Sum,
+    TimeWindow,
+    Window,
+    describe_handle,
+)
 from mta.audit import audit
 from mta.errors import LateEvent
-from mta.handle import describe_handle
 from spark_integration.states import decode_state, read_doomed, read_handles
 from spark_integration.step import step
 from stores import FaultyStore
