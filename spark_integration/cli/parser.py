@@ -32,8 +32,8 @@ def parse(arguments: Sequence[str] | None = None) -> Callable[[], int | None]:
         epilog=RUN_EXAMPLES,
         formatter_class=RawDescriptionHelpFormatter,
     ))  # fmt: skip
-    _add_inspect(commands.add_parser("inspect", help="show the windows that a run has left"))
-    _add_check(commands.add_parser("check", help="verify every page of a run's windows"))
+    _add_inspect(commands.add_parser("inspect", help="show the windows of a run or of a handle"))
+    _add_check(commands.add_parser("check", help="verify every page of windows"))
     _add_gc(commands.add_parser("gc", help="find and delete pages that no window needs"))
     _add_demo(commands.add_parser("demo", help="run on a generated stream, or on your data"))
     _add_bench(commands.add_parser("bench", help="measure beside peers"))
@@ -103,29 +103,32 @@ def _add_run(parser: ArgumentParser) -> None:
 
 
 def _add_inspect(parser: ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, help="output folder of a run, or a Spark checkpoint")
+    parser.add_argument("path", type=Path, help="output folder of a run, a Spark checkpoint, or "
+                        "a file with a handle of Window or SharedWindows")  # fmt: skip
     parser.add_argument("--store", metavar="URL", help="default: the run's")
     parser.add_argument("--limit", metavar="N", type=int, default=20, help="how many windows")
     parser.set_defaults(command=_inspect)
 
 
 def _add_check(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "folder", type=Path, help="output folder of 'mta run', which is not running"
-    )
+    parser.add_argument("path", type=Path, help="output folder of 'mta run', which is not running, "
+                        "or a file with a handle")  # fmt: skip
     parser.add_argument("--store", metavar="URL", help="default: the run's, without credentials")
     parser.add_argument("--repair", action="store_true",
-                        help="rebuild damaged inner pages from the level below")  # fmt: skip
+                        help="rebuild damaged inner pages of a run from the level below"
+                        )  # fmt: skip
     parser.set_defaults(command=_check)
 
 
 def _add_gc(parser: ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, help="output folder of 'mta run'")
+    parser.add_argument("path", type=Path, nargs="+", help="output folder of 'mta run', or all "
+                        "files with handles of some windows")  # fmt: skip
     parser.add_argument("--store", metavar="URL", help="default: the run's, without credentials")
     parser.add_argument("--delete", action="store_true",
                         help="delete them; without it nothing is changed in the store")  # fmt: skip
     parser.add_argument("--grace", metavar="TIME", default="1 hour",
-                        help="how long a page must be seen unneeded; default 1 hour")  # fmt: skip
+                        help="how long a page of a run must be seen unneeded; default 1 hour"
+                        )  # fmt: skip
     parser.set_defaults(command=_gc)
 
 
@@ -177,27 +180,38 @@ def _run(given: Namespace) -> None:
 
 
 def _inspect(given: Namespace) -> None:
+    from spark_integration.cli import handle_files
     from spark_integration.cli.inspection import show
     from spark_integration.session import local_session
 
     _quiet()
-    show(given.folder, given.store, given.limit, local_session())
+    if given.path.is_file():
+        handle_files.show(given.path, given.store)
+    else:
+        show(given.path, given.store, given.limit, local_session())
 
 
 def _check(given: Namespace) -> int:
+    from spark_integration.cli import handle_files
     from spark_integration.cli.checking import check
     from spark_integration.session import local_session
 
     _quiet()
-    return check(given.folder, given.store, given.repair, local_session)
+    if given.path.is_file():
+        return handle_files.check(given.path, given.store, given.repair)
+    return check(given.path, given.store, given.repair, local_session)
 
 
 def _gc(given: Namespace) -> None:
+    from spark_integration.cli import handle_files
     from spark_integration.cli.sweeping import collect
     from spark_integration.session import local_session
 
     _quiet()
-    collect(given.folder, given.store, given.delete, given.grace, local_session)
+    if len(given.path) > 1 or given.path[0].is_file():
+        handle_files.collect(given.path, given.store, given.delete)
+    else:
+        collect(given.path[0], given.store, given.delete, given.grace, local_session)
 
 
 def _bench(given: Namespace) -> int:
