@@ -9,7 +9,7 @@ from random import Random
 
 import oracle
 import pytest
-from writers import Life, start, write_for_ever
+from writers import Life, Noted, start, write_for_ever
 
 from mta.audit import live_keys
 from stores import open_store
@@ -25,7 +25,7 @@ class Killer:
         self.folder, self.random = folder, Random(seed)
         prefix = f"{'&' if '?' in redis else '?'}prefix=kill{seed}"
         self.stores = [f"file://{folder / 'pages'}?map_size=1GiB", redis + prefix]
-        self.lives: list[Life] = []
+        self.lives: list[Noted] = []
         self.kills = self.events = self.found_new = 0
 
     def kill_one(self) -> None:
@@ -77,7 +77,7 @@ class Killer:
             with open_store(address) as store:
                 store.delete_many(list(store.keys()))
 
-    def _born(self, random: Random) -> Life:
+    def _born(self, random: Random) -> Noted:
         return Life(
             str(self.folder),
             f"w{len(self.lives)}",
@@ -89,15 +89,15 @@ class Killer:
         )
 
 
-def _wait_for_a_note(life: Life, writer: BaseProcess) -> None:
+def _wait_for_a_note(life: Noted, writer: BaseProcess) -> None:
     """Until the writer has noted something, or has ended."""
     before, until = life.noted_bytes(), time.monotonic() + 10
     while life.noted_bytes() == before and time.monotonic() < until and writer.exitcode is None:
         time.sleep(0.001)
 
 
-def run(folder: Path, redis: str, seed: int, kills: int) -> None:
-    killer = Killer(folder, redis, seed)
+def run(killer: Killer, kills: int) -> None:
+    """Kill so many writers, and sweep every hundred."""
     began, swept = time.monotonic(), 0
     while killer.kills < kills:
         killer.kill_one()
@@ -114,9 +114,9 @@ def run(folder: Path, redis: str, seed: int, kills: int) -> None:
 
 
 def test_kills_at_random_times(tmp_path: Path, redis_url: str) -> None:
-    run(tmp_path, redis_url, oracle.seed("kills"), 10)
+    run(Killer(tmp_path, redis_url, oracle.seed("kills")), 10)
 
 
 @pytest.mark.soak
 def test_thousands_of_kills(tmp_path: Path, redis_url: str) -> None:
-    run(tmp_path, redis_url, oracle.seed("kills"), oracle.kills(2000))
+    run(Killer(tmp_path, redis_url, oracle.seed("kills")), oracle.kills(2000))
