@@ -57,7 +57,8 @@ class ReactiveAggregator:
         """Take up a FlatFAT whose first slots hold the window, of events at these positions."""
         self.fat, count = fat, len(positions)
         self._front, self._used = 0, count
-        #: Slots that changed since the last propagation, one by one and in runs.
+        #: Slots that changed since the last propagation, one by one and in runs: no more than when
+        #: a whole window goes and another one comes.
         self._changed: list[int] = []
         self._runs: list[np.ndarray] = []
         self._pending = 0
@@ -199,13 +200,13 @@ class ReactiveAggregator:
     def _note(self, slot: int) -> None:
         self._changed.append(slot)
         self._pending += 1
-        if self._pending > self.capacity:
+        if self._pending > 2 * self.capacity:
             self._propagate()
 
     def _note_run(self, slots: np.ndarray) -> None:
         self._runs.append(slots)
         self._pending += len(slots)
-        if self._pending > self.capacity:
+        if self._pending > 2 * self.capacity:
             self._propagate()
 
     def _propagate(self) -> None:
