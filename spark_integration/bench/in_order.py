@@ -1,4 +1,4 @@
-"""In-order aggregators: the DABA paper's Tables 2 and 3 and Figure 13, and PBA beside SBA.
+"""In-order aggregators: the DABA paper's Table 2 and Figure 13, and PBA beside SBA.
 
 Every side is plain Python on plain Python operations: what differs is the algorithm. A *round* is
 evict, insert, query on a full window, as in the paper (SBA evicts by itself), in nanoseconds of the
@@ -28,13 +28,12 @@ from mta.in_order import (
 )
 from spark_integration.bench.experiment import Experiment, Progress, Row, Rows
 from spark_integration.bench.in_order_figures import (
-    found_break_even,
     found_parallel,
     found_spread,
     found_throughput,
 )
 from spark_integration.bench.in_order_operators import Operator, operators
-from spark_integration.bench.in_order_plots import draw_boundaries, draw_break_even, draw_rounds
+from spark_integration.bench.in_order_plots import draw_boundaries, draw_rounds
 from spark_integration.bench.plots import lines
 
 #: Rounds and window of the latencies (the paper: 1 million and 2^14), top of the throughput.
@@ -46,7 +45,6 @@ MOST_RECALCULATED = 2**12
 #: Whose throughput is measured, from cheap to expensive, as in the paper.
 DRAWN = ("Sum", "GeoMean", "Bloom")
 STRETCHES = 200
-BREAK_EVEN = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024]
 
 Algorithm = type[InOrderAggregator]
 
@@ -164,39 +162,6 @@ def each_round(window: InOrderAggregator, one: Operator, rounds: int) -> np.ndar
     return taken.clip(min=1)
 
 
-def break_even(size: float, progress: Progress) -> Rows:
-    """Table 3: the window from which on an algorithm is faster than recalculating."""
-    rows = []
-    for name in progress.over(list(operators())):
-        one = operators()[name]
-        sizes = [n for n in BREAK_EVEN if n <= 1024 * min(1, size * 4)]
-        times = {
-            algorithm: [best_round(algorithm, one, n, size) for n in sizes]
-            for algorithm in algorithms(one, 1)
-        }
-        baseline = times.pop(RecalculateFromScratch)
-        for algorithm, taken in times.items():
-            slower = [n for n, a, b in zip(sizes, taken, baseline, strict=True) if a >= b]
-            behind = sizes.index(slower[-1]) + 1 if slower else 0
-            even = sizes[behind] if behind < len(sizes) else None
-            row = {"operator": name, "algorithm": algorithm.__name__}
-            rows.append(row | {"window": even, "tried": sizes[-1]})
-    return rows
-
-
-def best_round(algorithm: Algorithm, one: Operator, window: int, size: float) -> float:
-    """Seconds a round, the best of three."""
-    rounds = rounds_at(algorithm, window, size)
-    return min(seconds_a_round(algorithm, one, window, rounds) for _ in range(3))
-
-
-def rounds_at(algorithm: Algorithm, window: int, size: float) -> int:
-    """Enough rounds for an average, and for recalculating no more than it can do in a moment."""
-    if algorithm is RecalculateFromScratch:
-        return max(20, int(20_000 * min(size, 1)) // window)
-    return max(2 * window, int(2000 * min(size, 1)))
-
-
 # --- PBA beside SBA -----------------------------------------------------------------------------
 
 
@@ -281,18 +246,6 @@ EXPERIMENTS = (
         found_spread,
         quick=0.04,
         columns=("operator", "algorithm", "average", "deviation", "p50", "p99", "p99.9", "worst"),
-    ),
-    Experiment(
-        "daba_break_even",
-        "From which window on it pays not to recalculate",
-        "DABA paper, section 5.3, Table 3",
-        "Break-even windows of 2 to 32 for Two-Stacks, 4 to 112 for DABA, 4 to 128 for FOA, 16 to "
-        "1,024 for IOA and Reactive; never for Collect, which is linear whatever one does.",
-        SETTING,
-        break_even,
-        {"table_3": draw_break_even},
-        found_break_even,
-        quick=0.0625,
     ),
     Experiment(
         "pba_thread",

@@ -1,9 +1,8 @@
-"""What the in-order experiments find: shapes, spreads, break-even windows, and PBA's thread."""
+"""What the in-order experiments find: shapes, spreads, and PBA's thread."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from spark_integration.bench.experiment import Finding, Rows, distinct, points, where
 from spark_integration.bench.fits import SAME_ORDER, ratio, shape
@@ -15,13 +14,6 @@ PAPER = {
     "GeoMean": {"FOA": 1.62, "IOA": 6.87, "DABA": 1.22},
     "Bloom": {"FOA": 2.24, "IOA": 3.90, "DABA": 1.63},
 }
-#: Table 3.
-BREAK_EVEN = {
-    "Sum": (32, 128, 1024, 112), "Max": (28, 112, 1024, 64), "ArgMax": (28, 112, 512, 64),
-    "MinCount": (28, 64, 1024, 48), "ArithMean": (32, 128, 1024, 112),
-    "StdDev": (32, 112, 1024, 64), "GeoMean": (2, 4, 16, 4), "Bloom": (12, 28, 48, 28),
-    "Collect": (None,) * 4,
-}  # fmt: skip
 CACHES = (
     "Larger windows miss the caches, as in the paper, and Python's garbage collector visits more."
 )
@@ -75,34 +67,6 @@ def found_spread(rows: Rows) -> list[Finding]:
                 )
             )  # fmt: skip
     return found
-
-
-def found_break_even(rows: Rows) -> list[Finding]:
-    """Table 3, operator by operator."""
-    found = []
-    for operator, paper in BREAK_EVEN.items():
-        at = {row["algorithm"]: row["window"] for row in where(rows, operator=operator)}
-        most = rows[0]["tried"]
-        known = [(name, window, at[name]) for name, window in zip(MEASURED, paper, strict=True)]
-        # Within the windows that were tried, both pay from some window on, or neither does.
-        agrees = all((a is not None and a <= most) == (b is not None) for _, a, b in known)
-        why = (
-            "A combine is a Python call, so that saving some pays at other windows than in C++; "
-            f"windows to {most:,} were tried."
-        )
-        found.append(
-            Finding(
-                f"{operator}: break-even windows",
-                ", ".join(f"{name} {_window(a)}" for name, a, _ in known),
-                ", ".join(f"{name} {_window(b)}" for name, _, b in known),
-                agrees, "" if agrees else why,
-            )
-        )  # fmt: skip
-    return found
-
-
-def _window(window: Any) -> str:
-    return "never" if window is None else f"{window:,.0f}"
 
 
 def found_parallel(rows: Rows) -> list[Finding]:

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from spark_integration.bench.experiment import Rows, distinct, points, where
-from spark_integration.bench.plots import dress, grouped_bars, legend, look
+from spark_integration.bench.plots import dress, legend, look
 
 OPERATORS = ("Sum", "GeoMean", "Bloom")
 #: Whose rounds are drawn: the paper's three, and Two-Stacks, which they do without.
@@ -26,12 +26,6 @@ def draw_rounds(rows: Rows) -> Figure:
         axes.set_title(operator)
     legend(figure)
     return figure
-
-
-def draw_break_even(rows: Rows) -> Figure:
-    """Table 3 as bars; none where an algorithm never pays."""
-    some = [row for row in rows if row["window"] is not None]
-    return grouped_bars(some, "operator", "algorithm", "window", "break-even window")
 
 
 def draw_boundaries(rows: Rows) -> Figure:

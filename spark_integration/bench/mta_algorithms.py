@@ -71,8 +71,8 @@ class Naive(RecalculateFromScratch):
 class Reactive(ReactiveAggregator):
     """The Reactive Aggregator as the others are asked: results are lowered."""
 
-    def __init__(self, monoid: AbstractMonoid) -> None:
-        super().__init__(monoid, fifo=True)
+    def __init__(self, monoid: AbstractMonoid, capacity: int = 64) -> None:
+        super().__init__(monoid, capacity, fifo=True)
 
     def query(self) -> Any:
         """The result."""
@@ -204,8 +204,9 @@ class Counter:
             return inner(a, b)
 
         self.monoid = Monoid(
-            monoid.identity, combine, monoid.lift, monoid.lower, monoid.name, empty=monoid.empty
-        )
+            monoid.identity, combine, monoid.lift, monoid.lower, monoid.name,
+            commutative=monoid.commutative, empty=monoid.empty,
+        )  # fmt: skip
 
     def read(self) -> int:
         """Combines so far."""

@@ -13,9 +13,11 @@ from spark_integration.bench import (
     EXPERIMENTS,
     fiba,
     in_order,
+    in_order_break_even,
     late,
     mta_memory,
     peers,
+    reactive,
     running,
     slow,
 )
@@ -33,8 +35,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = ("Two-Stacks", "Amortized MTA, on disk")
     chosen = {name: mta_memory.ALGORITHMS[name] for name in kept}
     monkeypatch.setattr(mta_memory, "ALGORITHMS", chosen)
-    monkeypatch.setattr(in_order, "BREAK_EVEN", [1, 4, 64])
     monkeypatch.setattr(in_order, "LARGEST", 18)
+    monkeypatch.setattr(in_order_break_even, "LARGEST", 7)
+    monkeypatch.setattr(reactive, "TABLE_3", 8)
     monkeypatch.setattr(fiba, "OPERATORS", ("Sum",))
     monkeypatch.setattr(fiba, "ROUNDS", 20)
     monkeypatch.setattr(fiba, "scaled", lambda exponent, size, least=8: least)
