@@ -27,7 +27,8 @@ FIGURE_6: dict[str, tuple[float, tuple[float, float]]] = {
 SMALL, LARGE = 8, 1024
 #: A measured cost closely matches its fitted line within this share of it.
 CLOSE = 0.15
-#: Before windows so large the walk to the root is most of a change, as in the paper's Figure 10.
+#: In smaller windows what a walk or a resize costs whatever it does is most of a change, as in the
+#: paper's Figure 10.
 LARGE_ENOUGH = 64
 GROWS = ("m = 1", "m = 4", "m = 64")
 
@@ -234,8 +235,9 @@ def found_resize(rows: Rows) -> list[Finding]:
     for operator in distinct(rows, "operator"):
         some = where(rows, operator=operator)
         osc = where(some, capacity="osc.")
+        large = [row for row in osc if row["window"] >= LARGE_ENOUGH]
         for key, unit in (("us", "us"), ("combines", "combines")):
-            x, y = points(osc, "window", key)
+            x, y = points(large, "window", key)
             what = f"{operator}: {'time' if key == 'us' else key} a tuple, oscillating"
             found.append(shape(what, x, y, "logarithmic", unit))
         x, y = points(osc, "window", "doubling_us")
