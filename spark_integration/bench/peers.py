@@ -234,7 +234,7 @@ class Limit(NamedTuple):
     window: int
 
 
-LIMITS = {"quix-streams": Limit(values=1024, window=256)}
+LIMITS = {"quix-streams": Limit(values=768, window=256)}
 
 
 def installed(peers: Peers) -> dict[str, Rolling]:
