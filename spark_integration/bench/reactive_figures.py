@@ -141,7 +141,8 @@ def found_tumbling(rows: Rows) -> list[Finding]:
 
 def _bookkeeping(rows: Rows, name: str) -> str:
     """What differs, where the combines do not."""
-    largest = max(row["window"] for row in rows if row["combines"] is not None)
+    counted = [row for row in where(rows, algorithm=name) if row["combines"] is not None]
+    largest = max(row["window"] for row in counted)
     both = {
         row["algorithm"]: row
         for row in where(rows, window=largest)

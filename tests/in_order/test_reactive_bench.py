@@ -216,6 +216,22 @@ def test_a_tumbling_window_is_combined_once() -> None:
         assert reactive.combines(reactive_operators()["Max"], n, n, fire) == (n - 1) / n
 
 
+def test_findings_do_without_combines_of_large_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the full form, which counts combines of smaller windows alone."""
+    monkeypatch.setattr(reactive, "MOST_COUNTED", 16)
+    for one in reactive.EXPERIMENTS[2:]:
+        rows = one.run(2**-12, Progress(one.name))
+        counted = [row for row in rows if row["combines"] is not None]
+        assert 0 < len(counted) < len(rows) or one.name == "ra_resize"
+        assert one.findings(rows) and all(draw(rows) for draw in one.plots.values())
+    rows = reactive.tumbling(2**-12, Progress("ra_tumbling"))
+    for row in rows:
+        row["us"] = row["window"] * (1.0 if row["algorithm"] == "ISS" else 4.0)
+    reasons = [found.reason for found in reactive.found_tumbling(rows) if found.agrees is False]
+    assert len(reasons) == 4
+    assert all("At window 16 RA makes 0.94 combines a tuple and ISS 1.00" in r for r in reasons)
+
+
 def test_capacities_oscillate_between_n_and_2n(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figure 9: doubled by the tuple after the n-th, halved when half of them are left."""
     seen: list[tuple[int, int]] = []
