@@ -22,6 +22,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 RUN := $(VENV)/.run-installed
 ALL := $(VENV)/.all-installed
+PEERS := $(VENV)/.peers-installed
 EVENTS ?= 4000000
 KEYS ?= 100
 
@@ -48,7 +49,7 @@ lint: $(ALL)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(RUN)
+bench: $(PEERS)
 	@$(BIN)/mta bench $(ARGS)
 
 clean:
@@ -72,6 +73,12 @@ $(ALL): $(RUN)
 	@$(PIP) install --editable ".[redis,test]"
 	@$(PIP) install --only-binary couchbase --editable ".[couchbase]" || \
 		echo "-- no wheel of the Couchbase client for this platform: its tests will be skipped"
+	@touch $@
+
+# The libraries that mta bench measures beside; it skips those that a platform has no wheel of.
+$(PEERS): $(RUN)
+	@echo "-- installing the libraries to compare with into $(VENV)"
+	@$(PIP) install --editable ".[bench,sketches]" || echo "-- some are not to be had: they will be skipped"
 	@touch $@
 
 $(VENV)/pyvenv.cfg:

@@ -28,7 +28,11 @@ EXPERIMENTS = {
     "daba_throughput": "in_order",
     "daba_latency": "in_order",
     "daba_break_even": "in_order_break_even",
-    "pba_thread": "in_order",
+    "pba_count": "boundaries",
+    "pba_time": "boundaries",
+    "pba_thread": "boundaries",
+    "pba_latency": "boundary_latency",
+    "pba_engine": "engine",
     "fiba_distance": "fiba",
     "fiba_in_order": "fiba",
     "fiba_sharing": "fiba",
@@ -48,13 +52,14 @@ EXPERIMENTS = {
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of a result: ours, the peer's, and how they compare."""
+    """One line of a result: ours, the peer's, and how they compare, or whether a limit held."""
 
     what: str
     ours: str
     peer: str
     ratio: float | None = None
     limit: str = ""
+    held: bool | None = None
 
 
 def alternate(runs: Sequence[Callable[[], object]], times: int = 3) -> list[float]:

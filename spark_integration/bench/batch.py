@@ -73,6 +73,6 @@ EXPERIMENTS = (
         "batch",
         "Batches with every result, in memory and on disk, beside pandas",
         run,
-        quick=0.1,
+        quick=0.5,
     ),
 )

@@ -134,6 +134,6 @@ EXPERIMENTS = (
         "shared",
         "Several windows over one stream, beside the longest by itself",
         run,
-        quick=0.05,
+        quick=0.25,
     ),
 )

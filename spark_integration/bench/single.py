@@ -112,6 +112,6 @@ EXPERIMENTS = (
         "single",
         "One event at a time, beside Two-Stacks in plain Python",
         run,
-        quick=0.1,
+        quick=0.2,
     ),
 )

@@ -30,7 +30,8 @@ from spark_integration.sliding import run_request
 from spark_integration.step import Advanced, Step, step
 from stores import PageStore
 
-EVENTS, BATCHES = 4_000_000, 4
+EVENTS, BATCHES, REPEATS = 4_000_000, 4, 3
+FEW, MANY = 100, 10_000
 #: Spark's own window gets the first batch only, and a share of it: it copies every row into as
 #: many panes as slides fit into the hour.
 OWN_SHARE = {"1 minute": 1.0, "10 seconds": 0.2}
@@ -40,19 +41,22 @@ SCHEMA = "device string, ts timestamp, watts double"
 
 
 def run(size: float) -> list[Figure]:
-    """Thousands of rows a second for 100 and for 10,000 keys."""
+    """Thousands of rows a second for few and for many keys; of these fewer at a smaller size.
+
+    So a key brings as many rows in a micro-batch at any size.
+    """
     spark = local_session(cores=2)
     figures = []
-    for keys in (100, 10_000):
+    for keys in (FEW, max(FEW, int(MANY * min(1, size)))):
         with tempfile.TemporaryDirectory() as folder:
             events = Path(folder, "events")
             rows_per_file = int(EVENTS * size) // BATCHES
             rows = write_stream(events, int(EVENTS * size), keys, rows_per_file=rows_per_file)
             say(f"{rows:,} events of {keys:,} keys")
-            bench = Bench(spark, events, rows)
+            bench = Bench(spark, events, rows, REPEATS if size >= 1 else 1)
             figures += bench.against_trivial(keys)
-            if keys == 100:
-                figures += bench.against_own_window(keys, size)
+            if keys == FEW:
+                figures += bench.against_own_window(keys)
     spark.stop()
     return figures
 
@@ -60,8 +64,8 @@ def run(size: float) -> list[Figure]:
 class Bench:
     """Streaming queries over one folder of events."""
 
-    def __init__(self, spark: SparkSession, events: Path, rows: int) -> None:
-        self.spark, self.events, self.rows = spark, events, rows
+    def __init__(self, spark: SparkSession, events: Path, rows: int, repeats: int) -> None:
+        self.spark, self.events, self.rows, self.repeats = spark, events, rows, repeats
 
     def against_trivial(self, keys: int) -> list[Figure]:
         """The window, one hour and 30 days long, beside a step that computes nothing."""
@@ -73,7 +77,7 @@ class Bench:
             "1 hour, max and mean": lambda: self.windows("1 hour", TWO),
         }
         taken: dict[str, list[float]] = {name: [] for name in sides}
-        for _ in range(3):
+        for _ in range(self.repeats):
             for name, side in sides.items():
                 taken[name].append(side())
                 say(f"  {name}: {taken[name][-1] / 1e3:,.0f} k rows/s")
@@ -98,7 +102,7 @@ class Bench:
         )
         return [*figures, length]
 
-    def against_own_window(self, keys: int, size: float) -> list[Figure]:
+    def against_own_window(self, keys: int) -> list[Figure]:
         """Every event exactly, beside Spark's window every minute and every ten seconds."""
         ours = self.windows("1 hour", ONE)
         figures = []

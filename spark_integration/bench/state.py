@@ -32,7 +32,8 @@ from spark_integration.state_pages import URL
 
 #: Windows of 40 MB and of 1 GB: so many doubles, of all keys together.
 SMALL, LARGE = 5_000_000, 125_000_000
-ROWS, BATCHES = 250_000, 12
+#: Rows of a batch, and how many follow the restart; a smaller size has fewer.
+ROWS, BATCHES, FEW_BATCHES = 250_000, 12, 4
 FILES_AT_FIRST = 16
 SCHEMA = "device string, ts timestamp, watts double"
 
@@ -41,16 +42,17 @@ def run(events: int, keys: int, size: float, progress: Progress) -> Rows:
     """The same windows in Spark's state and on local disk, under the same settings of Spark."""
     del progress
     window, batch = max(int(events * size) // keys, 1), max(int(ROWS * size), 5_000)
+    batches = BATCHES if size >= 1 else FEW_BATCHES
     held = human_bytes(8 * window * keys)
     with tempfile.TemporaryDirectory() as folder:
         stream = Path(folder, "stream")
         # Meters that are down for a while report less than they should.
-        wanted = int(1.1 * window * keys) + batch * BATCHES
+        wanted = int(1.1 * window * keys) + batch * batches
         rows = write_stream(stream, wanted, keys, rows_per_file=batch)
         say(f"{rows:,} events of {keys:,} keys; the windows hold {held} of doubles")
-        ours = measure(Path(folder, "ours"), stream, window, URL)
+        ours = measure(Path(folder, "ours"), stream, window, URL, batches)
         pages = Path(folder, "pages")
-        peer = measure(Path(folder, "peer"), stream, window, f"file://{pages}")
+        peer = measure(Path(folder, "peer"), stream, window, f"file://{pages}", batches)
         peer["live"] += disk_bytes(pages)
     compared = partial(_figure, ours, peer)
     figures = [
@@ -80,16 +82,16 @@ def _milliseconds(count: float) -> str:
     return f"{count:,.0f} ms"
 
 
-def measure(folder: Path, stream: Path, window: int, store: str) -> dict[str, float]:
+def measure(folder: Path, stream: Path, window: int, store: str, batches: int) -> dict[str, float]:
     """Bytes and milliseconds of one side; the times of later batches are medians."""
     files = sorted(stream.iterdir())
-    fill = run_files(folder, files[:-BATCHES], FILES_AT_FIRST, window, store, "last")
+    fill = run_files(folder, files[:-batches], FILES_AT_FIRST, window, store, "last")
     say(f"  {store.partition('//')[0]}// filled in {sum(fill['batch']) / 1000:,.0f} s")
-    then = run_files(folder, files[-BATCHES:], 1, window, store, "event")
+    then = run_files(folder, files[-batches:], 1, window, store, "event")
     return {
         "live": then["live"][-1],
         "checkpoint": then["checkpoint"],
-        "growth": (then["checkpoint"] - fill["checkpoint"]) / BATCHES,
+        "growth": (then["checkpoint"] - fill["checkpoint"]) / batches,
         "commit": median(then["commit"][1:]),
         "batch": median(then["batch"][1:]),
         "first": then["batch"][0],
