@@ -1,9 +1,9 @@
-"""In-order aggregators: the DABA paper's Table 2 and Figure 13, and PBA beside SBA.
+"""In-order aggregators: the DABA paper's Table 2 and Figure 13.
 
 Every side is plain Python on plain Python operations: what differs is the algorithm. A *round* is
 evict, insert, query on a full window, as in the paper (SBA evicts by itself), in nanoseconds of the
-processor's time, so that other processes do not show; for PBA, of the clock. The garbage collector
-is on, as it is where the algorithms are used.
+processor's time, so that other processes do not show. The garbage collector is on, as it is where
+the algorithms are used.
 """
 
 from __future__ import annotations
@@ -12,28 +12,15 @@ import math
 from collections.abc import Callable
 from functools import partial
 from itertools import cycle, islice
-from time import perf_counter, thread_time, thread_time_ns
-from typing import Any
+from time import thread_time, thread_time_ns
 
 import numpy as np
 
-from mta import Max, SampleStdDev
-from mta.in_order import (
-    ALL,
-    PBA,
-    SBA,
-    BoundaryAggregator,
-    InOrderAggregator,
-    RecalculateFromScratch,
-)
+from mta.in_order import ALL, PBA, BoundaryAggregator, InOrderAggregator, RecalculateFromScratch
 from spark_integration.bench.experiment import Experiment, Progress, Row, Rows
-from spark_integration.bench.in_order_figures import (
-    found_parallel,
-    found_spread,
-    found_throughput,
-)
+from spark_integration.bench.in_order_figures import found_spread, found_throughput
 from spark_integration.bench.in_order_operators import Operator, operators
-from spark_integration.bench.in_order_plots import draw_boundaries, draw_rounds
+from spark_integration.bench.in_order_plots import draw_rounds
 from spark_integration.bench.plots import lines
 
 #: Rounds and window of the latencies (the paper: 1 million and 2^14), top of the throughput.
@@ -162,52 +149,6 @@ def each_round(window: InOrderAggregator, one: Operator, rounds: int) -> np.ndar
     return taken.clip(min=1)
 
 
-# --- PBA beside SBA -----------------------------------------------------------------------------
-
-
-def boundaries(size: float, progress: Progress) -> Rows:
-    """Batches of numpy monoids: the time a value, and that of one at a boundary; best of five."""
-    top = LARGEST + min(0, round(math.log2(size)))
-    monoids = (Max(), SampleStdDev())
-    cells = [(monoid, 2**exponent) for monoid in monoids for exponent in range(8, top + 1, 2)]
-    rows = []
-    for monoid, reach in progress.over(cells, lambda cell: f"{cell[0].name}, range {cell[1]:,}"):
-        count = max(reach * 4, int(500_000 * min(size, 1)))
-        values = np.random.default_rng(1).normal(100, 10, count)
-        taken: dict[Any, list[tuple[float, float]]] = {SBA: [], PBA: []}
-        for _ in range(5):
-            for algorithm, found in taken.items():
-                batches = seconds_in_batches(algorithm(monoid, reach), values)
-                found.append((batches, boundary_pause(algorithm(monoid, reach), values)))
-        for algorithm, found in taken.items():
-            batch, pause = np.min(found, axis=0)
-            row = {"ns": 1e9 * batch / count, "pause_us": 1e6 * pause}
-            rows.append(_row(monoid.name, reach, algorithm, **row))
-    return rows
-
-
-def seconds_in_batches(window: BoundaryAggregator, values: np.ndarray) -> float:
-    """All values in batches of at most 2^16, with every result."""
-    began = perf_counter()
-    for start in range(0, len(values), 1 << 16):
-        window.extend(values[start : start + (1 << 16)])
-    return perf_counter() - began
-
-
-def boundary_pause(window: BoundaryAggregator, values: np.ndarray) -> float:
-    """The median time of the single value, insert and query, with which a new chunk begins."""
-    chunk, pauses = window.chunk_size, []
-    window.extend(values[: 2 * chunk])
-    for start in range(2 * chunk, min(len(values), 12 * chunk), chunk):
-        value = float(values[start])
-        began = perf_counter()
-        window.insert(value)
-        window.query()
-        pauses.append(perf_counter() - began)
-        window.extend(values[start + 1 : start + chunk])
-    return float(np.median(pauses))
-
-
 def _row(name: str, window: int, algorithm: Algorithm, **numbers: float) -> Row:
     row = {"operator": name, "window": window, "algorithm": algorithm.__name__}
     return row | {key: float(number) for key, number in numbers.items()}
@@ -246,17 +187,5 @@ EXPERIMENTS = (
         found_spread,
         quick=0.04,
         columns=("operator", "algorithm", "average", "deviation", "p50", "p99", "p99.9", "worst"),
-    ),
-    Experiment(
-        "pba_thread",
-        "PBA's thread beside SBA",
-        "PBA paper, sections 3 and 5 (a part of Figures 4 to 6)",
-        "Computing the lcs buffer of the next chunk in another thread takes it out of the values "
-        "at a chunk's boundary, and raises throughput from some range on.",
-        "Batches of numpy monoids, and single values at boundaries, by the clock; best of five.",
-        boundaries,
-        {"boundaries": draw_boundaries},
-        found_parallel,
-        quick=2**-5,
     ),
 )  # fmt: skip

@@ -1,8 +1,6 @@
-"""What the in-order experiments find: shapes, spreads, and PBA's thread."""
+"""What the in-order experiments find: shapes and spreads."""
 
 from __future__ import annotations
-
-from functools import partial
 
 from spark_integration.bench.experiment import Finding, Rows, distinct, points, where
 from spark_integration.bench.fits import SAME_ORDER, ratio, shape
@@ -66,17 +64,4 @@ def found_spread(rows: Rows) -> list[Finding]:
                     agrees, "" if agrees else PAUSES,
                 )
             )  # fmt: skip
-    return found
-
-
-def found_parallel(rows: Rows) -> list[Finding]:
-    """PBA's time as a share of SBA's: below 1 the thread pays."""
-    found = []
-    for row in where(rows, algorithm="PBA"):
-        same = partial(where, rows, operator=row["operator"], window=row["window"])
-        (peer,) = same(algorithm="SBA")
-        what = f"{row['operator']}, range {row['window']:,}, PBA to SBA"
-        for label, key, unit in (("a value", "ns", "ns"), ("a boundary", "pause_us", "us")):
-            seen = f"{row[key]:.1f} to {peer[key]:.1f} {unit}, {row[key] / peer[key]:.2f} times"
-            found.append(Finding(f"{what}: {label}", "below 1 for large ranges", seen))
     return found

@@ -1,11 +1,11 @@
-"""The plots that only the in-order experiments have: rounds one by one, and PBA beside SBA."""
+"""The plots that only the in-order experiments have: rounds one by one."""
 
 from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from spark_integration.bench.experiment import Rows, distinct, points, where
+from spark_integration.bench.experiment import Rows, where
 from spark_integration.bench.plots import dress, legend, look
 
 OPERATORS = ("Sum", "GeoMean", "Bloom")
@@ -24,24 +24,5 @@ def draw_rounds(rows: Rows) -> Figure:
             axes.plot(at, slowest, lw=0.8, label=name, **look(number))
         dress(axes, ("round", "slowest of a stretch, ns"), ("linear", "log"))
         axes.set_title(operator)
-    legend(figure)
-    return figure
-
-
-def draw_boundaries(rows: Rows) -> Figure:
-    """PBA beside SBA over the range: batches, and the value with which a chunk begins."""
-    names = distinct(rows, "operator")
-    figure = Figure(figsize=(10, 7))
-    grid = figure.subplots(2, len(names), squeeze=False)
-    for column, name in enumerate(names):
-        for line, (key, label) in enumerate(
-            (("ns", "a value of a batch, ns"), ("pause_us", "a boundary's value, us"))
-        ):
-            axes = grid[line, column]
-            for number, algorithm in enumerate(("SBA", "PBA")):
-                some = where(rows, operator=name, algorithm=algorithm)
-                axes.plot(*points(some, "window", key), marker=".", label=algorithm, **look(number))
-            dress(axes, ("range", label), ("log", "log"))
-            axes.set_title("" if line else name)
     legend(figure)
     return figure

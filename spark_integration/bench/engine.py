@@ -1,0 +1,210 @@
+"""A count window over 84 keys in Spark: the PBA paper's Figure 8, on one machine.
+
+Spark's own window function recalculates every frame, as Flink's window does; the others compute
+whole groups in Python workers, SBA and PBA in a grouped map, and ours as ``sliding_aggregate``.
+Each side reads as many files as it has partitions, each in a task, and shuffles the rows by key
+into as many; so both stages run so many tasks at once, where there are so many cores.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from mta import CountWindow, Max
+from mta.in_order import PBA, SBA, BoundaryAggregator
+from spark_integration import sliding_aggregate
+from spark_integration.bench.boundaries_figures import OWN, draw_engine, found_engine
+from spark_integration.bench.experiment import Experiment, Progress, Rows
+from spark_integration.bench.generated import COPIES, PLUGS, plugs
+from spark_integration.session import local_session
+
+#: Readings (the paper: 60 million), the window, and partitions.
+READINGS, RANGE, PARTITIONS = 4_000_000, 2**10, (1, 2, 4)
+#: Of how many plugs whole windows are compared first, and how many readings of the others.
+CHECKED, FEW = 14, 4
+#: How often each side is timed, at full size and at less than a quarter of it.
+TIMES, QUICKLY = 3, 1
+PEAKS = "plug int, ts timestamp, peak double"
+BY_PLUG = [("plug", "ascending"), ("ts", "ascending")]
+#: One file is one task: no file is cut, and none are read together.
+ONE_TASK_A_FILE = {
+    "spark.sql.files.maxPartitionBytes": "1g",
+    "spark.sql.files.openCostInBytes": "1g",
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+}
+
+Side = Callable[[DataFrame], DataFrame]
+
+
+def own(readings: DataFrame) -> DataFrame:
+    """Spark's window function."""
+    frame = Window.partitionBy("plug").orderBy("ts").rowsBetween(1 - RANGE, 0)
+    return readings.select("plug", "ts", F.max("watts").over(frame).alias("peak"))
+
+
+def grouped(algorithm: type[BoundaryAggregator], readings: DataFrame) -> DataFrame:
+    """SBA or PBA over each plug's readings at once."""
+
+    def peaks(readings: pa.Table) -> pa.Table:
+        return peaks_of(readings, algorithm)
+
+    return readings.groupBy("plug").applyInArrow(peaks, PEAKS)
+
+
+def peaks_of(readings: pa.Table, algorithm: type[BoundaryAggregator]) -> pa.Table:
+    """Every window of one plug; those before the first full one are of what there is."""
+    readings = readings.sort_by("ts")
+    watts = readings["watts"].to_numpy()
+    first = np.maximum.accumulate(watts[: RANGE - 1])
+    found = np.concatenate((first, algorithm(Max(), RANGE).extend(watts)))
+    return readings.select(["plug", "ts"]).append_column("peak", pa.array(found))
+
+
+def ours(folder: str, readings: DataFrame) -> DataFrame:
+    """``sliding_aggregate``, with pages on local disk."""
+    found = sliding_aggregate(
+        readings,
+        key="plug",
+        time="ts",
+        aggregations={"peak": ("watts", Max())},
+        policy=CountWindow(RANGE),
+        store=f"file://{folder}",
+    )
+    return found.select("plug", "ts", "peak")
+
+
+def run(size: float, progress: Progress) -> Rows:
+    """Readings a second of each side and number of partitions, the best of some runs in turns."""
+    spark = local_session(cores=max(PARTITIONS))
+    for name, value in ONE_TASK_A_FILE.items():
+        spark.conf.set(name, value)
+    with tempfile.TemporaryDirectory() as folder:
+        sides: dict[str, Side] = {
+            OWN: own,
+            "PBA": partial(grouped, PBA),
+            "SBA": partial(grouped, SBA),
+            "sliding_aggregate": partial(ours, f"{folder}/pages"),
+        }
+        engine = Engine(spark, Path(folder), plugs(max(READINGS // 40, int(READINGS * size))))
+        rows = engine.measured(sides, TIMES if size >= 0.25 else QUICKLY, progress)
+    spark.stop()
+    return rows
+
+
+class Engine:
+    """Readings in files, and sides that read them."""
+
+    def __init__(self, spark: SparkSession, folder: Path, readings: pa.Table) -> None:
+        self._spark, self._folder, self._rows = spark, folder, readings.num_rows
+        keys = readings["plug"].to_numpy()
+        self._of_plug, place = np.bincount(keys), places(keys)
+        parts = {
+            "all": readings,
+            "part": readings.filter(
+                pa.array(place < np.where(keys < CHECKED, RANGE * 5 // 4, FEW))
+            ),
+            "few": readings.filter(pa.array(place < FEW)),
+        }
+        for name, part in parts.items():
+            for partitions in PARTITIONS:
+                write(folder / f"{name}-{partitions}", part, partitions)
+
+    def measured(self, sides: Mapping[str, Side], times: int, progress: Progress) -> Rows:
+        """The rows, once all sides have answered alike."""
+        cells = [(name, n) for n in PARTITIONS for name in sides]
+        largest = {n: self.require_alike(sides, n) for n in PARTITIONS}
+        empty = {(name, n): self.seconds(sides[name], "few", n) for name, n in cells}
+        taken: dict[tuple[str, int], list[float]] = {cell: [] for cell in cells}
+        for name, n in progress.over(
+            cells * times, lambda cell: f"{cell[0]}, partitions: {cell[1]}"
+        ):
+            taken[name, n].append(self.seconds(sides[name], "all", n))
+        cores = len(os.sched_getaffinity(0))
+        return [
+            {
+                "algorithm": name, "partitions": n, "cores": cores, "rows": self._rows,
+                "seconds": min(found), "krps": self._rows / min(found) / 1e3,
+                "largest": largest[n][name], "empty": empty[name, n],
+            }
+            for (name, n), found in taken.items()
+        ]  # fmt: skip
+
+    def readings(self, what: str, partitions: int) -> DataFrame:
+        """The files that so many tasks read, and shuffle into as many partitions."""
+        self._spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        return self._spark.read.parquet(str(self._folder / f"{what}-{partitions}"))
+
+    def seconds(self, side: Side, what: str, partitions: int) -> float:
+        """From the query's start to its end, into a sink that drops the rows."""
+        began = perf_counter()
+        side(self.readings(what, partitions)).write.format("noop").mode("overwrite").save()
+        return perf_counter() - began
+
+    def require_alike(self, sides: Mapping[str, Side], partitions: int) -> dict[str, float]:
+        """What is timed must be right; and the share of each side's largest partition."""
+        answers, largest = {}, {}
+        for name, side in sides.items():
+            found = side(self.readings("part", partitions))
+            table = found.withColumn("part", F.spark_partition_id()).toArrow().sort_by(BY_PLUG)
+            first = np.unique(table["plug"].to_numpy(), return_index=True)[1]
+            shares = np.bincount(table["part"].to_numpy()[first], weights=self._of_plug)
+            largest[name] = float(shares.max() / self._rows)
+            answers[name] = table.drop_columns("part")
+        for name, answer in answers.items():
+            if not answer.equals(answers[OWN]):
+                raise AssertionError(f"{name} answers other than {OWN}, partitions: {partitions}")
+        return largest
+
+
+def places(keys: np.ndarray) -> np.ndarray:
+    """The how-manieth of its key each row is.
+
+    >>> places(np.array([0, 1, 0, 0, 1])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    order, counts = np.argsort(keys, kind="stable"), np.bincount(keys)
+    place = np.empty(len(keys), "i8")
+    place[order] = np.arange(len(keys)) - np.repeat(counts.cumsum() - counts, counts)
+    return place
+
+
+def write(folder: Path, readings: pa.Table, files: int) -> None:
+    """The readings in files of equal length, each in order of time."""
+    folder.mkdir()
+    length = -(-readings.num_rows // files)
+    for number in range(files):
+        parquet.write_table(readings.slice(number * length, length), folder / f"{number}.parquet")
+
+
+EXPERIMENTS = (
+    Experiment(
+        "pba_engine",
+        "A count window over many keys in Spark, by partitions",
+        "PBA paper, section 5.2, Figure 8",
+        "PBA in Flink has a higher throughput than Flink's own window, which recalculates. Both "
+        "grow linearly with up to 3 parallel instances on 6 cores, as an instance is two tasks, "
+        "and less beyond; and linearly with the nodes of a cluster.",
+        f"Spark local in place of Flink: max over the last {RANGE:,} of {PLUGS * COPIES} plugs' "
+        f"readings, {READINGS:,} generated ones (the paper: 60 million of the DEBS 2014 data), as "
+        "a batch from Parquet files to a sink that drops the rows. Spark's own window recalculates "
+        "every frame; SBA and PBA are in a grouped map over whole groups of numpy columns, and "
+        "sliding_aggregate works in any mode. So many partitions are as many files, tasks that "
+        "read them, and tasks that compute. More partitions than cores cannot run at once: they "
+        "show how evenly work is spread, and what tasks cost. No cluster is measured.",
+        run,
+        {"figure_8": draw_engine},
+        found_engine,
+        quick=0.05,
+    ),
+)  # fmt: skip
