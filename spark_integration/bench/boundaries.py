@@ -10,6 +10,7 @@ the best of three counts.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
@@ -18,6 +19,7 @@ from matplotlib.figure import Figure
 
 from mta import Max, SampleStdDev
 from mta.in_order import PBA, SBA, BoundaryAggregator
+from mta.monoid import AbstractMonoid
 from spark_integration.bench.boundaries_figures import (
     BATCHES,
     SINGLE,
@@ -30,6 +32,7 @@ from spark_integration.bench.boundary_sides import (
     MOST_RECALCULATED,
     PLAIN_MAX,
     Data,
+    Side,
     a_combine,
     by_batches,
     by_rounds,
@@ -51,8 +54,8 @@ MINUTE, MINUTES = 60 * RATE, range(6, 61, 6)
 #: At least so many values are timed, single and in batches, and of batches at most so many windows,
 #: as small chunks cost SBA a few calls of numpy each.
 SINGLES, BATCHED, LONG = 100_000, 1_000_000, 1000
-#: Combines are counted in windows of at most this range.
-COUNTED = 2**8
+#: Combines are counted in windows of this range.
+COUNTED = 2**7
 
 
 # --- count windows: Figures 4 and 5 -------------------------------------------------------------
@@ -74,6 +77,11 @@ def timed(reach: int, size: float, single: bool) -> int:
     return reach * max(1, math.ceil(least / reach))
 
 
+def uniform(count: int) -> np.ndarray:
+    """The paper's synthetic values."""
+    return np.random.default_rng(1).uniform(0, 1, count)
+
+
 def count_windows(size: float, progress: Progress) -> Rows:
     """Throughput over the range and over the slide, of each kind of work."""
     fixed, std = 2 ** halved(FIXED, size), f"{BATCHES}, standard deviation"
@@ -90,7 +98,7 @@ def count_windows(size: float, progress: Progress) -> Rows:
 def of_count(figure: int, kind: str, reach: int, slide: int, size: float) -> Rows:
     """One range and slide."""
     single = kind == SINGLE
-    values = np.random.default_rng(1).uniform(0, 1, reach + timed(reach, size, single))
+    values = uniform(reach + timed(reach, size, single))
     cell: Row = {"figure": figure, "kind": kind, "range": reach, "slide": slide}
     data: Data = (values.tolist(),) if single else (values,)
     combines = {}
@@ -100,7 +108,7 @@ def of_count(figure: int, kind: str, reach: int, slide: int, size: float) -> Row
         sides = by_slices(reach, slide)
     else:
         sides = by_rounds(reach)
-        combines = counted(min(reach, COUNTED), data[0])
+        combines = counted(partial(by_rounds, COUNTED), (uniform(5 * COUNTED).tolist(),))
         cell["combine_ns"] = a_combine(PLAIN_MAX, *data[0][:2])
     verify(sides, cut(data, 0, reach + 16 * slide), reach, 4 * slide)
     return [
@@ -109,16 +117,16 @@ def of_count(figure: int, kind: str, reach: int, slide: int, size: float) -> Row
     ]
 
 
-def counted(reach: int, values: list[float]) -> dict[str, float]:
-    """Combines a value of the rounds over four windows, counted; PBA's thread's, too."""
+def counted(sides: Callable[[AbstractMonoid], list[Side]], data: Data) -> dict[str, float]:
+    """Combines a value over four windows of ``COUNTED``, counted; PBA's thread's, too."""
     monoid, ticks = counting(PLAIN_MAX)
     found = {}
-    for side in by_rounds(reach, monoid):
+    for side in sides(monoid):
         window = side.make()
-        side.fill(window, (values[:reach],))
+        side.fill(window, cut(data, 0, COUNTED))
         began = next(ticks)
-        side.run(window, (values[:reach] * 4,))
-        found[side.algorithm] = (next(ticks) - began - 1) / (4 * reach)
+        side.run(window, cut(data, COUNTED, 5 * COUNTED))
+        found[side.algorithm] = (next(ticks) - began - 1) / (4 * COUNTED)
     return found
 
 
@@ -128,19 +136,22 @@ def counted(reach: int, values: list[float]) -> dict[str, float]:
 def time_windows(size: float, progress: Progress) -> Rows:
     """Throughput over the range and over the slide, both in time."""
     minute = max(4, int(MINUTE * min(1, size)))
-    seconds, watts = equipment(2 * 60 * minute)
+    seconds, watts = equipment(max(2 * 60 * minute, 5 * COUNTED))
     data, rows = (watts.tolist(), seconds.tolist()), []
     cells = [("range", minutes * minute, 1) for minutes in MINUTES]
     cells += [("slide", 60 * minute, slide) for slide in SLIDES]
     kinds = [(kind, *cell) for kind in (SINGLE, STREAMED) for cell in cells]
-    told = "{0}, {2} readings by {3}".format
+    combines = counted(partial(by_time, COUNTED, 1), cut(data, 0, 5 * COUNTED))
+    combine, told = a_combine(PLAIN_MAX, *data[0][:2]), "{0}, {2} readings by {3}".format
     for kind, over, reach, slide in progress.over(kinds, lambda cell: told(*cell)):
         some = cut(data, 0, 2 * reach)
         sides = by_time(reach, slide, *((Max(), (SBA, PBA)) if kind == STREAMED else ()))
         verify(sides, cut(some, 0, reach + 16 * slide), reach, 4 * slide)
         cell = {"over": over, "kind": kind, "seconds": reach / RATE, "slide_ms": slide * 10}
+        known = kind == SINGLE and slide == 1
         for name, ns in nanoseconds(sides, some, reach).items():
-            rows.append(cell | {"algorithm": name, "mps": 1e3 / ns, "ns": ns})
+            row = cell | {"algorithm": name, "mps": 1e3 / ns, "ns": ns, "combine_ns": combine}
+            rows.append(row | {"combines": combines[name] if known else None})
     return rows
 
 
@@ -236,7 +247,7 @@ EXPERIMENTS = (
         {name: partial(draw_time, over=over)
          for name, over in (("figure_6a", "range"), ("figure_6b", "slide"))},
         found_time,
-        quick=2**-5,
+        quick=2**-6,
     ),
     Experiment(
         "pba_thread",
@@ -250,6 +261,6 @@ EXPERIMENTS = (
         {"boundaries": partial(lines, x="range", y="pause_us", panel="operator",
                                labels=("range", "a boundary's value, us"))},
         found_thread,
-        quick=2**-5,
+        quick=2**-2,
     ),
 )  # fmt: skip

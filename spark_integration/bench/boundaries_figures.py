@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from statistics import median
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -49,8 +50,9 @@ def found_count(rows: Rows) -> list[Finding]:
     over_range = where(rows, figure=4)
     singles = where(over_range, kind=SINGLE)
     found = [*_shapes(singles, "range"), *_grows(where(singles, algorithm="PBA"))]
-    found += [_ahead(singles, "range"), *_faster(over_range, "range")]
-    found += [_pays(where(over_range, kind=kind), kind) for kind in distinct(over_range, "kind")]
+    found += [_ahead(singles, "range"), *_faster(singles, "range")]
+    for kind in distinct(over_range, "kind"):
+        found.append(_pays(where(over_range, kind=kind), kind))
     return [*found, *_slides(where(rows, figure=5, kind=SINGLE), "slide")]
 
 
@@ -59,7 +61,9 @@ def found_time(rows: Rows) -> list[Finding]:
     over_range = where(rows, over="range")
     singles = where(over_range, kind=SINGLE)
     found = [*_shapes(singles, "seconds"), _ahead(singles, "seconds")]
-    found += [*_faster(over_range, "seconds")]
+    found += _faster(singles, "seconds")
+    for kind in distinct(over_range, "kind"):
+        found.append(_share(where(over_range, kind=kind), kind))
     return [*found, *_slides(where(rows, over="slide", kind=SINGLE), "slide_ms")]
 
 
@@ -155,39 +159,29 @@ def _ahead(rows: Rows, x: str) -> Finding:
 
 
 def _counted(rows: Rows) -> str:
-    """That SBA takes more combines than its peers, where these were counted."""
-    some = [row for row in rows if row.get("combines") and row["algorithm"] in ("SBA", *FASTER)]
-    at = {row["algorithm"]: row["combines"] for row in some}  # of the largest range
-    if not at or at["SBA"] <= max(at.values(), default=0) * 0.99:
-        return ""
-    told = ", ".join(f"{name} {combines:.1f}" for name, combines in at.items())
-    return f"Combines a value, counted in the stream's thread and lcs together: {told}."
+    """What of a value's time is combines, of SBA and its peers, at the largest range."""
+    last = {row["algorithm"]: row for row in rows}
+    told = [
+        f"{name} {row['combines']:.1f} combines of {row['combine_ns']:.0f} ns in {row['ns']:,.0f}"
+        for name, row in last.items()
+        if name in ("SBA", *FASTER)
+    ]
+    return f"A value at the largest range: {', '.join(told)} ns; the rest is Python around them."
 
 
 def _faster(rows: Rows, x: str) -> Iterator[Finding]:
-    """PBA's throughput of single values to that of its peers, at the largest range."""
-    by_kind = {
-        k: list(throughputs(where(rows, kind=k), x).values())[-1] for k in distinct(rows, "kind")
-    }
-    mps = by_kind[SINGLE]
+    """PBA's throughput to that of its peers, at the largest range, and to SBA's."""
+    mps = list(throughputs(rows, x).values())[-1]
     for name, paper in FASTER.items():
         ratio = mps["PBA"] / mps[name]
         agrees = paper / FACTOR <= ratio <= paper * FACTOR
         what = f"PBA's throughput to that of {name}, at the largest range"
-        why = "" if agrees else _shares(by_kind)
+        why = (
+            f"PBA's is {mps['PBA'] / mps['SBA']:.2f} times SBA's, and SBA's "
+            f"{mps['SBA'] / mps[name]:.2f} times that of {name}."
+        )
+        why = "" if agrees else why
         yield Finding(what, f"{paper} times from 2^15 on", f"{ratio:.2f} times", agrees, why)
-
-
-def _shares(by_kind: dict[str, dict[str, float]]) -> str:
-    """What the thread brings to each kind of work, at one range."""
-    shares = {kind: mps["PBA"] / mps["SBA"] for kind, mps in by_kind.items()}
-    if shares[SINGLE] >= max(shares.values()) or shares[SINGLE] > 1.1:
-        return ""
-    told = ", ".join(f"{share:.2f} of {kind}" for kind, share in shares.items())
-    return (
-        f"PBA's throughput to SBA's is {told}: the thread brings something only where numpy "
-        "releases the interpreter's lock."
-    )
 
 
 def _pays(rows: Rows, kind: str) -> Finding:
@@ -197,12 +191,26 @@ def _pays(rows: Rows, kind: str) -> Finding:
     return _crossed(f"PBA's throughput above SBA's, {kind}", x, pba, sba)
 
 
+def _share(rows: Rows, kind: str) -> Finding:
+    """PBA's throughput to SBA's over all ranges in time, which are too alike for a crossover."""
+    shares = [mps["PBA"] / mps["SBA"] for mps in throughputs(rows, "seconds").values()]
+    seen = f"{min(shares):.2f} to {max(shares):.2f} times, in the median {median(shares):.2f}"
+    return Finding(f"PBA's throughput to SBA's, {kind}", "above 1", seen)
+
+
 def _crossed(what: str, x: list[float], pba: list[float], sba: list[float]) -> Finding:
+    """From which x on PBA takes less than SBA; if it does not, whether it comes closer."""
     at = crossover(x, pba, sba)
-    ratio = sba[-1] / pba[-1]
-    seen = "not at the largest range" if at is None else f"from 2^{math.log2(at):.1f} on"
-    seen += f"; {ratio:.2f} times there, at {x[-1]:,.0f}"
-    return Finding(what, "for large ranges (above 2^10)", seen, at is not None)
+    first, last = sba[0] / pba[0], sba[-1] / pba[-1]
+    seen = "not at the largest" if at is None else f"from 2^{math.log2(at):.1f} on"
+    seen += f"; {last:.2f} times there, at {x[-1]:,.0f}"
+    why = ""
+    if at is None and first < last:
+        why = (
+            f"{first:.2f} times at {x[0]:,.0f}, {last:.2f} at {x[-1]:,.0f}: handing a chunk to a "
+            "thread still costs more than folding it, the less so the larger it is."
+        )
+    return Finding(what, "for large ranges (above 2^10)", seen, at is not None, why)
 
 
 # --- over the slide -----------------------------------------------------------------------------
@@ -377,7 +385,7 @@ def _fixed_cost(row: Row) -> str:
         return ""
     return (
         f"{share:.0%} of the time ({row['empty']:.2f} of {row['seconds']:.2f} s) a query over "
-        "hardly any readings takes too, in however many partitions."
+        "hardly any readings takes too."
     )
 
 

@@ -31,6 +31,7 @@ from spark_integration.session import local_session
 
 #: Readings (the paper: 60 million), the window, and partitions.
 READINGS, RANGE, PARTITIONS = 4_000_000, 2**10, (1, 2, 4)
+MOST = max(PARTITIONS)
 #: Of how many plugs whole windows are compared first, and how many readings of the others.
 CHECKED, FEW = 14, 4
 #: How often each side is timed, at full size and at less than a quarter of it.
@@ -86,7 +87,7 @@ def ours(folder: str, readings: DataFrame) -> DataFrame:
 
 def run(size: float, progress: Progress) -> Rows:
     """Readings a second of each side and number of partitions, the best of some runs in turns."""
-    spark = local_session(cores=max(PARTITIONS))
+    spark = local_session(cores=MOST)
     for name, value in ONE_TASK_A_FILE.items():
         spark.conf.set(name, value)
     with tempfile.TemporaryDirectory() as folder:
@@ -117,28 +118,38 @@ class Engine:
             "few": readings.filter(pa.array(place < FEW)),
         }
         for name, part in parts.items():
-            for partitions in PARTITIONS:
+            for partitions in PARTITIONS if name == "all" else [MOST]:
                 write(folder / f"{name}-{partitions}", part, partitions)
 
     def measured(self, sides: Mapping[str, Side], times: int, progress: Progress) -> Rows:
         """The rows, once all sides have answered alike."""
+        part = self.require_alike(sides)
+        empty = {
+            name: min(self.seconds(side, "few", MOST) for _ in range(2))
+            for name, side in sides.items()
+        }
         cells = [(name, n) for n in PARTITIONS for name in sides]
-        largest = {n: self.require_alike(sides, n) for n in PARTITIONS}
-        empty = {(name, n): self.seconds(sides[name], "few", n) for name, n in cells}
         taken: dict[tuple[str, int], list[float]] = {cell: [] for cell in cells}
-        for name, n in progress.over(
-            cells * times, lambda cell: f"{cell[0]}, partitions: {cell[1]}"
-        ):
+        told = "{0}, partitions: {1}".format
+        for name, n in progress.over(cells * times, lambda cell: told(*cell)):
             taken[name, n].append(self.seconds(sides[name], "all", n))
         cores = len(os.sched_getaffinity(0))
         return [
             {
                 "algorithm": name, "partitions": n, "cores": cores, "rows": self._rows,
                 "seconds": min(found), "krps": self._rows / min(found) / 1e3,
-                "largest": largest[n][name], "empty": empty[name, n],
+                "largest": self._largest(part[name], n), "empty": empty[name],
             }
             for (name, n), found in taken.items()
         ]  # fmt: skip
+
+    def _largest(self, part: np.ndarray, partitions: int) -> float:
+        """The share of all readings in the largest of so many partitions.
+
+        Spark takes the hash modulo their number, and theirs divides the most.
+        """
+        readings = np.bincount(part % partitions, weights=self._of_plug)
+        return float(readings.max() / self._rows)
 
     def readings(self, what: str, partitions: int) -> DataFrame:
         """The files that so many tasks read, and shuffle into as many partitions."""
@@ -151,20 +162,19 @@ class Engine:
         side(self.readings(what, partitions)).write.format("noop").mode("overwrite").save()
         return perf_counter() - began
 
-    def require_alike(self, sides: Mapping[str, Side], partitions: int) -> dict[str, float]:
-        """What is timed must be right; and the share of each side's largest partition."""
-        answers, largest = {}, {}
+    def require_alike(self, sides: Mapping[str, Side]) -> dict[str, np.ndarray]:
+        """What is timed must be right; and each side's partition of every plug."""
+        answers, parts = {}, {}
         for name, side in sides.items():
-            found = side(self.readings("part", partitions))
-            table = found.withColumn("part", F.spark_partition_id()).toArrow().sort_by(BY_PLUG)
+            found = side(self.readings("part", MOST)).withColumn("part", F.spark_partition_id())
+            table = found.toArrow().sort_by(BY_PLUG)
             first = np.unique(table["plug"].to_numpy(), return_index=True)[1]
-            shares = np.bincount(table["part"].to_numpy()[first], weights=self._of_plug)
-            largest[name] = float(shares.max() / self._rows)
+            parts[name] = table["part"].to_numpy()[first]
             answers[name] = table.drop_columns("part")
         for name, answer in answers.items():
             if not answer.equals(answers[OWN]):
-                raise AssertionError(f"{name} answers other than {OWN}, partitions: {partitions}")
-        return largest
+                raise AssertionError(f"{name} answers other than {OWN}")
+        return parts
 
 
 def places(keys: np.ndarray) -> np.ndarray:
@@ -205,6 +215,6 @@ EXPERIMENTS = (
         run,
         {"figure_8": draw_engine},
         found_engine,
-        quick=0.05,
+        quick=0.025,
     ),
 )  # fmt: skip

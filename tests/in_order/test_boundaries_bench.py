@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -126,12 +127,21 @@ def test_a_wrong_side_is_not_timed() -> None:
 
 
 def test_combines_are_counted() -> None:
-    found = boundaries.counted(256, np.random.default_rng(1).uniform(0, 1, 256).tolist())
-    assert found["TwoStacks"] == pytest.approx(3, abs=0.01)
+    values = np.random.default_rng(1).uniform(0, 1, 5 * boundaries.COUNTED).tolist()
+    found = boundaries.counted(partial(by_rounds, boundaries.COUNTED), (values,))
+    assert found["TwoStacks"] == 3
     assert found["SlickDeque"] < 2
     assert 3 < found["SBA"] <= 4
-    assert found["RecalculateFromScratch"] == pytest.approx(256, abs=1)
+    assert found["RecalculateFromScratch"] == pytest.approx(boundaries.COUNTED, abs=1)
     assert a_combine(joined(), "a", "b", times=10) > 0
+
+
+def test_combines_of_the_median_window_are_counted() -> None:
+    python = boundary_latency.cases()[0]
+    values = boundary_latency.stream(python, 64)
+    found = {name: boundary_latency.combines(python, name, values) for name in python.sides}
+    assert (found["TwoStacks"], found["SBA"], found["PBA"]) == (2, 3, 3)
+    assert 1 <= found["SlickDeque"] <= 2
 
 
 # --- MomentSketch -------------------------------------------------------------------------------
