@@ -56,16 +56,24 @@ class Bench:
         experiment = load(name)
         size = experiment.quick if self._size is None else self._size
         record = None if self._fresh else read_record(self._record(name))
-        if record is None or any(record.get(k) != v for k, v in settings(size).items()):
-            record = self._measure(experiment, size)
-        else:
-            say(f"{name}: measured already, {record['finished']} (--fresh measures it again)")
-        return self.draw(experiment, record)
+        if record is not None and all(record.get(k) == v for k, v in settings(size).items()):
+            if done := self._drawn(experiment, record):
+                say(f"{name}: measured already, {record['finished']} (--fresh measures it again)")
+                return done
+        return self.draw(experiment, self._measure(experiment, size))
 
     def finished(self, name: str) -> Done | None:
         """An experiment that some earlier run has finished."""
         record = read_record(self._record(name))
-        return None if record is None else self.draw(load(name), record)
+        return None if record is None else self._drawn(load(name), record)
+
+    def _drawn(self, experiment: Experiment, record: dict[str, Any]) -> Done | None:
+        """As ``draw``; None where the rows have the form of another version, and no use."""
+        try:
+            return self.draw(experiment, record)
+        except Exception as error:
+            say(f"{experiment.name}: rows of {record['finished']} cannot be read ({error!r})")
+            return None
 
     def draw(self, experiment: Experiment, record: dict[str, Any]) -> Done:
         """The plots and findings of rows that are there."""

@@ -122,6 +122,20 @@ def test_a_finished_experiment_is_not_run_again(toy: Toy, tmp_path: Path) -> Non
     assert not list(tmp_path.glob("*.new"))
 
 
+def test_rows_of_another_version_stop_nothing_and_are_measured_again(
+    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert running.bench(["mta_bulk", "batch"], 1.0, str(tmp_path)) == 0
+    rows = read_rows(tmp_path / "mta_bulk.csv")
+    write_rows(tmp_path / "mta_bulk.csv", [{"size": row["window"]} for row in rows])
+    assert running.bench(["batch"], 1.0, str(tmp_path)) == 0
+    assert "mta_bulk: rows of" in capsys.readouterr().out
+    assert 'id="mta_bulk"' not in (tmp_path / "report.html").read_text()
+    assert running.bench(["mta_bulk"], 1.0, str(tmp_path)) == 0
+    assert len(toy.measured) == 3
+    assert read_rows(tmp_path / "mta_bulk.csv") == rows
+
+
 def test_an_experiment_that_fails_leaves_no_record_and_stops_no_other(
     toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
