@@ -55,11 +55,11 @@ class Bench:
         """Measure one experiment, or take the rows that are there, and draw its plots."""
         experiment = load(name)
         size = experiment.quick if self._size is None else self._size
-        record = None if self._fresh else read_record(self._record(name))
-        if record is not None and all(record.get(k) == v for k, v in settings(size).items()):
-            if done := self._drawn(experiment, record):
-                say(f"{name}: measured already, {record['finished']} (--fresh measures it again)")
-                return done
+        record = (not self._fresh and read_record(self._record(name))) or {}
+        known = all(record.get(key) == value for key, value in settings(size).items())
+        if known and (done := self._drawn(experiment, record)):
+            say(f"{name}: measured already, {record['finished']} (--fresh measures it again)")
+            return done
         return self.draw(experiment, self._measure(experiment, size))
 
     def finished(self, name: str) -> Done | None:
