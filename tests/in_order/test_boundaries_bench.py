@@ -17,7 +17,7 @@ from mta import Max, MomentSketch, Monoid
 from mta.in_order import PBA, SBA, TwoStacks
 from mta.laws import check_monoid
 from spark_integration.bench import boundaries, boundary_latency, generated
-from spark_integration.bench.boundaries_figures import OWN, found_engine
+from spark_integration.bench.boundaries_figures import OWN, found_engine, found_thread
 from spark_integration.bench.boundary_sides import (
     Side,
     Slices,
@@ -28,7 +28,7 @@ from spark_integration.bench.boundary_sides import (
     by_time,
     verify,
 )
-from spark_integration.bench.experiment import Row
+from spark_integration.bench.experiment import Finding, Row
 from spark_integration.bench.power_sums import Partials, PowerSums, SlickMoments, slices_of
 
 VALUES = np.random.default_rng(3).normal(size=120)
@@ -261,3 +261,23 @@ def test_the_findings_say_what_cores_and_keys_allow() -> None:
     four = found["PBA: throughput from 2 to 4 partitions"]
     assert "2 cores" in four.seen and "allow 1.20" in four.seen
     assert four.agrees
+
+
+def test_the_thread_pays_where_it_does_at_the_largest_ranges() -> None:
+    def found(*pba: float) -> Finding:
+        rows = [
+            {"operator": "Max", "algorithm": name, "range": 2 ** (8 + 2 * number), "pause_us": us}
+            for name, times in (("SBA", (4.0, 8.0, 32.0, 128.0)), ("PBA", pba))
+            for number, us in enumerate(times)
+        ]
+        return next(one for one in found_thread(rows) if "below SBA's" in one.what)
+
+    paid = found(16.0, 16.0, 16.0, 16.0)
+    assert paid.agrees
+    assert paid.seen.endswith("from 2^11.0 on")
+    dear = found(40.0, 40.0, 64.0, 160.0)
+    assert dear.agrees is False
+    assert dear.why.startswith("0.10 times at 256, 0.80 at 16,384")
+    once = found(2.0, 16.0, 64.0, 256.0)
+    assert once.agrees is False
+    assert not once.why
