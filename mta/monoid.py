@@ -26,6 +26,7 @@ from mta import codec
 from mta.columns import Objects, Row, Rows, Schema, read_column
 from mta.equality import same
 from mta.errors import NotPageable
+from mta.naming import name_of
 
 Partial = Any
 
@@ -145,7 +146,9 @@ class Monoid(AbstractMonoid):
     >>> longest.fold(["to", "be", "or not"], 3)
     'or not'
 
-    Give it a ``name``: a handle is only restored with a monoid of the same name and identity.
+    Give it a ``name``: a handle is only restored with a monoid of the same name and identity. One
+    without is called by its functions, a lambda with a digest of its code, which is another in
+    another version of Python; the name that an error gives may be given as ``name``.
     ``empty`` is the result on a window without events, by default ``lower(identity)``.
     """
 
@@ -172,7 +175,7 @@ class Monoid(AbstractMonoid):
         self.lift = lift or same_value
         self.lower = lower or same_value
         self.empty = self.lower(identity) if empty is ... else empty
-        self.name = name or ".".join(_name_of(f) for f in (lift, combine, lower) if f is not None)
+        self.name = name or ".".join(name_of(f) for f in (lift, combine, lower) if f is not None)
 
     @property
     def takes_anything(self) -> bool:
@@ -251,8 +254,5 @@ def _digest(text: str) -> bytes:
 
 
 def same_value(value: Any) -> Any:
+    """What ``lift`` and ``lower`` are where there is nothing to do."""
     return value
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    return str(getattr(function, "__qualname__", type(function).__qualname__))

@@ -23,6 +23,7 @@ import numpy as np
 
 from mta.errors import PolicyNotMonotone
 from mta.monoid import AbstractMonoid
+from mta.naming import name_of
 from mta.product import Columns
 from mta.times import to_duration
 
@@ -208,7 +209,8 @@ class Policy(AbstractPolicy):
     the monoid ``on`` (a monoid, or a pair of column and monoid), or of the window's own monoid.
     Costs O(1) combines while few events leave, O(arity * log n) and a page a level otherwise.
     ``checked`` tries every prefix after every insertion, and raises PolicyNotMonotone. Give it a
-    ``name``: a handle is only restored with a policy of the same name and monoid.
+    ``name``: a handle is only restored with a policy of the same name and monoid (without one, as
+    for ``Monoid``).
 
     >>> from mta import Max
     >>> Policy(lambda prefix, total: total - prefix >= 4, on=Max(), name="four units")
@@ -224,7 +226,7 @@ class Policy(AbstractPolicy):
     ) -> None:
         self.evicts = evicts
         self.on = (None, on) if isinstance(on, AbstractMonoid) else on
-        self.name = name or getattr(evicts, "__qualname__", type(evicts).__qualname__)
+        self.name = name or name_of(evicts)
         self.checked = checked
 
     @property

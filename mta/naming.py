@@ -1,0 +1,78 @@
+"""What a user's function is called in names and fingerprints.
+
+A function of a module is called by its name. A lambda, and a function made inside another one,
+share theirs with others that do something else, so a digest of the code goes with it:
+
+    >>> name_of(abs), name_of(lambda a: a) == name_of(lambda b: b)
+    ('abs', True)
+    >>> name_of(lambda a: a) == name_of(lambda a: a + 1)
+    False
+
+In the digest are instructions, constants, the names of globals, defaults, and what is taken from
+the function around, as far as it is plain data; not the names of variables, comments, or where it
+stands. Another version of Python has other instructions: who keeps handles for long gives a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import date, timedelta
+from functools import partial
+from hashlib import blake2b
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+_PLAIN = (int, float, complex, str, bytes, date, timedelta, type(None))
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a function, with a digest of its code where the name says too little."""
+    name = str(getattr(function, "__qualname__", type(function).__qualname__))
+    if "<" not in name and not isinstance(function, partial):
+        return name
+    told = repr(_told(function, frozenset()))
+    return f"{name}#{blake2b(told.encode(), digest_size=6).hexdigest()}"
+
+
+def _told(value: Any, around: frozenset[int]) -> Any:
+    """What tells a value from others, the same in every process; ``around`` ends circles."""
+    if id(value) in around:
+        return "itself"
+    around |= {id(value)}
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, tuple):
+        return _all_told(value, around)
+    if isinstance(value, frozenset):
+        return sorted(map(repr, _all_told(value, around)))
+    if isinstance(value, CodeType):
+        return value.co_code.hex(), value.co_names, _all_told(value.co_consts, around)
+    if isinstance(value, partial):
+        given = (value.args, *sorted(value.keywords.items()))
+        return _told(value.func, around), _all_told(given, around)
+    if isinstance(value, FunctionType) and "<" in value.__qualname__:
+        return _told(value.__code__, around), _all_told(_taken(value), around)
+    # What may change, or is another object in every process, is told by its kind.
+    return getattr(value, "__qualname__", type(value).__qualname__)
+
+
+def _all_told(values: Iterable[Any], around: frozenset[int]) -> list[Any]:
+    return [_told(value, around) for value in values]
+
+
+def _taken(function: FunctionType) -> list[Any]:
+    """A function's defaults, and the values it takes from the function around it."""
+    defaults = [*(function.__defaults__ or ()), *sorted((function.__kwdefaults__ or {}).items())]
+    return defaults + [cell.cell_contents for cell in function.__closure__ or () if _is_set(cell)]
+
+
+def _is_set(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
