@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from statistics import median
 
 import numpy as np
@@ -16,7 +15,7 @@ from matplotlib.figure import Figure
 
 from spark_integration.bench.experiment import Finding, Row, Rows, distinct, points, where
 from spark_integration.bench.fits import crossover, power, shape
-from spark_integration.bench.plots import dress, legend, lines, look
+from spark_integration.bench.plots import dress, legend, look
 
 #: The kinds of work that are told apart.
 SINGLE = "single values, Python"
@@ -26,9 +25,8 @@ BATCHES = "batches, numpy"
 FASTER, LEVEL = {"TwoStacks": 2.5, "SlickDeque": 4.0}, 2**15
 #: Two curves are compared at so many of the largest ranges, as one may be off.
 LAST = 3
-#: How far from a number of the paper ours may be, and which part of a linear growth is one.
-FACTOR, NEARLY = 2.0, 0.75
-OWN = "Spark's own window"
+#: How far from a number of the paper ours may be.
+FACTOR = 2.0
 #: Tables 2 and 3: max, average, deviation and median in ns, at the smaller and the larger range.
 MAX = {
     "TwoStacks": ((74543, 69.21, 754.3, 60), (150024, 77.55, 1077.86, 68)),
@@ -334,66 +332,3 @@ def draw_latency(rows: Rows) -> Figure:
             axes.set_title(f"{name}, range {reach:,}")
     legend(figure)
     return figure
-
-
-# --- the engine ---------------------------------------------------------------------------------
-
-
-def found_engine(rows: Rows) -> list[Finding]:
-    """How much faster than the engine's own, and how all scale with partitions."""
-    at = {(row["algorithm"], row["partitions"]): row for row in rows}
-    found = []
-    for name in [name for name in distinct(rows, "algorithm") if name != OWN]:
-        for partitions in distinct(rows, "partitions"):
-            one, own = at[name, partitions], at[OWN, partitions]
-            ratio = one["krps"] / own["krps"]
-            seen = f"{ratio:.1f} times ({one['krps']:,.0f} k/s to {own['krps']:,.0f} k/s)"
-            what = f"{name} to {OWN}, partitions: {partitions}"
-            paper = "faster" if name == "PBA" else "not there"
-            found.append(Finding(what, paper, seen, ratio > 1 if name == "PBA" else None))
-    for name in distinct(rows, "algorithm"):
-        found += list(_scales([at[name, n] for n in distinct(rows, "partitions")]))
-    return found
-
-
-def _scales(rows: Rows) -> Iterator[Finding]:
-    """Throughput to that of fewer partitions, beside what cores and keys allow."""
-    for fewer, row in pairwise(rows):
-        partitions, cores = row["partitions"], row["cores"]
-        ratio, allowed = row["krps"] / fewer["krps"], _allowed(row) / _allowed(fewer)
-        what = (
-            f"{row['algorithm']}: throughput from {fewer['partitions']} to {partitions} partitions"
-        )
-        seen = (
-            f"{ratio:.2f} times; {cores} cores and a largest partition of {row['largest']:.0%} of "
-            f"the readings allow {allowed:.2f}"
-        )
-        if partitions <= cores:
-            agrees, says = ratio >= NEARLY * allowed, "linear while there are cores"
-        else:
-            agrees, says = ratio < NEARLY * 2, "less than linear when cores are short"
-        why = _fixed_cost(row) if partitions <= cores and not agrees else ""
-        yield Finding(what, says, seen, agrees, why)
-
-
-def _allowed(row: Row) -> float:
-    """How many times as fast as one task so many can be: the largest is the last to end."""
-    at_once = min(int(row["partitions"]), int(row["cores"]))
-    return 1 / max(float(row["largest"]), 1 / at_once)
-
-
-def _fixed_cost(row: Row) -> str:
-    """What of the time a query over hardly any readings takes too, if that is much."""
-    share = row["empty"] / row["seconds"]
-    if share < 0.1:
-        return ""
-    return (
-        f"{share:.0%} of the time ({row['empty']:.2f} of {row['seconds']:.2f} s) a query over "
-        "hardly any readings takes too."
-    )
-
-
-def draw_engine(rows: Rows) -> Figure:
-    """Figure 8."""
-    labels = ("partitions", "thousand readings a second")
-    return lines(rows, "partitions", "krps", labels)

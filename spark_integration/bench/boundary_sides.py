@@ -101,19 +101,21 @@ def by_time(
 
 
 def by_batches(reach: int, slide: int, monoid: AbstractMonoid) -> list[Side]:
-    """Columns of numpy; where windows slide by more than 1, numpy folds the slices first."""
-    run = partial(extend, slide=slide)
-    found = [
-        Side(algorithm.__name__, partial(algorithm, monoid, reach // slide), run, run)
-        for algorithm in (SBA, PBA)
-    ]
-    policy = CountWindow(reach)
-    ours = (
-        partial(Window, monoid, policy, store=None)
-        if slide == 1
-        else partial(SlicedWindow, monoid, policy, slide=slide, store=None)
-    )
-    return [*found, Side("Amortized MTA", ours, extend, extend)]
+    """Columns of numpy; where windows slide by more than 1, numpy folds the slices first.
+
+    Only ``SlicedWindow`` folds them itself.
+    """
+    slices, run = reach // slide, partial(extend, slide=slide)
+    makes: dict[str, Callable[[], Any]] = {
+        "SBA": partial(SBA, monoid, slices),
+        "PBA": partial(PBA, monoid, slices),
+        "Amortized MTA": partial(Window, monoid, CountWindow(slices), store=None),
+    }
+    found = [Side(name, make, run, run) for name, make in makes.items()]
+    if slide > 1:
+        make = partial(SlicedWindow, monoid, CountWindow(reach), slide=slide, store=None)
+        found.append(Side("SlicedWindow", make, extend, extend))
+    return found
 
 
 def sliding(

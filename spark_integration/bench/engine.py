@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from mta import CountWindow, Max
 from mta.in_order import PBA, SBA, BoundaryAggregator
 from spark_integration import sliding_aggregate
-from spark_integration.bench.boundaries_figures import OWN, draw_engine, found_engine
+from spark_integration.bench.engine_figures import OWN, draw_engine, found_engine
 from spark_integration.bench.experiment import Experiment, Progress, Rows
 from spark_integration.bench.generated import COPIES, PLUGS, plugs
 from spark_integration.session import local_session

@@ -17,7 +17,7 @@ from mta import Max, MomentSketch, Monoid
 from mta.in_order import PBA, SBA, TwoStacks
 from mta.laws import check_monoid
 from spark_integration.bench import boundaries, boundary_latency, generated
-from spark_integration.bench.boundaries_figures import OWN, found_engine, found_thread
+from spark_integration.bench.boundaries_figures import found_thread
 from spark_integration.bench.boundary_sides import (
     Side,
     Slices,
@@ -28,6 +28,7 @@ from spark_integration.bench.boundary_sides import (
     by_time,
     verify,
 )
+from spark_integration.bench.engine_figures import OWN, found_engine
 from spark_integration.bench.experiment import Finding, Row
 from spark_integration.bench.power_sums import Partials, PowerSums, SlickMoments, slices_of
 
