@@ -19,23 +19,17 @@ import numpy as np
 from mta.aggregator import Aggregator, Setting
 from mta.amortized_mta import AmortizedMTA
 from mta.errors import HandleMismatch, NotPageable
-from mta.handle import MAX_ARITY, NAME, Handle
+from mta.handle import NAME, Handle
 from mta.intake import Intake, Invalid, Late
 from mta.monoid import AbstractMonoid, Monoid
-from mta.page import NAME_BYTES
 from mta.policy import AbstractPolicy, CountWindow
 from mta.product import Observed, plain
 from mta.revision import Revision, revise
+from mta.sizes import group_sizes
 from mta.snapshot import make_handle, take_up
 from mta.times import to_duration
 from mta.view import WindowView
 from stores import PageStore, open_store
-
-#: A leaf page of 8128 rows of 8 bytes just fits 16 disk pages of 4 KiB, envelope included.
-_LEAF_BYTES, _MAX_LEAF_ARITY = 65024, 8128
-_INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
-#: What the stack may weigh, which holds a partial for every event of the head leaf group.
-_STACK_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -110,7 +104,10 @@ class Window:
         #: The size of a count window of plain Python values, which need no reading; else None.
         plain_values = isinstance(self.monoid, Monoid) and self.monoid.takes_anything
         self._plain_size = self._size if plain_values and not aggregator.by_time else None
-        self._begin(name, *self._arities(leaf_arity, arity))
+        sizes = group_sizes(
+            self.monoid, leaf_arity, arity, timed=self.timed, by_time=aggregator.by_time
+        )
+        self._begin(name, *sizes)
 
     def _begin(self, name: str, leaf_arity: int, arity: int) -> None:
         """Be an empty window of this name."""
@@ -132,27 +129,6 @@ class Window:
             self._invalid,
             self._lateness,
         )
-
-    def _arities(self, leaf_arity: int | None, arity: int | None) -> tuple[int, int]:
-        """Group sizes by what a row weighs: a leaf page of up to 64 KiB, an inner one of 8 KiB.
-
-        Where partials are heavy, leaf groups are smaller, as the stack has a partial an event.
-        """
-        extra = 8 if self.timed else 0
-        value, partial = self.monoid.inputs.row_bytes, self.monoid.partials.row_bytes
-        if leaf_arity is None:
-            weight = 64 if value is None else value + extra
-            most = min(_MAX_LEAF_ARITY, _STACK_BYTES // max(partial or 1, 1))
-            # Leaves of trees by time have up to twice their arity.
-            room = _LEAF_BYTES // (2 if self._aggregator.by_time else 1)
-            leaf_arity = arity or max(64, min(most, room // max(weight, 1)))
-        if arity is None:
-            weight = 64 if partial is None else partial + extra + NAME_BYTES
-            arity = max(16, min(_MAX_INNER_ARITY, _INNER_BYTES // weight))
-        for size in (leaf_arity, arity):
-            whole = isinstance(size, int) and 2 <= size <= MAX_ARITY
-            _require(whole, f"an arity is a number from 2 to {MAX_ARITY}, not {size!r}")
-        return leaf_arity, arity
 
     # --- one event at a time --------------------------------------------------------------------
 

@@ -48,10 +48,11 @@ from couchbase.options import (
 from couchbase.transcoder import RawBinaryTranscoder
 
 from .address import Option, StoreAddress, count, seconds, switch
-from .base import Capabilities, PageStore, check_keys, check_pages
+from .base import Capabilities, check_keys, check_pages
 from .couchbase_errors import named
-from .errors import InvalidStoreURL, StoreClosed, WindowStoreError
+from .errors import InvalidStoreURL, WindowStoreError
 from .forks import start_over_in_children
+from .server import ServerStore, batches
 
 _LEVELS = {
     "none": DurabilityLevel.NONE,
@@ -116,12 +117,13 @@ class _Bytes(RawBinaryTranscoder):  # type: ignore[misc]
 _TRANSCODER = _Bytes()
 
 
-class CouchbaseStore(PageStore):
+class CouchbaseStore(ServerStore):
     """Pages in one collection of a Couchbase cluster."""
 
+    example = "host/bucket"
+
     def __init__(self, address: StoreAddress) -> None:
-        self.url = address.public
-        self._address = address
+        super().__init__(address)
         options = address.parsed(OPTIONS)
         self._keyspace = _keyspace(address)
         self._timeout: float = options.get("timeout", 5.0)
@@ -133,7 +135,6 @@ class CouchbaseStore(PageStore):
         if options.get("ttl"):
             writing["expiry"] = timedelta(seconds=options["ttl"])
         self._writing = writing | {"transcoder": _TRANSCODER}
-        self._closed = False
         self._cluster: Any = None
         self._collection: Any = None
         self.start_over()
@@ -159,7 +160,7 @@ class CouchbaseStore(PageStore):
         check_keys(keys, _CAPABILITIES)
         options = GetMultiOptions(return_exceptions=True, transcoder=_TRANSCODER)
         found: dict[str, bytes | None] = {}
-        for batch in _batches(dict.fromkeys(keys), most=_BATCH_READS):
+        for batch in batches(dict.fromkeys(keys), _BATCH_READS):
             got = self._run(methodcaller("get_multi", batch, options))
             self._raise_first(got, but=DocumentNotFoundException)
             results = got.results
@@ -175,7 +176,7 @@ class CouchbaseStore(PageStore):
         """
         check_pages(pages, _CAPABILITIES)
         options = UpsertMultiOptions(**self._writing)
-        for batch in _batches(pages, pages):
+        for batch in batches(pages, _BATCH_KEYS, pages, _BATCH_BYTES):
             # The client takes bytes alone, no view of them.
             documents = {key: bytes(pages[key]) for key in batch}
             self._raise_first(self._run(methodcaller("upsert_multi", documents, options)))
@@ -185,7 +186,7 @@ class CouchbaseStore(PageStore):
         keys = dict.fromkeys(keys)
         check_keys(keys, _CAPABILITIES)
         options = RemoveMultiOptions(**self._removing)
-        for batch in _batches(keys):
+        for batch in batches(keys, _BATCH_KEYS):
             gone = self._run(methodcaller("remove_multi", batch, options))
             self._raise_first(gone, but=DocumentNotFoundException)
 
@@ -256,21 +257,9 @@ class CouchbaseStore(PageStore):
     def _named(self, error: Exception) -> WindowStoreError:
         return named(error, self.url, self._address.password)
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreClosed(f"{self.url} was closed: open it again")
-
-    def __repr__(self) -> str:
-        return f"CouchbaseStore({self.url!r})"
-
-    def __reduce__(self) -> tuple[type[CouchbaseStore], tuple[StoreAddress]]:
-        return type(self), (self._address,)
-
 
 def from_address(address: StoreAddress) -> CouchbaseStore:
-    """The store that the address names; ``InvalidStoreURL`` if it names no bucket."""
-    if not address.host:
-        raise InvalidStoreURL(f"{address.scheme}:// needs a host: {address.scheme}://host/bucket")
+    """The store that the address names; ``InvalidStoreURL`` if it names no host or bucket."""
     return CouchbaseStore(address)
 
 
@@ -321,20 +310,3 @@ def _client_options(
     if secure and not options.get("verify", True):
         settings["tls_verify"] = TLSVerifyMode.NO_VERIFY
     return settings
-
-
-def _batches(
-    keys: Iterable[str], pages: Mapping[str, bytes] | None = None, most: int = _BATCH_KEYS
-) -> Iterator[list[str]]:
-    """The keys cut into batches of at most so many keys and, but for a single page, bytes."""
-    batch: list[str] = []
-    size = 0
-    for key in keys:
-        more = len(pages[key]) if pages else 0
-        if batch and (len(batch) >= most or size + more > _BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(key)
-        size += more
-    if batch:
-        yield batch

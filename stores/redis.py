@@ -30,16 +30,16 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from .address import Option, StoreAddress, count, seconds, switch
-from .base import Capabilities, PageStore, check_keys, check_pages
+from .base import Capabilities, check_keys, check_pages
 from .errors import (
     InvalidStoreURL,
     StoreAccessDenied,
-    StoreClosed,
     StoreFull,
     StoreUnavailable,
     WindowStoreError,
 )
 from .forks import start_over_in_children
+from .server import ServerStore, batches
 
 OPTIONS: dict[str, Option] = {
     "prefix": str,
@@ -81,12 +81,13 @@ _PIPELINE = re.compile(r"^Command # .* of pipeline caused error: ", re.DOTALL)  
 _T = TypeVar("_T")
 
 
-class RedisStore(PageStore):
+class RedisStore(ServerStore):
     """Pages in one Redis server or cluster. It connects on first use, and anew in a child."""
 
+    example = "host:6379/0"
+
     def __init__(self, address: StoreAddress) -> None:
-        self.url = address.public
-        self._address = address
+        super().__init__(address)
         options = address.parsed(OPTIONS)
         self._prefix: str = options.get("prefix", "mta")
         self._ttl: int = options.get("ttl", 0)
@@ -96,7 +97,6 @@ class RedisStore(PageStore):
         self._timeout: float = options.get("timeout", 5.0)
         self._tls = address.scheme == "rediss"
         self._settings = _client_settings(address, options, self._timeout)
-        self._closed = False
         self._check_options()
         self.start_over()
         start_over_in_children(self)
@@ -226,16 +226,7 @@ class RedisStore(PageStore):
             slot = self._run(methodcaller("keyslot", name)) if self._cluster else 0
             slots.setdefault(slot, []).append(name)
         for members in slots.values():
-            batch: list[str] = []
-            size = 0
-            for name in members:
-                more = len(pages[name]) if pages else 0
-                if batch and (len(batch) >= most or size + more > _COMMAND_BYTES):
-                    yield batch
-                    batch, size = [], 0
-                batch.append(name)
-                size += more
-            yield batch
+            yield from batches(members, most, pages, _COMMAND_BYTES)
 
     def _run(self, operation: Callable[[Any], _T]) -> _T:
         """Do the operation, with the client's errors under our names and without their chain."""
@@ -274,27 +265,15 @@ class RedisStore(PageStore):
             return StoreAccessDenied(f"{self.url} refused the command ({text}): see its settings")
         return StoreUnavailable(f"{self.url} does not answer ({text}): retry when it is back")
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreClosed(f"{self.url} was closed: open it again")
-
     def _check_options(self) -> None:
         if re.search(r"[{}]", self._prefix) or not self._prefix.isascii():
             raise InvalidStoreURL(f"{self.url}: prefix must be ASCII without braces")
         if self._cluster and (self._replicas or self._wait_for_disk or self._settings.get("db")):
             raise InvalidStoreURL(f"{self.url}: a cluster has one database and no wait or waitaof")
 
-    def __repr__(self) -> str:
-        return f"RedisStore({self.url!r})"
-
-    def __reduce__(self) -> tuple[type[RedisStore], tuple[StoreAddress]]:
-        return type(self), (self._address,)
-
 
 def from_address(address: StoreAddress) -> RedisStore:
     """The store that the address names; ``InvalidStoreURL`` if it names no server."""
-    if not address.host:
-        raise InvalidStoreURL(f"{address.scheme}:// needs a host: {address.scheme}://host:6379/0")
     return RedisStore(address)
 
 
