@@ -61,6 +61,7 @@ class ConformanceHooks:
 
 @contextmanager
 def raises(kind: type[BaseException]) -> Iterator[None]:
+    """What happens inside must raise this; AssertionError otherwise. It spares users pytest."""
     try:
         yield
     except kind:
