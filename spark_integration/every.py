@@ -1,6 +1,6 @@
 """Results now and then: ``every``, for a window's trigger in Spark (``mta.triggers``).
 
-every k events     the row of each k-th event of a key since its beginning
+every k events     the row of each k-th event of a key (see also ``counted.py``)
 every period       a row for each boundary: key, time, results, and nulls for all else
 
 A trigger adds nothing to the state. How many events a key has had is in its handle, and a boundary
@@ -21,7 +21,7 @@ from mta.triggers import Progress
 
 from .errors import InvalidRequest
 from .plan import Plan
-from .rows import Ints, key_columns
+from .rows import key_columns
 
 if TYPE_CHECKING:
     from .states import Saved
@@ -49,20 +49,36 @@ def check_every(
     output: str,
     lateness: int | None,
     silent: str = "keep",
+    corrections: str = "onward",
     **_: Any,
 ) -> None:
     """Raises InvalidRequest where results now and then do not go with another option."""
     if every is None:
         return
-    others = {
+    if corrections == "append":
+        raise InvalidRequest(
+            "corrections is 'append', but with every most rows are never given, and cannot be "
+            "given again: leave corrections as it is ('onward'), or leave every out"
+        )
+    if not every.needs_times:
+        return
+    for option, given in {
         "output='last'": output == "last",
-        "allowed_lateness, as late events would change results that are out": lateness is not None,
         f"silent={silent!r}": silent != "keep",
         "several windows; call sliding_aggregate for each": several,
-    }
-    for option, given in others.items():
+    }.items():
         if given:
-            raise InvalidRequest(f"every does not go with {option}; leave one of them out")
+            raise InvalidRequest(f"every, a period, does not go with {option}; leave one out")
+    if lateness is not None:
+        raise InvalidRequest(
+            "every is a period, but with allowed_lateness an event may come after the result of "
+            "its boundary: give a number of events, as every=100, or leave one of them out"
+        )
+    if silent == "emit":
+        raise InvalidRequest(
+            "silent is 'emit', but with a period for every the boundaries tell when a window is "
+            "empty: set silent='drop', or give a number of events, as every=100"
+        )
 
 
 def results_due(window: Window, plan: Plan, before: Saved | None, values: Any, moments: Any) -> Due:
@@ -82,13 +98,6 @@ def results_due(window: Window, plan: Plan, before: Saved | None, values: Any, m
     rest = triggered.flush()
     results = {alias: np.concatenate((due.results[alias], rest.results[alias])) for alias in due[1]}
     return Due(np.concatenate((due.moments, rest.moments)), results)
-
-
-def places_of(due: Due, window: Window, before: int) -> Ints:
-    """Which rows of a batch have made results due, of a window that had ``before`` events."""
-    nth = due.moments - before - 1
-    accepted = window.last_accepted
-    return nth if accepted is None else np.flatnonzero(accepted)[nth]
 
 
 class Boundaries:

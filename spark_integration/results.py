@@ -8,6 +8,8 @@ them, where ``silent="emit"``, one for each moment at which a window became empt
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,21 +20,22 @@ from .corrections import Corrected
 from .every import Boundaries
 from .plan import CORRECTED, LATE, Plan, column_name
 from .rows import Ints, Sorted, key_columns
+from .silence import Gap
 
 
 class Results:
     """The output table, grown key by key in arrays that are allocated once."""
 
     def __init__(self, plan: Plan, group: Sorted) -> None:
-        last = plan.output == "last"
-        size = len(group.keys) if last else group.rows.num_rows
+        self._last = plan.output == "last"
+        size = len(group.keys) if self._last else group.rows.num_rows
         self._plan, self._group = plan, group
         self.corrected = Corrected(plan, group)
         self._arrays = {
             alias: np.empty(size, _numpy_type(kind)) for alias, kind in plan.results.items()
         }
         #: With output "last" or every k events, the rows that have a result; else None.
-        self._picked: list[int] | None = [] if last or plan.every else None
+        self._picked: list[int] | None = [] if self._last or plan.every else None
         self.boundaries = Boundaries(plan)
         self._late: list[Ints] = []
         self._invalid: list[Ints] = []
@@ -80,16 +83,26 @@ class Results:
         self._size = size
 
     def add_picked(self, found: dict[str, npt.NDArray[Any]], rows: Ints) -> None:
-        """Take over results of some rows."""
+        """Take over results of some of a key's rows, or of the last of these."""
         assert self._picked is not None
+        rows = rows[-1:] if self._last else rows
         self._picked += rows.tolist()
         size = self._size + len(rows)
         for alias, array in self._arrays.items():
-            array[self._size : size] = found[alias]
+            array[self._size : size] = found[alias][len(found[alias]) - len(rows) :]
         self._size = size
+
+    def add_gaps(self, key: bytes, gaps: Sequence[Gap], rows: Ints, count: int) -> None:
+        """A key's window became empty before some ``rows``, of the ``count`` that just entered."""
+        picked = self._picked
+        for gap, row in zip(gaps, rows.tolist(), strict=True):
+            after = count - gap.at if picked is None else len(picked) - bisect_left(picked, row)
+            self.add_emptied(key, gap.moment, after)
 
     def add_emptied(self, key: bytes, moment: int, before: int = 0) -> None:
         """A key's window became empty, ``before`` the last so many of the results so far."""
+        if before and self._last:
+            return
         self._emptied.append((key, moment))
         self._places.append(self._size - before)
 
@@ -99,7 +112,7 @@ class Results:
         if self._emptied:
             rows = self._with_emptied(rows)
         if self._plan.appends:
-            emptied = {key for key, _ in self._emptied} if self._picked is not None else ()
+            emptied = {key for key, _ in self._emptied} if self._last else ()
             again = self.corrected.table(rows.schema, without=emptied)
             rows = pa.concat_tables(
                 [_marked(rows, CORRECTED, False), _marked(again, CORRECTED, True)]
@@ -137,14 +150,16 @@ class Results:
 
     def _with_emptied(self, rows: pa.Table) -> pa.Table:
         """The rows, and among them one for each window that became empty."""
-        keys, moments = zip(*self._emptied, strict=True)
-        emptied = table_of_emptied(keys, moments, self._plan)
+        emptied = dict(self._emptied).items() if self._last else self._emptied
+        keys, moments = zip(*emptied, strict=True)
         order, places = np.arange(rows.num_rows), np.array(self._places)
-        if self._picked is not None:
+        if self._last:
             # One row for each key, so the one that is newer.
+            assert self._picked is not None
             of = np.searchsorted(self._group.bounds, self._picked, side="right") - 1
             order = order[[self._group.keys[at] not in keys for at in of]]
-            places[:] = len(order)
+            places = np.full(len(keys), len(order))
+        emptied = table_of_emptied(keys, moments, self._plan)
         order = np.insert(order, places, rows.num_rows + np.arange(len(keys)))
         return pa.concat_tables([rows, emptied]).take(pa.array(order))
 

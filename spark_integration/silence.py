@@ -27,6 +27,7 @@ belonged into the window. A key that begins anew must not take late events from 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,14 @@ from mta import describe_handle
 
 from .rows import Ints
 from .states import Bucket, Doomed
+
+
+class Gap(NamedTuple):
+    """Time has emptied a window between two events."""
+
+    at: int
+    """The place of the later event in its batch."""
+    moment: int
 
 
 def forget(
@@ -48,7 +57,7 @@ def forget(
     found = sorted(key for key, saved in bucket.keys.items() if saved.last_time < empty)
     moments = []
     for key in found:
-        last_time, handle, _ = bucket.keys.pop(key)
+        last_time, handle, *_ = bucket.keys.pop(key)
         moments.append(last_time + lifetime)
         if describe_handle(handle).pages:
             bucket.doomed.append(Doomed(retain - 1, handle))
@@ -82,12 +91,11 @@ def next_call(
     return min(saved.last_time for saved in bucket.keys.values()) + lifetime + patience
 
 
-def silences(times: Ints, last_time: int | None, lifetime: int) -> Iterator[tuple[int, int]]:
-    """Where the window became empty between two events: the later one's index, and the moment.
+def silences(times: Ints, last_time: int | None, lifetime: int) -> list[Gap]:
+    """Where the window became empty between two events.
 
     ``times`` are one key's, in order; ``last_time`` is the time of the event before them.
     """
     before = np.concatenate(([times[0] if last_time is None else last_time], times[:-1]))
     ends: npt.NDArray[np.int64] = before + lifetime
-    for index in np.flatnonzero(times > ends).tolist():
-        yield index, int(ends[index])
+    return [Gap(index, int(ends[index])) for index in np.flatnonzero(times > ends).tolist()]

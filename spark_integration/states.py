@@ -2,15 +2,17 @@
 
     state  = xxh3_64(body) as 8 bytes, big-endian ++ body
     body   = msgpack [ "mta-spark", version, buckets, plan, keys, forgotten, doomed ]
-    version = 2; version 1 ended after ``keys`` and is still read
+    version = 3; version 2 knew no ``begun``, version 1 ended after ``keys``: both are still read
     plan   = the plan's fingerprint, bytes: what key, time, aggregations and policy the handles suit
     keys   = { key: [ last, handle ], ... } in the order of keys; where events may come late,
-             { key: [ last, handle, floor ], ... }
+             { key: [ last, handle, floor ], ... }; where time has emptied the window of a key
+             that is kept, { key: [ last, handle, nil, begun ], ... }
     key    = msgpack [ value of each key column ], bytes (see ``rows.py``)
     last   = the time of the key's newest event, microseconds since 1970
     handle = what ``Window.checkpoint`` or ``SharedWindows.checkpoint`` returned, bytes
     floor  = microseconds since 1970: no event before it can be taken in, as some of those that its
              window held may be gone
+    begun  = how many events came before the last time that the window became empty
     forgotten = nil, or the latest moment at which the window of a forgotten key became empty
     doomed = [ [ calls, handle ], ... ]: windows of forgotten keys, and in how many calls of the
              bucket from now their pages are to be deleted (see ``silence.py``)
@@ -30,7 +32,8 @@ import xxhash
 from .errors import CorruptState, StateMismatch
 
 MAGIC = "mta-spark"
-VERSION = 2
+VERSION = 3
+_READ = (1, 2, 3)
 _DIGEST_BYTES = 8
 
 
@@ -41,6 +44,8 @@ class Saved(NamedTuple):
     handle: bytes
     floor: int | None = None
     """The time before which an event is too late; None where that is ``last_time``."""
+    begun: int | None = None
+    """The events before the window was last empty (``silence.py``); None where it never was."""
 
 
 class Doomed(NamedTuple):
@@ -63,7 +68,7 @@ def encode_state(bucket: Bucket, buckets: int, fingerprint: bytes) -> bytes:
     """One bucket's state, the same for equal buckets; linear in its size."""
     # Keys come in the order in which Spark delivers rows, which a replay may have otherwise.
     saves = sorted(bucket.keys.items())
-    keys = {key: saved[: 2 if saved.floor is None else 3] for key, saved in saves}
+    keys = {key: _entry(saved) for key, saved in saves}
     content = (keys, bucket.forgotten, bucket.doomed)
     body: bytes = msgpack.packb([MAGIC, VERSION, buckets, fingerprint, *content])
     return xxhash.xxh3_64_digest(body) + body
@@ -101,6 +106,13 @@ def read_doomed(state: bytes) -> list[bytes]:
     return [doomed.handle for doomed in _parse(state)[2].doomed]
 
 
+def _entry(saved: Saved) -> tuple[Any, ...]:
+    """What is kept of a key's window, without the Nones at its end."""
+    if saved.begun is not None:
+        return saved
+    return saved[: 2 if saved.floor is None else 3]
+
+
 def _parse(state: bytes) -> tuple[int, bytes, Bucket]:
     body = memoryview(state)[_DIGEST_BYTES:]
     if xxhash.xxh3_64_digest(body) != bytes(state[:_DIGEST_BYTES]):
@@ -113,7 +125,7 @@ def _parse(state: bytes) -> tuple[int, bytes, Bucket]:
     except (ValueError, msgpack.exceptions.UnpackException) as error:
         raise CorruptState(f"a state value is no msgpack: {error}; report this as a bug") from error
     match content:
-        case [str(magic), int(version), *_] if magic == MAGIC and version not in (1, VERSION):
+        case [str(magic), int(version), *_] if magic == MAGIC and version not in _READ:
             raise StateMismatch(
                 f"this checkpoint has state format {version}, this program knows {VERSION}: "
                 "run the program's version that wrote it, or start with a new checkpoint folder"
@@ -142,7 +154,7 @@ def _bucket(content: list[Any]) -> Bucket:
 
 def _is_saved(entry: object) -> bool:
     match entry:
-        case [int(), bytes()] | [int(), bytes(), int()]:
+        case [int(), bytes()] | [int(), bytes(), int()] | [int(), bytes(), None, int()]:
             return True
     return False
 

@@ -18,18 +18,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mta import Window
+from mta import EveryCount, Window
 from stores.base import PageStore
 
-from .every import places_of, results_due
+from .counted import places_due, places_of
+from .every import results_due
 from .lateness import first_on_time, floor_of, saved_after
 from .packing import Counts
 from .plan import Plan
 from .results import Results
 from .rows import Sorted, complete, sort_rows, to_numpy
-from .silence import forget, next_call, silences, take_doomed
+from .silence import Gap, forget, next_call, silences, take_doomed
 from .states import Bucket, Saved, decode_state, encode_state
-from .windows import AnyWindow, Windows, by_column
+from .windows import AnyWindow, Windows, by_column, events_of
 
 
 class Advanced(NamedTuple):
@@ -115,20 +116,26 @@ def _slide(group: Sorted, bucket: Bucket, plan: Plan, windows: Windows, results:
         # Where no aggregation reads a column, a batch is only as many events as it is long.
         values = {column: array[start:end] for column, array in columns.items()}
         rows = Given(i, start, end, values or range(start, end), moments[start:end])
-        late = before is not None and int(group.times[start]) < before.last_time
+        events = events_of(window)
         if plan.every is None:
+            late = before is not None and int(group.times[start]) < before.last_time
             newest = _take_in(window, rows, plan, results, late)
+        elif plan.counts_rows:
+            newest = _take_in_counted(window, rows, plan, results, before)
         else:
             newest = _take_in_for(window, rows, plan, results, key, before)
         if newest is None:
             continue
-        if plan.silent == "emit" and plan.output == "event" and plan.lateness is None:
-            _note_silences(group, rows, before, plan, window, results)
+        gaps = _gaps(window, rows, before, plan)
+        if plan.silent == "emit" and gaps:
+            places = places_of(np.array([gap.at for gap in gaps]), window)
+            results.add_gaps(key, gaps, rows.start + places, events_of(window) - events)
         if not plan.temporary:
             last = int(group.times[newest])
             # The pages behind this handle are durable only after the flush of the step.
             handle = window.checkpoint(barrier=False)
-            bucket.keys[key] = saved_after(last, handle, before, floor, plan)
+            begun = events + gaps[-1].at if gaps else before and before.begun
+            bucket.keys[key] = saved_after(last, handle, before, floor, plan, begun)
 
 
 class Given(NamedTuple):
@@ -173,8 +180,30 @@ def _take_in_for(
     if plan.by_boundaries:
         results.boundaries.add(key, due)
     else:
-        results.add_picked(due.results, rows.start + places_of(due, window, events))
+        nth = due.moments - events - 1
+        results.add_picked(due.results, rows.start + places_of(nth, window))
     return entered and entered[0]
+
+
+def _take_in_counted(
+    window: AnyWindow, rows: Given, plan: Plan, results: Results, before: Saved | None
+) -> int | None:
+    """As ``_take_in``, with the results of each k-th event alone, whatever the window."""
+    every = plan.every
+    assert isinstance(every, EveryCount)
+    events = events_of(window)
+    begun = (before and before.begun) or 0
+    # A batch that does not reach the next k-th event needs no results.
+    due = (events - begun) % every.count + rows.end - rows.start >= every.count
+    found = window.extend(rows.values, rows.moments, "all" if due else "last")
+    entered = results.enter(rows.start, rows.end, window.last_accepted)
+    if entered is None or not due:
+        return entered and entered[0]
+    gaps = [gap.at for gap in _gaps(window, rows, before, plan)]
+    nth = places_due(every, events, entered[1], begun, gaps)
+    picked = {alias: column[nth] for alias, column in by_column(found, plan).items()}
+    results.add_picked(picked, rows.start + places_of(nth, window))
+    return entered[0]
 
 
 def _revise(window: Window, rows: Given, plan: Plan, results: Results) -> int | None:
@@ -193,20 +222,16 @@ def _revise(window: Window, rows: Given, plan: Plan, results: Results) -> int | 
     return entered[0]
 
 
-def _note_silences(
-    group: Sorted,
-    rows: Given,
-    before: Saved | None,
-    plan: Plan,
-    window: AnyWindow,
-    results: Results,
-) -> None:
-    """The moments between a key's events at which its window became empty."""
-    times, accepted = group.times[rows.start : rows.end], window.last_accepted
+def _gaps(window: AnyWindow, rows: Given, before: Saved | None, plan: Plan) -> list[Gap]:
+    """Where time has emptied a window between the events that it has just taken in.
+
+    Where events may come late, none is certain.
+    """
+    if plan.lifetime is None or plan.lateness is not None:
+        return []
+    times, accepted = rows.moments.view("i8"), window.last_accepted
     times = times if accepted is None else times[accepted]
-    assert plan.lifetime is not None
-    for index, moment in silences(times, before and before.last_time, plan.lifetime):
-        results.add_emptied(group.keys[rows.key], moment, before=len(times) - index)
+    return silences(times, before and before.last_time, plan.lifetime)
 
 
 def _expire(

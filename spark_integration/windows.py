@@ -78,6 +78,11 @@ class Windows:
         self._temporary.clear()
 
 
+def events_of(window: AnyWindow) -> int:
+    """How many events a window has taken in since its beginning; no store call."""
+    return (window if isinstance(window, Window) else window.events).tree.back
+
+
 def by_column(found: dict[str, Any], plan: Plan) -> dict[str, Any]:
     """What ``extend`` returned, by the names of the plan's columns."""
     if not isinstance(plan.policy, Mapping):

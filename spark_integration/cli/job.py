@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit, urlunsplit
 
+from spark_integration.cli.expressions import parse_every
 from spark_integration.errors import InvalidRequest
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -140,15 +141,21 @@ class Job:
             if (value := getattr(self, name)) is not None and value not in choices:
                 raise InvalidRequest(f"{name} is {value!r}; it can be {', '.join(choices)}")
         if self.every is not None:
-            self._check_every()
+            self._check_every(isinstance(parse_every(self.every), str))
 
-    def _check_every(self) -> None:
+    def _check_every(self, by_period: bool) -> None:
         """Raises InvalidRequest where results now and then do not go with another option."""
+        if self.corrections == "append":
+            raise InvalidRequest(
+                "--every does not go with --corrections append, as most rows are never given; "
+                "leave one of them out"
+            )
+        if not by_period:
+            return
         others = {
             "--results last": self.results == "last",
-            "--allowed-lateness, as late rows would change results that are out": (
-                self.allowed_lateness is not None
-            ),
+            "--allowed-lateness, as late rows would change results that are out (a number of "
+            "events does, as --every '100 events')": (self.allowed_lateness is not None),
             f"--silent {self.silent}": self.silent != "keep",
             "several windows; run mta once for each, with an --output of its own": (
                 not isinstance(self.window, str) or "=" in self.window

@@ -232,10 +232,14 @@ def test_through_spark(spark: SparkSession, store: str, tmp_path: Path, every: A
     [
         ({"every": 0}, "every is 0"),
         ({"every": "soon"}, "every is 'soon'"),
-        ({"every": 2, "output": "last"}, "output='last'"),
-        ({"every": 2, "allowed_lateness": "1 minute"}, "allowed_lateness"),
-        ({"every": 2, "silent": "drop"}, "silent='drop'"),
-        ({"every": 2, "policy": {"a": TimeWindow(9)}}, "several windows"),
+        ({"every": "1 day", "output": "last"}, "output='last'"),
+        ({"every": "1 day", "allowed_lateness": "1 minute"}, "give a number of events, as every"),
+        ({"every": "1 day", "silent": "drop"}, "silent='drop'"),
+        ({"every": "1 day", "policy": {"a": TimeWindow(9)}}, "several windows"),
+        (
+            {"every": 2, "allowed_lateness": "1 minute", "corrections": "append"},
+            "leave corrections as it is",
+        ),
         ({"every": "1 minute", "time": "watts"}, "cast it to timestamp"),
     ],
 )

@@ -1,0 +1,278 @@
+"""Every k-th event with several windows, silent keys and late events: what all rows would give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from events import SECOND
+from late_streams import LateJob, Oracle, late_plan, left_of, out_of_order, shuffled
+from pyspark.sql import SparkSession
+from silences import SIZE, Row, Stream, bursts, naive, rows_of, silent_plan
+from test_several_windows import WINDOWS, names_of, several_plan
+from test_silent_stream import SilentJob
+
+from mta import BoundWindow, CountWindow, EveryCount, Sum, TimeWindow
+from spark_integration import sliding_aggregate
+from spark_integration.counted import places_due
+from spark_integration.plan import Plan
+from spark_integration.states import decode_state
+from spark_integration.step import step
+from stores.memory import MemoryStore
+
+
+def picked(rows: Iterable[dict[str, Any]], k: int, counts: dict[str, int]) -> list[dict[str, Any]]:
+    """Each k-th row of a device; ``counts`` goes on from batch to batch."""
+    found = []
+    for row in rows:
+        counts[row["device"]] = number = counts.get(row["device"], 0) + 1
+        if number % k == 0:
+            found.append(row)
+    return found
+
+
+def ordered(rows: pa.Table) -> list[dict[str, Any]]:
+    """Rows by key and time, NaN as None."""
+    found = [{n: None if v != v else v for n, v in row.items()} for row in rows.to_pylist()]
+    return sorted(found, key=lambda row: (row["device"], row["ts"]))
+
+
+def last_of_keys(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return list({row["device"]: row for row in rows}.values())
+
+
+def compare(plan: Plan, parts: Iterable[pa.Table], k: int) -> int:
+    """Feed all parts with ``every`` and without; how many rows came out."""
+    plan, whole = replace(plan, every=EveryCount(k)), replace(plan, every=None, output="event")
+    stores = MemoryStore(), MemoryStore()
+    state: bytes | None = None
+    full: bytes | None = None
+    counts: dict[str, int] = {}
+    given = 0
+    for rows in parts:
+        done, all_rows = step(state, rows, plan, stores[0]), step(full, rows, whole, stores[1])
+        again = step(state, rows.take(pa.array(range(rows.num_rows))[::-1]), plan, stores[0])
+        assert (again.state, ordered(again.rows)) == (done.state, ordered(done.rows))
+        expected = picked(all_rows.rows.to_pylist(), k, counts)
+        if plan.output == "last":
+            expected = last_of_keys(expected)
+        assert done.rows.to_pylist() == expected
+        assert (done.late, done.invalid, done.dropped) == (
+            all_rows.late, all_rows.invalid, all_rows.dropped
+        )  # fmt: skip
+        state, full = done.state, all_rows.state
+        given += len(expected)
+    return given
+
+
+def test_places() -> None:
+    every = EveryCount(3)
+    assert places_due(every, 0, 2).tolist() == []
+    assert places_due(every, 0, 6).tolist() == [2, 5]
+    assert places_due(every, 5, 4, begun=4).tolist() == [1]
+    assert places_due(every, 5, 9, begun=4, gaps=[0, 4]).tolist() == [2, 6]
+    assert places_due(EveryCount(1), 7, 3, gaps=[1]).tolist() == [0, 1, 2]
+
+
+# --- several windows and late events --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["event", "last"])
+@pytest.mark.parametrize(("batches", "k"), [(1, 4), (9, 1), (60, 4), (60, 50)])
+def test_several_windows(batches: int, k: int, output: Any) -> None:
+    parts = [shuffled(part, 1) for part in out_of_order(600, 3, 0.0, batches, batches)]
+    assert compare(several_plan(output=output), parts, k)
+
+
+@pytest.mark.parametrize("k", [4, 50])
+@pytest.mark.parametrize("batches", [1, 60])
+@pytest.mark.parametrize("several", [False, True])
+def test_late_events(several: bool, batches: int, k: int) -> None:
+    """Results are as of their events, of which each k-th to arrive is given."""
+    plan = several_plan(lateness=25 * SECOND) if several else late_plan()
+    parts = out_of_order(600, 2, 45.0, batches, batches)
+    assert compare(plan, [shuffled(part, 1) for part in parts], k)
+
+
+def test_a_window_that_looks_at_values() -> None:
+    policies = {"bound": BoundWindow(("watts", Sum()), at_most=500.0), "few": CountWindow(7)}
+    parts = [shuffled(part, 1) for part in out_of_order(200, 2, 0.0, 1, 11)]
+    assert compare(several_plan(policies), parts, 3)
+
+
+def test_rows_that_are_dropped_do_not_count() -> None:
+    """Late ones by the key's last row, and such as no window takes."""
+    rows = [rows_of(*(("a", 10 * b + i % 12, float(i) if i % 5 else float("nan"))
+                      for i in range(14))) for b in range(6)]  # fmt: skip
+    for plan in (several_plan(invalid="drop"), late_plan(invalid="drop", lateness=2 * SECOND)):
+        assert compare(plan, rows, 3)
+        marked = replace(plan, late="side", every=EveryCount(1000))
+        state = step(None, rows[1], marked, MemoryStore()).state
+        assert step(state, rows_of(("a", 1, 7.0)), marked, MemoryStore()).rows["late"].to_pylist()
+
+
+def test_a_batch_without_a_kth_event_is_not_scanned_for_results() -> None:
+    """Eight batches of 32 bring none, and give no window a result after each event."""
+    plan, combines = several_plan(every=EveryCount(300)), []
+    events = [rows_of(*(("a", 32 * b + i, 1.0) for i in range(32))) for b in range(9)]
+    for every in (None, EveryCount(300)):
+        state, store = None, MemoryStore()
+        counted, calls = _counting(replace(plan, every=every))
+        for rows in events:
+            state = step(state, rows, counted, store).state
+        combines.append(len(calls))
+    assert combines[1] < combines[0] / 2
+
+
+def _counting(plan: Plan) -> tuple[Plan, list[int]]:
+    """A plan whose product notes how many rows it lowers to results."""
+    monoid, calls = copy(plan.monoid), []
+    lower = monoid.lower_rows
+
+    def lower_rows(partials: Any) -> Any:
+        found = lower(partials)
+        calls.extend([1] * len(found[-1]))
+        return found
+
+    monoid.lower_rows = lower_rows  # type: ignore[method-assign]
+    return replace(plan, monoid=monoid), calls
+
+
+# --- silent keys ----------------------------------------------------------------------------------
+
+
+def every_k(rows: Sequence[Row], k: int) -> list[Row]:
+    """Each k-th event of a key since its window was last empty, and the moments of emptiness."""
+    found, counts = [], dict.fromkeys((row[0] for row in rows), 0)
+    for row in rows:
+        counts[row[0]] = 0 if row[2] is None else counts[row[0]] + 1
+        if row[2] is None or counts[row[0]] % k == 0:
+            found.append(row)
+    return found
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("batches", [1, 7, 400])
+@pytest.mark.parametrize("delay", [0.0, 33.3, 1e6])
+def test_counting_begins_anew_after_a_silence_whenever_it_is_noticed(
+    delay: float, batches: int, k: int
+) -> None:
+    """With the last delay no key is ever forgotten."""
+    events = bursts(400, 12, seed=batches)
+    expected = every_k(naive(events, until=999), k)
+    given = [row for row in expected if row[2] is not None]
+    assert len(expected) - len(given) > 12
+    stream = Stream(silent_plan(every=EveryCount(k)), MemoryStore(), delay)
+    for part in range(batches):
+        size = -(-400 // batches)
+        stream.feed(events.slice(part * size, size))
+        again, done = stream.replay(len(stream.calls) - 1, seed=part), stream.done[-1]
+        assert (again.state, ordered(again.rows)) == (done.state, ordered(done.rows))
+        stream.idle()
+    stream.others(999 + delay)
+    assert stream.results == expected
+    quiet = Stream(silent_plan(every=EveryCount(k), silent="drop"), MemoryStore(), delay)
+    quiet.run(events, batches)
+    assert quiet.results == given
+
+
+def test_where_a_count_begins_is_all_that_is_kept() -> None:
+    """Nothing for a key that has not been silent, and for one that has a number."""
+    plan, store = silent_plan(every=EveryCount(2)), MemoryStore()
+    first = step(None, rows_of(("a", 0, 1.0), ("a", 1, 1.0), ("b", 1, 1.0)), plan, store)
+    then = step(first.state, rows_of(("a", 90, 1.0), ("b", 2, 1.0)), plan, store)
+    bucket = decode_state(then.state, 1, plan.fingerprint())
+    assert [saved.begun for saved in bucket.keys.values()] == [2, None]
+    rows = step(then.state, rows_of(("a", 91, 5.0)), plan, store).rows
+    assert rows.column("all").to_pylist() == [[1.0, 5.0]]
+    for silent in ("drop", "emit"):  # all the same without every, which may be set later
+        plans = replace(plan, every=None, silent=silent)
+        state = step(None, rows_of(("a", 0, 1.0), ("a", 1, 1.0), ("b", 1, 1.0)), plans, store).state
+        assert step(state, rows_of(("a", 90, 1.0), ("b", 2, 1.0)), plans, store).state == then.state
+
+
+@pytest.mark.parametrize("batches", [1, 7, 40])
+def test_last_gives_the_newest_row_of_a_key_and_batch(batches: int) -> None:
+    events = bursts(400, 6, seed=batches)
+    settings: dict[str, Any] = {"every": EveryCount(3)}
+    for call in ("drop", "emit"):
+        streams = [
+            Stream(silent_plan(**settings, silent=call, output=output), MemoryStore())
+            for output in ("event", "last")
+        ]
+        for stream in streams:
+            stream.run(events, batches)
+            stream.others(999)
+        for whole, done in zip(*(stream.done for stream in streams), strict=True):
+            by_key = sorted(last_of_keys(ordered(whole.rows)), key=lambda row: row["device"])
+            assert ordered(done.rows) == by_key
+        assert streams[0].state == streams[1].state
+
+
+def test_with_late_events_a_key_counts_anew_once_it_is_forgotten() -> None:
+    plan = silent_plan(every=EveryCount(2), lateness=10 * SECOND, silent="drop", late="drop")
+    for forgotten in (False, True):
+        stream = Stream(plan, MemoryStore())
+        stream.feed(rows_of(("a", 0, 1.0)))
+        stream.feed(rows_of(("a", 1, 2.0), ("a", 2, 3.0)))
+        if forgotten:
+            stream.others(2 + SIZE + 11)
+        stream.feed(rows_of(("a", 200, 4.0)))
+        stream.feed(rows_of(("a", 195, 5.0)))
+        second = {False: [4.0], True: [5.0, 4.0]}[forgotten]
+        found = [row for done in stream.done for row in done.rows.column("all").to_pylist()]
+        assert found == [[1.0, 2.0], second if not forgotten else [5.0]]
+
+
+# --- under Spark ----------------------------------------------------------------------------------
+
+
+def kth(rows: Iterable[Row], k: int, counts: dict[str, int]) -> list[Row]:
+    found = []
+    for row in rows:
+        counts[row[0]] = counts.get(row[0], 0) + 1
+        if counts[row[0]] % k == 0:
+            found.append(row)
+    return found
+
+
+@pytest.mark.parametrize("lateness", ["30 seconds", None])
+def test_a_stream_with_a_restart(lateness: str | None, spark: SparkSession, tmp_path: Path) -> None:
+    """Several windows, in order and late."""
+    job = LateJob(spark, tmp_path)
+    windows = {name: policy for name, (policy, _) in WINDOWS.items()}
+    parts = out_of_order(400, 3, 40.0 if lateness else 0.0, 5, 5)
+    for some in (parts[:3], parts[3:]):
+        job.write(some)
+        job.run(policy=windows, allowed_lateness=lateness, every=7)
+    for name, (_, left) in WINDOWS.items():
+        oracle, counts = Oracle(left, 30 if lateness else None), dict[str, int]()
+        expected = [sorted(kth(oracle.feed(part).new, 7, counts)) for part in parts]
+        assert [[row for _, row in rows] for rows in job.found(*names_of(name))] == expected
+    assert sum(counts.values()) > 300
+
+
+@pytest.mark.parametrize("silent", ["emit", "drop"])
+def test_silent_keys_and_a_restart(silent: str, spark: SparkSession, tmp_path: Path) -> None:
+    job, events = SilentJob(spark, tmp_path), bursts(300, 5, seed=3)
+    for part in (events.slice(0, 150), events.slice(150)):
+        job.write(part, files=3)
+        job.run(silent=silent, every=3)
+    expected = every_k(naive(events, until=299), 3)
+    assert job.found() == [row for row in expected if silent == "emit" or row[2] is not None]
+
+
+def test_a_batch_query_counts_in_order_of_time(spark: SparkSession, tmp_path: Path) -> None:
+    job = LateJob(spark, tmp_path)
+    (events,) = out_of_order(300, 3, 45.0, 3, 1)
+    frame = spark.createDataFrame(shuffled(events, 1))
+    windows = {"short": TimeWindow(20), "long": TimeWindow(60)}
+    job.batches[0] = sliding_aggregate(frame, **job.settings(policy=windows, every=5)).collect()
+    for name, size in (("short", 20), ("long", 60)):
+        new = Oracle(left_of(size), None).feed(events).new
+        assert job.found(*names_of(name)) == [[(False, row) for row in sorted(kth(new, 5, {}))]]
