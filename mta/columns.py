@@ -1,6 +1,6 @@
 """Columns: how a group of values or of partial aggregates lies in memory and in a page.
 
-A *schema* is one of three, nested freely:
+A *schema* is one of three, nested freely (``vectors`` and ``summary`` have one more each):
 
 - ``Array(dtype)``: a numpy array, one number a row;
 - ``Objects()``: a list, any Python object a row;
@@ -75,22 +75,12 @@ class Schema(ABC):
         return room
 
 
-class Array(Schema):
-    """One number a row, in a little-endian numpy array."""
+class Fixed(Schema):
+    """Rows of a fixed number of bytes, in one little-endian numpy array."""
 
-    def __init__(self, dtype: Any) -> None:
-        self.dtype = np.dtype(dtype).newbyteorder("<")
-        if self.dtype.kind not in "biufmM":
-            raise TypeError(f"a column of {self.dtype} has no fixed binary form; use Objects()")
-        self.kind = self.dtype.str
-        self.row_bytes = self.dtype.itemsize
-        self.put, self.at = setitem, getitem
-
-    def __repr__(self) -> str:
-        return f"Array({self.kind!r})"
-
-    def new(self, capacity: int) -> Rows:
-        return np.empty(capacity, self.dtype)
+    kind: str
+    dtype: np.dtype[Any]
+    row_bytes: int
 
     def put_many(self, room: Rows, at: int, rows: Rows) -> None:
         room[at : at + len(rows)] = rows
@@ -109,11 +99,29 @@ class Array(Schema):
 
     def load(self, payloads: Iterator[Payload], count: int) -> Rows:
         kind, data = next_payload(payloads)
-        if kind != self.kind or len(data) != count * self.dtype.itemsize:
+        if kind != self.kind or len(data) != count * self.row_bytes:
             raise CorruptPage(
                 f"a column holds {len(data)} bytes of {kind!r} instead of {count} rows of {self!r}"
             )
         return np.frombuffer(data, self.dtype)
+
+
+class Array(Fixed):
+    """One number a row; rows are an array."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = np.dtype(dtype).newbyteorder("<")
+        if self.dtype.kind not in "biufmM":
+            raise TypeError(f"a column of {self.dtype} has no fixed binary form; use Objects()")
+        self.kind = self.dtype.str
+        self.row_bytes = self.dtype.itemsize
+        self.put, self.at = setitem, getitem
+
+    def __repr__(self) -> str:
+        return f"Array({self.kind!r})"
+
+    def new(self, capacity: int) -> Rows:
+        return np.empty(capacity, self.dtype)
 
 
 class Objects(Schema):

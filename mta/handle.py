@@ -25,8 +25,9 @@ the state of Log MTA and Amortized MTA among its fields and is still read (``_fr
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import msgpack
 import xxhash
@@ -42,6 +43,7 @@ MAX_LEVELS = 64
 #: What a window may be called.
 NAME = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 _DIGEST_BYTES = 16
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(slots=True)
@@ -66,23 +68,35 @@ class Handle:
 
     def encode(self) -> bytes:
         """The handle as bytes."""
-        body: bytes = msgpack.packb(
-            [MAGIC, VERSION, *(getattr(self, field.name) for field in fields(self))]
-        )
-        return body + xxhash.xxh3_128_digest(body)
+        return seal([MAGIC, VERSION, *(getattr(self, field.name) for field in fields(self))])
 
     @staticmethod
     def decode(data: bytes) -> Handle:
         """Bytes as a handle. Raises CorruptHandle for damaged bytes or an unknown format."""
-        body, digest = bytes(data[:-_DIGEST_BYTES]), bytes(data[-_DIGEST_BYTES:])
-        if not body or xxhash.xxh3_128_digest(body) != digest:
-            raise corrupt("its bytes do not match their digest")
-        try:
-            return _validated(msgpack.unpackb(body))
-        except CorruptHandle:
-            raise
-        except (ValueError, TypeError, msgpack.UnpackException) as error:
-            raise corrupt(str(error)) from error
+        return unseal(data, _validated)
+
+
+def seal(body: list[Any]) -> bytes:
+    """A handle of any kind: its body as bytes, and their digest."""
+    packed: bytes = msgpack.packb(body)
+    return packed + xxhash.xxh3_128_digest(packed)
+
+
+def unseal(data: bytes, validated: Callable[[Any], _Kind]) -> _Kind:
+    """What ``validated`` makes of the body of a handle of any kind.
+
+    Raises CorruptHandle for damaged bytes, and where ``validated`` raises it, a ValueError or a
+    TypeError.
+    """
+    packed, digest = bytes(data[:-_DIGEST_BYTES]), bytes(data[-_DIGEST_BYTES:])
+    if not packed or xxhash.xxh3_128_digest(packed) != digest:
+        raise corrupt("its bytes do not match their digest")
+    try:
+        return validated(msgpack.unpackb(packed))
+    except CorruptHandle:
+        raise
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise corrupt(str(error)) from error
 
 
 _TYPES = [str, str, list, list, int, int, bool, int, int, int, int, list, int, int, list]

@@ -27,17 +27,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import msgpack
-import xxhash
-
 from mta.columns import Payload, Rows, Schema
-from mta.errors import CorruptHandle, CorruptPage
-from mta.handle import Handle, corrupt
+from mta.errors import CorruptPage
+from mta.handle import Handle, corrupt, seal, unseal
 from mta.triggers import Progress
 
 MAGIC = "mta-triggered"
 VERSION = 1
-_DIGEST_BYTES = 16
 _TIMES = range(-(1 << 62), 1 << 62)
 _COUNTS = range(1 << 62)
 
@@ -74,21 +70,12 @@ class TriggeredHandle:
             part.last_time, part.late, part.invalid,
         ]  # fmt: skip
         fields = [self.window, self.trigger, at.events, at.newest, at.given]
-        body: bytes = msgpack.packb([MAGIC, VERSION, *fields, [self.moments, self.columns], sliced])
-        return body + xxhash.xxh3_128_digest(body)
+        return seal([MAGIC, VERSION, *fields, [self.moments, self.columns], sliced])
 
     @staticmethod
     def decode(data: bytes) -> TriggeredHandle:
         """Bytes as a handle. Raises CorruptHandle for damaged bytes or an unknown format."""
-        body, digest = bytes(data[:-_DIGEST_BYTES]), bytes(data[-_DIGEST_BYTES:])
-        if not body or xxhash.xxh3_128_digest(body) != digest:
-            raise corrupt("its bytes do not match their digest")
-        try:
-            return _validated(msgpack.unpackb(body))
-        except CorruptHandle:
-            raise
-        except (ValueError, TypeError, msgpack.UnpackException) as error:
-            raise corrupt(str(error)) from error
+        return unseal(data, _validated)
 
 
 def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns import Payload, Row, Rows, Schema, next_payload
-from mta.errors import CorruptPage
+from mta.columns import Fixed, Payload, Row, Rows
 
 
-class Vector(Schema):
+class Vector(Fixed):
     """A fixed number of numbers a row, in a table; a row is an array of that length.
 
     >>> column = Vector("f8", 3)
@@ -33,28 +32,8 @@ class Vector(Schema):
     def new(self, capacity: int) -> Rows:
         return np.empty((capacity, self.width), self.dtype)
 
-    def put_many(self, room: Rows, at: int, rows: Rows) -> None:
-        room[at : at + len(rows)] = rows
-
-    def cut(self, rows: Rows, start: int, stop: int) -> Rows:
-        return rows[start:stop]
-
-    def take(self, rows: Rows, indices: Any) -> Rows:
-        return rows[indices]
-
-    def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
-        room[indices] = rows
-
-    def dump(self, rows: Rows) -> list[Payload]:
-        return [(self.kind, rows.tobytes())]
-
     def load(self, payloads: Iterator[Payload], count: int) -> Rows:
-        kind, data = next_payload(payloads)
-        if kind != self.kind or len(data) != count * self.dtype.itemsize * self.width:
-            raise CorruptPage(
-                f"a column holds {len(data)} bytes of {kind!r} instead of {count} rows of {self!r}"
-            )
-        return np.frombuffer(data, self.dtype).reshape(count, self.width)
+        return super().load(payloads, count).reshape(count, self.width)
 
 
 def _put(room: Rows, at: int, row: Row) -> None:
