@@ -36,6 +36,7 @@ from mta.errors import InvariantViolation
 from mta.levels import Levels
 from mta.monoid import Partial, same_value
 from mta.policy import AbstractPolicy, Fronts, as_array
+from mta.short_run import ShortRun
 from mta.tree import Frame, MonoidTree
 
 #: How many events of a batch are folded range by range at once.
@@ -233,8 +234,8 @@ class AmortizedMTA(MonoidTree):
         head = self._head_group()
         if head is None:
             return 0
-        block = Block(self, head, new, coming, count)
-        told = policy.fronts(block, coming, count)
+        run = ShortRun(self, head, new, coming, count)
+        told = policy.fronts(run, coming, count)
         if told is None or isinstance(told[0], int):
             return 0  # where nothing leaves, the stack need not even be looked at
         fronts, count = as_array(*told), told[1]
@@ -242,7 +243,7 @@ class AmortizedMTA(MonoidTree):
         if int(lengths.max()) > _LONGEST_SHORT:
             return 0
         monoid, size = self.monoid, len(self) + count
-        partials = monoid.lift_rows(monoid.inputs.cut(block.rows(), 0, size), size)
+        partials = monoid.lift_rows(monoid.inputs.cut(run.rows(), 0, size), size)
         folds = Blocks(monoid, partials, size).folds(fronts - self.front, len(self))
         monoid.outputs.put_many(out, start, monoid.lower_rows(folds))
         return self._follow(new, coming, fronts, folds)
@@ -345,45 +346,6 @@ class AmortizedMTA(MonoidTree):
             right = monoid.combine(right, event)
         if not self.monoid.same(right, self._right):
             raise InvariantViolation(f"R1 is {self._right!r} instead of {right!r}")
-
-
-class Block:
-    """A short window and the events to come, side by side; what a policy may ask of them."""
-
-    def __init__(
-        self, tree: AmortizedMTA, head: Frame, new: Rows, coming: np.ndarray | None, count: int
-    ) -> None:
-        self._tree, self._new, self._coming = tree, new, coming
-        self.front, self.back = tree.front, tree.back
-        self._size = len(tree) + count
-        leaf = tree.levels.tails[0]
-        self._pieces = [(head.group, head.next, head.stop)]
-        if head.group is not leaf:
-            self._pieces.append((leaf, 0, leaf.count))
-
-    def rows(self) -> Rows:
-        """The values of all events."""
-        schema = self._tree.monoid.inputs
-        rows, at = schema.new(self._size), 0
-        for group, start, stop in self._pieces:
-            schema.put_many(rows, at, schema.cut(group.rows, start, stop))
-            at += stop - start
-        schema.put_many(rows, at, self._new)
-        return rows
-
-    def oldest_time(self) -> int:
-        """The time of the oldest event, which may be one to come."""
-        oldest = self._tree.oldest_time()
-        if oldest is None:
-            assert self._coming is not None
-            return int(self._coming[0])
-        return oldest
-
-    def head_times(self) -> tuple[int, np.ndarray]:
-        """The times of all events, and the position of the first of them."""
-        assert self._coming is not None
-        times = [g.times[i:j] for g, i, j in self._pieces if g.times is not None]
-        return self.front, np.concatenate([*times, self._coming])
 
 
 def _is_short(window: int, count: int) -> bool:
