@@ -1,4 +1,4 @@
-"""Runs every example of docs/monoids.md."""
+"""Runs every example of docs/monoids.md, and those of the README that need no Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-GUIDE = Path(__file__).parents[2] / "docs" / "monoids.md"
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GUIDE, README = ROOT / "docs" / "monoids.md", ROOT / "README.md"
+#: Where the README keeps pages.
+PLACE = re.compile("file:///tmp/")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -35,3 +40,18 @@ def test_the_tests_of_the_guide() -> None:
         (mark,) = function.pytestmark
         for law in mark.args[1]:
             function(law)
+
+
+def test_the_examples_of_the_readme(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = BLOCK.findall(README.read_text())
+    scripts = [compile(block, README.name, "exec") for block in blocks]
+    run = [
+        exec(compile(PLACE.sub(f"file://{tmp_path}/", block), README.name, "exec"), {})
+        for block in blocks
+        if not re.search(r"\bspark\b|^results = ", block, re.MULTILINE)
+    ]
+    assert (len(scripts), len(run)) == (6, 4)
+    assert capsys.readouterr().out.endswith(" 1000000\n")
