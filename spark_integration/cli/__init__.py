@@ -13,13 +13,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     ``mta check`` returns 1 where a page is damaged and was not repaired.
     """
+    from spark_integration.cli.console import as_options
     from spark_integration.cli.parser import parse
 
     command = parse(arguments)
     try:
         return command() or 0
     except WindowStoreError as error:
-        sys.stderr.write(f"mta: {error}\n")
+        sys.stderr.write(f"mta: {as_options(str(error))}\n")
         return 2
     except KeyboardInterrupt:
         return 130

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 
@@ -49,6 +50,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         cells = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def as_options(text: str) -> str:
+    """What an error tells callers in Python to set, as the options of the command line."""
+    text = re.sub(r"\b(late|invalid|silent|corrections)='(\w+)'", r"--\1 \2", text)
+    return re.sub(r"(?<=set )allowed_lateness\b", "--allowed-lateness", text)
 
 
 def plural(count: int, noun: str) -> str:

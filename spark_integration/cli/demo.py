@@ -12,8 +12,9 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from mta import CountWindow
 from spark_integration.cli.console import say
-from spark_integration.cli.expressions import Aggregation, parse_aggregation
+from spark_integration.cli.expressions import Aggregation, parse_aggregation, parse_window
 from spark_integration.cli.generator import write_stream
 from spark_integration.cli.inspection import show
 from spark_integration.cli.job import Job
@@ -111,10 +112,11 @@ def _compare(
 
 def _rolling(events: pd.DataFrame, aggregation: Aggregation, job: Job) -> npt.NDArray[np.float64]:
     series = events.set_index(str(job.time))[aggregation.column]
-    if job.windows.rstrip("s ").endswith(("event", "row")):
-        window = series.rolling(int(job.windows.split()[0].replace("_", "")), min_periods=1)
+    policy = parse_window(job.windows)
+    if isinstance(policy, CountWindow):
+        window = series.rolling(policy.size, min_periods=1)
     else:
-        window = series.rolling(pd.Timedelta(job.windows))
+        window = series.rolling(pd.Timedelta(policy.size, unit="us"))
     function = {"stddev": "std"}.get(aggregation.function, aggregation.function)
     if function not in ("max", "min", "mean", "sum", "count", "std"):
         raise InvalidRequest(f"the demo cannot check {aggregation.function} with pandas")

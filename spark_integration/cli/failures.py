@@ -33,4 +33,15 @@ def explain(error: PySparkException) -> str:
         if match := re.search(r"^\S.*(?:\n(?!\s*at |\s*SQLSTATE).+)*", last, re.MULTILINE):
             return re.sub(r"^[\w.]+\.(\w+: )", r"\1", match.group().strip())
     causes = re.findall(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)", text, re.MULTILINE)
-    return causes[-1] if causes else text.split("\n\tat ")[0].strip()
+    told = causes[-1] if causes else text.split("\n\tat ")[0].strip()
+    # Which file could not be read is in the error, and why in the cause of its cause.
+    below = _root(error)
+    return told if not below or below in text else f"{told}\n{below}"
+
+
+def _root(error: BaseException) -> str:
+    """What the last of an error's causes says, as far as Spark tells them, else nothing."""
+    cause = getattr(error, "_cause", None)
+    if cause is None:
+        return ""
+    return _root(cause) or str(cause).partition("\n\tat ")[0].strip()

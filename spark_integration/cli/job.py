@@ -137,6 +137,8 @@ class Job:
             raise InvalidRequest("give either --key or --key-from-file-name, not both")
         if self.files_per_batch is not None and self.files_per_batch < 1:
             raise InvalidRequest("--files-per-batch must be at least 1")
+        if self.cores is not None and self.cores < 1:
+            raise InvalidRequest("--cores must be at least 1")
         for name, choices in CHOICES.items():
             if (value := getattr(self, name)) is not None and value not in choices:
                 raise InvalidRequest(f"{name} is {value!r}; it can be {', '.join(choices)}")

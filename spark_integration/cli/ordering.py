@@ -48,7 +48,8 @@ def plan_batches(job: Job, source: Source) -> Batching:
 
 def _in_order(job: Job, source: Source) -> bool:
     span = _parquet_span if source.format == "parquet" else _text_span
-    spans = [span(path, source, str(job.time)) for path in source.files]
+    written = (path for path in source.files if path.stat().st_size)
+    spans = [span(path, source, str(job.time)) for path in written]
     try:
         return all(
             before is not None and after is not None and before[1] <= after[0]
@@ -100,7 +101,7 @@ def _comparable(value: Any) -> Any:
 
 
 def _bytes_per_row(source: Source) -> float:
-    first = source.files[0]
+    first = next(path for path in source.files if path.stat().st_size)
     if source.format == "parquet":
         return first.stat().st_size / max(1, int(pq.read_metadata(first).num_rows))
     sample = source.sample

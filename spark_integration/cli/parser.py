@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace, RawDescriptionHelpFormatter
+from argparse import (
+    ArgumentParser,
+    ArgumentTypeError,
+    BooleanOptionalAction,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -106,7 +112,9 @@ def _add_inspect(parser: ArgumentParser) -> None:
     parser.add_argument("path", type=Path, help="output folder of a run, a Spark checkpoint, or "
                         "a file with a handle of Window or SharedWindows")  # fmt: skip
     parser.add_argument("--store", metavar="URL", help="default: the run's")
-    parser.add_argument("--limit", metavar="N", type=int, default=20, help="how many windows")
+    parser.add_argument(
+        "--limit", metavar="N", type=_at_least_one, default=20, help="how many windows, default 20"
+    )
     parser.set_defaults(command=_inspect)
 
 
@@ -134,8 +142,8 @@ def _add_gc(parser: ArgumentParser) -> None:
 
 def _add_demo(parser: ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="PATH", help="a file or folder of your own")
-    parser.add_argument("--events", type=int, default=4_000_000, metavar="N")
-    parser.add_argument("--keys", type=int, default=100, metavar="K")
+    parser.add_argument("--events", type=_at_least_one, default=4_000_000, metavar="N")
+    parser.add_argument("--keys", type=_at_least_one, default=100, metavar="K")
     parser.add_argument("--output", type=Path, default=Path("demo-output"), metavar="DIR")
     for option in ("--key", "--time", "--time-format", "--value", "--window"):
         parser.add_argument(option, help="for data of your own; else guessed")
@@ -161,10 +169,19 @@ def _add_bench(parser: ArgumentParser) -> None:
 
 
 def _share(text: str) -> float:
-    size = float(text)
+    try:
+        size = float(text)
+    except ValueError:
+        size = 0.0
     if not 0 < size <= 1:
-        raise ValueError(f"a share is above 0 and at most 1, not {text}")
+        raise ArgumentTypeError(f"a share is above 0 and at most 1, not {text!r}")
     return size
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"give a whole number of at least 1, not {text!r}")
+    return int(text)
 
 
 def _quiet() -> None:

@@ -106,7 +106,9 @@ def _figure(
     locator = AutoDateLocator()
     bottom.xaxis.set_major_locator(locator)
     bottom.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-    bottom.set_xlim(extremes["time"].min(), extremes["time"].max())
+    first, last = extremes["time"].min(), extremes["time"].max()
+    if first < last:
+        bottom.set_xlim(first, last)
     return figure
 
 

@@ -55,6 +55,7 @@ class Progress:
     batches: int = 0
     seconds: float = 0.0
     busy_seconds: float = 0.0
+    stopped: bool = False
     last_batch: int = field(default=-1, repr=False)
 
     def update(self, query: StreamingQuery) -> None:
@@ -94,32 +95,34 @@ def run(job: Job) -> Progress:
     _announce(job, source)
     say("starting Spark")
     spark = local_session(cores=job.cores, memory=job.memory, log=job.folder / "spark.log")
-    batching = plan_batches(job, source)
-    if batching.out_of_order:
-        say(
-            "the files' modification times do not follow their events' times: "
-            f"all {batching.files} files are read in one batch, to be sorted there"
+    begun = has_commits(job.checkpoint)
+    with _stop_signal() as stop:  # Spark has put its own handler there, which raises amid a call
+        batching = plan_batches(job, source)
+        if batching.out_of_order:
+            say(
+                "the files' modification times do not follow their events' times: "
+                f"all {batching.files} files are read in one batch, to be sorted there"
+            )
+        results = sliding_aggregate(
+            _with_watermark(read_input(spark, job, source, batching.files), job),
+            key=key_column(job),
+            time=str(job.time),
+            aggregations={agg.name: (agg.input, agg.monoid()) for agg in aggregations},
+            policy=policy,
+            store=job.store_url,
+            output=job.results,
+            every=every,
+            keep=[*job.keep, *_unread(job, aggregations)],
+            late=job.late,
+            allowed_lateness=job.allowed_lateness,
+            corrections=job.corrections,
+            invalid=job.invalid,
+            silent=job.silent,
         )
-    results = sliding_aggregate(
-        _with_watermark(read_input(spark, job, source, batching.files), job),
-        key=key_column(job),
-        time=str(job.time),
-        aggregations={agg.name: (agg.input, agg.monoid()) for agg in aggregations},
-        policy=policy,
-        store=job.store_url,
-        output=job.results,
-        every=every,
-        keep=[*job.keep, *_unread(job, aggregations)],
-        late=job.late,
-        allowed_lateness=job.allowed_lateness,
-        corrections=job.corrections,
-        invalid=job.invalid,
-        silent=job.silent,
-    )
-    progress = _follow_query(_start(results, job), job)
-    _report(spark, job, progress)
-    if job.plot and (progress.rows or not (job.folder / PLOT).exists()):
-        plot_results(spark, job, over_windows(aggregations, job.window))
+        progress = _follow_query(_start(results, job), job, stop)
+        _report(spark, job, progress, begun)
+        if job.plot and (progress.rows or not (job.folder / PLOT).exists()):
+            plot_results(spark, job, over_windows(aggregations, job.window))
     return progress
 
 
@@ -179,21 +182,32 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
 
 def _prepare_folder(job: Job) -> None:
     earlier = read_job(job.folder)
-    if job.overwrite:
+    if job.overwrite and earlier is not None:
         # Only what a run makes is removed, and only where one has been.
-        for name in ("results", "checkpoint", "pages") if earlier is not None else ():
+        for name in ("results", "checkpoint", "pages"):
             shutil.rmtree(job.folder / name, ignore_errors=True)
-    elif earlier is not None and (differences := job.differences(earlier)):
+    if not job.checkpoint.exists():  # the settings of a run that never began bind nobody
+        _check_no_results(job)
+    elif earlier is None:
+        raise InvalidRequest(f"{job.folder} holds a checkpoint of something else: choose --output")
+    elif differences := job.differences(earlier):
         raise InvalidRequest(
             f"{job.folder} holds a run with other settings ({'; '.join(differences)}): "
             "choose another --output, or --overwrite to delete that run"
         )
-    elif earlier is None and job.checkpoint.exists():
-        raise InvalidRequest(f"{job.folder} holds a checkpoint of something else: choose --output")
     try:
         job.save()
     except OSError as error:
         raise InvalidRequest(f"--output {job.folder}: {error.strerror}") from error
+
+
+def _check_no_results(job: Job) -> None:
+    """Beside old results Spark would, in silence, not write the batches that these have."""
+    if (job.result_folder / "_spark_metadata").exists():
+        raise InvalidRequest(
+            f"{job.result_folder} holds the results of a run whose checkpoint is gone: "
+            "choose another --output, or delete that folder"
+        )
 
 
 def _announce(job: Job, source: Source) -> None:
@@ -224,25 +238,25 @@ def _start(results: DataFrame, job: Job) -> StreamingQuery:
     return writer.start(str(job.result_folder.absolute()))
 
 
-def _follow_query(query: StreamingQuery, job: Job) -> Progress:
-    """Show the progress until the query ends or a signal asks to stop."""
+def _follow_query(query: StreamingQuery, job: Job, stop: threading.Event) -> Progress:
+    """Show the progress until the query ends or ``stop`` is set."""
     progress, line = Progress(), ProgressLine()
     began = time.monotonic()
-    with _stop_signal() as stop:
-        while query.isActive and not stop.wait(POLL_SECONDS):
-            progress.update(query)
-            now = time.monotonic() - began
-            progress.seconds = progress.busy_seconds if job.follow else now
-            doing = query.status["message"].partition("[")[0]
-            line.show(f"{progress}; {doing[:1].lower()}{doing[1:]}", now)
-        if stop.is_set():
-            query.stop()
+    while query.isActive and not stop.wait(POLL_SECONDS):
+        progress.update(query)
+        now = time.monotonic() - began
+        progress.seconds = progress.busy_seconds if job.follow else now
+        doing = query.status["message"].partition("[")[0]
+        line.show(f"{progress}; {doing[:1].lower()}{doing[1:]}", now)
+    if stop.is_set():
+        query.stop()
+        progress.stopped = True
     progress.update(query)
     progress.seconds = progress.busy_seconds if job.follow else time.monotonic() - began
     line.end()
     if failure := query.exception():
         raise RunFailed(explain(failure)) from failure
-    if stop.is_set():
+    if progress.stopped:
         say("stopped; the same command continues from here")
     return progress
 
@@ -266,11 +280,15 @@ def _stop_signal() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _report(spark: SparkSession, job: Job, progress: Progress) -> None:
+def _report(spark: SparkSession, job: Job, progress: Progress, begun: bool) -> None:
     if progress.rows:
         say(f"done      {progress}")
-    elif not job.follow:
-        say("nothing new: every file of the input has been read already")
+    elif not progress.stopped:
+        say(
+            "nothing new: every file of the input has been read already"
+            if begun
+            else "no rows: the files of the input hold none"
+        )
     if progress.late:
         marked = job.late == "side"
         say(f"late      {plural(progress.late, 'row')}, {'marked' if marked else 'dropped'}")

@@ -74,7 +74,7 @@ def open_source(job: Job) -> Source:
     # In the order in which Spark will read them.
     files = sorted({path for path, _ in found}, key=lambda path: (path.stat().st_mtime_ns, path))
     partitions = _partitions(files[0], inputs[0]) if len(inputs) == 1 else {}
-    sample = _sample(files[0], formats[0]).assign(**partitions)
+    sample = _first_sample(files, formats[0]).assign(**partitions)
     return Source(inputs, tuple(files), formats[0], sample, partitions)
 
 
@@ -227,6 +227,21 @@ def _format_of(path: Path) -> str | None:
 def _partitions(file: Path, folder: Path) -> dict[str, str]:
     parents = file.relative_to(folder).parts[:-1] if folder.is_dir() else ()
     return {part.partition("=")[0]: part.partition("=")[2] for part in parents if "=" in part}
+
+
+def _first_sample(files: Sequence[Path], fmt: str) -> pd.DataFrame:
+    """Of the first file with rows, else of the first with columns; Spark passes over the others."""
+    without_rows = None
+    for file in files:
+        if file.stat().st_size:
+            sample = _sample(file, fmt)
+            if len(sample):
+                return sample
+            if without_rows is None and len(sample.columns):
+                without_rows = sample
+    if without_rows is None:
+        raise InvalidRequest(f"{files[0]} cannot be read as {fmt}: it is empty")
+    return without_rows
 
 
 def _sample(path: Path, fmt: str) -> pd.DataFrame:

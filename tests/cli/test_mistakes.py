@@ -1,0 +1,133 @@
+"""What users do wrong or stop halfway: a message that helps, and the next try goes through."""
+
+import os
+import signal
+import warnings
+
+import pandas as pd
+import pytest
+
+from spark_integration.cli import main, run
+from spark_integration.cli.console import as_options
+from spark_integration.cli.demo import _rolling
+from spark_integration.cli.expressions import parse_aggregation
+from spark_integration.cli.failures import explain
+from spark_integration.cli.job import Job
+from spark_integration.cli.ordering import plan_batches
+from spark_integration.cli.parser import parse
+from spark_integration.cli.plot import _figure, _panels
+from spark_integration.cli.sources import open_source
+from spark_integration.errors import InvalidRequest
+
+ROWS = "ts,watts\n2025-01-01 00:00:00,1\n2025-01-01 01:00:00,2\n"
+
+
+@pytest.fixture
+def source(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "b.csv").write_text(ROWS)
+    os.utime(folder / "b.csv", (2_000, 2_000))
+    return folder
+
+
+def job_in(tmp_path, **options):
+    return Job(input=("in",), output=str(tmp_path / "out"), **options)
+
+
+@pytest.mark.parametrize("text", ["", "ts,watts\n"])
+def test_a_first_file_without_rows_hides_no_other(source, text):
+    (source / "a.csv").write_text(text)
+    os.utime(source / "a.csv", (1_000, 1_000))
+    job = Job(input=(str(source),), time="ts", value=("watts",))
+    found = open_source(job)
+    assert (len(found.files), len(found.sample)) == (2, 2)
+    assert not plan_batches(job, found).out_of_order
+
+
+def test_settings_of_a_run_that_never_began_bind_nobody(tmp_path):
+    run._prepare_folder(job_in(tmp_path, store="ftp://mistyped"))
+    run._prepare_folder(job_in(tmp_path))
+    job_in(tmp_path).checkpoint.mkdir()
+    with pytest.raises(InvalidRequest, match="--window was '24 hours' and is '1 hour'"):
+        run._prepare_folder(job_in(tmp_path, window="1 hour"))
+
+
+def test_results_whose_checkpoint_is_gone_are_not_mixed_with_new_ones(tmp_path):
+    job = job_in(tmp_path)
+    run._prepare_folder(job)
+    (job.result_folder / "_spark_metadata").mkdir(parents=True)
+    with pytest.raises(InvalidRequest, match=r"whose checkpoint is gone.*another --output"):
+        run._prepare_folder(job)
+    run._prepare_folder(job.replace(overwrite=True))
+    assert not job.result_folder.exists()
+
+
+def test_a_stop_before_the_first_batch_loses_nothing(source, tmp_path, monkeypatch, capsys):
+    def stop(job, found):
+        os.kill(os.getpid(), signal.SIGINT)
+        return plan_batches(job, found)
+
+    command = ["run", str(source), "--output", str(tmp_path / "out"), "--no-plot"]
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "plan_batches", stop)
+        assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "stopped; the same command continues from here" in printed
+    assert "no rows" not in printed
+    assert main(command) == 0
+    assert len(pd.read_parquet(tmp_path / "out" / "results")) == 2
+
+
+def test_input_without_rows_is_not_called_old(source, tmp_path, capsys):
+    (source / "b.csv").write_text("ts,watts\n")
+    assert main(["run", str(source), "--value", "watts", "--output", str(tmp_path / "out")]) == 0
+    assert "no rows: the files of the input hold none" in capsys.readouterr().out
+
+
+def test_the_reason_why_a_file_cannot_be_read_is_told():
+    error, read, reason = Exception("cannot read 2.csv"), Exception("read"), Exception("header: a")
+    error._cause, read._cause = read, reason
+    assert explain(error) == "cannot read 2.csv\nheader: a"
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("set invalid='drop' to drop them", "set --invalid drop to drop them"),
+        ("set allowed_lateness, or late='side'", "set --allowed-lateness, or --late side"),
+        ("have no 'late'", "have no 'late'"),
+    ],
+)  # fmt: skip
+def test_errors_name_options_as_they_are_typed(told, shown):
+    assert as_options(told) == shown
+
+
+@pytest.mark.parametrize("arguments", [
+    ["demo", "--events", "0"], ["demo", "--keys", "-1"], ["inspect", "out", "--limit", "none"],
+])  # fmt: skip
+def test_numbers_of_things_are_at_least_one(arguments, capsys):
+    with pytest.raises(SystemExit):
+        parse(arguments)
+    assert f"whole number of at least 1, not {arguments[-1]!r}" in capsys.readouterr().err
+
+
+def test_cores_are_at_least_one():
+    with pytest.raises(InvalidRequest, match="--cores must be at least 1"):
+        Job(input=("in",), cores=0)._check()
+
+
+def test_the_demo_checks_every_window_that_it_can_run():
+    rows = pd.DataFrame({"ts": pd.date_range("2025-01-01", periods=4, freq="h"), "watts": range(4)})
+    total = parse_aggregation("sum(watts)", ())
+    for window, expected in [("2^1 events", [0, 1, 3, 5]), ("2events", [0, 1, 3, 5]),
+                             ("3 hours", [0, 1, 3, 6])]:  # fmt: skip
+        assert _rolling(rows, total, Job(time="ts", window=window)).tolist() == expected
+
+
+def test_one_event_is_drawn_without_a_warning():
+    rows = pd.DataFrame({"key": "a", "time": pd.to_datetime(["2025-01-01"])})
+    for name in ("watts", "peak"):
+        rows[f"min {name}"] = rows[f"max {name}"] = 1.0
+    with warnings.catch_warnings(action="error"):
+        _figure(rows, ["a"], _panels([parse_aggregation("peak=max(watts)", ())]), "")
