@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import TypeVar
 
 import oracle
 import pytest
@@ -12,6 +13,7 @@ from mta.errors import CorruptPage, StoreUnavailable
 from stores import FaultyStore, HeadCache, MemoryStore, PageStore, WriteBuffer
 
 _EXPECTED = (StoreUnavailable, CorruptPage)
+Kind = TypeVar("Kind", bound="Soak")
 
 
 class Soak:
@@ -138,8 +140,9 @@ class Soak:
         self.answers += 1
 
 
-def run(seed: int, steps: int) -> Soak:
-    soak = Soak(seed)
+def run(kind: type[Kind], seed: int, steps: int) -> Kind:
+    """One life of so many steps under one seed."""
+    soak = kind(seed)
     for number in range(steps):
         try:
             soak.step()
@@ -150,19 +153,28 @@ def run(seed: int, steps: int) -> Soak:
     return soak
 
 
+def run_long(kind: type[Kind], of: str, steps: int) -> list[Kind]:
+    """Lives of up to 500 steps, each under the next seed; says what they met."""
+    first = oracle.seed(of)
+    soaks = [
+        run(kind, first + number, min(500, steps - done))
+        for number, done in enumerate(range(0, steps, 500))
+    ]
+    answers, failures, restarts = (
+        sum(getattr(soak, what) for soak in soaks) for what in ("answers", "failures", "restarts")
+    )
+    oracle.say(f"{steps} steps, {failures} failures, {restarts} restarts, {answers} right answers")
+    assert answers > steps // 10
+    return soaks
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_mixed_faults(seed: int) -> None:
-    soak = run(seed, 300)
+    soak = run(Soak, seed, 300)
     assert soak.answers > 50
     assert soak.failures
 
 
 @pytest.mark.soak
 def test_mixed_faults_for_long() -> None:
-    first, steps = oracle.seed("mixed faults"), 10 * oracle.kills(2000)
-    answers = failures = restarts = 0
-    for number in range(steps // 500):
-        soak = run(first + number, 500)
-        answers, failures = answers + soak.answers, failures + soak.failures
-        restarts += soak.restarts
-    oracle.say(f"{steps} steps, {failures} failures, {restarts} restarts, {answers} right answers")
+    run_long(Soak, "mixed faults", 10 * oracle.kills(2000))
