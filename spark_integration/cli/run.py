@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any
 
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_integration import sliding_aggregate
+from spark_integration.cli.claim import claimed
 from spark_integration.cli.console import ProgressLine, human_bytes, plural, say
 from spark_integration.cli.expressions import (
     Aggregation,
@@ -91,8 +93,16 @@ def run(job: Job) -> Progress:
         )
     every = None if job.every is None else parse_every(job.every)
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
-    _prepare_folder(job)
-    _announce(job, source)
+    with claimed(job.folder):
+        _prepare_folder(job)
+        _announce(job, source)
+        return _run(job, source, aggregations, policy, every)
+
+
+def _run(
+    job: Job, source: Source, aggregations: list[Aggregation], policy: Any, every: int | str | None
+) -> Progress:
+    """Run the job in its folder, which is ready."""
     say("starting Spark")
     spark = local_session(cores=job.cores, memory=job.memory, log=job.folder / "spark.log")
     begun = has_commits(job.checkpoint)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from spark_integration.cli import main, run
+from spark_integration.cli.claim import claimed
 from spark_integration.cli.console import as_options
 from spark_integration.cli.demo import _rolling
 from spark_integration.cli.expressions import parse_aggregation
@@ -61,6 +62,24 @@ def test_results_whose_checkpoint_is_gone_are_not_mixed_with_new_ones(tmp_path):
         run._prepare_folder(job)
     run._prepare_folder(job.replace(overwrite=True))
     assert not job.result_folder.exists()
+
+
+def test_a_folder_in_which_a_run_works_is_left_to_it(source, tmp_path, capsys):
+    out = tmp_path / "out"
+    command = ["run", str(source), "--output", str(out), "--overwrite"]
+    with claimed(out):
+        (out / "job.json").write_text("{}")
+        (out / "results").mkdir()
+        assert main(command) == 2
+        assert f"(process {os.getpid()}) works in {out}: wait" in capsys.readouterr().err
+        assert (out / "results").exists()
+    with claimed(out):
+        pass  # once it has ended
+
+
+def test_an_output_that_cannot_be_a_folder_is_named(source, capsys):
+    assert main(["run", str(source), "--output", str(source / "b.csv")]) == 2
+    assert "b.csv: File exists" in capsys.readouterr().err
 
 
 def test_a_stop_before_the_first_batch_loses_nothing(source, tmp_path, monkeypatch, capsys):
