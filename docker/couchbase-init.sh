@@ -14,7 +14,8 @@ collection=${COUCHBASE_COLLECTION:-pages} memory=${COUCHBASE_MEMORY_MB:-512}
 # The password goes in through a file, so that no list of processes shows it.
 login=$(mktemp)
 trap 'rm -f "$login"' EXIT
-printf 'user = "%s:%s"\n' "$user" "${password//\"/\\\"}" >"$login"
+quoted=${password//\\/\\\\}
+printf 'user = "%s:%s"\n' "$user" "${quoted//\"/\\\"}" >"$login"
 
 say() { echo "-- $*"; }
 call() { curl --silent --show-error --fail --max-time 20 --config "$login" "$@"; }
