@@ -75,7 +75,8 @@ _PASSING = (exceptions.ClusterError, exceptions.AskError, exceptions.TryAgainErr
 _BUSY = ("BUSY", "NOREPLICAS", "MISCONF")
 _REFUSED = re.compile(
     # What the cluster client and TLS hide in the text of a connection error.
-    "CERTIFICATE|invalid username-password|Authentication required|Cluster mode is not enabled"
+    "CERTIFICATE|invalid username-password|Authentication required|Cluster mode is not enabled|"
+    "unauthenticated"  # of many keys at once, of which a server without the password reads none
 )
 _PIPELINE = re.compile(r"^Command # .* of pipeline caused error: ", re.DOTALL)  # shows pages
 _T = TypeVar("_T")

@@ -10,12 +10,14 @@ from argparse import (
     Namespace,
     RawDescriptionHelpFormatter,
 )
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from spark_integration.bench import EXPERIMENTS
 from spark_integration.cli.job import CHOICES, Job
+from stores.errors import StoreAccessDenied
 
 RUN_EXAMPLES = """examples:
   mta run readings.csv --key device --time ts --value watts --window "24 hours"
@@ -196,6 +198,18 @@ def _run(given: Namespace) -> None:
     run(Job.from_arguments(given))
 
 
+@contextmanager
+def _store_of_a_run(given: str | None) -> Iterator[None]:
+    """Tell who is refused by a run's store that its note has the address without a password."""
+    try:
+        yield
+    except StoreAccessDenied as error:
+        if given is not None:
+            raise
+        hint = "a run's note has no passwords: give the store's whole address with --store"
+        raise StoreAccessDenied(f"{error}; {hint}") from error
+
+
 def _inspect(given: Namespace) -> None:
     from spark_integration.cli import handle_files
     from spark_integration.cli.inspection import show
@@ -205,7 +219,8 @@ def _inspect(given: Namespace) -> None:
     if given.path.is_file():
         handle_files.show(given.path, given.store)
     else:
-        show(given.path, given.store, given.limit, local_session())
+        with _store_of_a_run(given.store):
+            show(given.path, given.store, given.limit, local_session())
 
 
 def _check(given: Namespace) -> int:
@@ -216,7 +231,8 @@ def _check(given: Namespace) -> int:
     _quiet()
     if given.path.is_file():
         return handle_files.check(given.path, given.store, given.repair)
-    return check(given.path, given.store, given.repair, local_session)
+    with _store_of_a_run(given.store):
+        return check(given.path, given.store, given.repair, local_session)
 
 
 def _gc(given: Namespace) -> None:
@@ -228,7 +244,8 @@ def _gc(given: Namespace) -> None:
     if len(given.path) > 1 or given.path[0].is_file():
         handle_files.collect(given.path, given.store, given.delete)
     else:
-        collect(given.path[0], given.store, given.delete, given.grace, local_session)
+        with _store_of_a_run(given.store):
+            collect(given.path[0], given.store, given.delete, given.grace, local_session)
 
 
 def _bench(given: Namespace) -> int:

@@ -19,6 +19,7 @@ from spark_integration.cli.parser import parse
 from spark_integration.cli.plot import _figure, _panels
 from spark_integration.cli.sources import open_source
 from spark_integration.errors import InvalidRequest
+from stores.errors import StoreAccessDenied
 
 ROWS = "ts,watts\n2025-01-01 00:00:00,1\n2025-01-01 01:00:00,2\n"
 
@@ -150,3 +151,13 @@ def test_one_event_is_drawn_without_a_warning():
         rows[f"min {name}"] = rows[f"max {name}"] = 1.0
     with warnings.catch_warnings(action="error"):
         _figure(rows, ["a"], _panels([parse_aggregation("peak=max(watts)", ())]), "")
+
+
+@pytest.mark.parametrize("store", [None, "redis://:wrong@host/0"])
+def test_whoever_leaves_the_password_to_the_note_is_told(tmp_path, monkeypatch, capsys, store):
+    def refuse(*_):
+        raise StoreAccessDenied("refused")
+
+    monkeypatch.setattr("spark_integration.cli.checking.check", refuse)
+    assert main(["check", str(tmp_path), *(["--store", store] if store else [])]) == 2
+    assert ("give the store's whole address with --store" in capsys.readouterr().err) == (not store)

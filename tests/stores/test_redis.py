@@ -44,7 +44,9 @@ def shown(error: BaseException) -> str:
 @pytest.mark.parametrize("who", ["", ":wr0ng@", "nobody:wr0ng@"])
 def test_wrong_credentials(redis_with_password: RedisServer, who: str) -> None:
     store = bare(f"redis://{who}127.0.0.1:{redis_with_password.port}")
-    for call in (lambda: store.get_many(["g/1"]), lambda: store.put_many({"g/1": PAGE})):
+    many = [f"g/{number}" for number in range(100)]  # refused in other words than a few
+    for call in (lambda: store.get_many(["g/1"]), lambda: store.put_many({"g/1": PAGE}),
+                 lambda: store.get_many(many)):  # fmt: skip
         with pytest.raises(StoreAccessDenied, match="correct user, password") as caught:
             call()
         assert "wr0ng" not in shown(caught.value)
