@@ -90,10 +90,10 @@ class Feed:
             rows, micros, count = self.events.intake.admit_batch(values, times)
             size = count if results == "all" else min(count, 1)
             outs = {name: outputs.new(size) for name in self.cursors}
-            self._take(rows, micros, count, outs if results == "all" else {})
+            self.take(rows, micros, count, outs if results == "all" else {})
             if results == "last" and count:
                 for name, cursor in self.cursors.items():
-                    self._put_result(outs[name], 0, cursor)
+                    self.put_result(outs[name], 0, cursor)
         order = self.events.intake.order
         if results == "all" and order is not None:
             outs = {name: self._as_given(out, order) for name, out in outs.items()}
@@ -114,7 +114,7 @@ class Feed:
             if not ahead or cursor.back > self.tree.back:
                 cursor.place(self.tree.front, self.tree.front)
 
-    def _take(
+    def take(
         self, rows: Rows, micros: np.ndarray | None, count: int, outs: dict[str, Rows]
     ) -> None:
         """Take in a batch, a hand at a time; the results of each window into ``outs``."""
@@ -182,12 +182,13 @@ class Feed:
             time = None if micros is None else int(micros[start])
             self._accept(self.monoid.inputs.at(rows, start), time, stepped.values())
             for name in stepped.keys() & outs.keys():
-                self._put_result(outs[name], start, stepped[name])
+                self.put_result(outs[name], start, stepped[name])
             start += 1
         if self.tree.stamp != stamp:
             self._fall_behind()
 
-    def _put_result(self, out: Rows, at: int, cursor: Cursor) -> None:
+    def put_result(self, out: Rows, at: int, cursor: Cursor) -> None:
+        """Write the result of a window as it is now into a row of outputs."""
         monoid, fold = self.monoid, self.ready(cursor).query()
         if len(cursor):
             monoid.outputs.put_many(out, at, monoid.lower_rows(monoid.partials.one(fold)))

@@ -99,13 +99,14 @@ class SharedWindows:
         if keep is not None and not keep.positional:
             raise ValueError(f"keep= takes a window by count or time, not {keep!r}")
         self.monoid, self._keep = self.events.monoid, keep
-        self._feed = Feed(self.events, self._trim)
-        self._tree = self._feed.tree
+        #: The windows as they take in events (for ``shared_due``).
+        self.feed = Feed(self.events, self._trim)
+        self._tree = self.feed.tree
         self._trimmed = self._tree.back
         for name, policy in windows.items():
             if not 0 < len(name.encode()) <= MAX_NAME_BYTES:
                 raise ValueError(f"a window's name is 1 to {MAX_NAME_BYTES} bytes, not {name!r}")
-            self._feed.cursors[name] = self._cursor(policy)
+            self.feed.cursors[name] = self._cursor(policy)
 
     # --- events and results -----------------------------------------------------------------------
 
@@ -115,7 +116,7 @@ class SharedWindows:
         Raises InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has
         changed.
         """
-        self._feed.insert(value, time)
+        self.feed.insert(value, time)
 
     def extend(
         self, values: Any, times: Any = None, results: Literal["all", "last"] = "all"
@@ -125,7 +126,7 @@ class SharedWindows:
         As ``Window.extend``. Each window adds about two whole-group combines an event and the scan
         of each leaf; once it is longer than what is still in memory, also a page read a leaf.
         """
-        return self._feed.extend(values, times, results)
+        return self.feed.extend(values, times, results)
 
     @property
     def last_accepted(self) -> np.ndarray | None:
@@ -140,11 +141,11 @@ class SharedWindows:
         """
         with np.errstate(all="ignore"):
             if which is None:
-                return {name: self._result(cursor) for name, cursor in self._feed.cursors.items()}
+                return {name: self._result(cursor) for name, cursor in self.feed.cursors.items()}
             if isinstance(which, str):
                 cursor = self._window(which)
             else:
-                cursor = self._feed.ready(self._cursor(which))
+                cursor = self.feed.ready(self._cursor(which))
                 if not partial and not self._reach(cursor).complete:
                     raise EventsGone(
                         f"events that {which!r} asks for have left; those from position "
@@ -153,7 +154,7 @@ class SharedWindows:
             return self._result(cursor)
 
     def _result(self, cursor: Cursor) -> Any:
-        return self._lowered(self._feed.ready(cursor).query(), len(cursor))
+        return self._lowered(self.feed.ready(cursor).query(), len(cursor))
 
     def range(self, after: Any, until: Any, partial: bool = False) -> Any:
         """The result of the events with after < t <= until, the monoid's ``empty`` without any.
@@ -188,7 +189,7 @@ class SharedWindows:
         At most a page read a level. Raises ValueError for a name that is taken, and for a policy
         that needs times or aggregates that these events are not kept with.
         """
-        if name in self._feed.cursors:
+        if name in self.feed.cursors:
             raise ValueError(f"there is a window {name!r} already; resize it, or remove it first")
         return self._set(name, policy)
 
@@ -202,22 +203,22 @@ class SharedWindows:
 
     def _set(self, name: str, policy: AbstractPolicy) -> Reach:
         with np.errstate(all="ignore"):
-            cursor = self._feed.ready(self._cursor(policy))
+            cursor = self.feed.ready(self._cursor(policy))
             reach = self._reach(cursor)
-        others = {n: c.policy for n, c in self._feed.cursors.items() if n != name}
+        others = {n: c.policy for n, c in self.feed.cursors.items() if n != name}
         self._check_observed([*others.values(), policy])
-        self._feed.cursors[name] = cursor
+        self.feed.cursors[name] = cursor
         return reach
 
     def remove(self, name: str) -> None:
         """Do without a window; events that only it needed leave. No store call."""
         self._window(name)
-        self._check_observed([c.policy for n, c in self._feed.cursors.items() if n != name])
-        del self._feed.cursors[name]
+        self._check_observed([c.policy for n, c in self.feed.cursors.items() if n != name])
+        del self.feed.cursors[name]
 
     def reach(self, name: str) -> Reach:
         """How far back a window reaches, and how many events it lacks; at most a page a level."""
-        return self._reach(self._feed.ready(self._window(name)))
+        return self._reach(self.feed.ready(self._window(name)))
 
     def _reach(self, cursor: Cursor) -> Reach:
         time = self.events.intake.last_time if self.events.timed else None
@@ -247,7 +248,7 @@ class SharedWindows:
                 )
 
     def _window(self, name: str) -> Cursor:
-        cursor = self._feed.cursors.get(name)
+        cursor = self.feed.cursors.get(name)
         if cursor is None:
             raise ValueError(f"no window is called {name!r}; there are {sorted(self.windows)}")
         return cursor
@@ -264,7 +265,7 @@ class SharedWindows:
         events = self.events.checkpoint(barrier)
         states = [
             WindowState(name, (c.policy.describe(), c.policy.fingerprint), c.front)
-            for name, c in self._feed.cursors.items()
+            for name, c in self.feed.cursors.items()
         ]
         return SharedHandle(events, states).encode()
 
@@ -306,13 +307,13 @@ class SharedWindows:
         state = SharedHandle.decode(handle)
         new = object.__new__(type(self))
         new.events, new._keep = self.events.sibling(state.events), self._keep
-        new._take_up(state, {name: cursor.policy for name, cursor in self._feed.cursors.items()})
+        new._take_up(state, {name: cursor.policy for name, cursor in self.feed.cursors.items()})
         return new
 
     def _take_up(self, state: SharedHandle, windows: Mapping[str, AbstractPolicy]) -> None:
         fronts = state.fronts_for(windows)
         self._begin(windows, self._keep)
-        for name, cursor in self._feed.cursors.items():
+        for name, cursor in self.feed.cursors.items():
             cursor.place(fronts[name], self._tree.back)
 
     def _trim(self) -> None:
@@ -323,11 +324,11 @@ class SharedWindows:
 
     def _evict(self) -> None:
         """Let go of the leaf groups that no window needs any more."""
-        cursors = list(self._feed.cursors.values())
+        cursors = list(self.feed.cursors.values())
         if self._keep is not None:
             cursors.append(self._cursor(self._keep))
         tree, leaf = self._tree, self._tree.setting.leaf_arity
-        fronts = [tree.needed_from(c.policy, self._feed.ready(c).front) for c in cursors]
+        fronts = [tree.needed_from(c.policy, self.feed.ready(c).front) for c in cursors]
         tree.evict_to(min(fronts or [tree.back]) // leaf * leaf)
         self._trimmed = self._tree.back
 
@@ -344,18 +345,18 @@ class SharedWindows:
     @property
     def windows(self) -> dict[str, AbstractPolicy]:
         """The policy of each window."""
-        return {name: cursor.policy for name, cursor in self._feed.cursors.items()}
+        return {name: cursor.policy for name, cursor in self.feed.cursors.items()}
 
     @property
     def fronts(self) -> dict[str, int]:
         """The position of each window's oldest event, as far as it is known without a read."""
         oldest, back = self._tree.front, self._tree.back
-        return {n: c.front if c.back == back else oldest for n, c in self._feed.cursors.items()}
+        return {n: c.front if c.back == back else oldest for n, c in self.feed.cursors.items()}
 
     def stats(self) -> SharedStats:
         """Sizes and counts; a page a level where windows have to be settled first."""
         whole = self.events.stats()
-        sizes = {name: len(self._feed.ready(cursor)) for name, cursor in self._feed.cursors.items()}
+        sizes = {name: len(self.feed.ready(cursor)) for name, cursor in self.feed.cursors.items()}
         return SharedStats(
             sizes, whole.events, whole.inserted, whole.levels, whole.late, whole.invalid
         )
@@ -367,8 +368,8 @@ class SharedWindows:
         """
         with np.errstate(all="ignore"):
             self.events.check()
-            for name, cursor in self._feed.cursors.items():
-                found, fold = self._feed.ready(cursor).query(), self.monoid.identity
+            for name, cursor in self.feed.cursors.items():
+                found, fold = self.feed.ready(cursor).query(), self.monoid.identity
                 if not self._tree.front <= cursor.front <= cursor.back:
                     raise InvariantViolation(f"window {name!r} begins before the events it is of")
                 for event in cursor.partials():
