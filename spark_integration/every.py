@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from mta import EveryCount, EveryPeriod, Trigger, TriggeredWindow, Window
+from mta import EveryCount, EveryPeriod, SharedWindows, Trigger, TriggeredWindow
+from mta.shared_due import SharedDue
 from mta.triggered import Due
 from mta.triggers import Progress
 
 from .errors import InvalidRequest
 from .plan import Plan
 from .rows import key_columns
+from .silence import end_of
+from .windows import AnyWindow, by_column
 
 if TYPE_CHECKING:
     from .states import Saved
@@ -44,9 +47,7 @@ def read_every(every: Every) -> Trigger | None:
 
 def check_every(
     every: Trigger | None,
-    several: bool,
     *,
-    output: str,
     lateness: int | None,
     silent: str = "keep",
     corrections: str = "onward",
@@ -62,13 +63,6 @@ def check_every(
         )
     if not every.needs_times:
         return
-    for option, given in {
-        "output='last'": output == "last",
-        f"silent={silent!r}": silent != "keep",
-        "several windows; call sliding_aggregate for each": several,
-    }.items():
-        if given:
-            raise InvalidRequest(f"every, a period, does not go with {option}; leave one out")
     if lateness is not None:
         raise InvalidRequest(
             "every is a period, but with allowed_lateness an event may come after the result of "
@@ -81,23 +75,40 @@ def check_every(
         )
 
 
-def results_due(window: Window, plan: Plan, before: Saved | None, values: Any, moments: Any) -> Due:
+def _triggered(window: AnyWindow, plan: Plan, before: Saved | None) -> TriggeredWindow | SharedDue:
+    """A key's window, or several, with the plan's trigger, where it has come to."""
+    every, newest = plan.every, None if before is None else before.last_time
+    assert every is not None
+    if isinstance(window, SharedWindows):
+        assert isinstance(every, EveryPeriod)
+        return SharedDue(window, every, newest)
+    triggered = TriggeredWindow(window, every)
+    events = window.tree.back
+    given = events - events % every.count if isinstance(every, EveryCount) else None
+    triggered.progress = Progress(events, newest, given)
+    return triggered
+
+
+def results_due(
+    window: AnyWindow, plan: Plan, before: Saved | None, values: Any, moments: Any
+) -> list[Due]:
     """A key's rows into its window, and the results that they make due.
 
     In a batch query also that of the period in which the rows end, as no more will come.
     """
-    assert plan.every is not None
-    triggered = TriggeredWindow(window, plan.every)
-    events = window.tree.back
-    newest = None if before is None else before.last_time
-    given = events - events % plan.every.count if isinstance(plan.every, EveryCount) else None
-    triggered.progress = Progress(events, newest, given)
+    triggered = _triggered(window, plan, before)
     due = triggered.extend(values, moments)
-    if not (plan.temporary and plan.every.needs_times):
-        return due
-    rest = triggered.flush()
-    results = {alias: np.concatenate((due.results[alias], rest.results[alias])) for alias in due[1]}
-    return Due(np.concatenate((due.moments, rest.moments)), results)
+    ends = plan.temporary and plan.by_boundaries
+    return [due, triggered.flush()] if ends else [due]
+
+
+def results_of_silence(window: AnyWindow, plan: Plan, before: Saved) -> list[Due]:
+    """The results up to the first boundary at which the window of a silent key is empty."""
+    assert plan.lifetime is not None and plan.period is not None
+    end = end_of(before.last_time, plan.lifetime, plan.period)
+    triggered = _triggered(window, plan, before)
+    assert isinstance(triggered, SharedDue) or triggered.trigger.needs_times
+    return [triggered.advance(np.datetime64(end, "us"))]
 
 
 class Boundaries:
@@ -105,30 +116,38 @@ class Boundaries:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._keys: list[bytes] = []
-        self._moments: list[np.ndarray] = [np.zeros(0, "M8[us]")]
-        self._results: list[dict[str, Any]] = []
+        #: What is due of each key, in order of time.
+        self._due: dict[bytes, list[Due]] = {}
 
-    def add(self, key: bytes, due: Due) -> None:
-        """The results of a key."""
-        if len(due.moments):
-            self._keys += [key] * len(due.moments)
-            self._moments.append(due.moments)
-            self._results.append(due.results)
+    def add(self, key: bytes, found: list[Due]) -> None:
+        """Results of a key; with output "last" its last one alone counts."""
+        for moments, results in found:
+            if not len(moments):
+                continue
+            columns = by_column(results, self._plan)
+            if self._plan.output == "last":
+                self._due[key] = [
+                    Due(moments[-1:], {alias: column[-1:] for alias, column in columns.items()})
+                ]
+            else:
+                self._due.setdefault(key, []).append(Due(moments, columns))
 
     def table(self, convert: Any) -> pa.Table:
         """A row for each; ``convert`` makes results a column of a type."""
-        plan, count = self._plan, len(self._keys)
+        plan, found = self._plan, [due for each in self._due.values() for due in each]
+        keys = [key for key, each in self._due.items() for due in each for _ in due.moments]
+        count = len(keys)
         assert plan.schema is not None
         schema = plan.schema
         columns = {field.name: pa.nulls(count, field.type) for field in schema}
         if count:
             types = [schema.field(name).type for name in plan.keys]
-            columns |= zip(plan.keys, key_columns(self._keys, types), strict=True)
-        moments = np.concatenate(self._moments).astype("i8")
-        columns[plan.time] = pa.array(moments, pa.int64()).cast(schema.field(plan.time).type)
+            columns |= zip(plan.keys, key_columns(keys, types), strict=True)
+        times = [np.zeros(0, "M8[us]"), *(due.moments for due in found)]
+        moments = pa.array(np.concatenate(times).astype("i8"), pa.int64())
+        columns[plan.time] = moments.cast(schema.field(plan.time).type)
         for alias, kind in plan.results.items():
-            parts = [convert(_fitting(part[alias], kind), kind) for part in self._results]
+            parts = [convert(_fitting(due.results[alias], kind), kind) for due in found]
             columns[alias] = pa.concat_arrays(parts) if parts else pa.nulls(0, kind)
         return pa.table({name: columns[name] for name in (*plan.columns, *plan.results)})
 

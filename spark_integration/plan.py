@@ -87,6 +87,11 @@ class Plan:
         return self.every is not None and self.every.needs_times
 
     @property
+    def period(self) -> int | None:
+        """How far apart boundaries are, in microseconds; None where results belong to rows."""
+        return getattr(self.every, "period", None)
+
+    @property
     def counts_rows(self) -> bool:
         """Whether every k-th row is picked out of all, as no ``TriggeredWindow`` could tell it."""
         if self.every is None or self.by_boundaries:

@@ -93,7 +93,7 @@ def make_request(
     options["lateness"] = read_lateness(allowed_lateness)
     check_corrections(windows, keep, **options)
     trigger = read_every(every)
-    check_every(trigger, "" not in windows, **options)
+    check_every(trigger, **options)
     check_store(store, df)
     product = make_product(aggregations)
     values = tuple(product.columns)

@@ -22,6 +22,10 @@ Where events may come late, the watermark must be past that moment by the latene
 ``patience``): then no event that is late by no more than that, even from the watermark, can have
 belonged into the window. A key that begins anew must not take late events from before
 ``forgotten`` either; it remembers that moment as the floor of what it takes (``Saved.floor``).
+
+Where results belong to boundaries (``Plan.period``), a key is forgotten once the watermark is past
+the first one at which its window is empty: then all up to it are given, as they would be with the
+key's next event, and events up to it are late.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ import numpy.typing as npt
 from mta import describe_handle
 
 from .rows import Ints
-from .states import Bucket, Doomed
+from .states import Bucket, Doomed, Saved
 
 
 class Gap(NamedTuple):
@@ -46,25 +50,52 @@ class Gap(NamedTuple):
     moment: int
 
 
+class Forgotten(NamedTuple):
+    """A key that was taken out of its bucket."""
+
+    key: bytes
+    moment: int
+    """When its window became empty."""
+    saved: Saved
+
+
+def end_of(last_time: int, lifetime: int, period: int | None = None) -> int:
+    """When a window becomes empty after its newest event, or the first boundary then."""
+    end = last_time + lifetime
+    return end if period is None else -(-end // period) * period
+
+
 def forget(
-    bucket: Bucket, lifetime: int, watermark: int, retain: int, patience: int = 0
-) -> list[tuple[bytes, int]]:
+    bucket: Bucket,
+    lifetime: int,
+    watermark: int,
+    retain: int,
+    patience: int = 0,
+    period: int | None = None,
+) -> list[Forgotten]:
     """Take the keys whose windows are empty out of the bucket; which, and since when.
 
     Linear in the keys; no store call. Raises CorruptHandle.
     """
-    empty = watermark - lifetime - patience
+    past = watermark - patience
+    if period is not None:  # the first moment that is after all boundaries before ``past``
+        past = (past - 1) // period * period + 1
+    empty = past - lifetime
     found = sorted(key for key, saved in bucket.keys.items() if saved.last_time < empty)
-    moments = []
+    gone = []
     for key in found:
-        last_time, handle, *_ = bucket.keys.pop(key)
-        moments.append(last_time + lifetime)
-        if describe_handle(handle).pages:
-            bucket.doomed.append(Doomed(retain - 1, handle))
-    if moments:
-        # Not before the last time: what was kept then was not empty at that watermark.
-        bucket.forgotten = max(moments)
-    return list(zip(found, moments, strict=True))
+        saved = bucket.keys.pop(key)
+        gone.append(Forgotten(key, end_of(saved.last_time, lifetime, period), saved))
+        if describe_handle(saved.handle).pages:
+            bucket.doomed.append(Doomed(retain - 1, saved.handle))
+    if gone:
+        # Not before the last time: what was kept then was not empty at that watermark. An event
+        # at a boundary belongs to it, and so is late once it is given.
+        latest = max(each.moment for each in gone)
+        latest += period is not None
+        before = bucket.forgotten
+        bucket.forgotten = latest if before is None else max(before, latest)
+    return gone
 
 
 def take_doomed(bucket: Bucket) -> Iterator[bytes]:
@@ -78,7 +109,11 @@ def take_doomed(bucket: Bucket) -> Iterator[bytes]:
 
 
 def next_call(
-    bucket: Bucket, lifetime: int, watermark: int | None, patience: int = 0
+    bucket: Bucket,
+    lifetime: int,
+    watermark: int | None,
+    patience: int = 0,
+    period: int | None = None,
 ) -> int | None:
     """Once the watermark is later than this, the bucket must be called, with rows or without.
 
@@ -88,7 +123,8 @@ def next_call(
         return watermark or 0
     if not bucket.keys:
         return None
-    return min(saved.last_time for saved in bucket.keys.values()) + lifetime + patience
+    oldest = min(saved.last_time for saved in bucket.keys.values())
+    return end_of(oldest, lifetime, period) + patience
 
 
 def silences(times: Ints, last_time: int | None, lifetime: int) -> list[Gap]:

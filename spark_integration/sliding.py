@@ -103,14 +103,18 @@ def sliding_aggregate(
     every: 100 gives the row of each 100th event of a key since its beginning, and no other; events
     count in the order in which micro-batches bring them, those of one micro-batch by time. With
     ``silent`` "drop" or "emit" the count begins anew with the first event after the window was
-    empty; with ``allowed_lateness`` only where the key was forgotten. Not with ``corrections``. "1
+    empty; with ``allowed_lateness`` only where the key was forgotten. Not with "append". "1
     minute" (or a timedelta) gives, in place of the events' rows, one for each whole minute since
     1970: key, time, the results of the window of the events up to and at that time, and nulls in
     all other columns. It comes with the key's first later event, in a batch query also at the end;
     while a key says nothing, each minute until its time window has emptied has a row, the first
     empty one included, and then none has (a window that time does not empty: one row). Between two
-    results events are only inserted. A period is for one window and events in order: without
-    allowed_lateness, ``output="last"`` and ``silent``. It may be changed for a checkpoint.
+    results events are only inserted. Of several windows each is given as it is then, until all
+    that time empties are empty. With ``silent="drop"`` a key is forgotten once the watermark is
+    past the first boundary at which its windows are empty, and gives all rows up to it. A period
+    is for events in order, without allowed_lateness, and not for ``silent="emit"``, as it tells
+    by itself when a window is empty. ``output="last"`` gives the last row that is due of each key
+    and micro-batch. ``every`` may be changed for a checkpoint.
 
     silent: "keep" keeps every key for ever. "drop" forgets a key, and deletes its pages, once its
     newest event is older than the window is long by the watermark on ``time``, which the stream

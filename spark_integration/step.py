@@ -22,7 +22,7 @@ from mta import EveryCount, Window
 from stores.base import PageStore
 
 from .counted import places_due, places_of
-from .every import results_due
+from .every import results_due, results_of_silence
 from .lateness import first_on_time, floor_of, saved_after
 from .packing import Counts
 from .plan import Plan
@@ -173,13 +173,13 @@ def _take_in_for(
     window: AnyWindow, rows: Given, plan: Plan, results: Results, key: bytes, before: Saved | None
 ) -> int | None:
     """As ``_take_in``, with the results that are due alone."""
-    assert isinstance(window, Window)
-    events = window.tree.back
-    due = results_due(window, plan, before, rows.values, rows.moments)
+    events = events_of(window)
+    found = results_due(window, plan, before, rows.values, rows.moments)
     entered = results.enter(rows.start, rows.end, window.last_accepted)
     if plan.by_boundaries:
-        results.boundaries.add(key, due)
+        results.boundaries.add(key, found)
     else:
+        (due,) = found
         nth = due.moments - events - 1
         results.add_picked(due.results, rows.start + places_of(nth, window))
     return entered and entered[0]
@@ -244,7 +244,11 @@ def _expire(
     if lifetime is None:
         return None
     if watermark is not None:
-        for key, moment in forget(bucket, lifetime, watermark, plan.retain, plan.patience):
-            if plan.silent == "emit":
+        late = plan.patience, plan.period
+        for key, moment, saved in forget(bucket, lifetime, watermark, plan.retain, *late):
+            if plan.by_boundaries:
+                window = windows.restore(saved.handle)
+                results.boundaries.add(key, results_of_silence(window, plan, saved))
+            elif plan.silent == "emit":
                 results.add_emptied(key, moment)
-    return next_call(bucket, lifetime, watermark, plan.patience)
+    return next_call(bucket, lifetime, watermark, plan.patience, plan.period)

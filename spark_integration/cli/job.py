@@ -152,20 +152,17 @@ class Job:
                 "--every does not go with --corrections append, as most rows are never given; "
                 "leave one of them out"
             )
-        if not by_period:
-            return
-        others = {
-            "--results last": self.results == "last",
-            "--allowed-lateness, as late rows would change results that are out (a number of "
-            "events does, as --every '100 events')": (self.allowed_lateness is not None),
-            f"--silent {self.silent}": self.silent != "keep",
-            "several windows; run mta once for each, with an --output of its own": (
-                not isinstance(self.window, str) or "=" in self.window
-            ),
-        }
-        for option, given in others.items():
-            if given:
-                raise InvalidRequest(f"--every does not go with {option}; leave one of them out")
+        if by_period and self.allowed_lateness is not None:
+            raise InvalidRequest(
+                "--every with a period does not go with --allowed-lateness, as late rows would "
+                "change results that are out; give a number of events, as --every '100 events', "
+                "or leave one of them out"
+            )
+        if by_period and self.silent == "emit":
+            raise InvalidRequest(
+                "--every with a period does not go with --silent emit, as its rows tell when a "
+                "window is empty; give --silent drop, or a number of events"
+            )
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -81,6 +81,25 @@ def test_counts_with_several_windows_late_rows_and_silent_keys(tmp_path):
 # --- options --------------------------------------------------------------------------------------
 
 
+def test_periods_with_several_windows_and_forgotten_keys(tmp_path):
+    """Key b stops after 40 minutes; a goes on, and with it the watermark."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    write(source / "1.csv", 0, 40)
+    command = ("run", source, "--key", "device", "--agg", "n=count(watts)", "--window",
+               "hour=1 hour", "--window", "short=10 minutes", "--output", out, "--silent", "drop",
+               "--every", "30 minutes", "--watermark", "1 minute", "--no-plot")  # fmt: skip
+    assert mta(*command) == 0
+    write(source / "2.csv", 400, 402)
+    rows = pd.read_csv(source / "2.csv")
+    rows[rows["device"] == "a"].to_csv(source / "2.csv", index=False)
+    assert mta(*command) == 0
+    rows = pd.read_parquet(out / "results")
+    rows = rows[rows["device"] == "b"].sort_values("ts")
+    assert [(t.hour, t.minute) for t in rows["ts"]] == [(0, 30), (1, 0), (1, 30), (2, 0)]
+    assert (rows["n_hour"].tolist(), rows["n_short"].tolist()) == ([30, 40, 10, 0], [10, 0, 0, 0])
+
+
 @pytest.mark.parametrize(
     ("text", "every"),
     [("100 events", 100), (" 2^10 rows", 1024), ("1 event", 1), (" 1 minute ", "1 minute")],
@@ -98,12 +117,8 @@ def test_what_is_neither_a_period_nor_a_count(text):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"results": "last"}, "does not go with --results last; leave"),
-        ({"allowed_lateness": "1 minute"}, "does not go with --allowed-lateness, as late rows"),
-        ({"silent": "drop"}, "does not go with --silent drop; leave"),
-        ({"silent": "emit"}, "does not go with --silent emit; leave"),
-        ({"window": ["a=1 hour", "b=2 hours"]}, "does not go with several windows; run mta once"),
-        ({"window": ["a=1 hour"]}, "does not go with several windows"),
+        ({"allowed_lateness": "1 minute"}, "with a period does not go with --allowed-lateness"),
+        ({"silent": "emit"}, "with a period does not go with --silent emit"),
         (
             {"allowed_lateness": "1 minute", "corrections": "append"},
             "does not go with --corrections append, as most rows are never given",
@@ -124,7 +139,7 @@ def test_mistakes_are_told_before_spark_starts(tmp_path, capsys):
     assert mta(*command, "--every", "soon") == 2
     assert "mta: --every 'soon': write '1 minute'" in capsys.readouterr().err
     config = tmp_path / "job.toml"
-    config.write_text('every = "1 minute"\nsilent = "drop"\n')
+    config.write_text('every = "1 minute"\nsilent = "emit"\n')
     assert mta(*command, "--config", config) == 2
-    assert "--every does not go with --silent drop" in capsys.readouterr().err
+    assert "--every with a period does not go with --silent emit" in capsys.readouterr().err
     assert not out.exists()

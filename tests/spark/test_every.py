@@ -232,10 +232,8 @@ def test_through_spark(spark: SparkSession, store: str, tmp_path: Path, every: A
     [
         ({"every": 0}, "every is 0"),
         ({"every": "soon"}, "every is 'soon'"),
-        ({"every": "1 day", "output": "last"}, "output='last'"),
         ({"every": "1 day", "allowed_lateness": "1 minute"}, "give a number of events, as every"),
-        ({"every": "1 day", "silent": "drop"}, "silent='drop'"),
-        ({"every": "1 day", "policy": {"a": TimeWindow(9)}}, "several windows"),
+        ({"every": "1 day", "silent": "emit"}, "set silent='drop', or give a number of events"),
         (
             {"every": 2, "allowed_lateness": "1 minute", "corrections": "append"},
             "leave corrections as it is",
