@@ -88,6 +88,8 @@ def unseal(data: bytes, validated: Callable[[Any], _Kind]) -> _Kind:
     Raises CorruptHandle for damaged bytes, and where ``validated`` raises it, a ValueError or a
     TypeError.
     """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise corrupt(f"it is {type(data).__name__}, not the bytes of a checkpoint")
     packed, digest = bytes(data[:-_DIGEST_BYTES]), bytes(data[-_DIGEST_BYTES:])
     if not packed or xxhash.xxh3_128_digest(packed) != digest:
         raise corrupt("its bytes do not match their digest")

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import cached_property
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -142,7 +143,8 @@ class CountWindow(AbstractPolicy):
     positional = True
 
     def __init__(self, size: int) -> None:
-        if isinstance(size, bool) or int(size) != size or size < 1:
+        number = isinstance(size, Real) and not isinstance(size, bool)
+        if not number or not size >= 1 or size % 1:  # so that NaN and infinity are refused too
             raise ValueError(f"a count window holds at least 1 event, not {size!r}")
         self.size = int(size)
 

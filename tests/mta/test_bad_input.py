@@ -380,6 +380,9 @@ def test_random_bytes_are_no_handle() -> None:
             restored(signed(rng.randbytes(length)))
     with pytest.raises(CorruptHandle):
         restored(small_window().checkpoint() + b"more")
+    for other in (None, "text", 7):
+        with pytest.raises(CorruptHandle, match=f"it is {type(other).__name__}, not the bytes"):
+            restored(other)  # type: ignore[arg-type]
 
 
 def signed(body: bytes) -> bytes:
