@@ -58,10 +58,13 @@ def _add_run(parser: ArgumentParser) -> None:
     columns = parser.add_argument_group("columns")
     columns.add_argument("--format", choices=CHOICES["format"], help="guessed from the names")
     columns.add_argument("--key", metavar="COL", help="one window for each value of this column")
-    columns.add_argument("--key-from-file-name", action="store_true", default=None)
+    columns.add_argument("--key-from-file-name", action="store_true", default=None,
+                         help="one window for each file")  # fmt: skip
     columns.add_argument("--time", metavar="COL", help="default: timestamp, ts, time, ...")
     columns.add_argument("--time-format", metavar="PATTERN", help="of Spark, as dd/MM/yyyy HH:mm")
-    columns.add_argument("--value", metavar="COL", action="append")
+    columns.add_argument("--value", metavar="COL", action="append",
+                         help="what is aggregated; several by several --value; default: value, "
+                         "or the one column of numbers")  # fmt: skip
     columns.add_argument("--keep", metavar="COL", action="append", help="also in the results")
     windows = parser.add_argument_group("windows")
     windows.add_argument("--agg", metavar="NAME=FUNCTION(COL)", action="append",
@@ -82,7 +85,9 @@ def _add_run(parser: ArgumentParser) -> None:
                          help="with --allowed-lateness: each row once (default), or rows that a "
                          "late one changes again, with a column 'corrected' that is true"
                          )  # fmt: skip
-    windows.add_argument("--invalid", choices=CHOICES["invalid"], help="rows without key or value")
+    windows.add_argument("--invalid", choices=CHOICES["invalid"],
+                         help="rows without key, time or value, or whose time or value cannot be "
+                         "read, stop the run (default) or are dropped")  # fmt: skip
     windows.add_argument("--silent", choices=CHOICES["silent"],
                          help="keys whose time window has emptied are kept (default), forgotten "
                          "with their pages, or so with a last row")  # fmt: skip
@@ -97,15 +102,19 @@ def _add_run(parser: ArgumentParser) -> None:
                         "row; default: a row for each event")  # fmt: skip
     output.add_argument("--results", choices=CHOICES["results"],
                         help="a row for each event, or the last of each key and batch")  # fmt: skip
-    output.add_argument("--write", choices=CHOICES["write"], help="format of the results")
-    output.add_argument("--plot", action=BooleanOptionalAction, default=None)
+    output.add_argument("--write", choices=CHOICES["write"],
+                        help="format of the results, default parquet")  # fmt: skip
+    output.add_argument("--plot", action=BooleanOptionalAction, default=None,
+                        help="draw plot.png at the end (default)")  # fmt: skip
     output.add_argument("--overwrite", action="store_true", default=None,
                         help="start afresh: delete what an earlier run left there")  # fmt: skip
     running = parser.add_argument_group("running")
     running.add_argument("--follow", action="store_true", default=None,
                          help="keep reading new files until Ctrl-C")  # fmt: skip
-    running.add_argument("--files-per-batch", metavar="N", type=int)
-    running.add_argument("--cores", metavar="N", type=int)
+    running.add_argument("--files-per-batch", metavar="N", type=_at_least_one,
+                         help="default: files of about 500,000 rows together, or all where their "
+                         "order needs it")  # fmt: skip
+    running.add_argument("--cores", metavar="N", type=_at_least_one, help="default: all")
     running.add_argument("--memory", metavar="SIZE", help="of Spark's Java, default 2g")
     parser.set_defaults(command=_run)
 
@@ -113,7 +122,7 @@ def _add_run(parser: ArgumentParser) -> None:
 def _add_inspect(parser: ArgumentParser) -> None:
     parser.add_argument("path", type=Path, help="output folder of a run, a Spark checkpoint, or "
                         "a file with a handle of Window or SharedWindows")  # fmt: skip
-    parser.add_argument("--store", metavar="URL", help="default: the run's")
+    parser.add_argument("--store", metavar="URL", help="default: the run's, without credentials")
     parser.add_argument(
         "--limit", metavar="N", type=_at_least_one, default=20, help="how many windows, default 20"
     )
@@ -154,11 +163,17 @@ def _add_demo(parser: ArgumentParser) -> None:
 
 def _add_bench(parser: ArgumentParser) -> None:
     families = [name.partition("_")[0] for name in EXPERIMENTS]
-    names = list(dict.fromkeys([*families, *EXPERIMENTS]))
+    names = {*families, *EXPERIMENTS}
+
+    def experiment(text: str) -> str:
+        if text not in names:
+            raise ArgumentTypeError(f"there is no {text!r}; --help lists what there is")
+        return text
+
     parser.add_argument(
         "experiment",
         nargs="*",
-        choices=[[], *names],
+        type=experiment,
         metavar="NAME",
         help=f"an experiment or the first part of names; all of {', '.join(EXPERIMENTS)}",
     )
