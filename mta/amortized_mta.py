@@ -113,17 +113,11 @@ class AmortizedMTA(MonoidTree):
         self._right = self._combine(self._right, self.monoid.fold(lifted, count))
         self.levels.append_many(rows, times, count)
 
-    def evict(self) -> None:
-        """Remove the oldest event; amortised 1 combine and 1/leaf_arity page reads."""
-        if not self._pop(1):
-            self.open_path()
-            self.evict_to(self.front + 1)
-
     def slide(self, row: Row, time: int | None, size: int) -> None:
         """Add one event and keep the last ``size``; amortised 4 combines.
 
         Nearly always that is one combine on the right and one look at the stack. This is the path
-        of every single event, so these steps of ``insert`` and ``evict`` stand here in line.
+        of every single event, so these steps of ``insert`` and ``evict_to`` stand here in line.
         """
         levels, path = self.levels, self.path
         leaf = levels.tails[0]

@@ -147,10 +147,6 @@ class PagedFlatFAT(FrontPath):
         self.left_at = self._rest_at = -1
         self._runner.forget()
 
-    def evict(self) -> None:
-        """Remove the oldest event; may read a page a level, amortised 1/leaf_arity pages."""
-        self.evict_to(self.front + 1)
-
     def evict_to(self, position: int) -> None:
         """Remove every event before ``position``; no combine, at most one page read a level.
 

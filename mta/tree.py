@@ -193,10 +193,6 @@ class MonoidTree(LevelPages):
 
     # --- eviction -------------------------------------------------------------------------------
 
-    def evict(self) -> None:
-        """Remove the oldest event; may read a page a level, amortised 1/leaf_arity pages."""
-        self.evict_to(self.front + 1)
-
     def evict_to(self, position: int) -> None:
         """Remove every event before ``position``; at most one page read a level.
 
