@@ -7,13 +7,13 @@ The Reactive Aggregator's slots are a power of two. A window that fills them all
 round, a smaller one two, whose paths to the root meet the later the more slots are free. So from
 2^k + 1 to 2^(k+1) its rounds become cheaper while recalculating becomes dearer, but from 2^k to
 2^k + 1 they become dearer at once. Within such an octave there is one break-even window, and
-bisection finds it; over all windows there may be several. Hence two answers: the smallest window
-that pays, and that from which on all do.
+bisection finds it, to 2 % above; over all windows there may be several. Hence two answers: the
+smallest window that pays, and that from which on all do.
 
 >>> search(lambda window: window >= 370, 1024)
-(370, 370)
+(372, 372)
 >>> search(lambda window: window in range(250, 257) or window >= 370, 1024)
-(250, 370)
+(252, 372)
 >>> search(lambda window: False, 1024)
 (None, None)
 """
