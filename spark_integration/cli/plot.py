@@ -23,6 +23,8 @@ from spark_integration.cli.expressions import Aggregation
 
 STRETCHES = 1000
 PANELS = 4
+WORDY = 3  # so many curves have room for their whole names
+LEGEND_COLUMNS = 5
 VALUE_COLOUR = "#a9b8c6"
 COLOURS = ("#d1495b", "#1f5fa8", "#2f8f5b", "#8a4fa3", "#c9822b", "#3b9aa8")
 
@@ -122,13 +124,20 @@ def _panel(axes: Axes, rows: pd.DataFrame, panel: Sequence[Aggregation], title: 
     # Rows of boundaries (--every '1 minute') have results alone.
     if panel[0].like_the_value and rows[f"max {column}"].notna().any():
         axes.plot(*_line(rows, column), color=VALUE_COLOUR, linewidth=0.8, label=column)
-    for aggregation, colour in zip(panel, colours, strict=False):
+    styles = [(colour, line) for line in ("-", "--", ":") for colour in colours]
+    for aggregation, (colour, dashes) in zip(panel, styles, strict=False):
         line = _line(rows, aggregation.name)
-        axes.plot(*line, color=colour, linewidth=1.4, label=str(aggregation).replace("=", " = "))
+        told = str(aggregation).replace("=", " = ") if len(panel) <= WORDY else aggregation.name
+        axes.plot(*line, dashes, color=colour, linewidth=1.4, label=told)
     axes.set_ylabel(column if panel[0].like_the_value else panel[0].name)
-    # On the line of the title, so that it covers no curve.
+    # On the line of the title and those above it, so that it covers no curve.
     legend = axes.legend(
-        loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=9, frameon=False, borderaxespad=0.2
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        ncols=LEGEND_COLUMNS,
+        frameon=False,
+        borderaxespad=0.2,
+        fontsize=8,
     )
     for handle in legend.get_lines():
         handle.set_linewidth(2.5)

@@ -170,7 +170,8 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
     values = ", ".join(job.value)
     # Rows of boundaries have results alone.
     shown = f"{values}, and its aggregates" if job.every is None else f"aggregates of {values}"
-    title = f"{shown} over a sliding window of {job.windows}{_now_and_then(job)}"
+    over = "sliding windows," if "=" in job.windows else "a sliding window of"
+    title = f"{shown} over {over} {job.windows}{_now_and_then(job)}"
     results = read_results(spark, job)
     if job.late == "side":
         results = results.where("not late")

@@ -1,7 +1,8 @@
 import numpy as np
 import pandas as pd
+import pytest
 
-from spark_integration.cli.expressions import parse_aggregation
+from spark_integration.cli.expressions import over_windows, parse_aggregation
 from spark_integration.cli.plot import _figure, _line, _panels
 
 
@@ -59,3 +60,23 @@ def test_results_without_values_are_drawn_alone(tmp_path):
     labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
     assert labels == ["peak = max(watts)"]
     figure.savefig(tmp_path / "plot.png")
+
+
+@pytest.mark.parametrize("names", [("hour", "day"), ("hour", "day", "week", "month")])
+def test_all_results_of_several_windows_are_drawn_and_named_beside_the_title(names):
+    windows = [f"{name}=1 hour" for name in names]
+    aggregations = [parse_aggregation(text, ("watts",)) for text in ("max", "mean")]
+    over = over_windows(aggregations, windows)
+    rows = extremes()
+    for aggregation in over:
+        rows[f"min {aggregation.name}"], rows[f"max {aggregation.name}"] = 1.0, 3.0
+    figure = _figure(rows, ["a"], _panels(over), "")
+    axes = figure.axes[0]
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["watts", *(aggregation.name for aggregation in over)]
+    assert len({(line.get_color(), line.get_linestyle()) for line in axes.lines}) == len(labels)
+    figure.canvas.draw()
+    title = next(text for text in axes.get_children() if getattr(text, "get_text", str)() == "a")
+    legend = axes.get_legend().get_window_extent()
+    assert not legend.overlaps(title.get_window_extent())
+    assert axes.get_window_extent().x0 < 0.15 * figure.bbox.width
