@@ -4,7 +4,8 @@ every k events     the row of each k-th event of a key (see also ``counted.py``)
 every period       a row for each boundary: key, time, results, and nulls for all else
 
 A trigger adds nothing to the state. How many events a key has had is in its handle, and a boundary
-is due with the first event later than it, so all up to the key's last event have been given.
+is due with the first event later than it, so all up to the key's last event have been given. Of a
+key that is forgotten (``silence.py``) also those up to where its windows are empty are given then.
 """
 
 from __future__ import annotations

@@ -132,6 +132,13 @@ def test_what_does_not_go_together(options, message):
         Job.from_arguments(Namespace(input=["a.csv"], every="100 events", **options))
 
 
+@pytest.mark.parametrize("every", ["1 minute", "100 events"])
+def test_what_goes_together(every):
+    options = {"results": "last", "silent": "drop", "window": ["a=1 hour", "b=2 hours"]}
+    job = Job.from_arguments(Namespace(input=["a.csv"], every=every, **options))
+    assert (job.every, job.results, job.silent) == (every, "last", "drop")
+
+
 def test_mistakes_are_told_before_spark_starts(tmp_path, capsys):
     write(tmp_path / "1.csv", 0, 3)
     out = tmp_path / "out"

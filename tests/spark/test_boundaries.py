@@ -178,9 +178,11 @@ class BoundaryJob(SilentJob):
         return super().settings(**{**settings, **changes})
 
 
-def test_a_stream_with_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["file", "state"])
+def test_a_stream_with_a_restart(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     """The last event, of a key of its own, brings the watermark past all that the others have."""
     job, events = BoundaryJob(spark, tmp_path), [*stream(120, 4, seed=9), ("end", 9e3, 0.0)]
+    job.store = "spark://state" if kind == "state" else job.store
     for part in (events[:60], events[60:]):
         job.write(rows_of(*part), files=3)
         job.run()
