@@ -129,6 +129,8 @@ class Engine:
         for name, n in progress.over(cells * times, lambda cell: told(*cell)):
             what = "share" if name == OWN else "all"
             taken[name, n].append(self.seconds(sides[name], what, n))
+            if name == OWN:  # Python workers end when they have been idle for a minute
+                self.seconds(sides["SBA"], "few", MOST)
         rows = []
         for (name, n), found in taken.items():
             count, seconds = self._rows["share" if name == OWN else "all"], min(found)
