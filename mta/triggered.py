@@ -146,22 +146,29 @@ class ResultsWhenDue(ABC):
 
     def _follow(self, plan: Plan, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
         """Insert events up to each stop, and put its result; then the rest of the events."""
-        out, start, given = self.monoid.outputs.new(len(plan.stops)), 0, 0
-        before = self.progress.events
+        out, at, before = self.monoid.outputs.new(len(plan.stops)), 0, self.progress.events
         try:
-            for stop, moment in zip(plan.stops.tolist(), plan.moments.tolist(), strict=True):
-                self._feed(rows, micros, start, stop, count)
-                start = stop
-                self._put(moment, out, given)
-                self.progress = replace(self.progress, given=moment)
-                given += 1
-            self._feed(rows, micros, start, count, count)
+            while at < len(plan.stops):
+                at += self._put_next(plan, at, rows, micros, count, out)
+            self._feed(rows, micros, int(plan.stops[-1]) if at else 0, count, count)
         except Exception as error:
-            self._hold(plan.moments[:given], self.monoid.outputs.cut(out, 0, given), error)
+            given = self.progress.given
+            at = 0 if given is None else int(np.searchsorted(plan.moments, given, side="right"))
+            self._hold(plan.moments[:at], self.monoid.outputs.cut(out, 0, at), error)
             if not any(_ACCEPTED in note for note in getattr(error, "__notes__", ())):
                 error.add_note(f"{self.progress.events - before} of {count} {_ACCEPTED}")
             raise
         return self._give(plan.moments, out)
+
+    def _put_next(
+        self, plan: Plan, at: int, rows: Rows, micros: np.ndarray | None, count: int, out: Rows
+    ) -> int:
+        """Insert up to the next stop and put its result, or several; say how many."""
+        start, stop, moment = events_before(plan, at), int(plan.stops[at]), int(plan.moments[at])
+        self._feed(rows, micros, start, stop, count)
+        self._put(moment, out, at)
+        self.progress = replace(self.progress, given=moment)
+        return 1
 
     def _went(self, micros: int | None, count: int) -> None:
         """Note that events are in, the last of them at a time."""
@@ -283,7 +290,8 @@ class TriggeredWindow(ResultsWhenDue):
         out, before = self.monoid.outputs.new(count), self.window.tree.back
         done = 0
         try:
-            self.window.slide(rows, self._kept(micros), count, out)
+            with self.window.counting(count):
+                self.window.slide(rows, self._kept(micros), count, out)
             done = count
         except Exception as error:
             # Of the last event that is in, the result may not be: it is overdue.
@@ -348,6 +356,11 @@ class TriggeredWindow(ResultsWhenDue):
         restored = cls(Window.restore(state.window, monoid, policy, store, **settings), trigger)
         restored._take_up(state)
         return restored
+
+
+def events_before(plan: Plan, at: int) -> int:
+    """How many events of the batch come before a result's own."""
+    return int(plan.stops[at - 1]) if at else 0
 
 
 def _pairs(due: Due) -> list[tuple[Any, Any]]:

@@ -10,6 +10,8 @@ A window is not thread-safe; windows share a store safely.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, Self
@@ -195,7 +197,8 @@ class Window:
         out = self.monoid.outputs.new(count if results == "all" else min(count, 1))
         with np.errstate(all="ignore"):
             if results == "all":
-                self.slide(rows, micros, count, out)
+                with self.counting(count):
+                    self.slide(rows, micros, count, out)
             elif count:
                 self.take_in(rows, micros, 0, count, count)
                 self.put_result(out, 0)
@@ -224,12 +227,20 @@ class Window:
                     self.put_result(out, done)
                     told = 1
                 done += told
-        except Exception as error:
-            error.add_note(f"{done} of {count} events of the batch were accepted")
-            raise
         finally:
             if micros is not None and done:
                 self.intake.advance(int(micros[done - 1]))
+
+    @contextmanager
+    def counting(self, count: int) -> Iterator[None]:
+        """Say in an error's note how many events of a batch are in."""
+        before = self.tree.back
+        try:
+            yield
+        except Exception as error:
+            done = self.tree.back - before
+            error.add_note(f"{done} of {count} events of the batch were accepted")
+            raise
 
     def pass_to(self, micros: int | None) -> None:
         """Evict what a policy on times or positions says at a moment when nothing came."""

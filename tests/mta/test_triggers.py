@@ -481,6 +481,18 @@ def test_slices_write_and_combine_by_the_slide_not_by_the_event(by_count: bool) 
     assert parts.combines < whole.combines
 
 
+def test_whole_slices_of_a_batch_go_in_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The open slice goes by itself, then all others together, then what begins the next one."""
+    window, calls = SlicedWindow(Sum(), CountWindow(60), 6, store=None), []
+    lift_rows = window.monoid.lift_rows
+    noted = lambda rows, count: calls.append(count) or lift_rows(rows, count)  # noqa: E731
+    monkeypatch.setattr(window.monoid, "lift_rows", noted)
+    assert window.extend(np.ones(4)).results.tolist() == []
+    due = window.extend(np.ones(1000))
+    assert due.results.tolist() == [min(6.0 * slides, 60.0) for slides in range(1, 168)]
+    assert calls == [4, 2, 996, 2]
+
+
 def test_tumbling_windows_need_no_page() -> None:
     store = CountingStore(MemoryStore())
     window = SlicedWindow(Sum(), TimeWindow("1 minute"), store=store, name="t", arity=2)
@@ -496,18 +508,19 @@ def test_tumbling_windows_need_no_page() -> None:
 # --- stores that fail, and handles ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["period", "count", "event", "sliced"])
+@pytest.mark.parametrize("kind", ["period", "count", "event", "sliced", "slices"])
 def test_a_store_that_fails_loses_no_result_and_repeats_none(kind: str) -> None:
     """Every N-th call fails once; what is not accepted is sent again."""
-    rule = by_time(40 * SECOND)
-    trigger = {"count": EveryCount(3), "event": EveryEvent()}.get(kind, EveryPeriod(2))
+    rule = by_count(12) if kind == "slices" else by_time(40 * SECOND)
+    triggers = {"count": EveryCount(3), "slices": EveryCount(2), "event": EveryEvent()}
+    trigger = triggers.get(kind, EveryPeriod(2))
     events = [("abcdef"[i % 6], (i * 7 // 4) * SECOND) for i in range(120)]
     naive = Naive(rule, trigger)
     expected = [due for event in events for due in naive.add(*event)]
     failed = 0
     for number in range(1, 60):
         store = FailingStore()
-        if kind == "sliced":
+        if kind.startswith("slice"):
             window: ResultsWhenDue = SlicedWindow(joined(), rule.policy(), 2, store, arity=2)
         else:
             window = TriggeredWindow(Window(joined(), rule.policy(), store, arity=2), trigger)
@@ -522,7 +535,7 @@ def test_a_store_that_fails_loses_no_result_and_repeats_none(kind: str) -> None:
                 failed += 1
                 assert sum("were accepted" in note for note in error.__notes__) == 1
         store.failing = lambda number: False
-        if kind != "sliced":
+        if not kind.startswith("slice"):
             window = TriggeredWindow.restore(
                 window.checkpoint(), trigger, joined(), rule.policy(), store
             )
