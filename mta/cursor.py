@@ -139,6 +139,7 @@ class Cursor:
         self._fresh()
         if hand.start != self.back:
             self.place(self.events.front, self.events.front)  # behind, until the run is done
+        self.front = max(self.front, self.events.front)  # time alone may have emptied the window
         fronts, done = self._fronts(hand), 0
         stored = _count_below(fronts, hand.start)
         if stored < hand.count:

@@ -310,6 +310,19 @@ def test_times_before_1970() -> None:
         assert seconds(window.extend(["a", "b", "c"], [-61, -60, -59])) == [(-60, ["a", "b"])]
 
 
+@pytest.mark.parametrize("aggregator", [*IN_ORDER, FiBA])
+def test_a_batch_after_a_gap_that_emptied_the_window(aggregator: Any) -> None:
+    events = Window(Collect(), TimeWindow(3), aggregator=aggregator)
+    for window in (
+        TriggeredWindow(events, EveryPeriod(1)),
+        SlicedWindow(Collect(), TimeWindow(3), 1, aggregator=aggregator),
+    ):
+        expected = [(1, ["a"]), (2, ["a", "b"]), (3, ["a", "b"]), (4, ["b"]), (5, [])]
+        expected += [(40, ["c"]), (41, ["c", "d"]), (42, ["c", "d", "e"])]
+        assert seconds(window.extend("abcdef", [1, 2, 40, 41, 42, 43])) == expected
+        window.check()
+
+
 def test_a_gap_of_centuries_gives_the_window_until_it_is_empty_and_then_nothing() -> None:
     for window in both_ways("3 seconds", "1 second"):
         due = window.extend(["a", "b"], [10, 10**10])
