@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -60,9 +63,29 @@ def local_session(
     }
     configuration = SparkConf().setMaster(f"local[{cores}]").setAppName(name)
     configuration.setAll(list(settings.items()))
-    with log.open("ab") as sink:
-        gateway = launch_gateway(configuration, {"stderr": sink})
-    return SparkSession(SparkContext(conf=configuration, gateway=gateway))
+    with _interrupted_after() as interrupted:
+        with log.open("ab") as sink:
+            gateway = launch_gateway(configuration, {"stderr": sink})
+        session = SparkSession(SparkContext(conf=configuration, gateway=gateway))
+    if interrupted.is_set():
+        session.stop()
+        raise KeyboardInterrupt
+    return session
+
+
+@contextmanager
+def _interrupted_after() -> Iterator[threading.Event]:
+    """Whether Ctrl-C came: amid the start of Java an exception would leave that running."""
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+    before = signal.signal(signal.SIGINT, lambda number, frame: interrupted.set())
+    try:
+        yield interrupted
+    except BaseException:
+        signal.signal(signal.SIGINT, before)
+        raise
 
 
 def _java_options(log: Path) -> str:

@@ -2,7 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 import warnings
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -177,3 +181,30 @@ def test_an_experiment_that_is_none_is_told_in_short(capsys):
         parse(["bench", "mta", "nonsense"])
     assert capsys.readouterr().err.endswith("there is no 'nonsense'; --help lists what there is\n")
     parse(["bench"])
+
+
+def test_ctrl_c_while_spark_starts_leaves_no_java_behind(source, tmp_path):
+    command = [sys.executable, "-m", "spark_integration.cli", "run", str(source), "--time", "ts"]
+    options = ["--value", "watts", "--output", str(tmp_path / "out")]
+    with subprocess.Popen(
+        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as job:
+        assert job.stdout is not None
+        while "starting Spark" not in job.stdout.readline():
+            assert job.poll() is None
+        time.sleep(1.5)  # Java is on its way up
+        job.send_signal(signal.SIGINT)
+        _, complaints = job.communicate(timeout=60)
+    assert (job.returncode, complaints) == (130, "")
+    log = str(tmp_path / "out" / "spark.log").encode()
+    deadline = time.monotonic() + 20
+    while any(log in path.read_bytes() for path in _commands()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def _commands():
+    """The command line of every process that is still there."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        if path.exists():
+            yield path
