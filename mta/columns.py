@@ -170,6 +170,8 @@ class Record(Schema):
         self.schemas = tuple(schemas)
         weights = [schema.row_bytes for schema in self.schemas]
         self.row_bytes = None if None in weights else sum(w for w in weights if w is not None)
+        #: Whether each column is cut and filled as Python sequences are.
+        self._is_flat = all(type(schema) in (Array, Objects) for schema in self.schemas)
 
     def __repr__(self) -> str:
         return f"Record({list(self.schemas)!r})"
@@ -182,10 +184,16 @@ class Record(Schema):
             schema.put(column, at, value)
 
     def put_many(self, room: Rows, at: int, rows: Rows) -> None:
+        if self._is_flat:
+            for column, values in zip(room, rows, strict=True):
+                column[at : at + len(values)] = values
+            return
         for schema, column, values in zip(self.schemas, room, rows, strict=True):
             schema.put_many(column, at, values)
 
     def cut(self, rows: Rows, start: int, stop: int) -> Rows:
+        if self._is_flat:
+            return tuple([column[start:stop] for column in rows])
         return tuple(
             [s.cut(column, start, stop) for s, column in zip(self.schemas, rows, strict=True)]
         )
@@ -212,10 +220,11 @@ class Record(Schema):
 def next_payload(payloads: Iterator[Any]) -> Payload:
     """The next column of a page or a handle. Raises CorruptPage when there is none."""
     payload = next(payloads, None)
-    if not isinstance(payload, (list, tuple)) or [type(part) for part in payload] != [str, bytes]:
-        raise CorruptPage("a column is missing, or is no pair of kind and bytes")
-    kind, data = payload
-    return kind, data
+    if isinstance(payload, (list, tuple)) and len(payload) == 2:
+        kind, data = payload
+        if type(kind) is str and type(data) is bytes:
+            return kind, data
+    raise CorruptPage("a column is missing, or is no pair of kind and bytes")
 
 
 def read_value(value: Any, schema: Schema) -> Any:
