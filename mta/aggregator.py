@@ -85,6 +85,10 @@ class Aggregator(ABC):
     def begin(cls, setting: Setting) -> Self:
         """An empty structure."""
 
+    def sibling(self, setting: Setting) -> Self:
+        """An empty structure of another window with the same monoid, policy and store."""
+        return self.begin(setting)
+
     @property
     @abstractmethod
     def back(self) -> int:

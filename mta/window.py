@@ -111,14 +111,16 @@ class Window:
         )
         self._begin(name, *sizes)
 
-    def _begin(self, name: str, leaf_arity: int, arity: int) -> None:
-        """Be an empty window of this name."""
+    def _begin(
+        self, name: str, leaf_arity: int, arity: int, like: Aggregator | None = None
+    ) -> None:
+        """Be an empty window of this name; ``like`` is the structure of another of its kind."""
         self.name = name
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
             self.timed, self.policy, self._lateness or 0,
         )  # fmt: skip
-        self.tree = self._aggregator.begin(setting)
+        self.tree = self._aggregator.begin(setting) if like is None else like.sibling(setting)
         self._view = WindowView(self.tree, [policy for policy, _, _ in self._observers])
         bare = isinstance(self.monoid, Monoid) and self.monoid.is_bare
         if bare and self.monoid is self.results_of:
@@ -350,7 +352,7 @@ class Window:
         window = object.__new__(type(self))
         window.__dict__.update(self.__dict__)
         window._owns_store = False
-        window._begin(state.window, state.leaf_arity, state.arity)
+        window._begin(state.window, state.leaf_arity, state.arity, self.tree)
         take_up(state, window)
         return window
 

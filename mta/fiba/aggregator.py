@@ -10,6 +10,10 @@ A batch goes in run by run, in order of time. Each run is put together with the 
 are later than its first one (none, if nothing is late), and a cursor (``mta.cursor``) gives the
 result of each; only then is it inserted, so that nothing has changed where a page is missing.
 
+A window out of a handle, as Spark has one for each batch of a key, takes up no more of its tree
+than the batch needs. What has left is then cut off in whole leaves, and some of it later, so that
+no leaf is read or written anew for that.
+
 Costs: an event in order O(1) combines amortised, one at distance d O(arity * log d), and O(d) where
 every result of a batch is wanted; bulk eviction O(arity * log n), and a page or two a level.
 """
@@ -25,7 +29,8 @@ from mta.aggregator import Lens, Setting
 from mta.columns import Row, Rows
 from mta.cursor import Cursor, Hand
 from mta.errors import NotRevisable
-from mta.fiba.events import as_of, needed_from
+from mta.fiba.events import as_of, leaf_needed_from, needed_from
+from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
 from mta.monoid import Partial
 from mta.policy import AbstractPolicy
@@ -34,6 +39,8 @@ from mta.policy import AbstractPolicy
 RUN = 8192
 #: So many events that have left may be in the tree before they are cut off in one go.
 _LEAVES_LEFT_BEHIND = 16
+#: And of a tree out of a handle, when a handle is taken, no more than one in so many.
+_LEFT_BEHIND = 16
 
 
 class Revised(NamedTuple):
@@ -53,8 +60,8 @@ class FiBA(TreePages):
 
     name = "FiBA"
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
+    def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
+        super().__init__(setting, kind)
         self._cursor = Cursor(self.monoid, setting.policy, self.stored)
         self._last_insert = 0
         #: The time of the event at a position that was the front when it was asked for.
@@ -69,16 +76,23 @@ class FiBA(TreePages):
         once, as soon as ``count`` of them have.
         """
         self.keeper.trim(self.tree)
+        if self.front - self.stored.front < count:
+            return
         kept = self._kept(self.front)
         if kept - self.stored.front >= count:
             self.stored.cut_off(kept)
 
     def cut_off_what_left(self) -> None:
-        self._make_ready()
+        spare = 0 if self.tree.has_left else min(self.tree.size // _LEFT_BEHIND, self._left_behind)
+        self._make_ready(max(spare, 1))
 
     def _kept(self, front: int) -> int:
-        """The position from which on events may still be asked for, with the window's front."""
-        return needed_from(self.stored, self.setting.policy, self.setting.lateness, front)
+        """The position from which on events may still be asked for, with the window's front.
+
+        Without a left spine, or one before it where a leaf begins.
+        """
+        needed = needed_from if self.tree.has_left else leaf_needed_from
+        return needed(self.stored, self.setting.policy, self.setting.lateness, front)
 
     def insert(self, row: Row, time: int | None = None) -> None:
         """Add one event; O(1) combines amortised in order, O(arity * log d) at distance d."""
@@ -106,12 +120,13 @@ class FiBA(TreePages):
         count = min(stop - start, RUN)
         self._make_ready(self._left_behind)
         new = self.monoid.inputs.cut(rows, start, start + count)
-        self._insert_run(new, times[start : start + count], count)
+        position = self.stored.place_of(int(times[start]))
+        self._insert_run(new, times[start : start + count], count, position)
         return count
 
-    def _insert_run(self, rows: Rows, times: np.ndarray, count: int) -> None:
-        """Insert events in order of time."""
-        position, before = self.stored.place_of(int(times[0])), 0
+    def _insert_run(self, rows: Rows, times: np.ndarray, count: int, position: int) -> None:
+        """Insert events in order of time, the first of which gets a position."""
+        before = 0
         if position < self.front:
             before = int(np.searchsorted(times, self.stored.time_at(self.front - 1)))
         is_late = position < self.back
@@ -122,9 +137,16 @@ class FiBA(TreePages):
     def slide_to(self, position: int) -> None:
         """Move the window's front on, as its policy says; late events may still look behind it.
 
-        What nobody may ask for any more leaves the tree, so that a query needs no page.
+        What nobody may ask for any more leaves the tree, so that a query needs no page; without a
+        left spine before the next insertion or handle, as a query must look for the front anyway.
         """
         position = max(self.front, position)
+        if not self.tree.has_left:
+            if self.setting.lateness:
+                self.front = position
+                return
+            if position > self.stored.front:
+                self.tree.load_left()
         gone = self._kept(position) - self.stored.front
         if 0 < gone <= self.tree.spare():
             self.tree.evict_oldest(gone)
@@ -138,6 +160,7 @@ class FiBA(TreePages):
         if position <= self.front:
             return
         self.require_events(position)
+        self.tree.load_left()
         self.keeper.trim(self.tree)
         self.stored.cut_off(position)
         self.front = position
@@ -211,7 +234,7 @@ class FiBA(TreePages):
         if folds is None:
             return None
         front = self._cursor.front
-        self._insert_run(rows, times, count)
+        self._insert_run(rows, times, count, hand.stop - hand.count)
         if hand.stop < self.back:
             newest = self.stored.newest_time()
             assert newest is not None

@@ -31,7 +31,7 @@ Costs, in combines: query 0; insert and evict O(arity * log n).
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from mta.columns import Row
@@ -56,8 +56,9 @@ class Tree:
         min_arity: int = 2,
         leaf_min_arity: int | None = None,
         keeper: Keeper | None = None,
+        kind: Kind | None = None,
     ) -> None:
-        self.monoid, self.kind = monoid, Kind(monoid)
+        self.monoid, self.kind = monoid, kind or Kind(monoid)
         self.keeper = keeper or Keeper()
         self._least = (min_arity if leaf_min_arity is None else leaf_min_arity, min_arity)
         if min(self._least) < 2:
@@ -186,15 +187,15 @@ class Tree:
 
     # --- rebalancing ------------------------------------------------------------------------------
 
-    def split_up(self, node: Node) -> None:
-        """Split overfull nodes from here up."""
+    def split_up(self, node: Node, ends: Sequence[int] = ()) -> None:
+        """Split overfull nodes from here up; the first one at these entries, if there are any."""
         while node.arity > 2 * self.least(node.level):
             if node is self.root:
                 self._raise()
             parent = node.parent
             assert parent is not None
-            self.split(node, parent)
-            node = parent
+            self.split(node, parent, ends)
+            node, ends = parent, ()
 
     def _raise(self) -> None:
         """Put a new root above the root."""
@@ -204,24 +205,23 @@ class Tree:
         self.touch(self.root)
         self._raised(old)
 
-    def split(self, node: Node, parent: Node) -> None:
+    def split(self, node: Node, parent: Node, ends: Sequence[int] = ()) -> None:
         """Split a node of any arity into nodes of the least arity, but for the last."""
         least, at = self.least(node.level), parent.index_of(node)
-        pieces = node.arity // least
-        ends = [piece * least - 1 for piece in range(1, pieces)]
-        self.steps["split"] += pieces - 1
+        ends = ends or [piece * least - 1 for piece in range(1, node.arity // least)]
+        self.steps["split"] += len(ends)
         for piece, (end, stop) in enumerate(zip(ends, [*ends[1:], node.count], strict=True)):
             right = self._part(node, end + 1, stop)
             parent.entries.insert(at + piece, node.entries.at(end))
             parent.adopt(at + piece + 1, right, self.monoid.identity)
             self.touch(right)
-        node.entries.truncate(least - 1)
+        node.entries.truncate(ends[0])
         if node.level:
-            node.sums.truncate(least)
-            del node.links[least:]
+            node.sums.truncate(ends[0] + 1)
+            del node.links[ends[0] + 1 :]
         self.touch(node)
         self.touch(parent)
-        last = parent.links[at + pieces - 1].node
+        last = parent.links[at + len(ends)].node
         assert last is not None
         self._replaced(node, last)
 

@@ -30,6 +30,9 @@ from mta.fiba.fingers import FingerTree
 from mta.fiba.node import Node
 from mta.fiba.spans import at_position
 
+#: So many values are put into a leaf one after the other.
+_FEW = 2
+
 
 def insert_sorted(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> None:
     """Add values in the order of time, each after those of its time that are there.
@@ -40,13 +43,27 @@ def insert_sorted(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -
         return
     if not tree.monoid.is_columnar:
         tree.monoid.lift_rows(rows, count)  # what cannot be lifted must not get in
-    tree.load_left()
     node = tree.subtree_for(int(times[0]), int(times[-1]))
     _load(tree, node, times)
     _pour(tree, node, times, rows, count)
     tree.size += count
-    tree.split_up(node)
+    tree.split_up(node, _ends_of_last(tree, node))
     tree.repair()
+
+
+def _ends_of_last(tree: FingerTree, node: Node) -> list[int]:
+    """Where the overfull last leaf of a tree without a left spine is split; else nothing.
+
+    Only the new last leaf, to which events in order will go, has the least arity; the others are as
+    full as may be, so that they are fewer pages. Where single events are evicted, which takes folds
+    of the leaf at the front, leaves are halved instead.
+    """
+    if tree.has_left or node is not (tree.right[0] if tree.right else tree.root):
+        return []
+    least = tree.least(0)
+    rest = node.arity - least
+    pieces = -(-rest // (2 * least))
+    return [rest * piece // pieces - 1 for piece in range(1, pieces + 1)]
 
 
 def _append(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> bool:
@@ -57,10 +74,13 @@ def _append(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> bool
     if leaf.count and times[0] < leaf.time_at(leaf.count - 1):
         return False
     monoid = tree.monoid
-    fold = monoid.fold(monoid.lift_rows(rows, count), count)
-    leaf.agg = monoid.combine(leaf.agg, fold)
-    if leaf.stack is not None:
-        leaf.stack.added = monoid.combine(leaf.stack.added, fold)
+    if tree.is_folded:
+        fold = monoid.fold(monoid.lift_rows(rows, count), count)
+        leaf.agg = monoid.combine(leaf.agg, fold)
+        if leaf.stack is not None:
+            leaf.stack.added = monoid.combine(leaf.stack.added, fold)
+    elif not monoid.is_columnar:
+        monoid.lift_rows(rows, count)  # what cannot be lifted must not get in
     leaf.entries.extend((times, rows), count)
     tree.size += count
     tree.keeper.soil(leaf)
@@ -71,7 +91,7 @@ def _load(tree: FingerTree, node: Node, times: np.ndarray) -> None:
     """Read the nodes that values of these times belong in."""
     if not node.level:
         return
-    cuts = [0, *np.searchsorted(times, node.times, side="left").tolist(), len(times)]
+    cuts = [0, *times.searchsorted(node.times).tolist(), len(times)]
     for index, (start, stop) in enumerate(pairwise(cuts)):
         if start < stop:
             _load(tree, tree.child(node, index), times[start:stop])
@@ -84,22 +104,26 @@ def _pour(tree: FingerTree, node: Node, times: np.ndarray, rows: Rows, count: in
         _merge(tree, node, times, rows, count)
         return
     inputs = tree.monoid.inputs
-    cuts = [0, *np.searchsorted(times, node.times, side="left").tolist(), count]
+    cuts = [0, *times.searchsorted(node.times).tolist(), count]
     for index in range(node.count, -1, -1):
         start, stop = cuts[index], cuts[index + 1]
         if start < stop:
             below = tree.child(node, index)
             _pour(tree, below, times[start:stop], inputs.cut(rows, start, stop), stop - start)
             if below.arity > 2 * tree.least(below.level):
-                tree.split(below, node)
+                tree.split(below, node, _ends_of_last(tree, below))
 
 
 def _merge(tree: FingerTree, leaf: Node, times: np.ndarray, rows: Rows, count: int) -> None:
     """Merge sorted values into a leaf, which may become overfull."""
-    entries, places = leaf.entries, np.searchsorted(leaf.times, times, side="right")
+    entries, places = leaf.entries, leaf.times.searchsorted(times, side="right")
     first = int(places[0])
     if first == leaf.count:
         entries.extend((times, rows), count)
+        return
+    if count <= _FEW:
+        for i in range(count - 1, -1, -1):
+            entries.insert(int(places[i]), (times[i], tree.monoid.inputs.at(rows, i)))
         return
     schema, moved = entries.schema, leaf.count - first
     merged = schema.new(moved + count)
@@ -115,30 +139,29 @@ def _merge(tree: FingerTree, leaf: Node, times: np.ndarray, rows: Rows, count: i
 def evict_first(tree: FingerTree, count: int) -> None:
     """Remove the oldest values; reads the pages along the cut, and neighbours of underfull nodes.
 
-    A failed read changes nothing.
+    Without a left spine the cut begins at the root, and ends where whole subtrees go. A failed read
+    changes nothing.
     """
     if count <= 0:
         return
     if count >= tree.size:
         tree.clear()
         return
-    spine = [*tree.left, tree.root]
-    level = 0
-    while level < len(spine) - 1 and _size(tree, spine[level]) <= count:
-        level += 1
-    top = spine[level]
+    spine = tree.left if tree.has_left else []
+    top = next((node for node in spine if _size(tree, node) > count), tree.root)
     _load_above(tree, top)
     _load_cut(tree, top, count)
-    tree.set_left(_cut_off(tree, top, count))
+    path = _cut_off(tree, top, count)
+    above = spine[top.level + 1 :]
+    tree.set_left(path)
     tree.size -= count
     tree.lower()
-    for level in range(min(top.level, tree.root.level - 1), -1, -1):
-        if tree.left[level].arity < tree.least(level):
-            tree.fill(tree.left[level])
-    level = 0
-    while level < len(tree.left):
-        tree.fill_up(tree.left[level])
-        level += 1
+    for node in path:
+        if node.level < tree.root.level and node.arity < tree.least(node.level):
+            tree.fill(node)
+    for node in [*reversed(path), *above]:
+        if node.level < tree.root.level:
+            tree.fill_up(node)
     tree.lower()
     tree.repair()
 
@@ -166,7 +189,9 @@ def _load_cut(tree: FingerTree, node: Node, count: int) -> None:
         neighbours = [tree.child(parent, i) for i in range(at + 1, min(at + 3, parent.arity))]
     while node.level:
         index, passage = at_position(tree, count)(node)
-        count -= int(tree.sizes_of(node)[:index].sum()) + index
+        count -= tree.events_before(node, index)
+        if passage == "all after" and not tree.has_left:
+            return
         gone = passage == "all before"
         rest = [(node, i) for i in range(index + 1, node.arity)]
         rest += [(next_one, i) for next_one in neighbours for i in range(next_one.arity)]
@@ -187,31 +212,42 @@ def _size(tree: FingerTree, node: Node) -> int:
 
 
 def _cut_off(tree: FingerTree, node: Node, count: int) -> list[Node]:
-    """Drop the oldest entries of a subtree; the nodes of its left end, from its root down."""
+    """Drop the oldest entries of a subtree.
+
+    Answers with the nodes of its left end, from its root down; without a left spine, with those of
+    them that have changed.
+    """
     path = [node]
-    while node.level:
-        node, count = _cut_node(tree, node, count) if count else (tree.child(node, 0), 0)
-        path.append(node)
+    while path[-1].level:
+        node = path[-1]
+        below, count = _cut_node(tree, node, count) if count else ([], 0)
+        if not below and (count or tree.has_left):
+            below = [tree.child(node, 0)]
+        if not below:
+            return path
+        path += below
     if count:
-        tree.touch(node)
-        node.entries.drop(count)
+        tree.touch(path[-1])
+        path[-1].entries.drop(count)
     return path
 
 
-def _cut_node(tree: FingerTree, node: Node, count: int) -> tuple[Node, int]:
-    """Drop the oldest entries of a node; its first child then, and how many to drop of that."""
+def _cut_node(tree: FingerTree, node: Node, count: int) -> tuple[list[Node], int]:
+    """Drop the oldest entries of a node; how many are then to be dropped of its first child.
+
+    Beside it, new nodes below that are to be filled.
+    """
     index, passage = at_position(tree, count)(node)
     tree.touch(node)
     if passage == "all before":
         # The subtree goes as a whole; the entry after it needs an empty one before it.
         _drop(tree, node, index + 1, index)
         below = _empty(tree, node.level - 1)
-        node.adopt(0, below, tree.monoid.identity)
+        node.adopt(0, below[0], tree.monoid.identity)
         return below, 0
-    gone = int(tree.sizes_of(node)[:index].sum()) + index
-    below = tree.child(node, index)
+    gone = tree.events_before(node, index)
     _drop(tree, node, index, index)
-    return below, count - gone
+    return [], count - gone
 
 
 def _drop(tree: FingerTree, node: Node, links: int, entries: int) -> None:
@@ -222,13 +258,13 @@ def _drop(tree: FingerTree, node: Node, links: int, entries: int) -> None:
     node.entries.drop(entries)
 
 
-def _empty(tree: FingerTree, level: int) -> Node:
-    """A subtree without entries, to be filled from its neighbours."""
-    node = tree.kind.leaf()
-    tree.touch(node)
+def _empty(tree: FingerTree, level: int) -> list[Node]:
+    """A subtree without entries, to be filled from its neighbours: its nodes from the top down."""
+    nodes = [tree.kind.leaf()]
     for above in range(1, level + 1):
         parent = tree.kind.inner(above, tree.kind.no_entries(), [], tree.kind.no_sums())
-        parent.adopt(0, node, tree.monoid.identity)
-        tree.touch(parent)
-        node = parent
-    return node
+        parent.adopt(0, nodes[0], tree.monoid.identity)
+        nodes.insert(0, parent)
+    for node in nodes:
+        tree.touch(node)
+    return nodes

@@ -11,10 +11,10 @@ from mta.cuts import cuts
 from mta.fiba.bulk import evict_first, insert_sorted
 from mta.fiba.fingers import FingerTree
 from mta.fiba.node import Node
-from mta.fiba.spans import Passage, after_time, at_position, fold_between, rank
+from mta.fiba.spans import Passage, after_time, at_position, fold_between, rank, rank_of_leaf
 from mta.monoid import Partial
 from mta.ordered import Hand, Leaf
-from mta.policy import AbstractPolicy, as_array
+from mta.policy import AbstractPolicy, TimeWindow, as_array
 
 #: How many leaves are remembered: for each of some windows the one its front is in.
 _LEAVES = 8
@@ -45,21 +45,18 @@ class TreeEvents:
         """
         tree, node, first = self.tree, self.tree.root, self.front
         while node.level:
-            sizes = tree.sizes_of(node)
-            ends = np.cumsum(sizes + 1) + first  # where each subtree begins that follows an entry
-            index = int(np.searchsorted(ends, position, side="right"))
+            places = tree.places_of(node)
+            index = int(places.searchsorted(position - first))
             if index:
-                first = int(ends[index - 1])
+                first += int(places[index - 1]) + 1
             node = tree.child(node, index)
         return node, first
 
     def leaf(self, position: int) -> Leaf:
         """The events of a leaf and the one that follows it in a node above."""
-        if self._leaves_stamp != self.stamp:
-            self._leaves, self._leaves_stamp = [], self.stamp
-        for leaf in self._leaves:
-            if leaf.first <= position < leaf.stop:
-                return leaf
+        known = self._known(position)
+        if known is not None:
+            return known
         node, first = self.place(position)
         if not self.tree.right or node is self.tree.right[0]:
             return Leaf(first, node.values(0, node.count), node.times, node.count)
@@ -69,19 +66,23 @@ class TreeEvents:
         self._leaves = [leaf, *self._leaves[: _LEAVES - 1]]
         return leaf
 
+    def _known(self, position: int) -> Leaf | None:
+        """The leaf of a position, if it is one of those handed out last."""
+        if self._leaves_stamp != self.stamp:
+            self._leaves, self._leaves_stamp = [], self.stamp
+        for leaf in self._leaves:
+            if leaf.first <= position < leaf.first + leaf.count:
+                return leaf
+        return None
+
     def _with_next(self, node: Node, first: int) -> Leaf:
         """A leaf but the last, and the entry after it."""
-        above, below = node.parent, node
-        assert above is not None
-        while above.index_of(below) == above.count:
-            assert above.parent is not None
-            above, below = above.parent, above
-        entry = above.entries.at(above.index_of(below))
-        schema, count = self.tree.kind.entries, node.count
-        entries = schema.new(count + 1)
-        schema.put_many(entries, 0, node.entries.rows)
-        schema.put(entries, count, entry)
-        times, rows = entries
+        above, index = _entry_after(node)
+        schema, count = self.tree.monoid.inputs, node.count
+        times, rows = np.empty(count + 1, "<i8"), schema.new(count + 1)
+        times[:count], times[count] = node.times, above.time_at(index)
+        schema.put_many(rows, 0, node.values(0, count))
+        schema.put_many(rows, count, above.values(index, index + 1))
         return Leaf(first, rows, times, count + 1)
 
     # --- events in and out ----------------------------------------------------------------------
@@ -99,8 +100,6 @@ class TreeEvents:
     def add(self, row: Row, time: int) -> int:
         """Add one event; its position. A failed read changes nothing."""
         position = self.place_of(time)
-        if position < self.back or not self.tree.has_room():
-            self.tree.load_left()
         self.tree.insert(time, row)
         if position < self.back - 1:
             self.stamp += 1
@@ -141,11 +140,24 @@ class TreeEvents:
         """The position of the oldest event later than a time."""
         return self.front + rank(self.tree, after_time(time))
 
+    def leaf_after(self, time: int) -> int:
+        """As ``first_after``, or a position before it where a leaf begins; reads no leaf."""
+        return self.front + rank_of_leaf(self.tree, after_time(time))
+
+    def leaf_at(self, position: int) -> int:
+        """A position, or one before it where a leaf begins; reads no leaf."""
+        return self.front + rank_of_leaf(self.tree, at_position(self.tree, position - self.front))
+
     def time_at(self, position: int) -> int:
         """The time of an event; at most a page read a level."""
-        leaf = self.leaf(position)
-        assert leaf.times is not None
-        return int(leaf.times[position - leaf.first])
+        known = self._known(position)
+        if known is not None and known.times is not None:
+            return int(known.times[position - known.first])
+        node, first = self.place(position)
+        index = position - first
+        if index == node.count:
+            node, index = _entry_after(node)
+        return node.time_at(index)
 
     def time_before(self, position: int) -> int | None:
         """The time of the event before a position, None if it has left."""
@@ -159,42 +171,40 @@ class TreeEvents:
         Of the stored ones those up to ``stop``, by default those not later than the last new one.
         Beside it, which are new; None where all are. A page read a leaf.
         """
-        position, schema = self.place_of(int(times[0])), self.tree.monoid.inputs
-        if position == self.back:
-            return Hand(self.tree.monoid, position, rows, times, count), None
-        end = self.first_after(int(times[-1])) if stop is None else stop()
-        stored_times, stored = self.slice(position, end)
-        old = len(stored_times)
-        together = schema.new(old + count)
-        schema.put_many(together, 0, stored)
-        schema.put_many(together, old, rows)
-        joined = np.concatenate((stored_times, times))
+        start = self.place_of(int(times[0]))
+        if start == self.back:
+            return Hand(self.tree.monoid, start, rows, times, count), None
+        end = self.place_of(int(times[-1])) if stop is None else stop()
+        schema, size = self.tree.monoid.inputs, end - start
+        together, joined = schema.new(size + count), np.empty(size + count, "<i8")
+        at = 0
+        while at < size:
+            leaf = self.leaf(start + at)
+            assert leaf.times is not None
+            first, last = start + at - leaf.first, min(leaf.stop, end) - leaf.first
+            joined[at : at + last - first] = leaf.times[first:last]
+            schema.put_many(together, at, schema.cut(leaf.rows, first, last))
+            at += last - first
+        joined[size:] = times
+        schema.put_many(together, size, rows)
         order = np.argsort(joined, kind="stable")
         seen = schema.take(together, order)
-        return Hand(self.tree.monoid, position, seen, joined[order], old + count), order >= old
+        return Hand(self.tree.monoid, start, seen, joined[order], size + count), order >= size
 
-    def slice(self, start: int, stop: int) -> tuple[np.ndarray, Rows]:
-        """The times and values of some positions, copied; a page read a leaf."""
-        schema = self.tree.kind.entries
-        entries: tuple[np.ndarray, Rows] = schema.new(stop - start)
-        position = start
-        while position < stop:
-            leaf = self.leaf(position)
-            first, last = position - leaf.first, min(leaf.stop, stop) - leaf.first
-            times = leaf.times
-            assert times is not None
-            rows = (times[first:last], self.tree.monoid.inputs.cut(leaf.rows, first, last))
-            schema.put_many(entries, position - start, rows)
-            position = leaf.first + last
-        return entries
+
+def _entry_after(node: Node) -> tuple[Node, int]:
+    """The entry that follows a leaf but the last: its node and index."""
+    while node.parent is not None:
+        index = node.parent.index_of(node)
+        if index < node.parent.count:
+            return node.parent, index
+        node = node.parent
+    raise IndexError("no entry follows the last leaf")
 
 
 def as_of(policy: AbstractPolicy, stored: TreeEvents, time: int) -> int:
     """The front, by a policy on positions, of the window that ends with the events of a time."""
-    back = stored.first_after(time)
-    fronts = cuts(policy, _Times(stored), back - 1, np.array([time]), 1)
-    assert fronts is not None  # only policies on positions are asked
-    return max(stored.front, int(as_array(fronts, 1)[0]))
+    return _front_of(policy, stored, time, stored.first_after)
 
 
 def needed_from(stored: TreeEvents, policy: AbstractPolicy, lateness: int, front: int) -> int:
@@ -205,12 +215,35 @@ def needed_from(stored: TreeEvents, policy: AbstractPolicy, lateness: int, front
     return min(front, as_of(policy, stored, newest - lateness))
 
 
+def leaf_needed_from(stored: TreeEvents, policy: AbstractPolicy, lateness: int, front: int) -> int:
+    """As ``needed_from``, or a position before it where a leaf begins; reads no leaf."""
+    newest = stored.newest_time()
+    if lateness and newest is not None and policy.positional:
+        needed = _front_of(policy, stored, newest - lateness, stored.leaf_after)
+        if needed <= front and type(policy) is TimeWindow:
+            return needed
+        front = min(front, needed)
+    return stored.leaf_at(front)
+
+
+#: The position of the oldest event later than a time.
+_Search = Callable[[int], int]
+
+
+def _front_of(policy: AbstractPolicy, stored: TreeEvents, time: int, after: _Search) -> int:
+    if type(policy) is TimeWindow:  # told without counting events
+        return max(stored.front, after(time - policy.size))
+    fronts = cuts(policy, _Times(after), after(time) - 1, np.array([time]), 1)
+    assert fronts is not None  # only policies on positions are asked
+    return max(stored.front, int(as_array(fronts, 1)[0]))
+
+
 class _Times:
     """What policies on times ask for, of all events that are kept (``cuts.TimeSearch``)."""
 
-    def __init__(self, stored: TreeEvents) -> None:
-        self._stored = stored
+    def __init__(self, after: _Search) -> None:
+        self._after = after
 
-    def first_after_each(self, times: np.ndarray) -> np.ndarray:
-        """The position of the oldest event later than each of some times."""
-        return np.array([self._stored.first_after(int(time)) for time in times])
+    def first_after_each(self, times: np.ndarray, age: int = 0) -> np.ndarray:
+        """The position of the oldest event that is less than ``age`` old at each of some times."""
+        return np.array([self._after(int(time) - age) for time in times])

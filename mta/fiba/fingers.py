@@ -31,6 +31,10 @@ Instead of flags in the nodes, which a published implementation forgot to update
 borrowed from the left spine, each spine is a list of its nodes, one a level, and a node is on it
 or not.
 
+A tree out of a handle has no left spine, and no aggregates on the right one, until they are needed:
+for single events, not for batches. So long the nodes at its left end are as any others, with their
+up-aggregates in their parents; what a batch does not touch is neither read nor folded.
+
 Costs, in combines: query 2; insert and evict O(arity * log d) amortised at distance d from the
 nearer end, O(1) at the ends, where a leaf is folded as Two-Stacks; range query O(arity * log n).
 """
@@ -46,7 +50,8 @@ from mta.errors import EmptyWindow
 from mta.fiba.btree import Existing, Tree
 from mta.fiba.invariants import check_fingers, check_spines, check_tree
 from mta.fiba.keeper import Keeper
-from mta.fiba.node import Node
+from mta.fiba.node import Kind, Node
+from mta.fiba.spans import fold_all
 from mta.monoid import AbstractMonoid, Partial
 
 
@@ -59,13 +64,15 @@ class FingerTree(Tree):
         min_arity: int = 2,
         leaf_min_arity: int | None = None,
         keeper: Keeper | None = None,
+        kind: Kind | None = None,
     ) -> None:
-        super().__init__(monoid, min_arity, leaf_min_arity, keeper)
-        #: The spines from the fingers up, without the root. The left one is None while it is in
-        #: pages that were not needed yet; then its aggregate and size are as they were saved.
+        super().__init__(monoid, min_arity, leaf_min_arity, keeper, kind)
+        #: The spines from the fingers up, without the root. The left one is None while there is
+        #: none.
         self._left: list[Node] | None = []
         self.right: list[Node] = []
-        self._left_saved: tuple[Partial, int] = (monoid.identity, 0)
+        #: Whether the root and the right spine have their aggregates.
+        self.is_folded = True
         #: The level from which down the left spine has got other nodes, and the levels of both
         #: spines to be repaired downwards from.
         self._new_left = -1
@@ -75,7 +82,11 @@ class FingerTree(Tree):
 
     @property
     def left(self) -> list[Node]:
-        """The left spine, from the finger up; read when it is first needed, a page a level."""
+        """The left spine, from the finger up; made when it is first needed, a page a level."""
+        return self.load_left() if self._left is None else self._left
+
+    def load_left(self) -> list[Node]:
+        """As ``left``: there is one from now on."""
         if self._left is None:
             spine, node = [], self.root
             while node.level:
@@ -85,10 +96,10 @@ class FingerTree(Tree):
             self._renew_left(self.root.level - 1)
         return self._left
 
-    def child(self, node: Node, index: int) -> Node:
-        if self._left is None and index == 0 and node is self.root:
-            return self.left[-1]
-        return self.keeper.child(node, index)
+    @property
+    def has_left(self) -> bool:
+        """Whether there is a left spine."""
+        return self._left is not None
 
     def on_left(self, node: Node) -> bool:
         """Whether a node is on the left spine, below the root."""
@@ -104,7 +115,8 @@ class FingerTree(Tree):
         return node is self.root or self.on_left(node) or self.on_right(node)
 
     def _raised(self, old: Node) -> None:
-        self.left.append(old)
+        if self._left is not None:
+            self._left.append(old)
         self.right.append(old)
 
     def _lowered(self) -> None:
@@ -124,9 +136,10 @@ class FingerTree(Tree):
 
     def query(self) -> Partial:
         """The aggregate of all values in the order of time; 2 combines, no page read."""
+        self._fold_spine()
         if not self.root.level:
             return self.root.agg
-        left = self._left_saved[0] if self._left is None else self._left[0].agg
+        left = self.root.fold_at(0) if self._left is None else self._left[0].agg
         combine = self.monoid.combine
         return combine(combine(left, self.root.agg), self.right[0].agg)
 
@@ -138,6 +151,7 @@ class FingerTree(Tree):
         if not in_order or leaf.arity >= 2 * self.least(0):
             super().insert(time, row, existing)
             return
+        self._fold_spine()
         lifted, combine, stack = self.monoid.lift(row), self.monoid.combine, leaf.stack
         aggregate = combine(leaf.agg, lifted)
         if stack is not None:
@@ -180,24 +194,14 @@ class FingerTree(Tree):
         """Remove the value of a position, counted from the oldest."""
         node = self.root
         while node.level:
-            ends = np.cumsum(self.sizes_of(node) + 1)
-            index = int(np.searchsorted(ends, position, side="right"))
-            if index < node.count and position == ends[index] - 1:
+            ends = self.places_of(node)
+            index = int(ends.searchsorted(position))
+            if index < node.count and position == ends[index]:
                 self.remove(node, index)
                 return
-            position -= int(ends[index - 1]) if index else 0
+            position -= int(ends[index - 1]) + 1 if index else 0
             node = self.child(node, index)
         self.remove(node, position)
-
-    def has_room(self) -> bool:
-        """Whether the last leaf has room for one more value."""
-        leaf = self.right[0] if self.right else self.root
-        return leaf.arity < 2 * self.least(0)
-
-    def load_left(self) -> None:
-        """Read the left spine, if it is still in pages; a page a level."""
-        if self._left is None:
-            assert self.left
 
     def clear(self) -> None:
         """Remove everything; no combine, no page read."""
@@ -206,34 +210,30 @@ class FingerTree(Tree):
         self.root = self.kind.leaf()
         self.root.agg = self.monoid.identity
         self._left, self.right, self.size = [], [], 0
+        self.is_folded = True
 
     def set_left(self, path: list[Node]) -> None:
-        """The left spine ends with these nodes now, the highest first; it may be the root."""
+        """The left spine, if there is one, ends with these nodes now, the highest first.
+
+        It may be the root.
+        """
+        if self._left is None:
+            return
         spine, below = self.left, [node for node in path if node is not self.root]
         self._left = below[::-1] + spine[len(below) :]
         self._new_left = max(self._new_left, path[0].level)
 
     # --- saving and taking up -----------------------------------------------------------------
 
-    def saved_left(self) -> tuple[Partial, int]:
-        """The aggregate and the size of the root's first subtree; sums of the left spine are
-        brought up to date, so that it can be written."""
-        if self._left is None:
-            return self._left_saved
-        for node in [*self._left[1:], self.root]:
-            if node.level:
-                node.sums.put(0, (self.whole(node, 0), self.size_of(node, 0)))
-        if not self.right:
-            return self.monoid.identity, 0
-        return self.root.fold_at(0), int(self.root.sums.at(0)[1])
+    def settle_left(self) -> None:
+        """Bring up to date what parents know of the left spine, so that it can be written."""
+        for node in [*self._left[1:], self.root] if self._left else ():
+            node.sums.put(0, (self.whole(node, 0), self.size_of(node, 0)))
 
-    def take_up(self, spine: list[Node], left: tuple[Partial, int], size: int) -> None:
-        """Be a tree of this root and right spine, the left spine in pages."""
+    def take_up(self, spine: list[Node], size: int) -> None:
+        """Be a tree of this root and right spine; no combine."""
         self.root, self.right = spine[0], spine[:0:-1]
-        self._left, self._left_saved = (None if self.right else []), left
-        self.size = size
-        self.root.agg = self.kind.inner_fold(self.root)
-        self._renew_right(self.root.level)
+        self._left, self.is_folded, self.size = None, False, size
 
     # --- finding ----------------------------------------------------------------------------------
 
@@ -253,7 +253,7 @@ class FingerTree(Tree):
         if not root.level:
             return None
         if time < root.time_at(0):
-            return "left"
+            return "left" if self.has_left else None
         newest = root.time_at(root.count - 1)
         return "right" if time > newest or (time == newest and not equals_left) else None
 
@@ -299,7 +299,8 @@ class FingerTree(Tree):
 
     def _repair_node(self, node: Node) -> None:
         if node is self.root:
-            node.agg = self.kind.inner_fold(node)
+            if self.is_folded:
+                node.agg = self.kind.inner_fold(node)
         elif self.on_left(node):
             self._lowest[0] = max(self._lowest[0], node.level)
         elif self.on_right(node):
@@ -314,8 +315,15 @@ class FingerTree(Tree):
 
     def _renew_right(self, level: int) -> None:
         """Compute the right aggregates from a level down to the finger."""
-        for node in reversed(self.right[: level + 1]):
+        for node in reversed(self.right[: level + 1]) if self.is_folded else ():
             node.agg = self._with_right_of(node, self.kind.but_last(node))
+
+    def _fold_spine(self) -> None:
+        """Compute the aggregates of the root and the right spine, if that is still to be done."""
+        if not self.is_folded:
+            self.is_folded = True
+            self.root.agg = self.kind.inner_fold(self.root)
+            self._renew_right(self.root.level)
 
     def _with_left_of(self, node: Node, aggregate: Partial) -> Partial:
         parent = node.parent
@@ -329,35 +337,21 @@ class FingerTree(Tree):
             return aggregate
         return self.monoid.combine(parent.agg, aggregate)
 
-    def _is_saved(self, node: Node, index: int) -> bool:
-        """Whether a child is the left spine's, which is in pages still."""
-        return self._left is None and index == 0 and node is self.root
-
-    def _spine_child(self, node: Node, index: int) -> Node | None:
+    def spine_child(self, node: Node, index: int) -> Node | None:
         """A child, if it is on a spine and in memory."""
         below = node.links[index].node
         return below if below and (self.on_left(below) or self.on_right(below)) else None
 
     def whole(self, node: Node, index: int) -> Partial:
         """The up-aggregate of a child, on the spines too: there O(arity * levels) combines."""
-        if self._is_saved(node, index):
-            return self._left_saved[0]
-        below = self._spine_child(node, index)
-        if below is None:
-            return node.fold_at(index)
-        fold = self.kind.inner_fold(below)
-        if not below.level:
-            return fold
-        fold = self.monoid.combine(self.whole(below, 0), fold)
-        return self.monoid.combine(fold, self.whole(below, below.count))
+        below = self.spine_child(node, index)
+        return node.fold_at(index) if below is None else fold_all(self, below)
 
     def size_of(self, node: Node, index: int) -> int:
         """The events below a child, on the spines too."""
-        if self._is_saved(node, index):
-            return self._left_saved[1]
-        below = self._spine_child(node, index)
+        below = self.spine_child(node, index)
         if below is None:
-            return int(node.sums.at(index)[1])
+            return node.size_at(index)
         return below.count + int(self.sizes_of(below).sum()) if below.level else below.count
 
     def sizes_of(self, node: Node) -> np.ndarray:
@@ -369,6 +363,21 @@ class FingerTree(Tree):
                 sizes[end] = self.size_of(node, end)
         return sizes
 
+    def places_of(self, node: Node) -> np.ndarray:
+        """Of each entry of an inner node, how many events of its subtree come before it."""
+        sums = node.sums
+        places: np.ndarray = sums.derived
+        if places is None:
+            sizes = node.sizes()[: node.count] + 1  # the last subtree comes before no entry
+            places = sums.derived = sizes.cumsum() - 1
+        if self._left and (node is self.root or self.on_left(node)):
+            return places + (self.size_of(node, 0) - node.size_at(0))
+        return places
+
+    def events_before(self, node: Node, index: int) -> int:
+        """How many events come before a child of an inner node, in the node's subtree."""
+        return int(self.places_of(node)[index - 1]) + 1 if index else 0
+
     # --- invariants -------------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -376,6 +385,9 @@ class FingerTree(Tree):
 
         Raises InvariantViolation.
         """
+        if not self.has_left:
+            check_tree(self)  # what parents know of the nodes that will be the left spine
+        self._fold_spine()
         check_spines(self)
         check_fingers(self, check_tree(self))
 

@@ -14,6 +14,7 @@ from mta.aggregator import Lens, Setting
 from mta.columns import Row, Rows
 from mta.cursor import Cursor
 from mta.fiba.events import needed_from
+from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
 from mta.kept_events import KeepAll
 from mta.monoid import Partial
@@ -30,8 +31,8 @@ class KeptTree(TreePages):
     name = "Kept events by time"
     _policy = KeepAll(timed=True)
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
+    def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
+        super().__init__(setting, kind)
         self.leaf: Callable[[int], Leaf] = self.stored.leaf
         self.fold: Callable[[int, int], Partial] = self.stored.fold
         self.time_before: Callable[[int], int | None] = self.stored.time_before

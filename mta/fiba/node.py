@@ -10,6 +10,7 @@ be folded without its children. On the spines it is not kept up to date (see ``f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,13 @@ import numpy as np
 from mta.columns import Array, Record, Rows
 from mta.fiba.shelf import Shelf
 from mta.monoid import AbstractMonoid, Partial
-from mta.page import NO_NAME
+from mta.page import NO_NAME, Layout
 
 WHOLE_NUMBERS = Array("<i8")
 #: Of a page: level, number, name, and below how many of its subtrees all is gone (``paging``).
 Note = list[Any]
+#: Partial aggregates in order, and how many.
+Piece = tuple[Rows, int]
 #: What stands for no note of any time.
 NO_NOTE: tuple[int, Note] = (0, [])
 
@@ -42,7 +45,8 @@ class Node:
     """A node in memory. Changes to it are reported to the tree (``Tree.touch``)."""
 
     __slots__ = (
-        "agg", "entries", "level", "link", "links", "note", "paged", "parent", "stack", "sums",
+        "agg", "entries", "level", "link", "links", "note", "paged", "parent", "saved", "stack",
+        "sums",
     )  # fmt: skip
 
     def __init__(self, level: int, entries: Shelf, sums: Shelf) -> None:
@@ -64,6 +68,8 @@ class Node:
         self.paged: list[bytes] = []
         #: What has been noted of that page since this node differs from it, and when.
         self.note: tuple[int, Note] = NO_NOTE
+        #: What stands for this node in a handle, for as long as it has not changed since.
+        self.saved: list[Any] | None = None
 
     @property
     def count(self) -> int:
@@ -78,16 +84,15 @@ class Node:
     @property
     def times(self) -> np.ndarray:
         """The entries' times, as a view."""
-        times: np.ndarray = self.entries.rows[0]
-        return times
+        return self.entries.numbers(0)
 
     def values(self, start: int, stop: int) -> Rows:
         """The values of some entries, as a view."""
-        return self.entries.cut(start, stop)[1]
+        return self.entries.part(1, start, stop)
 
     def time_at(self, index: int) -> int:
         """The time of an entry."""
-        return int(self.entries.at(index)[0])
+        return int(self.entries.numbers(0)[index])
 
     def index_of(self, child: Node) -> int:
         """Where a child stands."""
@@ -95,16 +100,19 @@ class Node:
 
     def folds(self, start: int, stop: int) -> Rows:
         """The up-aggregates of some subtrees, as a view."""
-        return self.sums.cut(start, stop)[0]
+        return self.sums.part(0, start, stop)
 
     def sizes(self) -> np.ndarray:
         """How many events are in each subtree, as a view."""
-        sizes: np.ndarray = self.sums.rows[1]
-        return sizes
+        return self.sums.numbers(1)
 
     def fold_at(self, index: int) -> Partial:
         """The up-aggregate of one subtree."""
-        return self.sums.at(index)[0]
+        return self.sums.part_at(0, index)
+
+    def size_at(self, index: int) -> int:
+        """How many events are in one subtree."""
+        return int(self.sums.numbers(1)[index])
 
     def adopt(self, index: int, child: Node, aggregate: Partial) -> None:
         """Take a child in before the one at an index; its sum is to be put right."""
@@ -140,6 +148,14 @@ class Kind:
         self.monoid = monoid
         self.entries = Record([WHOLE_NUMBERS, monoid.inputs])
         self.sums = Record([monoid.partials, WHOLE_NUMBERS])
+        inner = Record([monoid.partials, monoid.inputs, WHOLE_NUMBERS, WHOLE_NUMBERS])
+        #: How leaf pages and inner pages are laid out (``paging``).
+        self.layouts = (
+            Layout(monoid.inputs, timed=True, named=False),
+            Layout(inner, timed=True, named=True),
+        )
+        # Nothing is written to them: a shelf that came with rows copies them first.
+        self._no_entries, self._no_sums = self.entries.new(0), self.sums.new(0)
 
     def leaf(self, entries: Shelf | None = None) -> Node:
         """A leaf, without entries or with these."""
@@ -147,11 +163,11 @@ class Kind:
 
     def no_entries(self) -> Shelf:
         """Room for entries."""
-        return Shelf(self.entries)
+        return Shelf(self.entries, self._no_entries)
 
     def no_sums(self) -> Shelf:
         """Room for what is known of subtrees."""
-        return Shelf(self.sums)
+        return Shelf(self.sums, self._no_sums)
 
     def inner(self, level: int, entries: Shelf, links: list[Link], sums: Shelf) -> Node:
         """An inner node over children."""
@@ -166,22 +182,31 @@ class Kind:
 
     def fold(self, node: Node, start: int, stop: int) -> Partial:
         """Some entries and all subtrees between them; a combine less than these are."""
-        count = stop - start
-        if count <= 0:
+        if stop <= start:
             return self.monoid.identity
-        lifted = self.lift(node, start, stop)
-        if not node.level or count == 1:
-            return self.monoid.fold(lifted, count)
-        return self.monoid.fold(self._mixed(lifted, node, start, count), 2 * count - 1)
+        return self.monoid.fold(*self.piece(node, start, stop))
 
-    def _mixed(self, lifted: Rows, node: Node, start: int, count: int) -> Rows:
-        """Entries and the subtrees between them, in turn."""
+    def piece(self, node: Node, start: int, stop: int) -> Piece:
+        """Some entries of a node, at least one, and the subtrees between them in turn."""
+        count, lifted = stop - start, self.lift(node, start, stop)
+        if not node.level or count == 1:
+            return lifted, count
         partials = self.monoid.partials
-        mixed = partials.new(2 * count - 1)
-        partials.put_at(mixed, np.arange(0, 2 * count - 1, 2), lifted)
-        between = node.folds(start + 1, start + count)
-        partials.put_at(mixed, np.arange(1, 2 * count - 1, 2), between)
-        return mixed
+        mixed, size = partials.new(2 * count - 1), 2 * count - 1
+        partials.put_at(mixed, np.arange(0, size, 2), lifted)
+        partials.put_at(mixed, np.arange(1, size, 2), node.folds(start + 1, stop))
+        return mixed, size
+
+    def fold_pieces(self, pieces: Sequence[Piece]) -> Partial:
+        """Pieces in order as one aggregate; a combine less than they have rows."""
+        if len(pieces) < 2:
+            return self.monoid.fold(*pieces[0]) if pieces else self.monoid.identity
+        partials, size = self.monoid.partials, sum(count for _, count in pieces)
+        rows, at = partials.new(size), 0
+        for piece, count in pieces:
+            partials.put_many(rows, at, piece)
+            at += count
+        return self.monoid.fold(rows, size)
 
     def inner_fold(self, node: Node) -> Partial:
         """Everything but the first and the last subtree; at most 2 * arity combines."""

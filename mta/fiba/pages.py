@@ -14,7 +14,7 @@ from mta.fiba.fingers import FingerTree
 from mta.fiba.invariants import require_same
 from mta.fiba.keeper import Keeper
 from mta.fiba.node import Kind
-from mta.fiba.paging import NOTES, NOTES_LAYOUT, PageKeeper, layouts_of
+from mta.fiba.paging import NOTES, NOTES_LAYOUT, PageKeeper
 from mta.fiba.walk import difference, named_below, named_pages
 from mta.handle import Handle
 from mta.page import Group, Layout
@@ -27,20 +27,22 @@ class TreePages(Aggregator):
     #: Nodes in memory beside the spines.
     resident_nodes = 64
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         self.setting, self.monoid = setting, setting.monoid
-        kind, store = Kind(setting.monoid), setting.store
+        kind, store = kind or Kind(setting.monoid), setting.store
         self.keeper: Keeper = Keeper()
         if store is not None:
             self.keeper = PageKeeper(kind, store, setting.window, self.resident_nodes)
-        self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.keeper)
-        self._layouts = layouts_of(kind)
+        self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.keeper, kind)
         self.stored = TreeEvents(self.tree)
         self.front = 0
 
     @classmethod
     def begin(cls, setting: Setting) -> Self:
         return cls(setting)
+
+    def sibling(self, setting: Setting) -> Self:
+        return type(self)(setting, self.tree.kind)
 
     @property
     def back(self) -> int:
@@ -64,7 +66,7 @@ class TreePages(Aggregator):
 
     def tidy(self) -> None:
         self.cut_off_what_left()
-        self.tree.saved_left()
+        self.tree.settle_left()
         keeper = self.pages_in
         keeper.write_changed([self.tree.root, *self.tree.right])
         keeper.tidy()
@@ -111,7 +113,7 @@ class TreePages(Aggregator):
             raise InvariantViolation(f"kept {self.stored.front}, front {self.front}")
 
     def layout_of(self, level: int) -> Layout:
-        return NOTES_LAYOUT if level == NOTES else self._layouts[level > 0]
+        return NOTES_LAYOUT if level == NOTES else self.tree.kind.layouts[level > 0]
 
     def pages(self) -> Iterator[Named]:
         return named_pages(self)

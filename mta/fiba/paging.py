@@ -27,7 +27,7 @@ import numpy as np
 from mta.columns import Array, Record
 from mta.errors import CorruptPage, MissingPage
 from mta.fiba.keeper import Keeper
-from mta.fiba.node import NO_NOTE, WHOLE_NUMBERS, Kind, Link, Node, Note
+from mta.fiba.node import NO_NOTE, Kind, Link, Node, Note
 from mta.fiba.shelf import Shelf
 from mta.page import NO_NAME, Group, Layout
 from mta.pager import Place, StorePager
@@ -40,15 +40,10 @@ if TYPE_CHECKING:
 NOTES = 255
 NOTES_LAYOUT = Layout(Record([Array("<i8")] * 3), timed=False, named=True)
 _MOST_NOTES = 256
+#: A few leaves are one of so many.
+_FEW = 8
 #: So many leaves are fetched ahead of a front.
 _AHEAD = 4
-
-
-def layouts_of(kind: Kind) -> tuple[Layout, Layout]:
-    """How leaf pages and inner pages are laid out."""
-    monoid = kind.monoid
-    inner = Record([monoid.partials, monoid.inputs, WHOLE_NUMBERS, WHOLE_NUMBERS])
-    return Layout(monoid.inputs, timed=True, named=False), Layout(inner, timed=True, named=True)
 
 
 class NodePager(StorePager):
@@ -63,8 +58,7 @@ class PageKeeper(Keeper):
 
     def __init__(self, kind: Kind, store: PageStore, window: str, most: int) -> None:
         self.kind = kind
-        self.layouts = layouts_of(kind)
-        self.pager = NodePager(store, window, self.layouts)
+        self.pager = NodePager(store, window, kind.layouts)
         self._most = most
         #: Nodes in memory beside those on the spines, the one not needed for longest first.
         self._recent: OrderedDict[int, Node] = OrderedDict()
@@ -111,7 +105,7 @@ class PageKeeper(Keeper):
         if not level:
             return self.kind.leaf(Shelf(self.kind.entries, (group.times, group.rows), count))
         sums, values, sizes, numbers = group.rows
-        if count < 2 or bool((sizes < 0).any()) or bool((numbers < 0).any()):
+        if count < 2 or min(sizes.min(), numbers.min()) < 0:
             raise CorruptPage("a node's page has no subtrees, or negative numbers")
         entries = Shelf(self.kind.entries, (group.times, values), count - 1)
         pairs = zip(numbers.tolist(), group.names, strict=True)
@@ -149,6 +143,7 @@ class PageKeeper(Keeper):
         """A node is about to differ from its page, and so are those above it."""
         above: Node | None = node
         while above is not None:
+            above.saved = None
             self._recent[id(above)] = above
             self._recent.move_to_end(id(above))
             link = above.link
@@ -201,11 +196,15 @@ class PageKeeper(Keeper):
         self._recent.pop(id(node), None)
 
     def drop(self, level: int, links: list[Link], parent: Node) -> None:
-        """Retire subtrees as a whole: in the note of their parent's page, if it is one."""
+        """Retire subtrees as a whole: in the note of their parent's page, if it is one.
+
+        Of a large page a few leaves are noted by themselves, so that it need not be read again.
+        """
         for link in links:
             self._let_go(link)
         epoch, note = parent.note
-        if epoch == self._epoch:
+        few = not level and _FEW * len(links) <= len(parent.paged)
+        if epoch == self._epoch and not few:
             start = note[3]
             if parent.paged[start : start + len(links)] == [link.name for link in links]:
                 note[3] = start + len(links)

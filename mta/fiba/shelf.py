@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from mta.columns import Row, Rows, Schema
+from typing import Any
+
+import numpy as np
+
+from mta.columns import Record, Row, Rows
 
 
 class Shelf:
@@ -11,14 +15,16 @@ class Shelf:
     Rows that came out of a page are not written to; the first change copies them.
     """
 
-    __slots__ = ("_capacity", "_room", "_start", "count", "schema")
+    __slots__ = ("_capacity", "_room", "_start", "count", "derived", "schema")
 
-    def __init__(self, schema: Schema, rows: Rows = None, count: int = 0) -> None:
+    def __init__(self, schema: Record, rows: Rows = None, count: int = 0) -> None:
         self.schema, self.count = schema, count
         self._room = schema.new(0) if rows is None else rows
         #: Rows that there is room for; 0 while the room is somebody else's.
         self._capacity = 0
         self._start = 0
+        #: What somebody has computed of the rows; None after every change to them.
+        self.derived: Any = None
 
     @property
     def rows(self) -> Rows:
@@ -29,9 +35,23 @@ class Shelf:
         """Some rows, as a view."""
         return self.schema.cut(self._room, self._start + start, self._start + stop)
 
+    def numbers(self, which: int) -> np.ndarray:
+        """One of the columns that are arrays, as a view."""
+        column: np.ndarray = self._room[which][self._start : self._start + self.count]
+        return column
+
+    def part(self, which: int, start: int, stop: int) -> Rows:
+        """Some rows of one of the columns, as a view."""
+        first = self._start
+        return self.schema.schemas[which].cut(self._room[which], first + start, first + stop)
+
     def at(self, index: int) -> Row:
         """One row."""
         return self.schema.at(self._room, self._start + index)
+
+    def part_at(self, which: int, index: int) -> Row:
+        """One row of one of the columns."""
+        return self.schema.schemas[which].at(self._room[which], self._start + index)
 
     def put(self, index: int, row: Row) -> None:
         """Replace one row."""
@@ -73,15 +93,18 @@ class Shelf:
         self.schema.put_many(self._room, 0, rows)
         self.schema.put_many(self._room, count, old)
         self.count = count + size
+        self.derived = None
 
     def drop(self, count: int) -> None:
         """Remove the first rows; nothing is moved."""
         self._start += count
         self.count -= count
+        self.derived = None
 
     def truncate(self, count: int) -> None:
         """Keep the first rows alone."""
         self.count = count
+        self.derived = None
 
     def copy(self, start: int, stop: int) -> Shelf:
         """Some rows, on a shelf of their own."""
@@ -90,7 +113,8 @@ class Shelf:
         return copied
 
     def _own(self, size: int) -> None:
-        """Make the room ours, and large enough for so many rows."""
+        """Make the room ours, and large enough for so many rows, which are about to change."""
+        self.derived = None
         if self._start + size <= self._capacity:
             return
         rows = self.rows

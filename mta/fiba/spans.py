@@ -22,9 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from mta.fiba.node import Node
+from mta.fiba.node import Node, Piece
 from mta.monoid import Partial
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ def before_time(time: int) -> Cut:
     """The cut before the entries of a time."""
 
     def cut(node: Node) -> tuple[int, Passage]:
-        return int(np.searchsorted(node.times, time, side="left")), cut
+        return int(node.times.searchsorted(time, side="left")), cut
 
     return cut
 
@@ -48,7 +46,7 @@ def after_time(time: int) -> Cut:
     """The cut after the entries of a time."""
 
     def cut(node: Node) -> tuple[int, Passage]:
-        return int(np.searchsorted(node.times, time, side="right")), cut
+        return int(node.times.searchsorted(time, side="right")), cut
 
     return cut
 
@@ -59,12 +57,11 @@ def at_position(tree: FingerTree, position: int) -> Cut:
     def cut(node: Node) -> tuple[int, Passage]:
         if not node.level:
             return min(position, node.count), "all before"
-        sizes = tree.sizes_of(node)
-        ends = np.cumsum(sizes + 1) - 1  # where each subtree ends and the entry after it stands
-        index = min(int(np.searchsorted(ends, position)), node.count)
-        inside = position - int(ends[index] - sizes[index])
-        if inside >= sizes[index]:
+        places = tree.places_of(node)
+        index = int(places.searchsorted(position))
+        if index < node.count and places[index] == position:
             return index, "all before"
+        inside = position - (int(places[index - 1]) + 1 if index else 0)
         return (index, at_position(tree, inside)) if inside else (index, "all after")
 
     return cut
@@ -75,26 +72,61 @@ def fold_between(tree: FingerTree, start: Passage, stop: Passage) -> Partial:
     return _fold(tree, tree.root, start, stop)
 
 
+def fold_all(tree: FingerTree, node: Node) -> Partial:
+    """The aggregate of a subtree, of the spines too: there O(arity * levels) combines."""
+    return _fold(tree, node, "all after", "all before")
+
+
 def _fold(tree: FingerTree, node: Node, start: Passage, stop: Passage) -> Partial:
+    pieces: list[Piece] = []
+    _gather(tree, node, start, stop, pieces)
+    return tree.kind.fold_pieces(pieces)
+
+
+def _gather(
+    tree: FingerTree, node: Node, start: Passage, stop: Passage, pieces: list[Piece]
+) -> None:
+    """The aggregates of what is between two cuts, in order, to be folded all at once."""
     first, left = (0, start) if isinstance(start, str) else start(node)
     end, right = (node.count, stop) if isinstance(stop, str) else stop(node)
-    fold = tree.kind.fold(node, first, end)
-    if not node.level or first > end:
-        return fold
-    if first == end:
-        return _fold_child(tree, node, first, left, right)
-    combine = tree.monoid.combine
-    fold = combine(_fold_child(tree, node, first, left, "all before"), fold)
-    return combine(fold, _fold_child(tree, node, end, "all after", right))
+    if node.level and first == end:
+        _gather_child(tree, node, first, left, right, pieces)
+    elif first < end:
+        if node.level:
+            _gather_child(tree, node, first, left, "all before", pieces)
+        pieces.append(tree.kind.piece(node, first, end))
+        if node.level:
+            _gather_child(tree, node, end, "all after", right, pieces)
 
 
-def _fold_child(tree: FingerTree, node: Node, index: int, start: Passage, stop: Passage) -> Partial:
+def _gather_child(
+    tree: FingerTree, node: Node, index: int, start: Passage, stop: Passage, pieces: list[Piece]
+) -> None:
     """What is between two cuts of a subtree; it is only read where a cut goes through it."""
     if start == "all before" or stop == "all after":
-        return tree.monoid.identity
-    if isinstance(start, str) and isinstance(stop, str):
-        return tree.whole(node, index)
-    return _fold(tree, tree.child(node, index), start, stop)
+        return
+    whole = isinstance(start, str) and isinstance(stop, str)
+    below = tree.spine_child(node, index) if whole else tree.child(node, index)
+    if below is None:
+        pieces.append((node.folds(index, index + 1), 1))
+    else:
+        _gather(tree, below, start, stop, pieces)
+
+
+def rank_of_leaf(tree: FingerTree, cut: Passage) -> int:
+    """How many entries are before the leaf that a cut goes through, or one before it.
+
+    Reads no leaf, at most a page a level.
+    """
+    node, found = tree.root, 0
+    while node.level and not isinstance(cut, str):
+        index, cut = cut(node)
+        found += tree.events_before(node, index)
+        if node.level == 1:
+            break
+        if not isinstance(cut, str):
+            node = tree.child(node, index)
+    return found
 
 
 def rank(tree: FingerTree, cut: Passage) -> int:
@@ -102,10 +134,9 @@ def rank(tree: FingerTree, cut: Passage) -> int:
     node, found = tree.root, 0
     while not isinstance(cut, str):
         index, cut = cut(node)
-        found += index
         if not node.level:
-            return found
-        found += int(tree.sizes_of(node)[:index].sum())
+            return found + index
+        found += tree.events_before(node, index)
         if cut == "all before":
             return found + tree.size_of(node, index)
         if not isinstance(cut, str):

@@ -6,7 +6,7 @@ serial   = number of the next page
 epochs   = lists of notes [level, number, name, gone] of retired pages (``paging``), a list for
            each earlier handle that is still to be restorable, and one since then
 left     = [columns of one partial, count]: the aggregate of the root's first subtree, and how
-           many events it has; of no meaning where the root is a leaf
+           many events it has, as in the root's columns; of no meaning where the root is a leaf
 spine    = from the root to the last leaf, [count, columns], columns as in a page; the page of
            the last subtree of each is the next one here, and has no name
 """
@@ -19,7 +19,7 @@ from mta.errors import CorruptPage
 from mta.fiba.node import Node
 from mta.fiba.paging import NOTES, PageKeeper
 from mta.handle import MAX_LEVELS, Handle, corrupt
-from mta.page import NAME_BYTES, NO_NAME, Layout, read_columns, write_columns
+from mta.page import NAME_BYTES, NO_NAME, read_columns, write_columns
 
 if TYPE_CHECKING:
     from mta.fiba.pages import TreePages
@@ -28,16 +28,23 @@ _MAX_POSITION = 1 << 62
 
 
 def write(fiba: TreePages) -> list[Any]:
-    """The state of a tree of which all but the right spine is in pages; no store call."""
+    """The state of a tree of which all but the right spine is in pages; no store call.
+
+    The left spine must have been settled.
+    """
     tree, keeper = fiba.tree, fiba.pages_in
     partials = fiba.monoid.partials
-    aggregate, size = tree.saved_left()
-    spine = []
-    for node in [tree.root, *reversed(tree.right)]:
-        group = keeper.to_group(node)
-        spine.append([group.count, write_columns(group, keeper.layouts[node.level > 0])])
-    left = [partials.dump(partials.one(aggregate)), size]
+    nodes = [tree.root, *reversed(tree.right)]
+    spine = [node.saved or _saved(keeper, node) for node in nodes]
+    left = [partials.dump(partials.one(fiba.monoid.identity)), 0]
+    if tree.root.level:
+        left = [partials.dump(tree.root.folds(0, 1)), tree.root.size_at(0)]
     return [fiba.stored.front, keeper.serial, [*keeper.epochs, keeper.retired], left, spine]
+
+
+def _saved(keeper: PageKeeper, node: Node) -> list[Any]:
+    group = keeper.to_group(node)
+    return [group.count, write_columns(group, keeper.kind.layouts[node.level > 0])]
 
 
 def take_up(fiba: TreePages, handle: Handle) -> None:
@@ -54,12 +61,13 @@ def take_up(fiba: TreePages, handle: Handle) -> None:
         raise corrupt("the aggregate of its left subtree is of the wrong type")
     if not 0 <= left[1] < _MAX_POSITION:
         raise corrupt("the size of its left subtree cannot be")
-    partials = fiba.monoid.partials
-    rows = read_columns(1, left[0], Layout(partials, timed=False, named=False)).rows
-    tree.take_up(nodes, (partials.at(rows, 0), left[1]), handle.back - kept)
-    found = tree.root.count + (int(tree.sizes_of(tree.root).sum()) if tree.root.level else 0)
-    if found != tree.size:
-        raise corrupt(f"its tree has {found} events, its positions say {tree.size}")
+    size = handle.back - kept
+    found = sum(node.count + (int(node.sizes()[:-1].sum()) if node.level else 0) for node in nodes)
+    if found != size:
+        raise corrupt(f"its tree has {found} events, its positions say {size}")
+    if nodes[0].level and left[1] != nodes[0].size_at(0):
+        raise corrupt("the size of its left subtree is not what its root says")
+    tree.take_up(nodes, size)
     keeper.serial, keeper.epochs, keeper.retired = serial, epochs[:-1], epochs[-1]
     fiba.stored.front, fiba.front = kept, handle.front
     fiba.restore_front_time(handle.front_time)
@@ -73,10 +81,10 @@ def _read_spine(keeper: PageKeeper, spine: list[Any]) -> list[Node]:
     for level, saved in zip(reversed(range(len(spine))), spine, strict=True):
         if type(saved) is not list or len(saved) != 2 or type(saved[0]) is not int:
             raise corrupt("a node of its spine is of the wrong type")
-        group = read_columns(saved[0], saved[1], keeper.layouts[level > 0])
+        group = read_columns(saved[0], saved[1], keeper.kind.layouts[level > 0])
         node = keeper.to_node(level, group)
-        named = [link.name != NO_NAME for link in node.links]
-        if level and (named[-1] or not all(named[:-1])):
+        node.saved = saved
+        if level and (group.names[-1] != NO_NAME or NO_NAME in group.names[:-1]):
             raise corrupt("the pages of its spine are not named as they must be")
         if nodes:
             link = nodes[-1].links[-1]

@@ -148,7 +148,7 @@ def test_garbage_is_what_a_writer_that_was_given_up_has_left(lateness: int | Non
     assert len(lost) > 50
     assert not any(is_garbage(held, key) for key in lost), "another writer may be putting them"
     windows = windows.sibling(handle)
-    go_on(windows, 300)
+    go_on(windows, 400)  # more events, as they may take fewer pages
     held = restore_unread(newer := windows.checkpoint(), store)
     orphans = set(store.keys()) - set(live_keys(held))
     assert orphans <= lost

@@ -1,0 +1,116 @@
+"""A window taken out of its handle for every batch, as Spark does it: what it reads and writes.
+
+Its tree has no left spine, and its aggregates are not computed, until something asks for them.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from counted import Counted
+from test_late_windows import POLICIES, Stream
+
+from mta import FiBA, TimeWindow, Window
+from mta.audit import audit, live_keys
+from mta.policy import AbstractPolicy
+from stores import CountingStore, MemoryStore, PageStore
+
+LEAF, ARITY, EVENTS = 20, 10, 6050
+
+
+def restored(stream: Stream, handle: bytes) -> Window:
+    """The same window in a process of its own."""
+    return stream.window.sibling(handle)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize("lateness", [0, 5, 1000])
+def test_a_window_out_of_its_handle_for_every_batch_is_a_sorted_list(
+    policy: AbstractPolicy, lateness: int
+) -> None:
+    for seed in range(3):
+        store = MemoryStore()
+        stream = Stream(Random(seed), policy, lateness, store)
+        handle = stream.window.checkpoint()
+        for _ in range(30):
+            stream.window = restored(stream, handle)
+            for _ in range(stream.random.choice([1, 1, 2])):
+                actions = [stream.extend, stream.extend, stream.revise, stream.insert]
+                stream.random.choice(actions)()
+            if stream.random.random() < 0.5:
+                stream.assert_same()
+            handle = stream.window.checkpoint()
+            again = restored(stream, handle)
+            again.check()
+            assert not audit(again).damaged
+            assert set(live_keys(again)) == set(store.keys())
+            assert len(again) == len(stream.window)
+        stream.window = restored(stream, handle)
+        stream.assert_same()
+        stream.window.check()
+
+
+def full(counted: Counted, store: PageStore, lateness: int = 300) -> Window:
+    """3,000 seconds of events a second apart, in a tree of three levels, at rest in its handle."""
+    window = Window(
+        counted.max, TimeWindow(3000), store, "restored", ARITY, LEAF, FiBA, lateness=lateness
+    )
+    for start in range(0, EVENTS, 550):
+        window.extend([1.0] * 550, np.arange(start, start + 550), "last")
+    window = window.sibling(window.checkpoint())
+    assert window.stats().levels == 3 and not window.tree.tree.has_left
+    return window
+
+
+def test_to_take_a_window_out_of_a_handle_takes_no_combine_and_no_store_call() -> None:
+    counted, store = Counted(), CountingStore(MemoryStore())
+    window = full(counted, store)
+    handle = window.checkpoint()
+    counted.combines = 0
+    store.reset()
+    again = window.sibling(handle)
+    assert counted.combines == 0
+    assert again.query() == 1.0
+    assert store.counts.get.calls == 2  # on the way to the leaf that the window begins in
+    assert again.checkpoint() != b""
+    assert store.counts.put.pages == 0
+
+
+def test_batches_in_order_write_each_event_once_and_read_what_the_window_begins_in() -> None:
+    """A leaf of more than the least is filled by every two or more batches of 10 events.
+
+    Now and then what has left is cut off: then the page above the leaves at the front is written
+    anew, and nothing else is read for it.
+    """
+    counted, store = Counted(), CountingStore(MemoryStore())
+    window, rounds = full(counted, store), 200
+    handle = window.checkpoint()
+    counted.combines = 0
+    store.reset()
+    for start in range(EVENTS, EVENTS + 10 * rounds, 10):
+        window = window.sibling(handle)
+        window.extend([1.0] * 10, np.arange(start, start + 10))
+        handle = window.checkpoint()
+        behind = window.tree.back - 3300 - window.tree.stored.front
+        assert behind <= window.tree.tree.size / 16 + 2 * LEAF
+    assert 10 * rounds / (2 * LEAF) <= store.counts.put.pages <= 10 * rounds / LEAF
+    # For the front, and for what late events may ask for.
+    assert store.counts.get.pages <= 4 * rounds
+    # Of the leaf at the front and the one at the back, and of a node a level, for each batch.
+    assert counted.combines <= rounds * (2 * 2 * LEAF + 4 * 2 * ARITY + 4 * 10)
+
+
+def test_a_window_out_of_a_handle_slides_event_by_event() -> None:
+    """Once the left spine has been read, a slide takes O(1) combines as ever."""
+    counted = Counted()
+    window = full(counted, MemoryStore(), lateness=0)
+    window.insert(1.0, EVENTS)
+    assert window.tree.tree.has_left
+    counted.combines = 0
+    for time in range(EVENTS + 1, EVENTS + 501):
+        window.insert(1.0, time)
+        assert window.query() == 1.0
+    assert counted.combines <= 17 * 500
+    window.check()
