@@ -233,12 +233,10 @@ class FiBA(TreePages):
         folds = self._cursor.run(hand)
         if folds is None:
             return None
-        front = self._cursor.front
+        front, newest = self._cursor.front, self.stored.newest_time()
+        if hand.stop < self.back + count and newest is not None:
+            front = as_of(self.setting.policy, self.stored, newest, times)
         self._insert_run(rows, times, count, hand.stop - hand.count)
-        if hand.stop < self.back:
-            newest = self.stored.newest_time()
-            assert newest is not None
-            front = as_of(self.setting.policy, self.stored, newest)
         self.front = max(self.front, front)
         return hand, folds, is_new
 

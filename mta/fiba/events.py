@@ -202,9 +202,20 @@ def _entry_after(node: Node) -> tuple[Node, int]:
     raise IndexError("no entry follows the last leaf")
 
 
-def as_of(policy: AbstractPolicy, stored: TreeEvents, time: int) -> int:
-    """The front, by a policy on positions, of the window that ends with the events of a time."""
-    return _front_of(policy, stored, time, stored.first_after)
+def as_of(
+    policy: AbstractPolicy, stored: TreeEvents, time: int, coming: np.ndarray | None = None
+) -> int:
+    """The front, by a policy on positions, of the window that ends with the events of a time.
+
+    As it will be once events at the ``coming`` times, in order, are there as well.
+    """
+    if coming is None:
+        return _front_of(policy, stored, time, stored.first_after)
+
+    def after(time: int) -> int:
+        return stored.first_after(time) + int(coming.searchsorted(time, side="right"))
+
+    return _front_of(policy, stored, time, after)
 
 
 def needed_from(stored: TreeEvents, policy: AbstractPolicy, lateness: int, front: int) -> int:

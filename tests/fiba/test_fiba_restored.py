@@ -5,7 +5,9 @@ Its tree has no left spine, and its aggregates are not computed, until something
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,8 @@ from test_late_windows import POLICIES, Stream
 from mta import FiBA, TimeWindow, Window
 from mta.audit import audit, live_keys
 from mta.policy import AbstractPolicy
-from stores import CountingStore, MemoryStore, PageStore
+from stores import CountingStore, FaultyStore, MemoryStore, PageStore
+from stores.errors import StoreUnavailable
 
 LEAF, ARITY, EVENTS = 20, 10, 6050
 
@@ -50,6 +53,36 @@ def test_a_window_out_of_its_handle_for_every_batch_is_a_sorted_list(
         stream.window = restored(stream, handle)
         stream.assert_same()
         stream.window.check()
+
+
+@pytest.mark.parametrize("nth", range(1, 10))
+def test_a_batch_that_meets_a_failing_store_can_be_given_again(nth: int) -> None:
+    """A call of each batch and of each handle fails; neither leaves a trace."""
+    store, fired = FaultyStore(MemoryStore()), 0
+    stream = Stream(Random(nth), TimeWindow(40), 15, store)
+    handle = stream.window.checkpoint()
+
+    def again(action: Callable[[], Any]) -> Any:
+        nonlocal fired
+        store.fail(nth)
+        try:
+            return action()
+        except StoreUnavailable:
+            fired += 1
+        finally:
+            store.heal()
+        return action()
+
+    for _ in range(60):
+        window = stream.window = restored(stream, handle)
+        values, times, ok = stream.draw()
+        results = again(lambda w=window, v=values, t=times: list(w.extend(v, t)))
+        tags = stream.take(values, times, ok)
+        expected = {tag: stream.result(at) for at, tag in enumerate(tags) if tag is not None}
+        assert results == [expected[tag] for tag in sorted(expected)]
+        handle = again(window.checkpoint)
+        restored(stream, handle).check()
+    assert fired
 
 
 def full(counted: Counted, store: PageStore, lateness: int = 300) -> Window:
@@ -100,6 +133,28 @@ def test_batches_in_order_write_each_event_once_and_read_what_the_window_begins_
     assert store.counts.get.pages <= 4 * rounds
     # Of the leaf at the front and the one at the back, and of a node a level, for each batch.
     assert counted.combines <= rounds * (2 * 2 * LEAF + 4 * 2 * ARITY + 4 * 10)
+
+
+def test_a_late_event_changes_nothing_where_a_read_fails() -> None:
+    store = FaultyStore(MemoryStore())
+    window = full(Counted(), store)
+    handle = window.checkpoint()
+    for nth in range(1, 20):
+        window = window.sibling(handle)
+        store.fail(nth)
+        try:
+            results = window.extend([2.0], [EVENTS - 100])
+        except StoreUnavailable:
+            assert window.tree.back == EVENTS
+            store.heal()
+            results = window.extend([2.0], [EVENTS - 100])
+        else:
+            break
+        finally:
+            store.heal()
+        assert list(results) == [2.0] and window.query() == 2.0
+        assert window.tree.back == EVENTS + 1 and len(window) == 3001
+    assert nth > 4
 
 
 def test_a_window_out_of_a_handle_slides_event_by_event() -> None:
