@@ -33,7 +33,7 @@ from spark_integration.state_pages import URL
 #: Windows of 40 MB and of 1 GB: so many doubles, of all keys together.
 SMALL, LARGE = 5_000_000, 125_000_000
 #: Rows of a batch, and how many follow the restart; a smaller size has fewer.
-ROWS, BATCHES, FEW_BATCHES = 250_000, 12, 4
+ROWS, BATCHES, FEW_BATCHES = 250_000, 12, 3
 FILES_AT_FIRST = 16
 SCHEMA = "device string, ts timestamp, watts double"
 
@@ -163,9 +163,9 @@ def _experiment(name: str, held: str, events: int, keys: int, quick: float) -> E
 
 
 EXPERIMENTS = (
-    _experiment("state_40mb", "40 MB", SMALL, 100, quick=0.05),
-    _experiment("state_1gb", "1 GB", LARGE, 100, quick=0.01),
-    _experiment("state_keys", "40 MB", SMALL, 10_000, quick=0.05),
+    _experiment("state_40mb", "40 MB", SMALL, 100, quick=0.02),
+    _experiment("state_1gb", "1 GB", LARGE, 100, quick=0.002),
+    _experiment("state_keys", "40 MB", SMALL, 10_000, quick=0.02),
 )
 
 
