@@ -194,6 +194,7 @@ class PageKeeper(Keeper):
     def forget(self, node: Node) -> None:
         self.soil(node)
         self._recent.pop(id(node), None)
+        node.link.node = None
 
     def drop(self, level: int, links: list[Link], parent: Node) -> None:
         """Retire subtrees as a whole: in the note of their parent's page, if it is one.
@@ -224,6 +225,7 @@ class PageKeeper(Keeper):
         if node is None:
             return
         self._recent.pop(id(node), None)
+        link.node = None  # so that it goes at once, not with the next cycles that Python looks for
         if link.name == NO_NAME:
             self.drop(node.level - 1, node.links, node)
         else:

@@ -5,6 +5,7 @@ Its tree has no left spine, and its aggregates are not computed, until something
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ from test_late_windows import POLICIES, Stream
 
 from mta import FiBA, TimeWindow, Window
 from mta.audit import audit, live_keys
+from mta.fiba.node import Node
 from mta.policy import AbstractPolicy
 from stores import CountingStore, FaultyStore, MemoryStore, PageStore
 from stores.errors import StoreUnavailable
@@ -169,3 +171,23 @@ def test_a_window_out_of_a_handle_slides_event_by_event() -> None:
         assert window.query() == 1.0
     assert counted.combines <= 17 * 500
     window.check()
+
+
+@pytest.mark.parametrize("lateness", [0, 300])
+def test_what_has_left_is_freed_at_once(lateness: int) -> None:
+    """Nodes hold whole pages; none of them waits until Python looks for cycles."""
+
+    def nodes() -> int:
+        return sum(type(thing) is Node for thing in gc.get_objects())
+
+    window = full(Counted(), MemoryStore(), lateness)
+    gc.collect()
+    before = nodes()
+    gc.disable()
+    try:
+        for start in range(EVENTS, EVENTS + 10_000, 100):
+            window.extend([1.0] * 100, np.arange(start, start + 100))
+        window.checkpoint()
+        assert nodes() <= before + FiBA.resident_nodes
+    finally:
+        gc.enable()
