@@ -24,22 +24,21 @@ a call fails, its front is where it was, or it is behind and is put in its place
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from mta.aggregator import Lens
 from mta.columns import Row, Rows
+from mta.cursor_times import CursorTimes
 from mta.cuts import cuts, tells
 from mta.monoid import AbstractMonoid, Partial, same_value
 from mta.ordered import Hand as Hand
 from mta.ordered import Leaf as Leaf
 from mta.ordered import OrderedEvents as OrderedEvents
 from mta.ordered import suffixes_of
-from mta.policy import AbstractPolicy, Fronts
+from mta.policy import AbstractPolicy
 from mta.product import Observed
-from mta.ranks import SortedTimes
 from mta.view import part_of
 
 
@@ -99,7 +98,7 @@ class Cursor:
             return self.monoid.identity
         self._fresh()
         if self._suffixes is None or not self._origin <= self.front < self._stop:
-            self._hold(range(self.front, self.front + 1), 0, 1, self.back)
+            self._hold(range(self.front - self.back, self.front - self.back + 1), 0, 1, self.back)
         first = self.monoid.partials.at(self._suffixes, self.front - self._origin)
         return first if self._grown is None else self.monoid.combine(first, self._grown)
 
@@ -137,40 +136,45 @@ class Cursor:
         if not tells(self.policy) or not hand.count:
             return
         self._fresh()
-        if hand.start != self.back:
+        if hand.first != self.back:
             self.place(self.events.front, self.events.front)  # behind, until the run is done
         self.front = max(self.front, self.events.front)  # time alone may have emptied the window
         fronts, done = self._fronts(hand), 0
-        stored = _count_below(fronts, hand.start)
+        stored = _count_below(fronts, 0)
         if stored < hand.count:
             yield stored, hand.folds_from(fronts[stored:], stored)
         while done < stored:
-            end = self._hold(fronts, done, stored, hand.start)
+            end = self._hold(fronts, done, stored, hand.first)
             yield done, self._stored_piece(hand, fronts[done:end], done)
             done = end
         self.back = hand.stop
-        self._move(int(fronts[-1]))
+        self._move(hand.first + int(fronts[-1]))
         if self._suffixes is not None:
             self._grow(hand.fold)
 
     def _stored_piece(self, hand: Hand, fronts: range | np.ndarray, done: int) -> Rows:
         """S (x) G (x) P, for fronts in the leaves that are held."""
         monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
+        origin = self._origin - hand.first
         if isinstance(fronts, range):
-            start = fronts.start - self._origin
+            start = fronts.start - origin
             lefts = schema.cut(self._suffixes, start, start + count)
         else:
-            lefts = schema.take(self._suffixes, fronts - self._origin)
+            lefts = schema.take(self._suffixes, fronts - origin)
         if self._grown is not None:
             lefts = monoid.combine_rows(lefts, schema.one(self._grown), count)
         return monoid.combine_rows(lefts, schema.cut(hand.prefixes, done, done + count), count)
 
     def _fronts(self, hand: Hand) -> range | np.ndarray:
-        """The front after each event in hand, never before what is kept or where it was."""
-        told = cuts(self.policy, _Times(self, hand), hand.start, hand.times, hand.count)
+        """The front after each event in hand, never before what is kept or where it was.
+
+        Counted from the first event in hand, before which it is negative.
+        """
+        told = cuts(self.policy, CursorTimes(self, hand), 0, hand.times, hand.count)
+        stood = self.front - hand.first
         if isinstance(told, int):
-            return np.full(hand.count, max(told, self.front))
-        return told if told[0] >= self.front else np.maximum(told, self.front)
+            return np.full(hand.count, max(told, stood))
+        return told if told[0] >= stood else np.maximum(told, stood)
 
     # --- the leaves that the front is in and comes to -------------------------------------------
 
@@ -203,29 +207,34 @@ class Cursor:
             leaf = self.events.leaf(position).before(back, self.monoid)
         return leaf
 
+    def _look_at(self, leaf: Leaf) -> Leaf:
+        """Remember a leaf as the last one; not a hand, which is only kept as long as its batch."""
+        self._leaf = None if isinstance(leaf, Hand) else leaf
+        return leaf
+
     def _hold(self, fronts: range | np.ndarray, start: int, stop: int, back: int) -> int:
         """Hold the suffix folds for fronts from index ``start`` on, which reach to ``back``.
 
-        For as many of the fronts as lie in leaves that follow one another; answers with the index
-        where they end. What is held already has been kept up to the back.
+        For as many of the fronts, counted from the back, as lie in leaves that follow one another;
+        answers with the index where they end. What is held already has been kept up to the back.
         """
-        front = int(fronts[start])
+        front = back + int(fronts[start])
         if self._suffixes is None or not self._origin <= front < self._stop:
             leaves = [self.leaf(front, back)]
-            room = 2 * (stop - start)
-            while room > 0 and leaves[-1].stop <= fronts[stop - 1]:
-                following = int(fronts[_count_below(fronts, leaves[-1].stop)])
-                leaf = self.leaf(following, back)
-                if leaf.first != leaves[-1].stop:
+            room = 0 if isinstance(leaves[0], Hand) else 2 * (stop - start)
+            while room > 0 and leaves[-1].stop <= back + fronts[stop - 1]:
+                following = int(fronts[_count_below(fronts, leaves[-1].stop - back)])
+                leaf = self.leaf(back + following, back)
+                if leaf.first != leaves[-1].stop or isinstance(leaf, Hand):
                     break
                 leaves.append(leaf)
                 room -= leaf.count
             self._suffixes = None
             right = self.events.fold(leaves[-1].stop, back)
             self._suffixes = suffixes_of(leaves, front, right, self.monoid)
-            self._leaf, self._origin, self._stop = leaves[-1], front, leaves[-1].stop
-            self._grown = None
-        return min(stop, _count_below(fronts, self._stop))
+            self._origin, self._stop, self._grown = front, leaves[-1].stop, None
+            self._look_at(leaves[-1])
+        return min(stop, _count_below(fronts, self._stop - back))
 
     # --- what the policy asks ---------------------------------------------------------------------
 
@@ -241,7 +250,7 @@ class Cursor:
         """The position of the oldest event later than ``time``, from the front on."""
         if self.front == self.back:
             return self.front
-        leaf = self._leaf = self.leaf(self.front, self.back)
+        leaf = self._look_at(self.leaf(self.front, self.back))
         assert leaf.times is not None
         if leaf.times[self.front - leaf.first] > time:
             return self.front
@@ -311,67 +320,6 @@ class Cursor:
             for i in range(leaf.stop - position):
                 yield self.monoid.partials.at(rows, i)
             position = leaf.stop
-
-
-class _Times:
-    """The times a cursor's policy may search: stored ones from the front on, then those in hand."""
-
-    def __init__(self, cursor: Cursor, hand: Hand) -> None:
-        self._cursor, self._hand = cursor, hand
-
-    def first_after_each(self, oldest: np.ndarray) -> Fronts:
-        """The position of the oldest event later than each of some times, which never decrease.
-
-        Leaf by leaf; where a whole leaf is passed over, the next is looked up from the top.
-        """
-        cursor, hand, count = self._cursor, self._hand, len(oldest)
-        position, done, found = cursor.front, 0, []
-        while done < count and position < hand.start:
-            first, times, end = self._gather(position, oldest, done)
-            if done == 0 and oldest[-1] < times[position - first]:
-                return position
-            if end > done:
-                found.append(_moved(SortedTimes(times).ranks(oldest[done:end]), first))
-                done, position = end, first + len(times)
-            else:
-                passed = cursor.events.first_after(int(oldest[done]))
-                position = max(first + len(times), passed)
-        if done < count:
-            found.append(_moved(hand.sorted_times.ranks(oldest[done:]), hand.start))
-        return _joined(found)
-
-    def _gather(self, position: int, oldest: np.ndarray, done: int) -> tuple[int, np.ndarray, int]:
-        """The times from a leaf on, and through more of them while some of ``oldest`` are there.
-
-        Answers with the position of the first time, and where those of ``oldest`` end that they
-        serve.
-        """
-        cursor, back = self._cursor, self._hand.start
-        leaf = cursor.leaf(position, back)
-        first, stop, gathered = leaf.first, leaf.first, []
-        while leaf.first == stop:
-            assert leaf.times is not None
-            gathered.append(leaf.times)
-            stop, end = leaf.stop, done + int(oldest[done:].searchsorted(leaf.times[-1]))
-            if end == done or end == len(oldest) or stop == back:
-                break
-            done, leaf = end, cursor.leaf(stop, back)
-        return first, gathered[0] if len(gathered) == 1 else np.concatenate(gathered), end
-
-
-def _moved(found: range | np.ndarray, first: int) -> range | np.ndarray:
-    """Places among some times as positions."""
-    if isinstance(found, range):
-        return range(found.start + first, found.stop + first)
-    return found + first
-
-
-def _joined(pieces: list[range | np.ndarray]) -> range | np.ndarray:
-    """Pieces one after the other, as a range if they are one."""
-    ends = [(piece.start, piece.stop) for piece in pieces if isinstance(piece, range)]
-    if len(ends) == len(pieces) and all(a[1] == b[0] for a, b in pairwise(ends)):
-        return range(ends[0][0], ends[-1][1])
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def _count_below(fronts: range | np.ndarray, position: int) -> int:

@@ -17,10 +17,10 @@ from mta.policy import AbstractPolicy, CountWindow, Fronts, TimeWindow, _Both, a
 class TimeSearch(Protocol):
     """What a policy on times asks for."""
 
-    def first_after_each(self, times: np.ndarray) -> Fronts:
-        """The position of the oldest event later than each of some times, which never decrease.
+    def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
+        """The position of the oldest event that is less than ``age`` old at each of some times.
 
-        Positions before the window's front may be answered with that front.
+        These never decrease. Positions before the window's front may be answered with that front.
         """
 
 
@@ -49,5 +49,5 @@ def cuts(
         first = start + 1 - policy.size
         return range(first, first + count)
     if type(policy) is TimeWindow and times is not None:
-        return search.first_after_each(times[:count] - policy.size)
+        return search.first_after_each(times[:count], policy.size)
     raise TypeError(f"{policy!r} must be asked after every event")

@@ -18,6 +18,7 @@ from mta.cursor import Cursor
 from mta.cuts import tells
 from mta.fiba.kept import KeptTree
 from mta.kept_events import KeptEvents
+from mta.ordered import Hand
 from mta.window import Window
 
 #: How many events of a batch are worked on at once, by one window after the other.
@@ -123,15 +124,17 @@ class Feed:
             for start in range(0, count, _HAND):
                 self._trim()
                 stop = min(start + _HAND, count)
-                if outs:
-                    self._run(rows, micros, start, stop, outs)
+                hand = self._run(rows, micros, start, stop, outs) if outs else None
                 self._store(rows, micros, start, stop, outs)
+                if hand is not None and stop < count:
+                    self.tree.keep(hand)
         except Exception as error:
             self._fall_behind(ahead=True)
             done = self.tree.back - begun
             error.add_note(f"{done} of {count} events of the batch were accepted")
             raise
         finally:
+            self.tree.let_go()
             done = self.tree.back - begun
             if micros is not None and done:
                 self.events.intake.advance(int(micros[done - 1]))
@@ -143,7 +146,7 @@ class Feed:
         start: int,
         stop: int,
         outs: dict[str, Rows],
-    ) -> None:
+    ) -> Hand:
         """The results of the windows whose fronts can be told ahead, before events are stored."""
         monoid, times = self.monoid, None if micros is None else micros[start:stop]
         new = monoid.inputs.cut(rows, start, stop)
@@ -154,6 +157,7 @@ class Feed:
                     monoid.outputs.put_many(outs[name], start + at, monoid.lower_rows(folds))
                 else:
                     self._put_new(outs[name], start, at, folds, is_new)
+        return hand
 
     def _put_new(self, out: Rows, start: int, at: int, folds: Rows, is_new: np.ndarray) -> None:
         """The results of the new events in a piece of a hand in which stored ones are as well."""

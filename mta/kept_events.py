@@ -64,7 +64,7 @@ class KeptEvents(LevelPages):
     def __init__(self, levels: Levels, setting: Setting) -> None:
         super().__init__(levels, setting)
         self.lookup = Lookup(self)
-        self.leaf: Callable[[int], Leaf] = self.lookup.leaf
+        self.leaf: Callable[[int], Leaf] = self.lookup.stretch
         self.fold: Callable[[int, int], Partial] = self.lookup.fold
         self.time_before: Callable[[int], int | None] = self.lookup.time_before
         self.stamp = self.lookup.stamp
@@ -110,6 +110,14 @@ class KeptEvents(LevelPages):
     ) -> tuple[Hand, np.ndarray | None]:
         """New events as a hand; None, as all in it are new."""
         return Hand(self.monoid, self.back, rows, times, count), None
+
+    def keep(self, hand: Hand) -> None:
+        """Keep a hand that has just been stored, until ``let_go``."""
+        self.lookup.keep(hand)
+
+    def let_go(self) -> None:
+        """Forget the hands of a batch, at its end."""
+        self.lookup.let_go()
 
     def needed_from(self, policy: AbstractPolicy, front: int) -> int:
         """From where on events of a window with a front are needed."""

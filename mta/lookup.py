@@ -4,10 +4,11 @@ Where Amortized MTA keeps the one path to its front, this finds any leaf from th
 keeps what it has read for whoever comes next:
 
 - *recent* leaves, those sealed last, so that a window of a few leaves reads no page at all;
-- *fetched* ones, read back for a front or a range, and the inner groups above them.
+- *fetched* ones, read back for a front or a range, and the inner groups above them;
+- while a batch is under way its last *hands* (see ``feed``), with what was computed of them.
 
-Both are bounded in bytes, whatever the arity. Levels are those of ``levels``: a range is whole
-elements in the middle and, at either end, one element a level to go down into:
+The first two are bounded in bytes, whatever the arity. Levels are those of ``levels``: a range is
+whole elements in the middle and, at either end, one element a level to go down into:
 
     level 1      [ a b c d e ]            fold(3, 18), pairs of leaves of 4:
     level 0   [0 1 2 3] ... [16 17 18 19]       {3} + b c d + {16 17}
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from mta.levels import BEFORE_ALL
 from mta.monoid import Partial
-from mta.ordered import Leaf
+from mta.ordered import Hand, Leaf
 from mta.page import Group
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _RECENT_BYTES, _FETCHED_BYTES, _INNER_GROUPS = 2 << 20, 1 << 20, 16
 _OBJECT_BYTES = 64
+#: So many hands are kept while a batch is under way.
+_HANDS = 2
 _READ_AHEAD = 8
 
 
@@ -52,6 +55,8 @@ class Lookup:
         self._fetched: OrderedDict[int, Leaf] = OrderedDict()
         self._inner: OrderedDict[tuple[int, int], Group] = OrderedDict()
         self._open: Leaf | None = None
+        #: Hands of the batch under way that have been stored, the newest first.
+        self._hands: list[Hand] = []
 
     @property
     def front(self) -> int:
@@ -69,11 +74,26 @@ class Lookup:
         if len(self._recent) > self._most_recent:
             self._recent.popitem(last=False)
 
+    def keep(self, hand: Hand) -> None:
+        """Keep a hand that has just been stored, for windows that come to it in this batch."""
+        self._hands = [hand, *self._hands[: _HANDS - 1]]
+
+    def let_go(self) -> None:
+        """Forget the hands of a batch, at its end."""
+        self._hands = []
+
     def taken_back(self) -> None:
         """The newest event has been taken back, and another may stand in its place."""
         self._open = None
 
     # --- leaves and inner groups ----------------------------------------------------------------
+
+    def stretch(self, position: int) -> Leaf:
+        """The hand that holds a position, if it is kept, else the leaf group; costs as ``leaf``."""
+        for hand in self._hands:
+            if hand.first <= position < hand.stop:
+                return hand
+        return self.leaf(position)
 
     def leaf(self, position: int) -> Leaf:
         """The leaf group that holds a position; at most one page read a level."""

@@ -15,10 +15,11 @@ import numpy as np
 from mta.blocks import Blocks, fold_sliding
 from mta.columns import Rows
 from mta.monoid import AbstractMonoid, Partial
+from mta.overlaps import Overlaps, may_overlap
 from mta.ranks import SortedTimes
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Leaf:
     """A group of consecutive events: values as input rows, and times where they are kept."""
 
@@ -26,6 +27,12 @@ class Leaf:
     rows: Rows
     times: np.ndarray | None
     count: int
+
+    @cached_property
+    def sorted_times(self) -> SortedTimes:
+        """The times of the events, where they are kept."""
+        assert self.times is not None
+        return SortedTimes(self.times)
 
     @property
     def stop(self) -> int:
@@ -45,17 +52,22 @@ class Leaf:
         rows = monoid.inputs.cut(self.rows, start - self.first, stop - self.first)
         return monoid.lift_rows(rows, stop - start)
 
+    def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
+        """Folds from a position, and each after it, to the end, joined to ``right`` on their right.
+
+        One combine an event.
+        """
+        count = self.stop - position
+        return monoid.suffixes(self.partials(position, self.stop, monoid), count, right)
+
 
 def suffixes_of(
     leaves: Sequence[Leaf], position: int, right: Partial, monoid: AbstractMonoid
 ) -> Rows:
-    """Folds from a position, and each after it, to the end of leaves that follow one another.
-
-    Each is joined to ``right`` on its right; one combine an event.
-    """
+    """As ``Leaf.suffixes``, of leaves that follow one another."""
     count = leaves[-1].stop - position
     if len(leaves) == 1:
-        return monoid.suffixes(leaves[0].partials(position, leaves[0].stop, monoid), count, right)
+        return leaves[0].suffixes(position, right, monoid)
     rows, at = monoid.inputs.new(count), 0
     for leaf in leaves:
         start = max(position - leaf.first, 0)
@@ -99,17 +111,17 @@ class OrderedEvents(Protocol):
         """The position of the oldest event later than a time; at most a page read a level."""
 
 
-class Hand:
-    """Events in hand: rows and times at positions from ``start`` on, whether stored yet or not.
+class Hand(Leaf):
+    """Events in hand: rows and times at positions from ``first`` on, whether stored yet or not.
 
-    Whatever all cursors need of them is computed once.
+    Whatever all cursors need of them is computed once, also for those that come to them later.
     """
 
     def __init__(
-        self, monoid: AbstractMonoid, start: int, rows: Rows, times: np.ndarray | None, count: int
+        self, monoid: AbstractMonoid, first: int, rows: Rows, times: np.ndarray | None, count: int
     ) -> None:
-        self.monoid, self.start, self.stop = monoid, start, start + count
-        self.rows, self.times, self.count = rows, times, count
+        super().__init__(first, rows, times, count)
+        self.monoid = monoid
 
     @cached_property
     def lifted(self) -> Rows:
@@ -131,23 +143,25 @@ class Hand:
         return self.monoid.fold(self.lifted, self.count)
 
     @cached_property
-    def sorted_times(self) -> SortedTimes:
-        """The times of the events, where they are kept."""
-        assert self.times is not None
-        return SortedTimes(self.times)
-
-    @cached_property
-    def blocks(self) -> Blocks:
-        """The events in blocks, for windows that begin in hand; two combines an event."""
-        return Blocks(self.monoid, self.lifted, self.count)
+    def blocks(self) -> Blocks | Overlaps:
+        """The events in blocks, for windows that begin in hand."""
+        kind = Overlaps if may_overlap(self.monoid) else Blocks
+        return kind(self.monoid, self.lifted, self.count)
 
     def folds_from(self, fronts: range | np.ndarray, first: int) -> Rows:
-        """The aggregate after each event from the ``first`` on, of windows that begin in hand."""
-        starts: range | np.ndarray
-        if isinstance(fronts, range):
-            starts = range(fronts.start - self.start, fronts.stop - self.start)
-        else:
-            starts = fronts - self.start
+        """The aggregate after each event from the ``first`` on, of windows that begin in hand.
+
+        ``fronts`` and ``first`` are counted from the first event in hand.
+        """
         if self.monoid.is_columnar:
-            return self.blocks.folds(starts, first)
-        return fold_sliding(self.monoid, self.lifted, self.count, starts, first)
+            return self.blocks.folds(fronts, first)
+        return fold_sliding(self.monoid, self.lifted, self.count, fronts, first)
+
+    def partials(self, start: int, stop: int, monoid: AbstractMonoid) -> Rows:
+        return monoid.partials.cut(self.lifted, start - self.first, stop - self.first)
+
+    def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
+        """As those of a leaf; out of the blocks where there are some."""
+        if "blocks" in self.__dict__:
+            return self.blocks.suffixes_of_all(position - self.first, right)
+        return super().suffixes(position, right, monoid)

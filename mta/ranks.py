@@ -18,74 +18,98 @@ from functools import cached_property
 
 import numpy as np
 
-#: Keys below which a search is at least as fast, and keys that are searched for to make a guess.
-_FEW, _SAMPLES = 128, 16
+#: Keys below which a search is at least as fast, and keys that are searched for to make a guess:
+#: at first, and if these agree.
+_FEW, _SAMPLES = 128, (2, 16)
 #: How far the ranks may drift from the guess.
 _DRIFT = 4
-#: Keys below which a table is not worth while, and how often ranks are moved on within a cell, all
-#: of them and then those left, before those left are searched for.
-_FEW_FOR_A_TABLE, _MOVES = 1024, 2
+#: Keys below which a table is not worth while, and with how many times of its cell, and after it,
+#: every key is compared; those keys that are not before the last of these are searched for.
+_FEW_FOR_A_TABLE, _COMPARED = 1024, 3
 
 
 class SortedTimes:
     """Times that never decrease, to be searched for many keys at once, again and again.
 
-    >>> SortedTimes(np.array([0, 10, 20])).ranks(np.array([5, 10, 15]))
+    >>> SortedTimes(np.array([0, 10, 20])).ranks(np.array([105, 110, 115]), age=100)
     array([1, 2, 2])
     """
 
     def __init__(self, times: np.ndarray) -> None:
         self.times = times
 
-    def ranks(self, keys: np.ndarray) -> range | np.ndarray:
-        """As ``times.searchsorted(keys, side="right")``, for keys that never decrease."""
-        times, count = self.times, len(keys)
-        if count >= _FEW:
-            places = np.arange(0, count, count // _SAMPLES)
-            offsets = times.searchsorted(keys[places], side="right") - places
-            low, high = int(offsets.min()) - 1, int(offsets.max())
-            for wider in (0, 1):
-                if high - low + 2 * wider <= _DRIFT:
-                    steady = _proved(times, keys, low - wider, high + wider)
-                    if steady is not None:
-                        return steady
-        if count >= max(_FEW_FOR_A_TABLE, len(times) // 2):
-            return self._looked_up(keys)
-        return times.searchsorted(keys, side="right")
+    def ranks(
+        self, keys: np.ndarray, age: int = 0, room: np.ndarray | None = None
+    ) -> range | np.ndarray:
+        """As ``times.searchsorted(keys - age, side="right")``, for keys that never decrease.
 
-    def _looked_up(self, keys: np.ndarray) -> np.ndarray:
-        """The ranks by table; a search for those keys alone whose cells hold many times."""
-        times, (shift, table) = self.times, self._table
-        found = np.empty(len(keys), np.int64)
-        begin, end = keys.searchsorted((times[0], times[-1])).tolist()
-        found[:begin], found[end:] = 0, len(times)
-        keys, ranks = keys[begin:end], found[begin:end]
-        near = keys - times[0]
-        near >>= shift
-        table.take(near, out=ranks, mode="clip")
-        for _ in range(_MOVES):  # of all keys, as most cells hold a time or two
-            later = times.take(ranks, out=near, mode="clip") <= keys
-            ranks += later
-        left = np.flatnonzero(later)
-        for _ in range(_MOVES):
-            left = left[times[ranks[left]] <= keys[left]]
-            ranks[left] += 1
-        left = left[times[ranks[left]] <= keys[left]]
-        if len(left):
-            ranks[left] = times.searchsorted(keys[left], side="right")
+        In ``room``, if there is any, unless they are a range.
+        """
+        count = len(keys)
+        found = np.empty(count, np.int64) if room is None else room
+        if count >= _FEW:
+            steady = self._steady(keys, age, found)
+            if steady is not None:
+                return steady
+        if count >= max(_FEW_FOR_A_TABLE, len(self.times) // 2):
+            self._look_up(keys, age, found)
+        else:
+            found[:] = self.times.searchsorted(keys - age, side="right")
         return found
 
-    @cached_property
-    def _table(self) -> tuple[int, np.ndarray]:
-        """How wide a cell is (as a shift), and how many times lie before each."""
+    def _steady(self, keys: np.ndarray, age: int, found: np.ndarray) -> range | np.ndarray | None:
+        """The ranks, if they grow by about one from key to key."""
+        times, count, low, high = self.times, len(keys), 0, 0
+        for samples in _SAMPLES:
+            places = np.arange(0, count, count // samples)
+            offsets = times.searchsorted(keys[places] - age, side="right") - places
+            low, high = int(offsets.min()) - 1, int(offsets.max())
+            if high - low > _DRIFT:
+                return None
+        keys = keys - age
+        for wider in (0, 1):
+            if high - low + 2 * wider <= _DRIFT:
+                steady = _proved(times, keys, low - wider, high + wider, found)
+                if steady is not None:
+                    return steady
+        return None
+
+    def _look_up(self, keys: np.ndarray, age: int, found: np.ndarray) -> None:
+        """Find the ranks by table; a search for those keys alone whose cells hold many times."""
         times = self.times
-        width = (int(times[-1]) - int(times[0])) // len(times)
-        shift = max(0, width.bit_length() - 1)
-        counts = np.bincount((times - times[0]) >> shift)
-        return shift, np.cumsum(counts) - counts
+        begin, end = keys.searchsorted((times[0] + age, times[-1] + age)).tolist()
+        found[:begin], found[end:] = 0, len(times)
+        if begin == end:
+            return
+        shift, since, table = self._table
+        ranks, keys = found[begin:end], keys[begin:end] - (times[0] + age)
+        near = keys >> shift
+        table.take(near, out=ranks, mode="clip")
+        later, steps = np.empty(len(keys), bool), np.zeros(len(keys), np.int8)
+        for place in range(min(_COMPARED, len(times))):
+            since[place:].take(ranks, out=near, mode="clip")
+            np.less_equal(near, keys, out=later)
+            steps += later.view(np.int8)
+        ranks += steps
+        left = np.flatnonzero(later)
+        left = left[since[ranks[left]] <= keys[left]]
+        if len(left):
+            ranks[left] = since.searchsorted(keys[left], side="right")
+
+    @cached_property
+    def _table(self) -> tuple[int, np.ndarray, np.ndarray]:
+        """How wide a cell is (as a shift), the times since the first, how many before each cell."""
+        since = self.times - self.times[0]
+        shift = max(0, (int(since[-1]) // len(since)).bit_length() - 1)
+        cells = since >> shift
+        cells += 1  # so that counts begin with a cell 0, and with none before the first
+        counts = np.bincount(cells)
+        return shift, since, np.cumsum(counts, out=counts)
 
 
-def _proved(times: np.ndarray, keys: np.ndarray, low: int, high: int) -> range | np.ndarray | None:
+def _proved(
+    times: np.ndarray, keys: np.ndarray, low: int, high: int, found: np.ndarray
+) -> range | np.ndarray | None:
     """The ranks, if that of key i is more than i + low and at most i + high.
 
     That is so where time i + low is not later than the key, and time i + high is. Keys for which
@@ -105,7 +129,7 @@ def _proved(times: np.ndarray, keys: np.ndarray, low: int, high: int) -> range |
         places = np.concatenate((np.arange(begin), np.arange(end, count)))
         if (ranks == places + high).all():
             return range(high, high + count)
-    found = np.arange(low + 1, low + 1 + count)
+    found[:] = np.arange(low + 1, low + 1 + count)
     for distance in range(1, high - low):
         found[begin:end] += near[distance : distance + size] <= inner
     found[:begin], found[end:] = ranks[:begin], ranks[begin:]

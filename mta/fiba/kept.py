@@ -74,6 +74,12 @@ class KeptTree(TreePages):
         assert times is not None
         return self.stored.hand_with(rows, times, count)
 
+    def keep(self, hand: Hand) -> None:
+        del hand  # late events may come among its own
+
+    def let_go(self) -> None:
+        pass
+
     def evict_to(self, position: int) -> None:
         if position <= self.front:
             return

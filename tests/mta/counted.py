@@ -30,6 +30,10 @@ class Counted:
 
         return counting
 
+    def rows(self, combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+        """A combine of whole columns, counted."""
+        return self._counting(combine)(left, right)
+
     def of(self, action: Callable[[], Any], at_most: int) -> Any:
         """What an action returns, which may take so many combines."""
         before = self.combines

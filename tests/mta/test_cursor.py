@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
-from counted import rolling_hash
+from counted import Counted, rolling_hash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import (
@@ -26,12 +27,14 @@ from naive import (
 
 from mta import (
     AmortizedMTA,
+    ColumnarMonoid,
     Count,
     CountWindow,
     FiBA,
     LogMTA,
     Max,
     Mean,
+    Min,
     PagedFlatFAT,
     Product,
     Sum,
@@ -44,6 +47,7 @@ from mta.errors import EventsGone, InvalidTime, UnsupportedOperation
 from mta.kept_events import KeptEvents
 from mta.lookup import Lookup
 from mta.monoid import AbstractMonoid
+from mta.overlaps import Overlaps, may_overlap
 from mta.range_query import range_query, range_query_of_positions
 from mta.ranks import SortedTimes
 from mta.shared import SharedWindows
@@ -293,10 +297,12 @@ def test_what_answers_no_ranges_says_so() -> None:
 
 # --- blocks -------------------------------------------------------------------------------------
 
+SPREAD = Product({"least": ("x", Min()), "most": ("y", Max())})
 PAIR = Product({"sum": ("x", Sum()), "n": Count(), "joined": ("y", joined())})
 MONOIDS: dict[str, Callable[[int], tuple[AbstractMonoid, object]]] = {
     "objects": lambda n: (joined(), [str(i % 7) for i in range(n)]),
     "one ufunc": lambda n: (Max(), np.arange(n) * 37 % 11.0),
+    "twice is once": lambda n: (SPREAD, (np.arange(n) * 37 % 11.0, np.arange(n) * 41 % 13.0)),
     "two ufuncs": lambda n: (Mean(), np.arange(n) * 37 % 11.0),
     "no ufunc": lambda n: (rolling_hash(), np.arange(n) * 37 % 11),
     "product": lambda n: (PAIR, (np.arange(n) % 5.0, [str(i % 7) for i in range(n)])),
@@ -324,11 +330,48 @@ def test_blocks_fold_any_ranges(
     if steady:
         given = range(first - min(first, starts[0]), count - min(first, starts[0]))
         begins = np.array(given)
-    found = Blocks(monoid, lifted, count, bits).folds(given, first)
-    for at, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
-        rows = monoid.partials.cut(lifted, begin, end + 1)
-        expected = monoid.fold(rows, end + 1 - begin)
-        assert monoid.same(monoid.partials.at(found, at), expected), (at, begin, end)
+    for blocks in all_blocks(monoid, lifted, count, bits):
+        found = blocks.folds(given, first)
+        for at, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+            rows = monoid.partials.cut(lifted, begin, end + 1)
+            expected = monoid.fold(rows, end + 1 - begin)
+            assert monoid.same(monoid.partials.at(found, at), expected), (at, begin, end)
+
+
+def all_blocks(
+    monoid: AbstractMonoid, lifted: Any, count: int, bits: int
+) -> list[Blocks | Overlaps]:
+    """Every kind of blocks that suits a monoid."""
+    blocks: list[Blocks | Overlaps] = [Blocks(monoid, lifted, count, bits)]
+    if may_overlap(monoid):
+        blocks.append(Overlaps(monoid, lifted, count))
+    return blocks
+
+
+def test_which_operations_take_a_row_twice_as_once() -> None:
+    assert may_overlap(Max())
+    assert may_overlap(SPREAD)
+    assert not any(map(may_overlap, (Mean(), PAIR, joined(), Product({"a": ("x", Mean())}))))
+
+
+@pytest.mark.parametrize("jump", [1, 40])
+def test_overlapping_blocks_take_few_combines(jump: int) -> None:
+    """One a range, and one a row for each doubling up to the longest, once for all windows."""
+    counted = Counted()
+    monoid = ColumnarMonoid(
+        "counted", inputs="f8", partials="f8", identity=-np.inf, ufuncs=(np.maximum,)
+    )
+    monoid.combine_rows = lambda one, other, count: counted.rows(np.maximum, one, other)  # type: ignore[method-assign]
+    rows, count = np.arange(1000) * 37 % 101.0, 1000
+    blocks = Overlaps(monoid, rows, count)
+    for length in (64, 200):
+        moved = np.arange(200, count) // 7 % jump
+        starts = np.maximum.accumulate(np.arange(200, count) - length + moved)
+        found = counted.of(lambda: blocks.folds(starts, 200), at_most=(2 + 7) * count)  # noqa: B023
+        for at, start in enumerate(starts.tolist()):
+            assert found[at] == rows[start : 201 + at].max()
+    again = np.arange(count - 200)
+    counted.of(lambda: blocks.folds(again, 200), at_most=2 * count)
 
 
 @pytest.mark.parametrize("kind", sorted(MONOIDS))
@@ -336,11 +379,28 @@ def test_blocks_fold_any_ranges(
 def test_prefixes_come_out_of_blocks(kind: str, count: int) -> None:
     monoid, values = MONOIDS[kind](count)
     lifted = monoid.lift_rows(values, count)
-    found = Blocks(monoid, lifted, count, bits=2).prefixes_of_all()
     expected = monoid.prefixes(lifted, count, monoid.identity)
-    for at in range(count):
-        one, other = (monoid.partials.at(rows, at) for rows in (found, expected))
-        assert monoid.same(one, other)
+    for blocks in all_blocks(monoid, lifted, count, bits=2):
+        found = blocks.prefixes_of_all()
+        for at in range(count):
+            one, other = (monoid.partials.at(rows, at) for rows in (found, expected))
+            assert monoid.same(one, other)
+
+
+@pytest.mark.parametrize("kind", sorted(MONOIDS))
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 64, 101, 400])
+def test_suffixes_come_out_of_blocks(kind: str, count: int) -> None:
+    monoid, values = MONOIDS[kind](count + 1)
+    lifted = monoid.lift_rows(values, count + 1)
+    right, rows = monoid.partials.at(lifted, count), monoid.partials.cut(lifted, 0, count)
+    expected = monoid.suffixes(rows, count, right)
+    for blocks in all_blocks(monoid, rows, count, bits=2):
+        for start in {0, 1, 2, 7, count // 2, count - 129, count - 1} & set(range(count)):
+            found = blocks.suffixes_of_all(start, right)
+            for at in range(start, count):
+                assert monoid.same(
+                    monoid.partials.at(found, at - start), monoid.partials.at(expected, at)
+                )
 
 
 # --- ranks --------------------------------------------------------------------------------------
@@ -363,7 +423,7 @@ def test_ranks_are_a_search(
     times = np.sort(np.arange(400) * 10 + random.integers(0, jitter + 1, 400))
     keys = np.sort(np.arange(count) * 10 * pace + random.integers(0, jitter + 1, count)) + shift
     for given_times in (times, np.cumsum(gaps)):
-        found = SortedTimes(given_times).ranks(keys)
+        found = SortedTimes(given_times).ranks(keys + 9, age=9)
         assert list(found) == np.searchsorted(given_times, keys, side="right").tolist()
 
 
@@ -381,14 +441,15 @@ def test_a_table_is_a_search(gap: int, burst: int, shift: int, seed: int) -> Non
     gaps[100 : 100 + burst] = 0
     times = np.cumsum(gaps)
     keys = np.sort(random.choice(times, 1500) + random.integers(-2, 3, 1500)) + shift
-    found = SortedTimes(times)._looked_up(keys)
+    found = np.empty(1500, np.int64)
+    SortedTimes(times)._look_up(keys + 77, 77, found)
     assert found.tolist() == np.searchsorted(times, keys, side="right").tolist()
 
 
 def test_a_steady_pace_is_noticed() -> None:
     times = np.arange(1000) * 10
-    assert SortedTimes(times).ranks(times[300:] - 1005) == range(200, 900)
+    assert SortedTimes(times).ranks(times[300:], 1005) == range(200, 900)
     jittered = times + np.random.default_rng(1).integers(0, 10, 1000)
-    found = SortedTimes(jittered).ranks(jittered[300:] - 1000)
+    found = SortedTimes(jittered).ranks(jittered[300:], 1000)
     assert isinstance(found, np.ndarray)
     assert set(np.unique(found - np.arange(200, 900)).tolist()) == {0, 1}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ import msgpack
 import numpy as np
 import pytest
 import xxhash
-from counted import Counted
+from counted import Counted, rolling_hash
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -64,6 +66,9 @@ from mta.errors import (
     NotPageable,
     StoreUnavailable,
 )
+from mta.monoid import AbstractMonoid
+from mta.ordered import Hand
+from mta.policy import AbstractPolicy
 from mta.shared import SharedWindows
 from mta.shared_handle import SharedHandle
 from stores import MemoryStore, PageStore, open_store
@@ -717,6 +722,58 @@ def test_an_event_in_place_of_one_that_was_taken_back() -> None:
     windows.insert("d")
     assert windows.query() == {"a": "bd", "b": "abd"}
     windows.check()
+
+
+# --- long batches -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("monoid", [Max(), Mean(), rolling_hash()], ids=lambda m: m.name)
+@pytest.mark.parametrize("pace", ["steady", "jittered", "at random", "in bursts"])
+@pytest.mark.parametrize("in_pages", [False, True])
+def test_batches_of_many_hands(
+    monoid: AbstractMonoid, pace: str, in_pages: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows shorter than a hand, of a few hands and longer; tables and blocks of a few rows."""
+    monkeypatch.setattr("mta.feed._HAND", 250)
+    monkeypatch.setattr("mta.ranks._FEW", 16)
+    monkeypatch.setattr("mta.ranks._FEW_FOR_A_TABLE", 16)
+    monkeypatch.setattr("mta.overlaps._LEAST_BITS", 3)
+    monkeypatch.setattr("mta.lookup._RECENT_BYTES", 1)
+    random, count = np.random.default_rng(1), 3_000
+    gaps = {
+        "steady": np.full(count, 10),
+        "jittered": np.full(count, 10),
+        "at random": random.exponential(10, count),
+        "in bursts": np.where(random.random(count) < 0.03, 300, random.integers(0, 2, count)),
+    }[pace]
+    times = np.cumsum(gaps).astype("i8") + (random.integers(0, 9, count) * (pace == "jittered"))
+    numbers = random.integers(0, 50, count)
+    ages = {"few": 30, "some": 900, "hands": 5_000, "many": 12_000}
+    policies: dict[str, AbstractPolicy] = {name: TimeWindow(age) for name, age in ages.items()}
+    policies["both"] = CountWindow(300) | TimeWindow(4_000)
+    store = MemoryStore() if in_pages else None
+    windows = SharedWindows(monoid, policies, store=store, arity=4, leaf_arity=32)
+    for start, stop in ((0, 900), (900, 901), (901, count)):
+        results = windows.extend(numbers[start:stop], times[start:stop])
+        for name, found in results.items():
+            for at in range(start, stop, 7):
+                first = int(times.searchsorted(times[at] - ages.get(name, 4_000), "right"))
+                first = max(first, at - 299) if name == "both" else first
+                rows, held = monoid.rows(numbers[first : at + 1])
+                expected = monoid.lower(monoid.fold(monoid.lift_rows(rows, held), held))
+                assert found[at - start] == pytest.approx(expected), (name, at)
+    windows.check()
+
+
+def test_nothing_of_a_batch_is_kept_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mta.feed._HAND", 64)
+    windows, _ = counted_windows(FOUR)
+    batch = values(1_000)
+    windows.extend(batch)
+    reference = weakref.ref(batch)
+    assert not [held for held in gc.get_objects() if type(held) is Hand]
+    del batch
+    assert reference() is None
 
 
 # --- a store that fails ---------------------------------------------------------------------------
