@@ -20,7 +20,7 @@ import numpy as np
 from mta.columns import Rows
 from mta.monoid import AbstractMonoid, Partial
 from mta.ranges import fold_ranges
-from mta.scans import join_blocks, scan_blocks
+from mta.scans import join_blocks, repeat_rows, scan_blocks
 
 #: A block has 2^7 rows.
 _BITS = 7
@@ -146,7 +146,7 @@ class Blocks:
             found = fold_ranges(monoid, wholes, self._blocks, *rest)
             found = monoid.combine_rows(schema.take(folds, longer), found, len(longer))
             schema.put_at(folds, longer, found)
-        return schema.take(folds, np.repeat(np.arange(size), pairs.counts))
+        return repeat_rows(folds, pairs.counts)
 
 
 class _Pairs(NamedTuple):

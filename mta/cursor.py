@@ -32,14 +32,18 @@ from mta.aggregator import Lens
 from mta.columns import Row, Rows
 from mta.cursor_times import CursorTimes
 from mta.cuts import cuts, tells
+from mta.fronts import TimeFronts, rows_at
 from mta.monoid import AbstractMonoid, Partial, same_value
 from mta.ordered import Hand as Hand
 from mta.ordered import Leaf as Leaf
 from mta.ordered import OrderedEvents as OrderedEvents
 from mta.ordered import suffixes_of
-from mta.policy import AbstractPolicy
+from mta.policy import AbstractPolicy, as_array
 from mta.product import Observed
 from mta.view import part_of
+
+#: The front after each event in hand.
+Told = range | np.ndarray | TimeFronts
 
 
 class Cursor:
@@ -152,20 +156,15 @@ class Cursor:
         if self._suffixes is not None:
             self._grow(hand.fold)
 
-    def _stored_piece(self, hand: Hand, fronts: range | np.ndarray, done: int) -> Rows:
+    def _stored_piece(self, hand: Hand, fronts: Told, done: int) -> Rows:
         """S (x) G (x) P, for fronts in the leaves that are held."""
         monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
-        origin = self._origin - hand.first
-        if isinstance(fronts, range):
-            start = fronts.start - origin
-            lefts = schema.cut(self._suffixes, start, start + count)
-        else:
-            lefts = schema.take(self._suffixes, fronts - origin)
+        lefts = rows_at(monoid, self._suffixes, fronts, self._origin - hand.first)
         if self._grown is not None:
             lefts = monoid.combine_rows(lefts, schema.one(self._grown), count)
         return monoid.combine_rows(lefts, schema.cut(hand.prefixes, done, done + count), count)
 
-    def _fronts(self, hand: Hand) -> range | np.ndarray:
+    def _fronts(self, hand: Hand) -> Told:
         """The front after each event in hand, never before what is kept or where it was.
 
         Counted from the first event in hand, before which it is negative.
@@ -174,7 +173,12 @@ class Cursor:
         stood = self.front - hand.first
         if isinstance(told, int):
             return np.full(hand.count, max(told, stood))
-        return told if told[0] >= stood else np.maximum(told, stood)
+        if told[0] >= stood:
+            return told
+        if isinstance(told, TimeFronts):
+            return told.not_before(stood)
+        held: np.ndarray = np.maximum(as_array(told, hand.count), stood)
+        return held
 
     # --- the leaves that the front is in and comes to -------------------------------------------
 
@@ -212,7 +216,7 @@ class Cursor:
         self._leaf = None if isinstance(leaf, Hand) else leaf
         return leaf
 
-    def _hold(self, fronts: range | np.ndarray, start: int, stop: int, back: int) -> int:
+    def _hold(self, fronts: Told, start: int, stop: int, back: int) -> int:
         """Hold the suffix folds for fronts from index ``start`` on, which reach to ``back``.
 
         For as many of the fronts, counted from the back, as lie in leaves that follow one another;
@@ -222,7 +226,8 @@ class Cursor:
         if self._suffixes is None or not self._origin <= front < self._stop:
             leaves = [self.leaf(front, back)]
             room = 0 if isinstance(leaves[0], Hand) else 2 * (stop - start)
-            while room > 0 and leaves[-1].stop <= back + fronts[stop - 1]:
+            last = back + int(fronts[stop - 1])
+            while room > 0 and leaves[-1].stop <= last:
                 following = int(fronts[_count_below(fronts, leaves[-1].stop - back)])
                 leaf = self.leaf(back + following, back)
                 if leaf.first != leaves[-1].stop or isinstance(leaf, Hand):
@@ -322,8 +327,10 @@ class Cursor:
             position = leaf.stop
 
 
-def _count_below(fronts: range | np.ndarray, position: int) -> int:
+def _count_below(fronts: Told, position: int) -> int:
     """How many of the fronts, which never decrease, lie before a position."""
+    if isinstance(fronts, TimeFronts):
+        return int(fronts.below(np.array([position]))[0])
     if isinstance(fronts, range):
         return min(max(position - fronts.start, 0), len(fronts))
     return int(fronts.searchsorted(position))

@@ -11,13 +11,14 @@ from typing import Protocol
 
 import numpy as np
 
+from mta.fronts import TimeFronts, known
 from mta.policy import AbstractPolicy, CountWindow, Fronts, TimeWindow, _Both, as_array
 
 
 class TimeSearch(Protocol):
     """What a policy on times asks for."""
 
-    def first_after_each(self, times: np.ndarray, age: int) -> Fronts:
+    def first_after_each(self, times: np.ndarray, age: int) -> Fronts | TimeFronts:
         """The position of the oldest event that is less than ``age`` old at each of some times.
 
         These never decrease. Positions before the window's front may be answered with that front.
@@ -33,7 +34,7 @@ def tells(policy: AbstractPolicy) -> bool:
 
 def cuts(
     policy: AbstractPolicy, search: TimeSearch, start: int, times: np.ndarray | None, count: int
-) -> Fronts:
+) -> Fronts | TimeFronts:
     """The cut after each of ``count`` events from position ``start`` on.
 
     Not held to what is there yet: a cut may lie before the first event. TypeError for a policy that
@@ -43,7 +44,7 @@ def cuts(
         one = cuts(policy.one, search, start, times, count)
         other = cuts(policy.other, search, start, times, count)
         choose = np.maximum if policy.any_of else np.minimum
-        chosen: np.ndarray = choose(as_array(one, count), as_array(other, count))
+        chosen: np.ndarray = choose(as_array(known(one), count), as_array(known(other), count))
         return chosen
     if type(policy) is CountWindow:
         first = start + 1 - policy.size

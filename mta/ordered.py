@@ -14,6 +14,7 @@ import numpy as np
 
 from mta.blocks import Blocks, fold_sliding
 from mta.columns import Rows
+from mta.fronts import TimeFronts, known
 from mta.monoid import AbstractMonoid, Partial
 from mta.overlaps import Overlaps, may_overlap
 from mta.ranks import SortedTimes
@@ -148,14 +149,16 @@ class Hand(Leaf):
         kind = Overlaps if may_overlap(self.monoid) else Blocks
         return kind(self.monoid, self.lifted, self.count)
 
-    def folds_from(self, fronts: range | np.ndarray, first: int) -> Rows:
+    def folds_from(self, fronts: range | np.ndarray | TimeFronts, first: int) -> Rows:
         """The aggregate after each event from the ``first`` on, of windows that begin in hand.
 
         ``fronts`` and ``first`` are counted from the first event in hand.
         """
-        if self.monoid.is_columnar:
+        if not self.monoid.is_columnar:
+            return fold_sliding(self.monoid, self.lifted, self.count, known(fronts), first)
+        if isinstance(self.blocks, Overlaps):
             return self.blocks.folds(fronts, first)
-        return fold_sliding(self.monoid, self.lifted, self.count, fronts, first)
+        return self.blocks.folds(known(fronts), first)
 
     def partials(self, start: int, stop: int, monoid: AbstractMonoid) -> Rows:
         return monoid.partials.cut(self.lifted, start - self.first, stop - self.first)

@@ -19,6 +19,7 @@ import numpy as np
 
 from mta.columnar import ColumnarMonoid
 from mta.columns import Rows
+from mta.fronts import TimeFronts, rows_at
 from mta.monoid import AbstractMonoid, Partial
 from mta.product import _Parts
 from mta.scans import join_blocks
@@ -30,6 +31,9 @@ _IDEMPOTENT = {
 }  # fmt: skip
 #: Of prefixes and suffixes, blocks have at least 2^7 rows.
 _LEAST_BITS = 7
+#: Of ranges that are not searched for yet, so many in the length of one tell those of the others,
+#: unless that is more than one of so many.
+_SAMPLED, _LEAST_STEP = 16, 4
 
 
 def may_overlap(monoid: AbstractMonoid) -> bool:
@@ -53,7 +57,7 @@ class Overlaps:
         """Where ranges that end with each row stop."""
         return np.arange(1, self.count + 1)
 
-    def folds(self, starts: range | np.ndarray, first: int) -> Rows:
+    def folds(self, starts: range | np.ndarray | TimeFronts, first: int) -> Rows:
         """The folds from each start, which never decrease, to the rows from the ``first`` on.
 
         One combine a range; blocks of the longest range's size, one a row for each doubling, once.
@@ -65,6 +69,11 @@ class Overlaps:
         """
         if isinstance(starts, range):
             return self._of_length(starts, first, first + 1 - starts.start)
+        if isinstance(starts, TimeFronts):
+            least, most = self._lengths_within(starts, first)
+            if most <= 2 * least:
+                return self._of_length(starts, first, most)
+            return self.folds(starts.known(), first)
         ends = self._ends[first : first + len(starts)]
         lengths = ends - starts
         least, most = int(lengths.min()), int(lengths.max())
@@ -79,17 +88,24 @@ class Overlaps:
             schema.put_at(found, some, self.monoid.combine_rows(lefts, rights, len(some)))
         return found
 
-    def _of_length(self, starts: range | np.ndarray, first: int, most: int) -> Rows:
+    def _lengths_within(self, starts: TimeFronts, first: int) -> tuple[int, int]:
+        """Between which lengths all ranges are, as some tell; a search for each of these."""
+        last = len(starts) - 1
+        step = (first + 1 - starts[0] + first + 1 + last - starts[last]) // (2 * _SAMPLED)
+        if step < _LEAST_STEP:
+            return 0, len(starts)
+        places = np.append(np.arange(0, last, step), last)
+        known, ends = starts.some(places), places + first + 1
+        least = min(int((ends[:-1] - known[1:]).min(initial=ends[0])), int(ends[-1] - known[-1]))
+        most = max(int((ends[1:] - known[:-1]).max(initial=0)), int(ends[0] - known[0]))
+        return least, most
+
+    def _of_length(self, starts: range | np.ndarray | TimeFronts, first: int, most: int) -> Rows:
         """As ``folds``, for ranges of at most so many rows, and none half as long."""
-        monoid, schema, count = self.monoid, self.monoid.partials, len(starts)
-        size = (most + 1) // 2
+        schema, count, size = self.monoid.partials, len(starts), (most + 1) // 2
         rows = self._folds_of(size)
-        if isinstance(starts, range):
-            lefts = schema.cut(rows, starts.start, starts.stop)
-        else:
-            lefts = schema.take(rows, starts)
         rights = schema.cut(rows, first + 1 - size, first + 1 - size + count)
-        return monoid.combine_rows(lefts, rights, count)
+        return self.monoid.combine_rows(rows_at(self.monoid, rows, starts, 0), rights, count)
 
     def _folds_of(self, size: int) -> Rows:
         """The folds of so many rows from each row on that has as many."""

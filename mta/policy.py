@@ -333,6 +333,8 @@ def _described(on: tuple[Columns, AbstractMonoid]) -> str:
 
 def as_array(fronts: Fronts, count: int) -> np.ndarray:
     """The front after each of ``count`` events."""
+    if isinstance(fronts, range):
+        return np.arange(fronts.start, fronts.stop)[:count]
     return np.full(count, fronts) if isinstance(fronts, int) else np.asarray(fronts)[:count]
 
 

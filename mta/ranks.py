@@ -57,19 +57,29 @@ class SortedTimes:
             found[:] = self.times.searchsorted(keys - age, side="right")
         return found
 
-    def _steady(self, keys: np.ndarray, age: int, found: np.ndarray) -> range | np.ndarray | None:
-        """The ranks, if they grow by about one from key to key."""
-        times, count, low, high = self.times, len(keys), 0, 0
+    def guess(self, keys: np.ndarray, age: int) -> tuple[int, int] | None:
+        """How far ranks lie from their places, if a few say that they grow by about one a key.
+
+        As two numbers: that of key i is more than i + the first, and at most i + the second.
+        """
+        count, low, high = len(keys), 0, 0
         for samples in _SAMPLES:
-            places = np.arange(0, count, count // samples)
-            offsets = times.searchsorted(keys[places] - age, side="right") - places
+            places = np.arange(0, count, max(1, count // samples))
+            offsets = self.times.searchsorted(keys[places] - age, side="right") - places
             low, high = int(offsets.min()) - 1, int(offsets.max())
             if high - low > _DRIFT:
                 return None
-        keys = keys - age
+        return low, high
+
+    def _steady(self, keys: np.ndarray, age: int, found: np.ndarray) -> range | np.ndarray | None:
+        """The ranks, if they grow by about one from key to key."""
+        guess = self.guess(keys, age)
+        if guess is None:
+            return None
+        (low, high), keys = guess, keys - age
         for wider in (0, 1):
             if high - low + 2 * wider <= _DRIFT:
-                steady = _proved(times, keys, low - wider, high + wider, found)
+                steady = _proved(self.times, keys, low - wider, high + wider, found)
                 if steady is not None:
                     return steady
         return None

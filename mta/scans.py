@@ -61,6 +61,15 @@ def join_blocks(
     return _broadcast(monoid.ufuncs[0], beside, rows, size)
 
 
+def repeat_rows(rows: Rows, counts: np.ndarray) -> Rows:
+    """Each row so many times, one after the other."""
+    if isinstance(rows, tuple):
+        return tuple([repeat_rows(column, counts) for column in rows])
+    if isinstance(rows, np.ndarray):
+        return np.repeat(rows, counts, axis=0)
+    return [row for row, count in zip(rows, counts.tolist(), strict=True) for _ in range(count)]
+
+
 def _accumulate(ufunc: np.ufunc, column: np.ndarray, size: int, backwards: bool) -> np.ndarray:
     count, step = len(column), -1 if backwards else 1
     room, whole = np.empty(count, column.dtype), count // size * size

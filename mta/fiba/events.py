@@ -12,6 +12,7 @@ from mta.fiba.bulk import evict_first, insert_sorted
 from mta.fiba.fingers import FingerTree
 from mta.fiba.node import Node
 from mta.fiba.spans import Passage, after_time, at_position, fold_between, rank, rank_of_leaf
+from mta.fronts import known
 from mta.monoid import Partial
 from mta.ordered import Hand, Leaf
 from mta.policy import AbstractPolicy, TimeWindow, as_array
@@ -246,7 +247,7 @@ def _front_of(policy: AbstractPolicy, stored: TreeEvents, time: int, after: _Sea
         return max(stored.front, after(time - policy.size))
     fronts = cuts(policy, _Times(after), after(time) - 1, np.array([time]), 1)
     assert fronts is not None  # only policies on positions are asked
-    return max(stored.front, int(as_array(fronts, 1)[0]))
+    return max(stored.front, int(as_array(known(fronts), 1)[0]))
 
 
 class _Times:

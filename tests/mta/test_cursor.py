@@ -44,6 +44,7 @@ from mta.aggregator import Aggregator
 from mta.blocks import Blocks
 from mta.cursor import Cursor, Hand, Leaf
 from mta.errors import EventsGone, InvalidTime, UnsupportedOperation
+from mta.fronts import Stretch, TimeFronts, rows_at
 from mta.kept_events import KeptEvents
 from mta.lookup import Lookup
 from mta.monoid import AbstractMonoid
@@ -401,6 +402,60 @@ def test_suffixes_come_out_of_blocks(kind: str, count: int) -> None:
                 assert monoid.same(
                     monoid.partials.at(found, at - start), monoid.partials.at(expected, at)
                 )
+
+
+# --- fronts -------------------------------------------------------------------------------------
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    gaps=st.lists(st.integers(0, 9), min_size=40, max_size=120),
+    cuts=st.lists(st.integers(1, 80), min_size=1, max_size=3, unique=True),
+    age=st.integers(1, 60),
+    stood=st.sampled_from([None, -5, 0, 10, 30]),
+    part=st.tuples(st.integers(0, 40), st.integers(1, 60)),
+    levels=st.sampled_from([1, 3, 100]),
+)
+def test_fronts_are_searched_for_as_far_as_need_be(
+    gaps: list[int],
+    cuts: list[int],
+    age: int,
+    stood: int | None,
+    part: tuple[int, int],
+    levels: int,
+) -> None:
+    """As a search for each; the earlier times in stretches, as if a hand began at position 20."""
+    all_times = np.cumsum(gaps)
+    ends = [*sorted(cut for cut in cuts if cut < len(gaps)), len(gaps)]
+    times = all_times[len(gaps) // 3 :]
+    expected = all_times.searchsorted(times - age, side="right") - 20
+    stretches, begin, done = [], 0, 0
+    for end in ends:
+        stored = all_times[begin:end]
+        served = len(times) if end == len(gaps) else int(times.searchsorted(stored[-1] + age))
+        if served > done:
+            stretches.append(Stretch(SortedTimes(stored), begin - 20, served))
+            done = served
+        begin = end
+    fronts = TimeFronts(times, age, stretches)
+    if stood is not None:
+        fronts, expected = fronts.not_before(stood), np.maximum(expected, stood)
+    start, count = min(part[0], len(times) - 1), part[1]
+    for some, right in (
+        (fronts, expected),
+        (fronts[start : start + count], expected[start : start + count]),
+        (fronts[start:], expected[start:]),
+    ):
+        assert list(some.known()) == right.tolist()
+        assert [some[at] for at in range(len(some))] == right.tolist()
+        assert some[-1] == right[-1]
+        places = np.arange(0, len(right), 3)
+        assert some.some(places).tolist() == right[places].tolist()
+        positions = np.unique(right)
+        assert some.below(positions).tolist() == right.searchsorted(positions).tolist()
+        rows = -(np.arange(200) * levels // 100).astype(float)
+        found = rows_at(Max(), rows, some, int(right[0]))
+        assert found.tolist() == rows[right - right[0]].tolist()
 
 
 # --- ranks --------------------------------------------------------------------------------------

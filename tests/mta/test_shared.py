@@ -45,6 +45,7 @@ from naive import (
 import mta.feed
 from mta import (
     BoundWindow,
+    ColumnarMonoid,
     Count,
     CountWindow,
     Max,
@@ -727,13 +728,29 @@ def test_an_event_in_place_of_one_that_was_taken_back() -> None:
 # --- long batches -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("monoid", [Max(), Mean(), rolling_hash()], ids=lambda m: m.name)
+def span() -> AbstractMonoid:
+    """How far apart the largest and the smallest are."""
+    ufuncs = (np.minimum, np.maximum)
+    return ColumnarMonoid(
+        "Span", inputs="f8", partials=("f8", "f8"), identity=(np.inf, -np.inf), ufuncs=ufuncs,
+        lift=lambda value: (value, value), lower=lambda partial: partial[1] - partial[0],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("monoid", [Max(), span(), Mean(), rolling_hash()], ids=lambda m: m.name)
 @pytest.mark.parametrize("pace", ["steady", "jittered", "at random", "in bursts"])
+@pytest.mark.parametrize("changes", ["seldom", "always"])
 @pytest.mark.parametrize("in_pages", [False, True])
 def test_batches_of_many_hands(
-    monoid: AbstractMonoid, pace: str, in_pages: bool, monkeypatch: pytest.MonkeyPatch
+    monoid: AbstractMonoid,
+    pace: str,
+    changes: str,
+    in_pages: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Windows shorter than a hand, of a few hands and longer; tables and blocks of a few rows."""
+    monkeypatch.setattr("mta.cursor_times._FEW", 16)
+    monkeypatch.setattr("mta.overlaps._LEAST_STEP", 1)
     monkeypatch.setattr("mta.feed._HAND", 250)
     monkeypatch.setattr("mta.ranks._FEW", 16)
     monkeypatch.setattr("mta.ranks._FEW_FOR_A_TABLE", 16)
@@ -747,7 +764,7 @@ def test_batches_of_many_hands(
         "in bursts": np.where(random.random(count) < 0.03, 300, random.integers(0, 2, count)),
     }[pace]
     times = np.cumsum(gaps).astype("i8") + (random.integers(0, 9, count) * (pace == "jittered"))
-    numbers = random.integers(0, 50, count)
+    numbers = random.integers(0, 50, count) if changes == "seldom" else np.arange(count, 0, -1)
     ages = {"few": 30, "some": 900, "hands": 5_000, "many": 12_000}
     policies: dict[str, AbstractPolicy] = {name: TimeWindow(age) for name, age in ages.items()}
     policies["both"] = CountWindow(300) | TimeWindow(4_000)
