@@ -78,7 +78,7 @@ $(ALL): $(RUN)
 # The libraries that mta bench measures beside; it skips those that a platform has no wheel of.
 $(PEERS): $(RUN)
 	@echo "-- installing the libraries to compare with into $(VENV)"
-	@$(PIP) install --editable ".[bench,sketches]" || echo "-- some are not to be had: they will be skipped"
+	@$(PIP) install --editable ".[spark,plots,bench,sketches]" || echo "-- some are not to be had: they will be skipped"
 	@touch $@
 
 $(VENV)/pyvenv.cfg:
