@@ -35,7 +35,7 @@ def claimed(folder: Path) -> Iterator[None]:
                 "wait for its end, or choose another --output"
             ) from None
         except OSError:
-            pass
+            pass  # a file system without locks: nothing can be told there, and nothing is refused
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
