@@ -20,7 +20,7 @@ import numpy as np
 
 from mta.columns import Rows
 from mta.monoid import AbstractMonoid
-from mta.policy import Fronts
+from mta.policy import Fronts, as_array
 from mta.ranks import SortedTimes
 from mta.scans import repeat_rows
 
@@ -106,25 +106,41 @@ class TimeFronts:
 
     def known(self) -> range | np.ndarray:
         """All of them: a range, if they are one."""
+        if len(self._stretches) == 1:
+            among, first, _ = self._stretches[0]
+            return self._held(_moved(among.ranks(self._times, self._age), first))
         room, begin, searched = np.empty(len(self), np.int64), 0, False
         ranges: list[tuple[int, range]] = []
         for among, first, end in self._stretches:
             ranks = among.ranks(self._times[begin:end], self._age, room[begin:end])
-            if isinstance(ranks, range):
-                ranges.append((begin, range(ranks.start + first, ranks.stop + first)))
+            found = _moved(ranks, first)
+            if isinstance(found, range):
+                ranges.append((begin, found))
             else:
                 searched = True
-                if first:
-                    room[begin:end] += first
             begin = end
-        pieces, stood = [piece for _, piece in ranges], self._stood
+        pieces = [piece for _, piece in ranges]
         if not searched and all(one.stop == two.start for one, two in pairwise(pieces)):
-            whole = range(pieces[0].start, pieces[-1].stop)
-            if stood is None or stood <= whole.start:
-                return whole
+            return self._held(range(pieces[0].start, pieces[-1].stop))
         for begin, piece in ranges:
             room[begin : begin + len(piece)] = np.arange(piece.start, piece.stop)
-        return room if stood is None else np.maximum(room, stood)
+        return self._held(room)
+
+    def _held(self, found: range | np.ndarray) -> range | np.ndarray:
+        """Fronts, none of them before where the window stood."""
+        if self._stood is None or found[0] >= self._stood:
+            return found
+        held: np.ndarray = np.maximum(as_array(found, len(found)), self._stood)
+        return held
+
+
+def _moved(ranks: range | np.ndarray, first: int) -> range | np.ndarray:
+    """Ranks as positions, in place."""
+    if isinstance(ranks, range):
+        return range(ranks.start + first, ranks.stop + first)
+    if first:
+        ranks += first
+    return ranks
 
 
 @overload

@@ -46,6 +46,8 @@ class SortedTimes:
         In ``room``, if there is any, unless they are a range.
         """
         count = len(keys)
+        if room is None and count < _FEW:
+            return self.times.searchsorted(keys - age, side="right")
         found = np.empty(count, np.int64) if room is None else room
         if count >= _FEW:
             steady = self._steady(keys, age, found)
