@@ -3,16 +3,13 @@
 Start with ``Window``; the monoids are in ``monoids``, the policies in ``policy``.
 """
 
-from mta.amortized_mta import AmortizedMTA
-from mta.bloom import BloomFilter, Members
-from mta.columnar import ColumnarMonoid
-from mta.description import HandleSummary, SubWindow, describe_handle
+from mta.audit.description import HandleSummary, SubWindow, describe_handle
+from mta.cursors.reach import Reach
 from mta.fiba import FiBA
-from mta.flat_fat_pages import PagedFlatFAT
-from mta.log_mta import LogMTA
-from mta.moments import MomentSketch
-from mta.monoid import AbstractMonoid, Monoid
-from mta.monoids import (
+from mta.levels.amortized_mta import AmortizedMTA
+from mta.levels.log_mta import LogMTA
+from mta.monoids.base import AbstractMonoid, Monoid
+from mta.monoids.basic import (
     ArgMax,
     ArgMin,
     Collect,
@@ -30,17 +27,25 @@ from mta.monoids import (
     SampleStdDev,
     Sum,
 )
-from mta.policy import AbstractPolicy, BoundWindow, CountWindow, Policy, TimeWindow
-from mta.product import Product
-from mta.reach import Reach
-from mta.reactive_pages import PagedReactiveAggregator
-from mta.shared import SharedStats, SharedWindows
-from mta.sketches import DistinctCount, FrequentItems, KLLQuantiles
-from mta.slicing import SlicedWindow
-from mta.subsequence import IncreasingRun, LongestIncreasingRun, SinceLongestRun, SinceMax
-from mta.triggered import Due, TriggeredWindow
-from mta.triggers import EveryCount, EveryEvent, EveryPeriod, OnDemand, Trigger
-from mta.window import Stats, Window
+from mta.monoids.bloom import BloomFilter, Members
+from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.increasing_run import (
+    IncreasingRun,
+    LongestIncreasingRun,
+    SinceLongestRun,
+    SinceMax,
+)
+from mta.monoids.moments import MomentSketch
+from mta.monoids.product import Product
+from mta.monoids.sketches import DistinctCount, FrequentItems, KLLQuantiles
+from mta.policies.base import AbstractPolicy, BoundWindow, CountWindow, Policy, TimeWindow
+from mta.reactive.paged import PagedReactiveAggregator
+from mta.reactive.paged_flat_fat import PagedFlatFAT
+from mta.triggers.rules import EveryCount, EveryEvent, EveryPeriod, OnDemand, Trigger
+from mta.triggers.sliced import SlicedWindow
+from mta.triggers.triggered import Due, TriggeredWindow
+from mta.windows.shared import SharedStats, SharedWindows
+from mta.windows.window import Stats, Window
 
 __all__ = [
     "AbstractMonoid",

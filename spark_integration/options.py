@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any, get_args
 
 from mta import FiBA
-from mta.policy import AbstractPolicy
-from mta.window import to_lateness
+from mta.policies.base import AbstractPolicy
+from mta.windows.window import to_lateness
 
 from .errors import InvalidRequest
 from .plan import CORRECTED, LATE, Corrections, OnBadRow, OnLate, Output, Silent, policies_of

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 if TYPE_CHECKING:
     from mta import Product, Trigger
-    from mta.policy import AbstractPolicy
+    from mta.policies.base import AbstractPolicy
 
 Output = Literal["event", "last"]
 OnBadRow = Literal["error", "drop"]

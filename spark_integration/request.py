@@ -35,14 +35,16 @@ from pyspark.sql.types import (
 )
 
 from mta import Product
-from mta.columns import Array, Record, Schema
-from mta.monoid import AbstractMonoid
-from mta.page import NAME_BYTES
-from mta.policy import AbstractPolicy
+from mta.columns.schemas import Array, Record, Schema
+from mta.monoids.base import AbstractMonoid
+from mta.pages.page import NAME_BYTES
+from mta.policies.base import AbstractPolicy
+from spark_integration.carriers.state_pages import is_state_url
+from spark_integration.carriers.state_stream import check_session
+from spark_integration.step.every import Every, check_every, read_every
 from stores import open_store
 
 from .errors import InvalidRequest
-from .every import Every, check_every, read_every
 from .options import (
     Lateness,
     check_corrections,
@@ -52,8 +54,6 @@ from .options import (
     read_lateness,
 )
 from .plan import LATE, Plan, Silent, column_name
-from .state_pages import is_state_url
-from .state_stream import check_session
 
 Columns = str | tuple[str, ...] | None
 Aggregations = Mapping[str, tuple[Columns, AbstractMonoid]]

@@ -18,19 +18,20 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StructType, TimestampType
 
-from .batch import advance_batch
-from .every import Every
+from spark_integration.carriers.batch import advance_batch
+from spark_integration.carriers.packing import BLOB, BUCKET, TIME, Counts, pack, unpack
+from spark_integration.carriers.state_pages import is_state_url
+from spark_integration.carriers.state_stream import advance_in_state
+from spark_integration.carriers.streaming import advance_stream
+from spark_integration.step.every import Every
+from spark_integration.step.step import Step, step
+
 from .options import Lateness
-from .packing import BLOB, BUCKET, TIME, Counts, pack, unpack
 from .plan import Corrections, OnBadRow, OnLate, Output, Silent
 from .request import WATERMARK_DELAY, Aggregations, Request, make_request, watermark_delay
-from .state_pages import is_state_url
-from .state_stream import advance_in_state
-from .step import Step, step
-from .streaming import advance_stream
 
 if TYPE_CHECKING:
-    from mta.policy import AbstractPolicy
+    from mta.policies.base import AbstractPolicy
 
 METRICS = "sliding_aggregate"
 

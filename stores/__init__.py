@@ -7,8 +7,11 @@
 [b'a page', None]
 """
 
+from stores.testing.counting import CountingStore
+from stores.testing.faults import FaultyStore
+from stores.testing.latency import Constant, Jittered, LatencyStore, OneSlow
+
 from .base import Capabilities, PageStore
-from .counting import CountingStore
 from .errors import (
     InvalidKey,
     InvalidStoreURL,
@@ -22,9 +25,7 @@ from .errors import (
     UnsupportedOperation,
     WindowStoreError,
 )
-from .faults import FaultyStore
 from .head_cache import HeadCache
-from .latency import Constant, Jittered, LatencyStore, OneSlow
 from .memory import MemoryStore
 from .opening import open_store
 from .wrapper import WrapperStore

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from couchbase_server import Couchbase, MockServer, couchbase, mock_jar
-from servers import (
+
+from tests.support.couchbase_server import Couchbase, MockServer, couchbase, mock_jar
+from tests.support.servers import (
     own_redis,
     redis_cluster_url,
     redis_container,
@@ -19,12 +20,14 @@ from servers import (
 # Spark's Java hands its environment on to the Python workers, and starts once for all suites: they
 # must find the packages, and the steps that the tests let them run.
 TESTS = Path(__file__).parent
-PATHS = [str(TESTS.parent), str(TESTS / "spark"), *filter(None, [os.environ.get("PYTHONPATH")])]
+PATHS = [str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
 pytest.register_assert_rewrite(
-    "stores.conformance", "stores.conformance_hooks", "stores.conformance_pages"
+    "stores.testing.conformance",
+    "stores.testing.conformance_hooks",
+    "stores.testing.conformance_pages",
 )
 
 __all__ = [

@@ -24,12 +24,12 @@ from mta import (
     Monoid,
     Window,
 )
-from mta.aggregator import Aggregator
 from mta.fiba import FingerTree, Tree
-from mta.flat_fat_pages import PagedFlatFAT
 from mta.in_order import ALL, BoundaryAggregator, InOrderAggregator
-from mta.reactive import ReactiveAggregator
-from mta.reactive_pages import PagedReactiveAggregator
+from mta.pages.structure import Aggregator
+from mta.reactive.in_memory import ReactiveAggregator
+from mta.reactive.paged import PagedReactiveAggregator
+from mta.reactive.paged_flat_fat import PagedFlatFAT
 
 HUGE = 10**9
 

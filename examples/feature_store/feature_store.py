@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from mta import Count, Max, Product, Sum, TimeWindow
-from mta.shared import SharedWindows
+from mta.windows.shared import SharedWindows
 from stores import PageStore, open_store
 
 START, DAYS = np.datetime64("2025-06-01T00:00:00", "us"), 60

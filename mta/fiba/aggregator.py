@@ -25,15 +25,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.aggregator import Lens, Setting
-from mta.columns import Row, Rows
-from mta.cursor import Cursor, Hand
+from mta.columns.schemas import Row, Rows
+from mta.cursors.cursor import Cursor
+from mta.cursors.ordered import Hand
 from mta.errors import NotRevisable
 from mta.fiba.events import as_of, leaf_needed_from, needed_from
 from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
-from mta.monoid import Partial
-from mta.policy import AbstractPolicy
+from mta.monoids.base import Partial
+from mta.pages.structure import Lens, Setting
+from mta.policies.base import AbstractPolicy
 
 #: How many events of a batch go in at once.
 RUN = 8192

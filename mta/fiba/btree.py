@@ -34,11 +34,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from mta.columns import Row
+from mta.columns.schemas import Row
 from mta.fiba.invariants import check_tree, require_same
 from mta.fiba.keeper import Keeper
 from mta.fiba.node import Kind, Node
-from mta.monoid import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial
 
 #: What an insertion at the time of another event does: add it behind, replace it, combine them.
 Existing = Literal["append", "replace", "combine"]

@@ -25,7 +25,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from mta.columns import Rows
+from mta.columns.schemas import Rows
 from mta.fiba.fingers import FingerTree
 from mta.fiba.node import Node
 from mta.fiba.spans import at_position

@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mta.columns import Row, Rows
-from mta.cuts import cuts
+from mta.columns.schemas import Row, Rows
+from mta.cursors.ordered import Hand, Leaf
 from mta.fiba.bulk import evict_first, insert_sorted
 from mta.fiba.fingers import FingerTree
 from mta.fiba.node import Node
 from mta.fiba.spans import Passage, after_time, at_position, fold_between, rank, rank_of_leaf
-from mta.fronts import known
-from mta.monoid import Partial
-from mta.ordered import Hand, Leaf
-from mta.policy import AbstractPolicy, TimeWindow, as_array
+from mta.folds.fronts import known
+from mta.monoids.base import Partial
+from mta.policies.base import AbstractPolicy, TimeWindow, as_array
+from mta.policies.cuts import cuts
 
 #: How many leaves are remembered: for each of some windows the one its front is in.
 _LEAVES = 8

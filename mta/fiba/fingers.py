@@ -45,14 +45,14 @@ from typing import Literal
 
 import numpy as np
 
-from mta.columns import Row
+from mta.columns.schemas import Row
 from mta.errors import EmptyWindow
 from mta.fiba.btree import Existing, Tree
 from mta.fiba.invariants import check_fingers, check_spines, check_tree
 from mta.fiba.keeper import Keeper
 from mta.fiba.node import Kind, Node
 from mta.fiba.spans import fold_all
-from mta.monoid import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial
 
 
 class FingerTree(Tree):

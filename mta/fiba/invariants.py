@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from mta.equality import same
 from mta.errors import InvariantViolation
 from mta.fiba.node import Node
-from mta.monoid import Partial
+from mta.monoids.base import Partial
+from mta.monoids.equality import same
 
 if TYPE_CHECKING:
     from mta.fiba.btree import Tree

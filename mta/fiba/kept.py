@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from mta.aggregator import Lens, Setting
-from mta.columns import Row, Rows
-from mta.cursor import Cursor
+from mta.columns.schemas import Row, Rows
+from mta.cursors.cursor import Cursor
+from mta.cursors.ordered import Hand, Leaf
 from mta.fiba.events import needed_from
 from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
-from mta.kept_events import KeepAll
-from mta.monoid import Partial
-from mta.ordered import Hand, Leaf
-from mta.policy import AbstractPolicy
+from mta.levels.kept import KeepAll
+from mta.monoids.base import Partial
+from mta.pages.structure import Lens, Setting
+from mta.policies.base import AbstractPolicy
 
 #: How many events of a batch go in at once.
 _RUN = 8192

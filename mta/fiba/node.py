@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns import Array, Record, Rows
+from mta.columns.schemas import Array, Record, Rows
 from mta.fiba.shelf import Shelf
-from mta.monoid import AbstractMonoid, Partial
-from mta.page import NO_NAME, Layout
+from mta.monoids.base import AbstractMonoid, Partial
+from mta.pages.page import NO_NAME, Layout
 
 WHOLE_NUMBERS = Array("<i8")
 #: Of a page: level, number, name, and below how many of its subtrees all is gone (``paging``).

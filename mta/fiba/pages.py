@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, Self
 
-from mta.aggregator import Aggregator, Named, Setting
 from mta.errors import InvariantViolation
 from mta.fiba import state
 from mta.fiba.events import TreeEvents
@@ -16,8 +15,9 @@ from mta.fiba.keeper import Keeper
 from mta.fiba.node import Kind
 from mta.fiba.paging import NOTES, NOTES_LAYOUT, PageKeeper
 from mta.fiba.walk import difference, named_below, named_pages
-from mta.handle import Handle
-from mta.page import Group, Layout
+from mta.pages.handle import Handle
+from mta.pages.page import Group, Layout
+from mta.pages.structure import Aggregator, Named, Setting
 
 
 class TreePages(Aggregator):

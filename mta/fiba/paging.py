@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mta.columns import Array, Record
+from mta.columns.schemas import Array, Record
 from mta.errors import CorruptPage, MissingPage
 from mta.fiba.keeper import Keeper
 from mta.fiba.node import NO_NOTE, Kind, Link, Node, Note
 from mta.fiba.shelf import Shelf
-from mta.page import NO_NAME, Group, Layout
-from mta.pager import Place, StorePager
+from mta.pages.page import NO_NAME, Group, Layout
+from mta.pages.pager import Place, StorePager
 from stores import PageStore
 
 if TYPE_CHECKING:

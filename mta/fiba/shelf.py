@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns import Record, Row, Rows
+from mta.columns.schemas import Record, Row, Rows
 
 
 class Shelf:

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from mta.fiba.node import Node, Piece
-from mta.monoid import Partial
+from mta.monoids.base import Partial
 
 if TYPE_CHECKING:
     from mta.fiba.fingers import FingerTree

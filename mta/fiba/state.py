@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from mta.errors import CorruptPage
 from mta.fiba.node import Node
 from mta.fiba.paging import NOTES, PageKeeper
-from mta.handle import MAX_LEVELS, Handle, corrupt
-from mta.page import NAME_BYTES, NO_NAME, read_columns, write_columns
+from mta.pages.handle import MAX_LEVELS, Handle, corrupt
+from mta.pages.page import NAME_BYTES, NO_NAME, read_columns, write_columns
 
 if TYPE_CHECKING:
     from mta.fiba.pages import TreePages

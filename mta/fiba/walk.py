@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mta.aggregator import Named
 from mta.errors import CorruptPage
 from mta.fiba.node import Node, Note
-from mta.page import NO_NAME, Group
+from mta.pages.page import NO_NAME, Group
+from mta.pages.structure import Named
 
 if TYPE_CHECKING:
     from mta.fiba.pages import TreePages

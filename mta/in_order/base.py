@@ -29,8 +29,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mta.errors import EmptyWindow, InvariantViolation, UnsuitableMonoid
-from mta.monoid import AbstractMonoid, Partial
-from mta.product import plain
+from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.product import plain
 
 
 class InOrderAggregator(ABC):

@@ -38,12 +38,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from mta.columns import Row, Rows
+from mta.columns.schemas import Row, Rows
 from mta.errors import InvalidTime, LateEvent
 from mta.in_order.base import InOrderAggregator
 from mta.in_order.chunk_size import count_chunk_size, time_chunk_size
 from mta.in_order.chunks import Chunk, LeftCumulative, Sizes
-from mta.monoid import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial
 from mta.times import MICROSECONDS, to_duration, to_time
 
 #: The aggregate of no values, with which nothing needs to be combined.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from mta.columns import Rows
-from mta.monoid import AbstractMonoid, Partial
+from mta.columns.schemas import Rows
+from mta.monoids.base import AbstractMonoid, Partial
 
 
 class LeftCumulative:

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from mta.in_order.base import InOrderAggregator
 from mta.in_order.chunked_queue import ChunkedQueue, Pointer
-from mta.monoid import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial
 
 
 class DABA(InOrderAggregator):

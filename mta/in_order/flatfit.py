@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mta.in_order.base import InOrderAggregator
-from mta.monoid import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial
 
 _SMALLEST = 8
 

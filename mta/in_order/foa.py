@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from mta.in_order.base import InOrderAggregator
-from mta.monoid import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial
 
 
 class Cell:

@@ -23,10 +23,10 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from mta.columns import Rows
+from mta.columns.schemas import Rows
 from mta.in_order.boundary import BoundaryAggregator
 from mta.in_order.chunks import LeftCumulative
-from mta.monoid import AbstractMonoid
+from mta.monoids.base import AbstractMonoid
 
 
 class ParallelLeftCumulative(LeftCumulative):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 
 from mta.in_order.base import InOrderAggregator
-from mta.monoid import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial
 
 
 class RecalculateFromScratch(InOrderAggregator):

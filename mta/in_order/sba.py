@@ -12,7 +12,7 @@ PBA in one thread: at each boundary the stream waits until lcs is computed, so o
 
 from __future__ import annotations
 
-from mta.columns import Rows
+from mta.columns.schemas import Rows
 from mta.in_order.boundary import BoundaryAggregator
 from mta.in_order.chunks import LeftCumulative
 

@@ -28,7 +28,7 @@ from itertools import pairwise
 
 from mta.in_order.base import InOrderAggregator, identical
 from mta.in_order.subtract_on_evict import Undo
-from mta.monoid import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial
 
 
 class SlickDeque(InOrderAggregator):

@@ -26,7 +26,7 @@ import numpy as np
 
 from mta.errors import InvalidValue
 from mta.in_order.base import InOrderAggregator, identical
-from mta.monoid import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial
 
 
 class SubtractOnEvict(InOrderAggregator):

@@ -22,7 +22,7 @@ With Max over 2, 6, 3, 5, 3 (the running example of Figure 4), all inserted, the
 from __future__ import annotations
 
 from mta.in_order.base import InOrderAggregator
-from mta.monoid import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial
 
 #: A value and the aggregate of it and all below it.
 Entry = tuple[Partial, Partial]

@@ -22,11 +22,11 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from mta import CountWindow, Max
+from mta.bench.frame.experiment import Experiment, Progress, Row, Rows, where
+from mta.bench.pba_paper.data import COPIES, PLUGS, plugs
 from mta.in_order import PBA, SBA, BoundaryAggregator
 from spark_integration import sliding_aggregate
 from spark_integration.bench.engine_figures import OWN, draw_engine, found_engine
-from spark_integration.bench.experiment import Experiment, Progress, Row, Rows, where
-from spark_integration.bench.generated import COPIES, PLUGS, plugs
 from spark_integration.session import local_session
 
 #: Readings (the paper: 60 million), the window, and partitions.

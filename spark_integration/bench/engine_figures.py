@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from spark_integration.bench.experiment import Finding, Row, Rows, distinct
-from spark_integration.bench.plots import lines
+from mta.bench.frame.experiment import Finding, Row, Rows, distinct
+from mta.bench.frame.plots import lines
 
 #: The side that recalculates, and which part of a linear growth still is one.
 OWN, NEARLY = "Spark's own window", 0.75

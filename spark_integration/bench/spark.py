@@ -19,15 +19,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mta import Max, Mean, TimeWindow
-from spark_integration.bench import Figure
-from spark_integration.bench.beside import beside
-from spark_integration.cli.console import say
+from mta.bench.frame.beside import beside
+from mta.bench.frame.figure import Figure
+from mta.cli.console import say
 from spark_integration.cli.generator import write_stream
 from spark_integration.plan import Plan
 from spark_integration.request import Aggregations, make_request
 from spark_integration.session import local_session
 from spark_integration.sliding import run_request
-from spark_integration.step import Advanced, Step, step
+from spark_integration.step.step import Advanced, Step, step
 from stores import PageStore
 
 EVENTS, BATCHES, REPEATS = 4_000_000, 4, 3

@@ -19,16 +19,16 @@ from statistics import median
 from typing import Any
 
 from mta import CountWindow, Max
+from mta.bench.frame.beside import draw, findings
+from mta.bench.frame.experiment import Experiment, Progress, Rows
+from mta.bench.frame.figure import Figure
+from mta.cli.console import human_bytes, say
 from spark_integration import sliding_aggregate
-from spark_integration.bench import Figure
-from spark_integration.bench.beside import draw, findings
-from spark_integration.bench.experiment import Experiment, Progress, Rows
-from spark_integration.cli.console import human_bytes, say
+from spark_integration.carriers.state_pages import URL
 from spark_integration.cli.generator import write_stream
 from spark_integration.cli.state_checkpoint import disk_bytes
 from spark_integration.plan import Output
 from spark_integration.session import local_session
-from spark_integration.state_pages import URL
 
 #: Windows of 40 MB and of 1 GB: so many doubles, of all keys together.
 SMALL, LARGE = 5_000_000, 125_000_000

@@ -13,7 +13,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     ``mta check`` returns 1 where a page is damaged and was not repaired.
     """
-    from spark_integration.cli.console import as_options
+    from mta.cli.console import as_options
     from spark_integration.cli.parser import parse
 
     command = parse(arguments)

@@ -8,8 +8,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mta.audit import Audit, audit
-from spark_integration.cli.console import plural, say
+from mta.audit.walk import Audit, audit
+from mta.cli.console import plural, say
+from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.inspection import locate, saved_handles
@@ -17,8 +18,7 @@ from spark_integration.cli.job import read_job, without_credentials
 from spark_integration.cli.state_checkpoint import open_pages
 from spark_integration.errors import InvalidRequest
 from spark_integration.request import make_product
-from spark_integration.state_pages import is_state_url
-from spark_integration.windows import AnyWindow, restore_any
+from spark_integration.step.windows import AnyWindow, restore_any
 from stores import PageStore
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mta import CountWindow
-from spark_integration.cli.console import say
+from mta.cli.console import say
 from spark_integration.cli.expressions import Aggregation, parse_aggregation, parse_window
 from spark_integration.cli.generator import write_stream
 from spark_integration.cli.inspection import show

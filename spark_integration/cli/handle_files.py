@@ -5,8 +5,8 @@ whole (``mta.unread``), so nothing need be known of the operation, and no Spark 
 
 Whoever holds the windows may go on writing meanwhile. A page is garbage when none of the given
 handles names it, and nobody who goes on from them can come to name it: it stands where pages were
-sealed already (``mta.audit.is_garbage``). Pages further on may have been put just now; once the
-window has passed them and a newer handle is saved, they are named by it, or garbage.
+sealed already (``mta.audit.walk.is_garbage``). Pages further on may have been put just now; once
+the window has passed them and a newer handle is saved, they are named by it, or garbage.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections import defaultdict
 from pathlib import Path
 
 from mta import describe_handle
-from mta.audit import Audit, audit, is_garbage, live_keys
+from mta.audit.unread import Unread, restore_unread
+from mta.audit.walk import Audit, audit, is_garbage, live_keys
+from mta.cli.console import human_bytes, plural, say
 from mta.errors import CorruptPage, MissingPage
-from mta.unread import Unread, restore_unread
 from spark_integration.cli.checking import add_up, sum_up
-from spark_integration.cli.console import human_bytes, plural, say
 from spark_integration.cli.inspection import store_totals, table_of, tell_kind
 from spark_integration.cli.job import without_credentials
 from spark_integration.cli.sweeping import tell_unneeded

@@ -13,14 +13,14 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from mta import HandleSummary, describe_handle
-from spark_integration.cli.console import human_bytes, plural, say, table
+from mta.cli.console import human_bytes, plural, say, table
+from spark_integration.carriers.state_pages import is_state_url
+from spark_integration.carriers.state_stream import HANDLES
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import read_job, without_credentials
 from spark_integration.cli.state_checkpoint import disk_bytes, read_state, state_totals
 from spark_integration.errors import InvalidRequest
-from spark_integration.state_pages import is_state_url
-from spark_integration.state_stream import HANDLES
-from spark_integration.states import read_handles
+from spark_integration.step.states import read_handles
 from stores import open_store
 
 COLUMNS = (

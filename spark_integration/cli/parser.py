@@ -264,11 +264,11 @@ def _gc(given: Namespace) -> None:
 
 
 def _bench(given: Namespace) -> int:
-    from spark_integration.bench.running import bench
+    from mta.bench.frame.running import bench
 
     _quiet()
     size = None if given.quick else given.size
-    return bench(given.experiment, size, given.output, given.fresh)
+    return bench(given.experiment, size, given.output, given.fresh, EXPERIMENTS)
 
 
 def _demo(given: Namespace) -> None:

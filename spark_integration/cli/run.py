@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from mta.cli.console import ProgressLine, human_bytes, plural, say
 from spark_integration import sliding_aggregate
 from spark_integration.cli.claim import claimed
-from spark_integration.cli.console import ProgressLine, human_bytes, plural, say
 from spark_integration.cli.expressions import (
     Aggregation,
     over_windows,

@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_integration.state_pages import is_state_url
-from spark_integration.state_stream import KEY, PAGE, PAGES
-from spark_integration.workers import store_of
+from spark_integration.carriers.state_pages import is_state_url
+from spark_integration.carriers.state_stream import KEY, PAGE, PAGES
+from spark_integration.carriers.workers import store_of
 from stores import PageStore, open_store
 
 

@@ -28,17 +28,17 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from mta import describe_handle
-from mta.audit import events_of, live_keys
+from mta.audit.walk import events_of, live_keys
+from mta.cli.console import human_bytes, plural, say
 from mta.errors import CorruptPage, MissingPage
 from mta.times import to_duration
+from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.cli.checking import windows_of
-from spark_integration.cli.console import human_bytes, plural, say
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.inspection import handles_in, locate, saved_states
 from spark_integration.cli.job import without_credentials
 from spark_integration.errors import InvalidRequest
-from spark_integration.state_pages import is_state_url
-from spark_integration.states import read_doomed
+from spark_integration.step.states import read_doomed
 from stores import PageStore, open_store
 
 NOTE = "gc.json"

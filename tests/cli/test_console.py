@@ -1,4 +1,4 @@
-from spark_integration.cli.console import human_bytes, plural, table
+from mta.cli.console import human_bytes, plural, table
 
 
 def test_table():

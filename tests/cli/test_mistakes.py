@@ -11,9 +11,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from mta.cli.console import as_options
 from spark_integration.cli import main, run
 from spark_integration.cli.claim import claimed
-from spark_integration.cli.console import as_options
 from spark_integration.cli.demo import _rolling
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.failures import explain

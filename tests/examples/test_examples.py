@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from servers import RedisServer
+
+from tests.support.servers import RedisServer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = {

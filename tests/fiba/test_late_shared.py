@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from mta import BoundWindow, CountWindow, Monoid, TimeWindow
-from mta.audit import audit, live_keys
+from mta.audit.walk import audit, live_keys
 from mta.errors import LateEvent
-from mta.policy import AbstractPolicy
-from mta.shared import SharedWindows
+from mta.policies.base import AbstractPolicy
+from mta.windows.shared import SharedWindows
 from stores import open_store
 
 Event = tuple[int, str]

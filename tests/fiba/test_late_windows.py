@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from mta import CountWindow, FiBA, Monoid, TimeWindow, Window
-from mta.audit import audit, live_keys
+from mta.audit.walk import audit, live_keys
 from mta.errors import LateEvent, NotRevisable
-from mta.policy import AbstractPolicy
+from mta.policies.base import AbstractPolicy
 from stores import MemoryStore, PageStore, open_store
 
 #: (time in seconds, value)

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle import joined, pages_of
 
 from mta import CountWindow, LogMTA, Max, Mean, Product, TimeWindow, Window
-from mta.audit import audit, live_keys
+from mta.audit.walk import audit, live_keys
 from mta.errors import MissingPage, NotPageable
-from mta.flat_fat_pages import PagedFlatFAT
-from mta.reactive_pages import PagedReactiveAggregator
+from mta.reactive.paged import PagedReactiveAggregator
+from mta.reactive.paged_flat_fat import PagedFlatFAT
 from stores import MemoryStore
-from stores.counting import CountingStore
+from stores.testing.counting import CountingStore
+from tests.support.oracle import joined, pages_of
 
 Make = Callable[[MemoryStore], Window]
 

@@ -7,12 +7,12 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 
-import oracle
 import pytest
-from writers import Life, Noted, start, write_for_ever
 
-from mta.audit import live_keys
+from mta.audit.walk import live_keys
 from stores import open_store
+from tests.support import oracle
+from tests.support.writers import Life, Noted, start, write_for_ever
 
 _BUFFERS = ("0", "2KiB", "64KiB", "8MiB")
 _CACHES = ("0", "4KiB", "16MiB")

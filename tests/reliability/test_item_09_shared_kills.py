@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-import oracle
 import pytest
-from shared_lives import SharedLife
-from test_item_09_kills import Killer, run
+
+from tests.reliability.test_item_09_kills import Killer, run
+from tests.support import oracle
+from tests.support.shared_lives import SharedLife
 
 
 class SharedKiller(Killer):

@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-import oracle
 import pytest
-from writers import Life, save, start
 
 from mta import Window
 from stores import HeadCache, PageStore, WriteBuffer
 from stores.local_disk import LocalDiskStore
 from stores.wrapper import WrapperStore
+from tests.support import oracle
+from tests.support.writers import Life, save, start
 
 POINTS = {
     "before a page put": "nothing of a batch of pages is there",

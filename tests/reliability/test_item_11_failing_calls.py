@@ -11,14 +11,14 @@ import threading
 from collections.abc import Mapping
 from itertools import count
 
-import oracle
 import pytest
 
 from mta import AmortizedMTA, Window
-from mta.aggregator import Aggregator
 from mta.errors import StoreUnavailable
+from mta.pages.structure import Aggregator
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
 from stores.wrapper import WrapperStore
+from tests.support import oracle
 
 EVENTS, SIZE, ARITY, LEAF = 48, 20, 2, 2
 

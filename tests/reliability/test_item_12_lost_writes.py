@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from random import Random
 
-import oracle
 import pytest
 
 from mta import Window
-from mta.aggregator import Aggregator
 from mta.errors import MissingPage
+from mta.pages.structure import Aggregator
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
 from stores.wrapper import WrapperStore
+from tests.support import oracle
 
 SIZE = 80
 

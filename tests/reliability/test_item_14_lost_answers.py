@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from random import Random
 
-import oracle
 import pytest
 
-from mta.aggregator import Aggregator
-from mta.audit import live_keys
+from mta.audit.walk import live_keys
 from mta.errors import CorruptPage
+from mta.pages.structure import Aggregator
 from stores import FaultyStore, HeadCache, MemoryStore, PageStore, WriteBuffer
+from tests.support import oracle
 
 SIZE = 90
 

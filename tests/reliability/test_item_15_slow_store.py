@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import oracle
 import pytest
-from proxy import Proxy
-from servers import RedisServer
 
 from mta import Window
 from stores import HeadCache, PageStore, WriteBuffer, open_store
 from stores.wrapper import WrapperStore
+from tests.support import oracle
+from tests.support.proxy import Proxy
+from tests.support.servers import RedisServer
 
 pytest.importorskip("redis")
 

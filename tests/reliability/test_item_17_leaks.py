@@ -10,12 +10,12 @@ from collections import deque
 from pathlib import Path
 from random import Random
 
-import oracle
 import pytest
 
-from mta.aggregator import Aggregator
-from mta.audit import live_keys
+from mta.audit.walk import live_keys
+from mta.pages.structure import Aggregator
 from stores import MemoryStore, open_store
+from tests.support import oracle
 
 CHECKPOINTS = 2400
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import oracle
 import pytest
-from test_item_18_soak import _EXPECTED, Soak, run, run_long
 
-from mta.audit import audit, live_keys
-from mta.reactive_pages import PagedReactiveAggregator
+from mta.audit.walk import audit, live_keys
+from mta.reactive.paged import PagedReactiveAggregator
+from tests.reliability.test_item_18_soak import _EXPECTED, Soak, run, run_long
+from tests.support import oracle
 
 
 class HoledSoak(Soak):

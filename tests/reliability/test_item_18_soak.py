@@ -5,12 +5,12 @@ from __future__ import annotations
 from random import Random
 from typing import TypeVar
 
-import oracle
 import pytest
 
-from mta.audit import audit, live_keys
+from mta.audit.walk import audit, live_keys
 from mta.errors import CorruptPage, StoreUnavailable
 from stores import FaultyStore, HeadCache, MemoryStore, PageStore, WriteBuffer
+from tests.support import oracle
 
 _EXPECTED = (StoreUnavailable, CorruptPage)
 Kind = TypeVar("Kind", bound="Soak")

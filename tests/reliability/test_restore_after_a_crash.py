@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from writers import start
 
 from mta import CountWindow, Max, Window
 from stores import CountingStore, open_store
+from tests.support.writers import start
 
 _PIECE = 1 << 20
 

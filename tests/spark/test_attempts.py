@@ -10,18 +10,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from events import last_n, make_events, oracle
-from jobs import FOLDS, spread
-from places import check_places
-from plans import make_plan
-from test_step import gather
 
 from mta import CountWindow
 from mta.errors import MissingPage
-from spark_integration import workers
-from spark_integration.states import read_handles
-from spark_integration.step import Advanced, step
+from spark_integration.carriers import workers
+from spark_integration.step.states import read_handles
+from spark_integration.step.step import Advanced, step
 from stores import open_store
+from tests.spark.test_step import gather
+from tests.support.spark.events import last_n, make_events, oracle
+from tests.support.spark.jobs import FOLDS, spread
+from tests.support.spark.places import check_places
+from tests.support.spark.plans import make_plan
 
 WINDOW, ARITY = 60, 4
 PLAN = make_plan(policy=CountWindow(WINDOW), arity=ARITY, leaf_arity=ARITY)

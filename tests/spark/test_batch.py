@@ -8,13 +8,21 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from events import Fold, in_form, last_n, last_of_each, last_seconds, make_events, oracle
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from mta import ArgMax, Collect, Count, CountWindow, Max, Mean, Monoid, Sum, TimeWindow
 from spark_integration import sliding_aggregate
 from stores import open_store
+from tests.support.spark.events import (
+    Fold,
+    in_form,
+    last_n,
+    last_of_each,
+    last_seconds,
+    make_events,
+    oracle,
+)
 
 WATTS = {"peak": ("watts", Max()), "sum": ("watts", Sum()), "n": (None, Count())}
 FOLDS: list[Fold] = [max, sum, len]

@@ -8,19 +8,28 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from events import SECOND, START
 from pyspark.sql import DataFrame, SparkSession
-from silences import SCHEMA, Stream, rows_of
-from test_counted import last_of_keys, ordered
-from test_every import Event, Result, every_period, every_plan, last, of_keys, stream, within
-from test_silent_stream import SilentJob
 
 from mta import Collect, Count, CountWindow, EveryPeriod, TimeWindow
-from mta.policy import AbstractPolicy
+from mta.policies.base import AbstractPolicy
 from spark_integration import sliding_aggregate
 from spark_integration.plan import Plan
-from spark_integration.step import step
+from spark_integration.step.step import step
 from stores.memory import MemoryStore
+from tests.spark.test_counted import last_of_keys, ordered
+from tests.spark.test_every import (
+    Event,
+    Result,
+    every_period,
+    every_plan,
+    last,
+    of_keys,
+    stream,
+    within,
+)
+from tests.spark.test_silent_stream import SilentJob
+from tests.support.spark.events import SECOND, START
+from tests.support.spark.silences import SCHEMA, Stream, rows_of
 
 WINDOWS: dict[str, tuple[AbstractPolicy, Any, int | None]] = {
     "short": (TimeWindow(9), within(9), 9 * SECOND),

@@ -10,20 +10,27 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from events import SECOND
-from late_streams import LateJob, Oracle, late_plan, left_of, out_of_order, shuffled
 from pyspark.sql import SparkSession
-from silences import SIZE, Row, Stream, bursts, naive, rows_of, silent_plan
-from test_several_windows import WINDOWS, names_of, several_plan
-from test_silent_stream import SilentJob
 
 from mta import BoundWindow, CountWindow, EveryCount, Sum, TimeWindow
 from spark_integration import sliding_aggregate
-from spark_integration.counted import places_due
 from spark_integration.plan import Plan
-from spark_integration.states import decode_state
-from spark_integration.step import step
+from spark_integration.step.counted import places_due
+from spark_integration.step.states import decode_state
+from spark_integration.step.step import step
 from stores.memory import MemoryStore
+from tests.spark.test_several_windows import WINDOWS, names_of, several_plan
+from tests.spark.test_silent_stream import SilentJob
+from tests.support.spark.events import SECOND
+from tests.support.spark.late_streams import (
+    LateJob,
+    Oracle,
+    late_plan,
+    left_of,
+    out_of_order,
+    shuffled,
+)
+from tests.support.spark.silences import SIZE, Row, Stream, bursts, naive, rows_of, silent_plan
 
 
 def picked(rows: Iterable[dict[str, Any]], k: int, counts: dict[str, int]) -> list[dict[str, Any]]:

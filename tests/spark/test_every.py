@@ -10,10 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from events import SECOND, START
-from plans import make_plan
 from pyspark.sql import SparkSession
-from silences import SCHEMA, rows_of
 
 from mta import (
     ArgMax,
@@ -27,13 +24,16 @@ from mta import (
     TimeWindow,
     Trigger,
 )
-from mta.policy import AbstractPolicy
+from mta.policies.base import AbstractPolicy
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
-from spark_integration.states import read_handles
-from spark_integration.step import step
+from spark_integration.step.states import read_handles
+from spark_integration.step.step import step
 from stores.memory import MemoryStore
+from tests.support.spark.events import SECOND, START
+from tests.support.spark.plans import make_plan
+from tests.support.spark.silences import SCHEMA, rows_of
 
 Event = tuple[str, float, float]
 Result = tuple[str, int, list[float], int]

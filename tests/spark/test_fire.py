@@ -13,20 +13,26 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from drivers import PATIENCE, Driver, standalone_cluster, wait_until, workers_below
-from events import in_form, last_n, make_events, oracle, write_files
-from faulty_steps import dying_inside, freezing_once
-from jobs import ALIASES, FOLDS, Job, spread
-from places import check_places
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from servers import RedisServer, free_port
 
 from spark_integration import sliding_aggregate
-from spark_integration.batch import delete_abandoned
+from spark_integration.carriers.batch import delete_abandoned
 from spark_integration.request import make_request
 from spark_integration.sliding import run_request
 from stores import open_store
+from tests.support.servers import RedisServer, free_port
+from tests.support.spark.drivers import (
+    PATIENCE,
+    Driver,
+    standalone_cluster,
+    wait_until,
+    workers_below,
+)
+from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
+from tests.support.spark.faulty_steps import dying_inside, freezing_once
+from tests.support.spark.jobs import ALIASES, FOLDS, Job, spread
+from tests.support.spark.places import check_places
 
 WINDOW, ARITY = 50, 4
 

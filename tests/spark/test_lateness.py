@@ -12,25 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from events import SECOND, START
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from late_streams import (
-    Event,
-    LateJob,
-    Left,
-    Oracle,
-    as_found,
-    in_form,
-    last,
-    last_rows,
-    late_plan,
-    left_of,
-    out_of_order,
-    shuffled,
-)
 from pyspark.sql import SparkSession
-from silences import SIZE, Stream, plain, rows_of, silent_plan
 
 from mta import (
     BoundWindow,
@@ -48,20 +32,36 @@ from mta import (
     describe_handle,
 )
 from mta.errors import LateEvent
-from mta.policy import AbstractPolicy
-from mta.shared import SharedWindows
+from mta.policies.base import AbstractPolicy
+from mta.windows.shared import SharedWindows
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch
 from spark_integration.options import read_lateness
 from spark_integration.plan import Plan
 from spark_integration.request import small_groups
-from spark_integration.rows import from_micros, to_micros
 from spark_integration.sliding import METRICS
-from spark_integration.states import read_handles
-from spark_integration.step import Advanced, step
+from spark_integration.step.rows import from_micros, to_micros
+from spark_integration.step.states import read_handles
+from spark_integration.step.step import Advanced, step
 from stores import FaultyStore, PageStore
 from stores.errors import StoreUnavailable
 from stores.memory import MemoryStore
+from tests.support.spark.events import SECOND, START
+from tests.support.spark.late_streams import (
+    Event,
+    LateJob,
+    Left,
+    Oracle,
+    as_found,
+    in_form,
+    last,
+    last_rows,
+    late_plan,
+    left_of,
+    out_of_order,
+    shuffled,
+)
+from tests.support.spark.silences import SIZE, Stream, plain, rows_of, silent_plan
 
 POLICIES: list[tuple[AbstractPolicy, Left]] = [
     (TimeWindow(SIZE), left_of(SIZE)),

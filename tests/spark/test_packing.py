@@ -6,8 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_integration import packing
-from spark_integration.packing import BLOB, BUCKET, Counts, from_blobs, pack_results, unpack
+from spark_integration.carriers import packing
+from spark_integration.carriers.packing import (
+    BLOB,
+    BUCKET,
+    Counts,
+    from_blobs,
+    pack_results,
+    unpack,
+)
 
 NAMES = ["text", "number", "nested"]
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from plans import make_plan
 
 from mta.errors import InvalidTime, InvalidValue
 from spark_integration.errors import NullKey
-from spark_integration.rows import complete, sort_rows, to_micros
+from spark_integration.step.rows import complete, sort_rows, to_micros
+from tests.support.spark.plans import make_plan
 
 UTC = dt.UTC
 

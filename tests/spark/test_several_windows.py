@@ -9,8 +9,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from events import SECOND, START
-from late_streams import (
+from pyspark.sql import SparkSession
+
+from mta import BoundWindow, CountWindow, Max, Sum, TimeWindow, describe_handle
+from mta.policies.base import AbstractPolicy
+from spark_integration import sliding_aggregate
+from spark_integration.errors import InvalidRequest, StateMismatch
+from spark_integration.plan import Plan
+from spark_integration.step.states import read_handles
+from spark_integration.step.step import step
+from stores import PageStore
+from stores.memory import MemoryStore
+from tests.support.spark.events import SECOND, START
+from tests.support.spark.late_streams import (
     Event,
     LateJob,
     Left,
@@ -23,18 +34,7 @@ from late_streams import (
     out_of_order,
     shuffled,
 )
-from pyspark.sql import SparkSession
-from silences import Stream, plain, rows_of
-
-from mta import BoundWindow, CountWindow, Max, Sum, TimeWindow, describe_handle
-from mta.policy import AbstractPolicy
-from spark_integration import sliding_aggregate
-from spark_integration.errors import InvalidRequest, StateMismatch
-from spark_integration.plan import Plan
-from spark_integration.states import read_handles
-from spark_integration.step import step
-from stores import PageStore
-from stores.memory import MemoryStore
+from tests.support.spark.silences import Stream, plain, rows_of
 
 WINDOWS: dict[str, tuple[AbstractPolicy, Left]] = {
     "short": (TimeWindow(20), left_of(20)),

@@ -13,10 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from events import SECOND, START
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from silences import SIZE, Stream, bursts, in_form, naive, rows_of, silent_plan, turns, windows_in
 
 from mta import (
     BoundWindow,
@@ -28,13 +26,25 @@ from mta import (
     Window,
     describe_handle,
 )
-from mta.audit import audit
+from mta.audit.walk import audit
 from mta.errors import LateEvent
-from spark_integration.states import decode_state, read_doomed, read_handles
-from spark_integration.step import step
+from spark_integration.step.states import decode_state, read_doomed, read_handles
+from spark_integration.step.step import step
 from stores import FaultyStore
 from stores.errors import StoreUnavailable
 from stores.memory import MemoryStore
+from tests.support.spark.events import SECOND, START
+from tests.support.spark.silences import (
+    SIZE,
+    Stream,
+    bursts,
+    in_form,
+    naive,
+    rows_of,
+    silent_plan,
+    turns,
+    windows_in,
+)
 
 LONG = 100 * SIZE
 

@@ -8,19 +8,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from events import SECOND, START, write_files
-from faulty_steps import dying_at_the_end
-from jobs import Job
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from silences import SIZE, bursts, naive, plain, rows_of, turns, windows_in
 
 from mta import Collect, Count, CountWindow, Max, TimeWindow
 from spark_integration import sliding_aggregate
 from spark_integration.cli.inspection import saved_handles
 from spark_integration.errors import InvalidRequest
+from tests.support.spark.events import SECOND, START, write_files
+from tests.support.spark.faulty_steps import dying_at_the_end
+from tests.support.spark.jobs import Job
+from tests.support.spark.silences import SIZE, bursts, naive, plain, rows_of, turns, windows_in
 
 NAMES = ("device", "ts", "watts", "all", "peak", "n")
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 
 from mta import CountWindow, Max, TimeWindow, Window
-from spark_integration.state_pages import StatePages, is_state_url
+from spark_integration.carriers.state_pages import StatePages, is_state_url
 from stores import (
     InvalidStoreURL,
     PageStore,
@@ -19,7 +19,7 @@ from stores import (
     UnsupportedOperation,
     open_store,
 )
-from stores.conformance import PageStoreConformance
+from stores.testing.conformance import PageStoreConformance
 
 Row = tuple[bytes | bytearray]
 

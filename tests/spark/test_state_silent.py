@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from test_silent_stream import (
+
+from tests.spark.test_silent_stream import (
     SilentJob,
     test_a_key_that_stops_goes_with_its_pages,
     test_a_killed_worker_is_made_good_by_the_restart,

@@ -12,13 +12,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from events import in_form, last_n, make_events, oracle, write_files
-from jobs import ALIASES, FOLDS, Job, spread
-from places import check_places
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from state_steps import conforming, failing_once
-from test_streaming import (
+
+from mta import TimeWindow
+from spark_integration import sliding_aggregate
+from spark_integration.carriers.state_stream import PROVIDER
+from spark_integration.errors import InvalidRequest
+from stores import InvalidStoreURL, MissingDependency
+from tests.spark.test_streaming import (
     events,
     test_a_failing_sink_is_made_good_by_the_restart,
     test_a_killed_worker_is_made_good_by_the_restart,
@@ -31,12 +33,10 @@ from test_streaming import (
     test_last_gives_one_row_per_key_and_batch,
     test_late_events_stop_the_query_or_are_counted,
 )
-
-from mta import TimeWindow
-from spark_integration import sliding_aggregate
-from spark_integration.errors import InvalidRequest
-from spark_integration.state_stream import PROVIDER
-from stores import InvalidStoreURL, MissingDependency
+from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
+from tests.support.spark.jobs import ALIASES, FOLDS, Job, spread
+from tests.support.spark.places import check_places
+from tests.support.spark.state_steps import conforming, failing_once
 
 __all__ = [
     "events",

@@ -7,7 +7,7 @@ import pytest
 import xxhash
 
 from spark_integration.errors import CorruptState, StateMismatch
-from spark_integration.states import (
+from spark_integration.step.states import (
     Bucket,
     Doomed,
     Saved,

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from events import Fold, last_n, last_of_each, last_seconds, make_events, oracle
-from plans import make_plan
 
 from mta import CountWindow, TimeWindow
 from mta.errors import InvalidValue, LateEvent
 from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan
-from spark_integration.states import read_handles
-from spark_integration.step import Advanced, step
+from spark_integration.step.states import read_handles
+from spark_integration.step.step import Advanced, step
 from stores import PageStore
 from stores.memory import MemoryStore
+from tests.support.spark.events import Fold, last_n, last_of_each, last_seconds, make_events, oracle
+from tests.support.spark.plans import make_plan
 
 
 @pytest.fixture

@@ -8,7 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from events import (
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from mta import CountWindow, TimeWindow
+from tests.support.spark.events import (
     in_form,
     last_n,
     last_of_each,
@@ -17,12 +21,8 @@ from events import (
     oracle,
     write_files,
 )
-from faulty_steps import dying_at_the_end
-from jobs import ALIASES, FOLDS, Job, counts_of, spread
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
-
-from mta import CountWindow, TimeWindow
+from tests.support.spark.faulty_steps import dying_at_the_end
+from tests.support.spark.jobs import ALIASES, FOLDS, Job, counts_of, spread
 
 
 @pytest.fixture

@@ -9,17 +9,17 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
-from servers import PASSWORD, PASSWORD_IN_URL, RedisServer
 
 from stores import PageStore, open_store
-from stores.conformance import PageStoreConformance
-from stores.counting import CountingStore
-from stores.faults import FaultyStore
 from stores.head_cache import HeadCache
-from stores.latency import Jittered, LatencyStore
 from stores.local_disk import LocalDiskStore
 from stores.memory import MemoryStore
+from stores.testing.conformance import PageStoreConformance
+from stores.testing.counting import CountingStore
+from stores.testing.faults import FaultyStore
+from stores.testing.latency import Jittered, LatencyStore
 from stores.write_buffer import WriteBuffer
+from tests.support.servers import PASSWORD, PASSWORD_IN_URL, RedisServer
 
 # LMDB does not open a folder twice in one process, so looking behind the store takes another.
 _RAW_LMDB = """

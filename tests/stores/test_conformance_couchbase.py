@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from couchbase_server import PASSWORD, PASSWORD_IN_URL, Couchbase
 
 from stores import PageStore, open_store
-from stores.conformance import PageStoreConformance
+from stores.testing.conformance import PageStoreConformance
+from tests.support.couchbase_server import PASSWORD, PASSWORD_IN_URL, Couchbase
 
 
 class TestCouchbase(PageStoreConformance):

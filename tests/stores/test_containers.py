@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from servers import RedisContainer
 
 from stores import StoreUnavailable, open_store
+from tests.support.servers import RedisContainer
 
 PAGES = {f"g/{i}": bytes([i]) * 2000 for i in range(100)}
 

@@ -8,8 +8,6 @@ import traceback
 from typing import Any
 
 import pytest
-from couchbase_server import PASSWORD_IN_URL, Couchbase, MockServer
-from streams import Stream
 
 from stores import (
     InvalidStoreURL,
@@ -21,6 +19,8 @@ from stores import (
     WindowStoreError,
     open_store,
 )
+from tests.support.couchbase_server import PASSWORD_IN_URL, Couchbase, MockServer
+from tests.support.streams import Stream
 
 pytest.importorskip("couchbase")
 

@@ -1,7 +1,7 @@
 """Counts outside and inside a buffer."""
 
-from stores.counting import Count, CountingStore
 from stores.memory import MemoryStore
+from stores.testing.counting import Count, CountingStore
 from stores.write_buffer import WriteBuffer
 
 

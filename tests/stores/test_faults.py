@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from stores import FaultyStore, MemoryStore, StoreFull, StoreUnavailable, WriteBuffer
-from stores.faults import OPERATIONS
+from stores.testing.faults import OPERATIONS
 
 PAGES = {f"g/{i:02d}": bytes([i]) * 10 for i in range(20)}
 

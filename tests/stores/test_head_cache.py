@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from faulty import Gated, eventually
 
 from stores import StoreUnavailable
 from stores.head_cache import _QUEUE, HeadCache
 from stores.memory import MemoryStore
+from tests.support.faulty import Gated, eventually
 
 PAGE = b"p" * 1000
 PAGES = {f"g/{i}": bytes([i]) * 1000 for i in range(40)}

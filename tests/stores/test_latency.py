@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-from faulty import eventually
 
 from stores import (
     Constant,
@@ -21,7 +20,8 @@ from stores import (
     PageStore,
     WriteBuffer,
 )
-from stores.latency import Delay
+from stores.testing.latency import Delay
+from tests.support.faulty import eventually
 
 CALLS: list[Callable[[PageStore], object]] = [
     lambda store: store.put_many({"g/1": b"page"}),

@@ -13,9 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from proxy import Proxy
-from servers import RedisServer
-from streams import Stream
 
 from stores import (
     FaultyStore,
@@ -27,6 +24,9 @@ from stores import (
     open_store,
 )
 from stores.redis import RedisStore
+from tests.support.proxy import Proxy
+from tests.support.servers import RedisServer
+from tests.support.streams import Stream
 
 redis = pytest.importorskip("redis")
 

@@ -8,9 +8,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from faulty import eventually
-from servers import PASSWORD_IN_URL, RedisServer
-from streams import Stream
 
 from stores import (
     PageStore,
@@ -21,6 +18,9 @@ from stores import (
     open_store,
 )
 from stores.write_buffer import WriteBuffer
+from tests.support.faulty import eventually
+from tests.support.servers import PASSWORD_IN_URL, RedisServer
+from tests.support.streams import Stream
 
 redis = pytest.importorskip("redis")
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from faulty import Gated, eventually
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +25,7 @@ from stores import (
 )
 from stores.memory import MemoryStore
 from stores.write_buffer import WriteBuffer
+from tests.support.faulty import Gated, eventually
 
 PAGE = b"p" * 1000
 

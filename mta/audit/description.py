@@ -1,0 +1,98 @@
+"""What a handle says about its windows, without their operation and without reading a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgpack
+
+from mta.errors import CorruptHandle
+from mta.levels.kept import KeptEvents
+from mta.levels.state import check_tails
+from mta.pages.handle import Handle
+from mta.windows.shared_handle import MAGIC, SharedHandle, WindowState
+
+#: With this the handles of several windows begin, after the length of their array.
+_SHARED = msgpack.packb(MAGIC)
+
+
+@dataclass(frozen=True)
+class SubWindow:
+    """One of several windows over shared events, as their handle has it."""
+
+    name: str
+    policy: str
+    events: int
+    front: int
+    pages: int | None
+    """Pages with events of the window, and those above them; None where only pages can tell."""
+
+
+@dataclass(frozen=True)
+class HandleSummary:
+    """What a handle says about its window, or about the events of its windows."""
+
+    window: str
+    monoid: str
+    policy: str
+    algorithm: str
+    events: int
+    front: int
+    back: int
+    levels: int
+    pages: int
+    handle_bytes: int
+    late: int
+    invalid: int
+    front_time: int | None
+    last_time: int | None
+    windows: tuple[SubWindow, ...] = ()
+    """The windows over these events by their names, where several share them."""
+
+
+def describe_handle(data: bytes) -> HandleSummary:
+    """A summary of a handle of a window or of several; no store call. Raises CorruptHandle."""
+    shared = shared_handle(data)
+    handle = Handle.decode(data if shared is None else shared.events)
+    states = [] if shared is None else shared.windows
+    return HandleSummary(
+        window=handle.window,
+        monoid=handle.monoid[0],
+        policy=", ".join(f"{w.name}={w.policy[0]}" for w in states) or handle.policy[0],
+        algorithm=handle.algorithm,
+        events=handle.back - handle.front,
+        front=handle.front,
+        back=handle.back,
+        levels=handle.levels,
+        pages=handle.pages,
+        handle_bytes=len(data),
+        late=handle.counts[0],
+        invalid=handle.counts[1],
+        front_time=handle.front_time,
+        last_time=handle.last_time,
+        windows=tuple(_described(state, handle) for state in states),
+    )
+
+
+def shared_handle(data: bytes) -> SharedHandle | None:
+    """The handle of several windows; None for one of a single window. Raises CorruptHandle."""
+    is_shared = bytes(data[1 : 1 + len(_SHARED)]) == _SHARED
+    return SharedHandle.decode(data) if is_shared else None
+
+
+def _described(state: WindowState, handle: Handle) -> SubWindow:
+    pages = _pages_from(state.front, handle) if handle.algorithm == KeptEvents.name else None
+    return SubWindow(state.name, state.policy[0], handle.back - state.front, state.front, pages)
+
+
+def _pages_from(front: int, handle: Handle) -> int:
+    """How many pages hold events from a position on; positions alone tell in level queues."""
+    if [type(part) for part in handle.state] != [int, list, list]:
+        raise CorruptHandle("the handle cannot be read: its state is not one of kept events")
+    swept, _, tails = handle.state
+    check_tails(handle, swept, tails)
+    pages, span = 0, handle.leaf_arity
+    for number, _, _ in tails:
+        pages += max(0, number - front // span)
+        span *= handle.arity
+    return pages

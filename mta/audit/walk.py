@@ -1,0 +1,266 @@
+"""Verifies every page that a handle reaches, and names every page that it keeps alive.
+
+From the tails downwards (invariants 1 and 2 of ``levels.py``), each page is compared with what its
+parent says of it: its digest, window, level and group, that it is full, that its times do not
+decrease and end with the parent's time, and that its fold is the parent's partial. Nothing found
+stops the audit; what a damaged inner page would have named is not reached, and not reported.
+
+A handle names pages from ``swept`` on. Those from the front on are its own; those before serve the
+handles before it, and the checkpoint after it may have deleted them already, so that one of these
+is *gone* when it is missing, not damaged.
+
+    >>> from mta import CountWindow, Max, Window
+    >>> window = Window(Max(), CountWindow(8), name="demo", arity=2)
+    >>> _ = window.extend([1.0, 5.0, 2.0, 3.0, 4.0, 0.0, 7.0])
+    >>> handle = window.checkpoint()
+    >>> sorted(key.rpartition("/")[0] for key in live_keys(window))
+    ['demo/0/0', 'demo/0/1', 'demo/0/2', 'demo/1/0']
+    >>> window.store.delete_many([key for key in live_keys(window) if key.startswith("demo/1")])
+    >>> [(found.level, found.group, found.what) for found in audit(window).damaged]
+    [(1, 0, 'it is not in the store')]
+    >>> [found.repaired for found in audit(window, repair=True).damaged]
+    [True]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from mta.errors import CorruptPage, MissingPage, NotPageable
+from mta.pages import page
+from mta.pages.page import NO_NAME, Group
+from mta.windows.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mta.pages.structure import Named
+    from stores import PageStore
+
+_BATCH = 64
+
+
+class Sharing(Protocol):
+    """Several windows over the same events: ``SharedWindows``, or what ``unread`` makes of them."""
+
+    @property
+    def events(self) -> Window:
+        """What holds the events."""
+
+    @property
+    def fronts(self) -> Mapping[str, int] | None:
+        """The position of each window's oldest event; None of one window by itself."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A page that is not what its parent says, and what is wrong with it."""
+
+    key: str
+    level: int
+    group: int
+    what: str
+    first: int
+    """The position of the first event below the page."""
+    last: int
+    needed: bool
+    """Whether the window itself needs the page, and not only the handles before it."""
+    windows: tuple[str, ...] | None = None
+    """Which of several windows hold these events, or some; None of a window by itself."""
+    repaired: bool = False
+    outcome: str = "not repaired"
+
+    def __str__(self) -> str:
+        place = f"level {self.level}, group {self.group}, events {self.first:,} to {self.last:,}"
+        return f"page {self.key} ({place}): {self.what}; {self._whose()}{self.outcome}"
+
+    def _whose(self) -> str:
+        if not self.needed:
+            return "only earlier handles need it; "
+        if self.windows is None:
+            return ""
+        if not self.windows:
+            return "in no window, but kept; "
+        return f"in window{'s' * (len(self.windows) > 1)} {', '.join(self.windows)}; "
+
+
+@dataclass
+class Audit:
+    """What an audit has found."""
+
+    pages: int = 0
+    """Pages that were found and read."""
+    gone: int = 0
+    """Missing pages of events that have left, which a later checkpoint may have deleted."""
+    damaged: list[Damage] = field(default_factory=list)
+
+    @property
+    def repaired(self) -> list[Damage]:
+        """The damage that is no more."""
+        return [damage for damage in self.damaged if damage.repaired]
+
+    @property
+    def left(self) -> list[Damage]:
+        """The damage that is still there."""
+        return [damage for damage in self.damaged if not damage.repaired]
+
+
+def audit(window: Window | Sharing, repair: bool = False) -> Audit:
+    """Verify every page that the window, or several, reach; go on after each finding.
+
+    Reads every page once, 64 at a time. ``repair`` rebuilds a damaged inner page from the level
+    below, and puts it back only if it has exactly the digest that its parent asks for; that costs a
+    listing of the keys of each level below, once, and the reads of the pages below it. A leaf
+    cannot be rebuilt, nor can the one page a level that the front has passed in part, once the
+    pages below it that have left are deleted. Nothing else may write to the store meanwhile.
+    Raises NotPageable without a store, and what the store raises.
+    """
+    with np.errstate(all="ignore"):
+        return _Auditor(window, repair).run()
+
+
+def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
+    """The key of every page that the handle names, those for earlier handles included.
+
+    ``own``: only those that the window itself needs, or any of several that share their events.
+    One read an inner page, none for leaves. Raises NotPageable without a store; MissingPage or
+    CorruptPage for an inner page, without which nobody knows what else is alive.
+    """
+    window = events_of(window)
+    _store_of(window)
+    tree = window.tree
+    waiting = list(tree.pages())
+    while waiting:
+        named = waiting.pop()
+        if named.name == NO_NAME or (own and not named.needed):
+            continue
+        yield page.key_of(window.name, named.level, named.number, named.name)
+        if named.level:
+            try:
+                group = tree.read(named)
+            except MissingPage:
+                if named.needed:
+                    raise
+                continue  # the pages below were deleted before it
+            waiting.extend(tree.pages_below(named, group))
+
+
+def is_garbage(window: Window | Sharing, key: str) -> bool:
+    """Whether a page of the store that ``live_keys`` does not have can never be of use again.
+
+    It is, if who goes on from this handle, or from a newer one, cannot come to name it. A page
+    that is not may be one that such a writer has put just now. No store call.
+    """
+    window = events_of(window)
+    name, _, place = key.rpartition("/")[0].partition("/")
+    numbers = place.split("/")
+    if name != window.name or len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
+        return False
+    return window.tree.is_past(int(numbers[0]), int(numbers[1]))
+
+
+def events_of(window: Window | Sharing) -> Window:
+    """What holds the events of a window, or of several."""
+    return window if isinstance(window, Window) else window.events
+
+
+def _store_of(window: Window) -> PageStore:
+    if window.store is None:
+        raise NotPageable("this window is in memory alone (store=None): it has no pages")
+    return window.store
+
+
+class _Auditor:
+    """One walk over a window's pages."""
+
+    def __init__(self, shared: Window | Sharing, repair: bool) -> None:
+        window = events_of(shared)
+        self._fronts = None if isinstance(shared, Window) else shared.fronts
+        self._name, self._tree, self._store = window.name, window.tree, _store_of(window)
+        self._repairs = repair
+        self._rebuild = window.tree.rebuilder() if repair else None
+        self._found = Audit()
+
+    def run(self) -> Audit:
+        """Walk from the pages that are named in memory downwards."""
+        self._walk(self._tree.pages())
+        return self._found
+
+    def _walk(self, pages: Iterator[Named]) -> None:
+        """Verify pages, and those below them."""
+        while batch := list(islice(pages, _BATCH)):
+            found = self._store.get_many([self._key(named) for named in batch])
+            for named, data in zip(batch, found, strict=True):
+                group = self._verify(named, data)
+                if group is not None and named.level:
+                    self._walk(self._tree.pages_below(named, group))
+
+    def _key(self, named: Named) -> str:
+        return page.key_of(self._name, named.level, named.number, named.name)
+
+    def _verify(self, named: Named, data: bytes | None) -> Group | None:
+        """The page as a group if it can be read, after a repair if need be."""
+        if data is None and not named.needed:
+            self._found.gone += named.name != NO_NAME
+            return None
+        self._found.pages += data is not None
+        group, what = self._read(named, data)
+        if what is None:
+            return group
+        damage = Damage(
+            self._key(named), named.level, named.number, what,
+            named.first, named.end - 1, named.needed, self._windows(named),
+        )  # fmt: skip
+        if group is None:
+            group = self._repair(named)
+            damage = replace(
+                damage, repaired=group is not None, outcome=self._outcome(named, group)
+            )
+        self._found.damaged.append(damage)
+        return group
+
+    def _windows(self, named: Named) -> tuple[str, ...] | None:
+        """Which of several windows hold events below a page."""
+        if self._fronts is None:
+            return None
+        return tuple(sorted(name for name, front in self._fronts.items() if front < named.end))
+
+    def _read(self, named: Named, data: bytes | None) -> tuple[Group | None, str | None]:
+        """The group that can be read, and what is wrong, if anything is."""
+        level, number, name = named.level, named.number, named.name
+        if data is None:
+            return None, "it is not in the store"
+        if page.name_of(data) != name:
+            return None, "its bytes do not match its name"
+        layout = self._tree.layout_of(level)
+        try:
+            group = page.decode(data, self._name, level, number, name, layout)
+        except CorruptPage as error:
+            return None, str(error.__cause__ or error)
+        return group, self._tree.difference(named, group)
+
+    def _outcome(self, named: Named, group: Group | None) -> str:
+        if group is not None:
+            return "rebuilt from the level below"
+        if named.level == 0:
+            return "these events are in no other page: put back a copy of it"
+        if not self._repairs:
+            return "not repaired"
+        if self._rebuild is None:
+            return f"{self._tree.name} keeps events in this page too: put back a copy of it"
+        return "not all that was below it is there, so it cannot be rebuilt: put back a copy of it"
+
+    def _repair(self, named: Named) -> Group | None:
+        """The page, put back and read again."""
+        pages = self._rebuild(named) if self._rebuild else None
+        if pages is None:
+            return None
+        self._store.put_many(pages)
+        self._store.flush()
+        group, what = self._read(named, self._store.get_many([self._key(named)])[0])
+        return group if what is None else None

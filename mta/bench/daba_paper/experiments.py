@@ -1,0 +1,191 @@
+"""In-order aggregators: the DABA paper's Table 2 and Figure 13.
+
+Every side is plain Python on plain Python operations: what differs is the algorithm. A *round* is
+evict, insert, query on a full window, as in the paper (SBA evicts by itself), in nanoseconds of the
+processor's time, so that other processes do not show. The garbage collector is on, as it is where
+the algorithms are used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from itertools import cycle, islice
+from time import thread_time, thread_time_ns
+
+import numpy as np
+
+from mta.bench.daba_paper.figures import found_spread, found_throughput
+from mta.bench.daba_paper.operators import Operator, operators
+from mta.bench.daba_paper.plots import draw_rounds
+from mta.bench.frame.experiment import Experiment, Progress, Row, Rows
+from mta.bench.frame.plots import lines
+from mta.in_order import ALL, PBA, BoundaryAggregator, InOrderAggregator, RecalculateFromScratch
+
+#: Rounds and window of the latencies (the paper: 1 million and 2^14), top of the throughput.
+LATENCY_ROUNDS, LATENCY_WINDOW, LARGEST = 250_000, 2**14, 20
+#: A window is not measured where its partials would take more memory than this.
+MOST_BYTES = 1 << 29
+#: Recalculating is given up above this window, as in the paper.
+MOST_RECALCULATED = 2**12
+#: Whose throughput is measured, from cheap to expensive, as in the paper.
+DRAWN = ("Sum", "GeoMean", "Bloom")
+STRETCHES = 200
+
+Algorithm = type[InOrderAggregator]
+
+
+# --- rounds -------------------------------------------------------------------------------------
+
+
+def algorithms(one: Operator, size: int) -> list[Algorithm]:
+    """The algorithms that take an operator and a window; PBA's thread is for columns alone."""
+    suited = [a for a in ALL if a is not PBA and a.suits(one.monoid)]
+    return [a for a in suited if a is not RecalculateFromScratch or size <= MOST_RECALCULATED]
+
+
+def full_window(algorithm: Algorithm, one: Operator, size: int) -> InOrderAggregator:
+    """A window of so many values, asked once."""
+    sliding = issubclass(algorithm, BoundaryAggregator)
+    window = algorithm(one.monoid, size) if sliding else algorithm(one.monoid)  # type: ignore[call-arg]
+    for value in islice(cycle(one.values), size):
+        window.insert(value)
+    window.query()
+    return window
+
+
+def evicts(window: InOrderAggregator) -> Callable[[], None]:
+    """A window's evict, which does nothing where the window slides by itself."""
+    return do_nothing if isinstance(window, BoundaryAggregator) else window.evict
+
+
+def do_nothing() -> None:
+    """SBA and PBA have evicted when they insert."""
+
+
+def verify(one: Operator, size: int = 37, rounds: int = 100) -> None:
+    """What is timed must be right: all algorithms answer what recalculating does."""
+    results = []
+    for algorithm in algorithms(one, size):
+        window = full_window(algorithm, one, size)
+        evict = evicts(window)
+        for value in islice(cycle(one.values), rounds):
+            evict()
+            window.insert(value)
+        results.append(window.query())
+    if not all(one.monoid.same(result, results[0]) for result in results):
+        raise AssertionError(f"{one.name}: the algorithms differ: {results}")
+
+
+def seconds_a_round(algorithm: Algorithm, one: Operator, size: int, rounds: int) -> float:
+    """The average over some rounds, which should be as many as the window is large."""
+    window = full_window(algorithm, one, size)
+    evict, insert, query = evicts(window), window.insert, window.query
+    values = list(islice(cycle(one.values), rounds))
+    began = thread_time()
+    for value in values:
+        evict()
+        insert(value)
+        query()
+    return (thread_time() - began) / rounds
+
+
+def throughput(size: float, progress: Progress) -> Rows:
+    """Figure 13, bottom: million rounds a second over the window, for three operators."""
+    top = LARGEST + min(0, round(math.log2(size)))
+    cells = [(name, 2**exponent) for name in DRAWN for exponent in range(0, top + 1, 2)]
+    rows = []
+    for name, window in progress.over(cells, lambda cell: f"{cell[0]}, window {cell[1]:,}"):
+        one = operators()[name]
+        if window * one.weight * 3 > MOST_BYTES:
+            continue
+        for algorithm in algorithms(one, window):
+            slow = algorithm is RecalculateFromScratch
+            least = int(50_000 * min(size, 1))
+            rounds = max(20, least // window) if slow else max(least, window)
+            seconds = seconds_a_round(algorithm, one, window, rounds)
+            rows.append(_row(name, window, algorithm, ns=1e9 * seconds, mps=1e-6 / seconds))
+    return rows
+
+
+def latencies(size: float, progress: Progress) -> Rows:
+    """Table 2: average, deviation and percentiles of a round; and Figure 13, top: all of them."""
+    rounds, window = int(LATENCY_ROUNDS * size), int(LATENCY_WINDOW * min(size, 1))
+    suited = {name: one for name, one in operators().items() if name != "Collect"}
+    for one in suited.values():
+        verify(one)
+    rows = []
+    for name in progress.over(list(suited), lambda name: f"{name}, window {window:,}"):
+        for algorithm in algorithms(suited[name], MOST_RECALCULATED + 1):
+            taken = each_round(full_window(algorithm, suited[name], window), suited[name], rounds)
+            tail = np.percentile(taken, [50, 90, 99, 99.9])
+            names = ("p50", "p90", "p99", "p99.9")
+            row = _row(name, window, algorithm, average=taken.mean(), deviation=taken.std())
+            row |= dict(zip(names, tail.tolist(), strict=True)) | {"worst": float(taken.max())}
+            rows.append(row | {"rounds": rounds, "slowest": slowest(taken)})
+    return rows
+
+
+def slowest(taken: np.ndarray) -> str:
+    """The slowest round of each of some stretches, as text: all that a plot can show."""
+    stretches = np.array_split(taken, min(STRETCHES, len(taken)))
+    return " ".join(str(stretch.max()) for stretch in stretches)
+
+
+def each_round(window: InOrderAggregator, one: Operator, rounds: int) -> np.ndarray:
+    """Nanoseconds of every round, less what it takes to read the time."""
+    taken, idle, evict = np.empty(rounds, "i8"), np.empty(1000, "i8"), evicts(window)
+    for at in range(len(idle)):
+        began = thread_time_ns()
+        idle[at] = thread_time_ns() - began
+    for at, value in enumerate(islice(cycle(one.values), rounds)):
+        began = thread_time_ns()
+        evict()
+        window.insert(value)
+        window.query()
+        taken[at] = thread_time_ns() - began
+    taken -= int(np.median(idle))
+    return taken.clip(min=1)
+
+
+def _row(name: str, window: int, algorithm: Algorithm, **numbers: float) -> Row:
+    row = {"operator": name, "window": window, "algorithm": algorithm.__name__}
+    return row | {key: float(number) for key, number in numbers.items()}
+
+
+SETTING = (
+    "Plain Python in place of C++ (FOA: Standard ML), and nanoseconds of the processor's time in "
+    "place of cycles; a round is evict, insert, query on a full window. Beside the paper's: "
+    "Subtract-on-Evict, the Lite variants, FlatFIT, SlickDeque and SBA."
+)
+
+EXPERIMENTS = (
+    Experiment(
+        "daba_throughput",
+        "Throughput of the in-order algorithms over the window",
+        "DABA paper, section 5.2, Figure 13 (bottom)",
+        "Recalculating is linear. Two-Stacks has the best throughput, DABA the next, FOA the "
+        "third, all constant until the caches are too small; IOA is far behind.",
+        f"{SETTING} Windows to 2^{LARGEST} where memory allows (the paper: 2^20).",
+        throughput,
+        {"figure_13": partial(lines, x="window", y="mps", panel="operator",
+                              labels=("window", "million rounds a second"))},
+        found_throughput,
+        quick=2**-5,
+    ),
+    Experiment(
+        "daba_latency",
+        "Latency of single rounds of the in-order algorithms",
+        "DABA paper, section 5.1, Table 2 and Figure 13 (top)",
+        "Two-Stacks has the lowest average and spikes: its deviation is 12 to 54 times the average "
+        "(19 to 54 in the table). DABA's average is 20 to 60 % higher and its deviation below the "
+        "average. FOA costs 1.6 to 2.8 times Two-Stacks, IOA 6 to 14 times.",
+        f"{SETTING} A window of 2^14, {LATENCY_ROUNDS:,} rounds (the paper: 1 million).",
+        latencies,
+        {"figure_13": draw_rounds},
+        found_spread,
+        quick=0.04,
+        columns=("operator", "algorithm", "average", "deviation", "p50", "p99", "p99.9", "worst"),
+    ),
+)  # fmt: skip

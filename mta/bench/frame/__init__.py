@@ -1,0 +1,1 @@
+"""What every experiment shares: running, tables, plots, the report."""

@@ -1,0 +1,176 @@
+"""Runs experiments into a folder: a CSV, a record and plots for each, and one report of all.
+
+    mta_latency.csv   mta_latency.json   mta_latency.figure_6.png   mta_latency.figure_6.svg
+    report.html
+
+The record (JSON) is written last and says what the rows were measured with; an experiment whose
+record says what would be measured now is not run again, so that a run which was broken off goes on
+where it was. Plots and the report are made anew from the rows every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from mta.bench import EXPERIMENTS
+from mta.bench.frame.experiment import Experiment, Finding, Progress, Rows
+from mta.bench.frame.plots import style
+from mta.bench.frame.tables import (
+    machine,
+    read_record,
+    read_rows,
+    settings,
+    write_record,
+    write_rows,
+)
+from mta.cli.console import say, table
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished experiment, as the report shows it."""
+
+    experiment: Experiment
+    rows: Rows
+    record: dict[str, Any]
+    plots: list[Path]
+    """The SVG files."""
+    findings: list[Finding]
+
+
+class Bench:
+    """A folder of experiments at one size (None: each at its quick one).
+
+    ``modules`` names the module of each experiment; more of them come with Spark.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        size: float | None,
+        fresh: bool = False,
+        modules: Mapping[str, str] = EXPERIMENTS,
+    ) -> None:
+        self.folder, self._size, self._fresh, self.modules = folder, size, fresh, modules
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def run(self, name: str) -> Done:
+        """Measure one experiment, or take the rows that are there, and draw its plots."""
+        experiment = load(name, self.modules)
+        size = experiment.quick if self._size is None else self._size
+        record = (not self._fresh and read_record(self._record(name))) or {}
+        known = all(record.get(key) == value for key, value in settings(size).items())
+        if known and (done := self._drawn(experiment, record)):
+            say(f"{name}: measured already, {record['finished']} (--fresh measures it again)")
+            return done
+        return self.draw(experiment, self._measure(experiment, size))
+
+    def finished(self, name: str) -> Done | None:
+        """An experiment that some earlier run has finished."""
+        record = read_record(self._record(name))
+        return None if record is None else self._drawn(load(name, self.modules), record)
+
+    def _drawn(self, experiment: Experiment, record: dict[str, Any]) -> Done | None:
+        """As ``draw``; None where the rows have the form of another version, and no use."""
+        try:
+            return self.draw(experiment, record)
+        except Exception as error:
+            say(f"{experiment.name}: rows of {record['finished']} cannot be read ({error!r})")
+            return None
+
+    def draw(self, experiment: Experiment, record: dict[str, Any]) -> Done:
+        """The plots and findings of rows that are there."""
+        rows = read_rows(self._table(experiment.name))
+        plots = []
+        for figure, draw in experiment.plots.items():
+            path = self.folder / f"{experiment.name}.{figure}.svg"
+            with style():
+                drawn = draw(rows)
+                for file in (path, path.with_suffix(".png")):
+                    drawn.savefig(file, dpi=130)
+            plots.append(path)
+        return Done(experiment, rows, record, plots, experiment.findings(rows))
+
+    def _measure(self, experiment: Experiment, size: float) -> dict[str, Any]:
+        self._record(experiment.name).unlink(missing_ok=True)
+        progress, began = Progress(experiment.name), monotonic()
+        rows = experiment.run(size, progress)
+        progress.end()
+        write_rows(self._table(experiment.name), rows)
+        record = settings(size) | {
+            "machine": machine(),
+            "seconds": round(monotonic() - began, 1),
+            "finished": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        }
+        write_record(self._record(experiment.name), record)
+        return record
+
+    def _table(self, name: str) -> Path:
+        return self.folder / f"{name}.csv"
+
+    def _record(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+
+def load(name: str, modules: Mapping[str, str] = EXPERIMENTS) -> Experiment:
+    """An experiment by its name."""
+    module = import_module(modules[name])
+    found: dict[str, Experiment] = {one.name: one for one in module.EXPERIMENTS}
+    return found[name]
+
+
+def chosen(names: Sequence[str], modules: Mapping[str, str] = EXPERIMENTS) -> list[str]:
+    """The experiments that some names stand for: their own, or the first part of several."""
+    if not names:
+        return list(modules)
+    return [one for one in modules if any(one == n or one.startswith(f"{n}_") for n in names)]
+
+
+def bench(
+    names: Sequence[str],
+    size: float | None = 1.0,
+    folder: str = "bench-output",
+    fresh: bool = False,
+    modules: Mapping[str, str] = EXPERIMENTS,
+) -> int:
+    """Run the named experiments, all by default, print what they find, and write the report.
+
+    ``size`` scales the events and windows, 1 being the full form; None is the quick one. The report
+    also has what earlier runs into the folder have finished. An
+    experiment that fails is told, and the others go on; the exit code is then 1.
+    """
+    from mta.bench.frame.report import write_report
+
+    runs, done, failed = Bench(Path(folder), size, fresh, modules), {}, []
+    for name in chosen(names, modules):
+        try:
+            done[name] = runs.run(name)
+        except Exception as error:
+            failed.append(name)
+            say(f"{name} failed and is left out of the report: {type(error).__name__}: {error}\n")
+            continue
+        say(f"== {name}: {done[name].experiment.title}")
+        say(printed(done[name].findings))
+        say()
+    others = [runs.finished(name) for name in modules if name not in [*done, *failed]]
+    for one in others:
+        if one is not None:
+            done[one.experiment.name] = one
+    path = write_report(Path(folder), [done[name] for name in modules if name in done])
+    say(f"The report is {path}, with CSV files and plots beside it.")
+    if failed:
+        say(f"Failed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+def printed(findings: Sequence[Finding]) -> str:
+    """Findings as a table of text."""
+    marks = {True: "agrees", False: "differs", None: ""}
+    rows = [(one.what, one.seen, one.paper, marks[one.agrees]) for one in findings]
+    return table(("", "seen", "paper or peer", ""), rows)

@@ -1,0 +1,93 @@
+"""An experiment's files: its rows as CSV, and beside them what they were measured with."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mta.bench.frame.experiment import Row, Rows
+
+PACKAGES = (
+    "mta-windows", "pandas", "polars", "bottleneck", "duckdb", "river", "quixstreams", "pyspark",
+)  # fmt: skip
+
+
+def settings(size: float) -> dict[str, Any]:
+    """What must be the same for rows to be taken as they are."""
+    return {"size": size, "python": platform.python_version(), "packages": packages()}
+
+
+def packages() -> dict[str, str]:
+    """The versions of what is installed of ours and of the peers."""
+    found = {"numpy": np.__version__}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> str:
+    """The processor and its cores, as the report names them."""
+    model = platform.processor() or platform.machine()
+    cpus = Path("/proc/cpuinfo")
+    if cpus.exists():
+        names = [line for line in cpus.read_text().splitlines() if line.startswith("model name")]
+        model = names[0].partition(": ")[2] if names else model
+    return f"{os.cpu_count()} cores of {model}, {platform.system()} {platform.release()}"
+
+
+def write_rows(path: Path, rows: Rows) -> None:
+    """Write a table, with every column that any row has; whole or not at all."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    new = path.with_suffix(".new")
+    with new.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+    new.replace(path)
+
+
+def read_rows(path: Path) -> Rows:
+    """A table as it was written; an empty cell is None."""
+    with path.open(newline="") as file:
+        return [_read(row) for row in csv.DictReader(file)]
+
+
+def _read(row: dict[str, str]) -> Row:
+    return {key: _value(cell) for key, cell in row.items()}
+
+
+def _value(cell: str) -> Any:
+    if not cell:
+        return None
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return {"True": True, "False": False}.get(cell, cell)
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Say that a table is finished, and what it was measured with."""
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(record, indent=1))
+    new.replace(path)
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """What a finished table was measured with; None where there is none that can be read."""
+    try:
+        record: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return record

@@ -1,0 +1,231 @@
+"""The algorithms of the MTA paper's experiments, each with its policy, from one interface.
+
+MTA's windows search for the cut of a policy in their tree. The others ask it about the oldest
+values one by one, as the paper has them do (section 5), and keep the values beside for that.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Protocol
+
+from mta import AbstractMonoid, AbstractPolicy, AmortizedMTA, CountWindow, FiBA, LogMTA, Monoid
+from mta import Policy as PolicyOf
+from mta.in_order import DABA, InOrderAggregator, RecalculateFromScratch, TwoStacks
+from mta.monoids.base import Partial
+from mta.pages.structure import Aggregator
+from mta.reactive.in_memory import ReactiveAggregator
+from mta.windows.window import Window
+
+#: Whether a prefix must leave a window, from the results of both.
+Evicts = Callable[[Any, Any], bool]
+
+
+class Rule:
+    """A window slide policy: at most so many events, and what ``evicts`` says; either or both."""
+
+    def __init__(
+        self, size: int | None = None, evicts: Evicts | None = None, also: Any = None
+    ) -> None:
+        self.size, self.evicts = size, evicts
+        policies: list[AbstractPolicy] = [] if size is None else [CountWindow(size)]
+        if evicts is not None:
+            policies.append(also or PolicyOf(evicts, name="rule"))
+        self.policy = policies[0] if len(policies) == 1 else policies[0] | policies[1]
+
+
+class Sliding(Protocol):
+    """A window that is slid by one value at a time."""
+
+    def slide(self, value: Any) -> Any:
+        """Insert, evict what the rule says, and answer the result."""
+
+    def fill(self, values: list[Any]) -> None:
+        """Slide over many without asking for results."""
+
+
+class Naive(RecalculateFromScratch):
+    """Recalculates when something has left, and remembers the result (section 5.2)."""
+
+    _known: Partial = None
+
+    def _insert(self, v: Partial) -> None:
+        super()._insert(v)
+        if self._known is not None:
+            self._known = self._combine(self._known, v)
+
+    def _evict(self) -> None:
+        super()._evict()
+        self._known = None
+
+    def _query(self) -> Partial:
+        if self._known is None:
+            self._known = super()._query()
+        return self._known
+
+
+class Reactive(ReactiveAggregator):
+    """The Reactive Aggregator as the others are asked: results are lowered."""
+
+    def __init__(self, monoid: AbstractMonoid, capacity: int = 64) -> None:
+        super().__init__(monoid, capacity, fifo=True)
+
+    def query(self) -> Any:
+        """The result."""
+        return self.monoid.lower(super().query())
+
+
+class OneByOne:
+    """An aggregator that knows no bulk eviction, and asks a rule about its oldest values."""
+
+    def __init__(
+        self, monoid: AbstractMonoid, rule: Rule, build: Callable[[AbstractMonoid], Any]
+    ) -> None:
+        self.monoid, self.rule = monoid, rule
+        self.window: InOrderAggregator = build(monoid)
+        self.values: deque[Any] = deque()
+
+    def slide(self, value: Any) -> Any:
+        """Insert, evict, query; combines as the aggregator's, and one for each that is asked."""
+        self.window.insert(value)
+        self.values.append(value)
+        if self.rule.size is not None and len(self.values) > self.rule.size:
+            self._evict(1)
+        result = self.window.query()
+        leaving = self._leaving(result)
+        if not leaving:
+            return result
+        self._evict(leaving)
+        return self.window.query()
+
+    def fill(self, values: list[Any]) -> None:
+        """Slide over many."""
+        for value in values:
+            self.slide(value)
+
+    def _leaving(self, total: Any) -> int:
+        evicts, monoid, prefix = self.rule.evicts, self.monoid, self.monoid.identity
+        if evicts is None:
+            return 0
+        for count, oldest in enumerate(self.values):
+            prefix = monoid.combine(prefix, monoid.lift(monoid.row(oldest)))
+            if not evicts(monoid.lower(prefix), total):
+                return count
+        return len(self.values)
+
+    def _evict(self, count: int) -> None:
+        for _ in range(count):
+            self.window.evict()
+            self.values.popleft()
+
+
+class Searching:
+    """A window of this project, whose structure finds the cut."""
+
+    def __init__(self, monoid: AbstractMonoid, rule: Rule, timed: bool, **options: Any) -> None:
+        self.window, self._timed, self._now = Window(monoid, rule.policy, **options), timed, 0
+
+    def slide(self, value: Any) -> Any:
+        """Insert, evict, query."""
+        if self._timed:
+            self._now += 1
+            self.window.insert(value, self._now)
+        else:
+            self.window.insert(value)
+        return self.window.query()
+
+    def fill(self, values: list[Any]) -> None:
+        """Slide over many."""
+        if self._timed:
+            times = range(self._now + 1, self._now + 1 + len(values))
+            self._now += len(values)
+            self.window.extend(values, list(times), results="last")
+        else:
+            self.window.extend(values, results="last")
+
+
+#: Makes a window of a monoid under a rule; a folder is there for pages.
+Make = Callable[[AbstractMonoid, Rule, str], Sliding]
+
+
+def _one_by_one(build: Callable[[AbstractMonoid], Any]) -> Make:
+    return lambda monoid, rule, folder: OneByOne(monoid, rule, build)
+
+
+def _searching(kind: type[Aggregator], on_disk: bool = False, arity: int | None = None) -> Make:
+    def make(monoid: AbstractMonoid, rule: Rule, folder: str) -> Sliding:
+        store = f"file://{folder}" if on_disk else None
+        timed = kind is FiBA
+        return Searching(monoid, rule, timed, store=store, aggregator=kind, arity=arity)
+
+    return make
+
+
+#: "Pairs" is the paper's own structure, of arity 2; without a word, groups of the default size.
+#: FiBA's nodes are small, as in its paper: in large leaves a search for a cut folds many values.
+ALGORITHMS: dict[str, Make] = {
+    "Naive": _one_by_one(Naive),
+    "Two-Stacks": _one_by_one(TwoStacks),
+    "DABA": _one_by_one(DABA),
+    "RA": _one_by_one(Reactive),
+    "FiBA": _searching(FiBA, arity=8),
+    "Log MTA, pairs": _searching(LogMTA, arity=2),
+    "Log MTA, on disk": _searching(LogMTA, on_disk=True, arity=16),
+    "Amortized MTA, pairs": _searching(AmortizedMTA, arity=2),
+    "Amortized MTA": _searching(AmortizedMTA),
+    "Amortized MTA, on disk": _searching(AmortizedMTA, on_disk=True),
+}
+
+
+@contextmanager
+def opened(name: str, monoid: AbstractMonoid, rule: Rule) -> Iterator[Sliding]:
+    """A window of one of the algorithms, its pages gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        window = ALGORITHMS[name](monoid, rule, folder)
+        try:
+            yield window
+        finally:
+            if isinstance(window, Searching):
+                window.window.close()
+
+
+class Counter:
+    """Counts the combines of a monoid."""
+
+    def __init__(self, monoid: Monoid) -> None:
+        self.count, inner = 0, monoid.combine
+
+        def combine(a: Any, b: Any) -> Any:
+            self.count += 1
+            return inner(a, b)
+
+        self.monoid = Monoid(
+            monoid.identity, combine, monoid.lift, monoid.lower, monoid.name,
+            commutative=monoid.commutative, empty=monoid.empty,
+        )  # fmt: skip
+
+    def read(self) -> int:
+        """Combines so far."""
+        return self.count
+
+
+def listing_2() -> Monoid:
+    """The paper's monoid: how many updates, and the newest one's maxSize (Listing 2).
+
+    As printed, combining with a neutral element on the right would lose the size; it does not here.
+    """
+    return Monoid((0, 0), lambda a, b: (a[0] + b[0], b[1] or a[1]), name="count and maxSize")
+
+
+def listing_3() -> Rule:
+    """The paper's policy: a prefix leaves while maxSize updates stay without it (Listing 3)."""
+    return Rule(evicts=lambda old, total: total[0] - old[0] >= total[1] > 0)
+
+
+def updates(size: int, count: int) -> list[tuple[int, int]]:
+    """Updates of the experiments' stream."""
+    return list(islice(iter(lambda: (1, size), None), count))

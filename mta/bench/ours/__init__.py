@@ -1,0 +1,1 @@
+"""Our own figures, beside peers."""

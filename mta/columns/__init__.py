@@ -1,0 +1,1 @@
+"""Columns: how values and partials lie in memory and in pages."""

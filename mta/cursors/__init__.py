@@ -1,0 +1,1 @@
+"""Cursors: windows that are fronts over events which others keep."""

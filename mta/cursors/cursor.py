@@ -1,0 +1,333 @@
+"""Cursors: several windows over one structure, each a front of its own that reads shared events.
+
+A cursor is to stored events what the stack is to Amortized MTA: it holds the *suffix folds* S of
+the leaf that its front is in, each reaching to the end of what was stored when it was folded. For a
+run of events in hand, whose prefix folds P all cursors share, the results are then one vector
+expression:
+
+    positions   ... [ . . f . . ) . . . . . . . . ) . . . . [ e0 e1 e2 ...
+                      S[f]: from f to where it was folded     P: the events in hand
+                                                    G: what has been stored since
+
+    result after e_i  =  S[f_i] (x) G (x) P_i           where f_i is the front after e_i
+
+Only when the front leaves the leaf is the next leaf read (or as many as the run passes through),
+and what follows it folded anew out of the structure: O(arity * log n) combines and a page or two a
+level. So a window costs about two whole-group combines an event, and the scan of each leaf,
+whatever its length. Where the front has come to events in hand (short windows), results are folds
+of ranges of them (see ``blocks``).
+
+A cursor writes nothing, and all it holds beside its front can be had again from the structure: when
+a call fails, its front is where it was, or it is behind and is put in its place later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import Row, Rows
+from mta.cursors.cursor_times import CursorTimes
+from mta.cursors.ordered import Hand, Leaf, OrderedEvents, suffixes_of
+from mta.folds.fronts import TimeFronts, rows_at
+from mta.monoids.base import AbstractMonoid, Partial, same_value
+from mta.monoids.product import Observed
+from mta.pages.structure import Lens
+from mta.policies.base import AbstractPolicy, as_array
+from mta.policies.cuts import cuts, tells
+from mta.windows.view import part_of
+
+#: The front after each event in hand.
+Told = range | np.ndarray | TimeFronts
+
+
+class Cursor:
+    """One window over shared events: its policy and its front.
+
+    ``lenses`` say where in a partial the aggregates stand that policies observe, by the policy's
+    ``id``. A cursor is also what its policy sees of the window (``policy.View``).
+    """
+
+    def __init__(
+        self,
+        monoid: AbstractMonoid,
+        policy: AbstractPolicy,
+        events: OrderedEvents,
+        lenses: Mapping[int, Lens] | None = None,
+    ) -> None:
+        self.monoid, self.policy, self.events = monoid, policy, events
+        self._own: Lens = (monoid, same_value)
+        if isinstance(monoid, Observed):
+            self._own = part_of(monoid, 0)
+        self._lenses = lenses or {}
+        #: The window's oldest event, and the position after its newest.
+        self.front = self.back = events.front
+        self._stamp = events.stamp
+        #: A leaf that was looked at last.
+        self._leaf: Leaf | None = None
+        #: S: the folds from each position of some leaves, ``_origin`` to ``_stop``, to what was the
+        #: back when they were folded; None while they are not needed.
+        self._suffixes: Rows = None
+        self._origin = self._stop = 0
+        #: G: the aggregate from there to the back; None where nothing has come since.
+        self._grown: Partial | None = None
+
+    def __len__(self) -> int:
+        return self.back - self.front
+
+    def place(self, front: int, back: int) -> None:
+        """Be the window from ``front`` to ``back``; no store call until something is asked."""
+        self._forget()
+        self.front, self.back = front, back
+
+    def settle(self, time: int | None) -> None:
+        """Stand where the policy says after the newest event, as far back as events are kept."""
+        stood = self.front, self.back
+        self.place(self.events.front, self.events.back)
+        try:
+            if self.front < self.back:
+                self._move(self.policy.cut(self, time))
+        except Exception:
+            self.place(*stood)
+            raise
+
+    def query(self) -> Partial:
+        """The aggregate of the window; 1 combine, and at a new leaf what it takes to read it."""
+        if self.front == self.back:
+            return self.monoid.identity
+        self._fresh()
+        if self._suffixes is None or not self._origin <= self.front < self._stop:
+            self._hold(range(self.front - self.back, self.front - self.back + 1), 0, 1, self.back)
+        first = self.monoid.partials.at(self._suffixes, self.front - self._origin)
+        return first if self._grown is None else self.monoid.combine(first, self._grown)
+
+    def step(self, row: Row, time: int | None) -> None:
+        """Take in the next event, which is in the structure already; amortised O(1) combines."""
+        self._fresh()
+        if self._suffixes is not None:
+            self._grow(self.monoid.lift(row))
+        self.back += 1
+        try:
+            self._move(self.policy.cut(self, time))
+        except Exception:
+            self.place(self.front, self.back - 1)
+            raise
+
+    def run(self, hand: Hand) -> Rows | None:
+        """The aggregate after each event in hand, vectorised; None if the policy cannot tell ahead.
+
+        Events before the hand must be in the structure. Where the hand does not begin at the back
+        of this window, windows are taken to be as the policy has them there.
+        """
+        if not tells(self.policy):
+            return None
+        schema = self.monoid.partials
+        out = schema.new(hand.count)
+        for at, folds in self.pieces(hand):
+            schema.put_many(out, at, folds)
+        return out
+
+    def pieces(self, hand: Hand) -> Iterator[tuple[int, Rows]]:
+        """As ``run``, in pieces: where each begins, and its aggregates; none where run has none.
+
+        The window moves on when the last piece has been taken.
+        """
+        if not tells(self.policy) or not hand.count:
+            return
+        self._fresh()
+        if hand.first != self.back:
+            self.place(self.events.front, self.events.front)  # behind, until the run is done
+        self.front = max(self.front, self.events.front)  # time alone may have emptied the window
+        fronts, done = self._fronts(hand), 0
+        stored = _count_below(fronts, 0)
+        if stored < hand.count:
+            yield stored, hand.folds_from(fronts[stored:], stored)
+        while done < stored:
+            end = self._hold(fronts, done, stored, hand.first)
+            yield done, self._stored_piece(hand, fronts[done:end], done)
+            done = end
+        self.back = hand.stop
+        self._move(hand.first + int(fronts[-1]))
+        if self._suffixes is not None:
+            self._grow(hand.fold)
+
+    def _stored_piece(self, hand: Hand, fronts: Told, done: int) -> Rows:
+        """S (x) G (x) P, for fronts in the leaves that are held."""
+        monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
+        lefts = rows_at(monoid, self._suffixes, fronts, self._origin - hand.first)
+        if self._grown is not None:
+            lefts = monoid.combine_rows(lefts, schema.one(self._grown), count)
+        return monoid.combine_rows(lefts, schema.cut(hand.prefixes, done, done + count), count)
+
+    def _fronts(self, hand: Hand) -> Told:
+        """The front after each event in hand, never before what is kept or where it was.
+
+        Counted from the first event in hand, before which it is negative.
+        """
+        told = cuts(self.policy, CursorTimes(self, hand), 0, hand.times, hand.count)
+        stood = self.front - hand.first
+        if isinstance(told, int):
+            return np.full(hand.count, max(told, stood))
+        if told[0] >= stood:
+            return told
+        if isinstance(told, TimeFronts):
+            return told.not_before(stood)
+        held: np.ndarray = np.maximum(as_array(told, hand.count), stood)
+        return held
+
+    # --- the leaves that the front is in and comes to -------------------------------------------
+
+    def _forget(self) -> None:
+        self._leaf = self._suffixes = None
+
+    def _fresh(self) -> None:
+        """Forget what is held if events have changed positions since."""
+        if self._stamp != self.events.stamp:
+            self._stamp = self.events.stamp
+            self._forget()
+
+    def _grow(self, newer: Partial) -> None:
+        """Newer events have come."""
+        grown = self._grown
+        self._grown = newer if grown is None else self.monoid.combine(grown, newer)
+
+    def _move(self, front: int) -> None:
+        """Move the front on, and let go of leaves that it has left."""
+        self.front = max(front, self.front)
+        if self._suffixes is not None and self.front >= self._stop:
+            self._suffixes = None
+        if self._leaf is not None and self.front >= self._leaf.stop:
+            self._leaf = None
+
+    def leaf(self, position: int, back: int) -> Leaf:
+        """The leaf that holds a position, without the events from ``back`` on."""
+        leaf = self._leaf
+        if leaf is None or not leaf.first <= position < leaf.stop:
+            leaf = self.events.leaf(position).before(back, self.monoid)
+        return leaf
+
+    def _look_at(self, leaf: Leaf) -> Leaf:
+        """Remember a leaf as the last one; not a hand, which is only kept as long as its batch."""
+        self._leaf = None if isinstance(leaf, Hand) else leaf
+        return leaf
+
+    def _hold(self, fronts: Told, start: int, stop: int, back: int) -> int:
+        """Hold the suffix folds for fronts from index ``start`` on, which reach to ``back``.
+
+        For as many of the fronts, counted from the back, as lie in leaves that follow one another;
+        answers with the index where they end. What is held already has been kept up to the back.
+        """
+        front = back + int(fronts[start])
+        if self._suffixes is None or not self._origin <= front < self._stop:
+            leaves = [self.leaf(front, back)]
+            room = 0 if isinstance(leaves[0], Hand) else 2 * (stop - start)
+            last = back + int(fronts[stop - 1])
+            while room > 0 and leaves[-1].stop <= last:
+                following = int(fronts[_count_below(fronts, leaves[-1].stop - back)])
+                leaf = self.leaf(back + following, back)
+                if leaf.first != leaves[-1].stop or isinstance(leaf, Hand):
+                    break
+                leaves.append(leaf)
+                room -= leaf.count
+            self._suffixes = None
+            right = self.events.fold(leaves[-1].stop, back)
+            self._suffixes = suffixes_of(leaves, front, right, self.monoid)
+            self._origin, self._stop, self._grown = front, leaves[-1].stop, None
+            self._look_at(leaves[-1])
+        return min(stop, _count_below(fronts, self._stop - back))
+
+    # --- what the policy asks ---------------------------------------------------------------------
+
+    def _lens(self, policy: AbstractPolicy) -> Lens:
+        return self._lenses.get(id(policy), self._own)
+
+    def total(self, policy: AbstractPolicy) -> Any:
+        """The result over the whole window."""
+        monoid, pick = self._lens(policy)
+        return monoid.lower(pick(self.query()))
+
+    def first_after(self, time: int) -> int:
+        """The position of the oldest event later than ``time``, from the front on."""
+        if self.front == self.back:
+            return self.front
+        leaf = self._look_at(self.leaf(self.front, self.back))
+        assert leaf.times is not None
+        if leaf.times[self.front - leaf.first] > time:
+            return self.front
+        if leaf.times[-1] > time:
+            return leaf.first + int(leaf.times.searchsorted(time, side="right"))
+        return max(leaf.stop, self.events.first_after(time))
+
+    def longest_prefix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
+        """Where the longest prefix ends whose result is accepted; O(log n) folds of ranges."""
+        monoid, pick = self._lens(policy)
+        prefix, position, step, growing = monoid.identity, self.front, 1, True
+        while step:
+            end = position + step
+            if end <= self.back:
+                longer = monoid.combine(prefix, pick(self.events.fold(position, end)))
+                if accepts(monoid.lower(longer)):
+                    prefix, position = longer, end
+                    step *= 1 + growing
+                    continue
+            growing = False
+            step //= 2
+        return position
+
+    def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
+        """Where the longest suffix begins whose result is accepted; O(log n) folds of ranges."""
+        monoid, pick = self._lens(policy)
+
+        def refused(position: int) -> bool:
+            fold = self.query() if position == self.front else self.events.fold(position, self.back)
+            return not accepts(monoid.lower(pick(fold)))
+
+        if self.front == self.back or not refused(self.front):
+            return self.front
+        low, step = self.front, 1
+        while low + step < self.back and refused(low + step):
+            low, step = low + step, 2 * step
+        high = min(low + step, self.back)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if refused(middle) else (low, middle)
+        return high
+
+    def all_prefixes(self, policy: AbstractPolicy) -> Iterator[tuple[int, Any]]:
+        """The result of every prefix and where it ends; reads the whole window."""
+        monoid, pick = self._lens(policy)
+        prefix = monoid.identity
+        for position, event in enumerate(self.partials(), self.front + 1):
+            prefix = monoid.combine(prefix, pick(event))
+            yield position, monoid.lower(prefix)
+
+    def all_suffixes(self, policy: AbstractPolicy) -> Iterator[tuple[int, Any]]:
+        """The result of every suffix and where it begins, longest first; reads the whole window."""
+        monoid, pick = self._lens(policy)
+        suffix: Partial = monoid.identity
+        results = []
+        for event in reversed(list(self.partials())):
+            suffix = monoid.combine(pick(event), suffix)
+            results.append(monoid.lower(suffix))
+        return enumerate(reversed(results), self.front)
+
+    def partials(self) -> Iterator[Partial]:
+        """Every event of the window, lifted, from the oldest on; reads every leaf once."""
+        position = self.front
+        while position < self.back:
+            leaf = self.events.leaf(position).before(self.back, self.monoid)
+            rows = leaf.partials(position, leaf.stop, self.monoid)
+            for i in range(leaf.stop - position):
+                yield self.monoid.partials.at(rows, i)
+            position = leaf.stop
+
+
+def _count_below(fronts: Told, position: int) -> int:
+    """How many of the fronts, which never decrease, lie before a position."""
+    if isinstance(fronts, TimeFronts):
+        return int(fronts.below(np.array([position]))[0])
+    if isinstance(fronts, range):
+        return min(max(position - fronts.start, 0), len(fronts))
+    return int(fronts.searchsorted(position))

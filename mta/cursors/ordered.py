@@ -1,0 +1,170 @@
+"""Events in order, as cursors read them: leaves, folds of ranges, positions by time.
+
+Whatever keeps events so can be shared by several windows: level queues (``lookup``), FiBA's tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from mta.columns.schemas import Rows
+from mta.folds.blocks import Blocks, fold_sliding
+from mta.folds.fronts import TimeFronts, known
+from mta.folds.overlaps import Overlaps, may_overlap
+from mta.kernels.ranks import SortedTimes
+from mta.monoids.base import AbstractMonoid, Partial
+
+
+@dataclass(eq=False)
+class Leaf:
+    """A group of consecutive events: values as input rows, and times where they are kept."""
+
+    first: int
+    rows: Rows
+    times: np.ndarray | None
+    count: int
+
+    @cached_property
+    def sorted_times(self) -> SortedTimes:
+        """The times of the events, where they are kept."""
+        assert self.times is not None
+        return SortedTimes(self.times)
+
+    @property
+    def stop(self) -> int:
+        """The position after the last event."""
+        return self.first + self.count
+
+    def before(self, stop: int, monoid: AbstractMonoid) -> Leaf:
+        """The part of it that lies before a position."""
+        if stop >= self.stop:
+            return self
+        count = stop - self.first
+        times = None if self.times is None else self.times[:count]
+        return Leaf(self.first, monoid.inputs.cut(self.rows, 0, count), times, count)
+
+    def partials(self, start: int, stop: int, monoid: AbstractMonoid) -> Rows:
+        """The events of some positions, lifted."""
+        rows = monoid.inputs.cut(self.rows, start - self.first, stop - self.first)
+        return monoid.lift_rows(rows, stop - start)
+
+    def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
+        """Folds from a position, and each after it, to the end, joined to ``right`` on their right.
+
+        One combine an event.
+        """
+        count = self.stop - position
+        return monoid.suffixes(self.partials(position, self.stop, monoid), count, right)
+
+
+def suffixes_of(
+    leaves: Sequence[Leaf], position: int, right: Partial, monoid: AbstractMonoid
+) -> Rows:
+    """As ``Leaf.suffixes``, of leaves that follow one another."""
+    count = leaves[-1].stop - position
+    if len(leaves) == 1:
+        return leaves[0].suffixes(position, right, monoid)
+    rows, at = monoid.inputs.new(count), 0
+    for leaf in leaves:
+        start = max(position - leaf.first, 0)
+        monoid.inputs.put_many(rows, at, monoid.inputs.cut(leaf.rows, start, leaf.count))
+        at += leaf.count - start
+    return monoid.suffixes(monoid.lift_rows(rows, count), count, right)
+
+
+class OrderedEvents(Protocol):
+    """Events by position, oldest first, as cursors read them."""
+
+    @property
+    def stamp(self) -> int:
+        """Grows whenever events before the back have changed positions.
+
+        Cursors then forget what they hold. Level queues never do that; where events may come late,
+        an insertion among others does.
+        """
+
+    @property
+    def front(self) -> int:
+        """The position of the oldest event that is kept."""
+
+    @property
+    def back(self) -> int:
+        """The position after the newest event."""
+
+    def leaf(self, position: int) -> Leaf:
+        """The leaf that holds a position, as far as it is filled; at most a page read a level.
+
+        The next leaf may be fetched ahead.
+        """
+
+    def fold(self, start: int, stop: int) -> Partial:
+        """The aggregate of the events from ``start`` to ``stop``, the identity for none.
+
+        O(arity * log n) combines and at most two pages a level.
+        """
+
+    def first_after(self, time: int) -> int:
+        """The position of the oldest event later than a time; at most a page read a level."""
+
+
+class Hand(Leaf):
+    """Events in hand: rows and times at positions from ``first`` on, whether stored yet or not.
+
+    Whatever all cursors need of them is computed once, also for those that come to them later.
+    """
+
+    def __init__(
+        self, monoid: AbstractMonoid, first: int, rows: Rows, times: np.ndarray | None, count: int
+    ) -> None:
+        super().__init__(first, rows, times, count)
+        self.monoid = monoid
+
+    @cached_property
+    def lifted(self) -> Rows:
+        """The events as partial aggregates."""
+        return self.monoid.lift_rows(self.rows, self.count)
+
+    @cached_property
+    def prefixes(self) -> Rows:
+        """P: the folds of the first 1, 2, ... events; one combine each, for all cursors."""
+        if "blocks" in self.__dict__:
+            return self.blocks.prefixes_of_all()
+        return self.monoid.prefixes(self.lifted, self.count, self.monoid.identity)
+
+    @cached_property
+    def fold(self) -> Partial:
+        """The aggregate of all events."""
+        if "prefixes" in self.__dict__:
+            return self.monoid.partials.at(self.prefixes, self.count - 1)
+        return self.monoid.fold(self.lifted, self.count)
+
+    @cached_property
+    def blocks(self) -> Blocks | Overlaps:
+        """The events in blocks, for windows that begin in hand."""
+        kind = Overlaps if may_overlap(self.monoid) else Blocks
+        return kind(self.monoid, self.lifted, self.count)
+
+    def folds_from(self, fronts: range | np.ndarray | TimeFronts, first: int) -> Rows:
+        """The aggregate after each event from the ``first`` on, of windows that begin in hand.
+
+        ``fronts`` and ``first`` are counted from the first event in hand.
+        """
+        if not self.monoid.is_columnar:
+            return fold_sliding(self.monoid, self.lifted, self.count, known(fronts), first)
+        if isinstance(self.blocks, Overlaps):
+            return self.blocks.folds(fronts, first)
+        return self.blocks.folds(known(fronts), first)
+
+    def partials(self, start: int, stop: int, monoid: AbstractMonoid) -> Rows:
+        return monoid.partials.cut(self.lifted, start - self.first, stop - self.first)
+
+    def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
+        """As those of a leaf; out of the blocks where there are some."""
+        if "blocks" in self.__dict__:
+            return self.blocks.suffixes_of_all(position - self.first, right)
+        return super().suffixes(position, right, monoid)

@@ -1,0 +1,146 @@
+"""What may be asked of events that are kept: any range of them, and how far back a window reaches.
+
+Where events of a range have left already, the answer would be of the others alone, so it is only
+given where ``partial=True`` says that this will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from mta.cursors.ordered import OrderedEvents
+from mta.errors import EventsGone, InvalidTime
+from mta.monoids.base import Partial
+from mta.policies.base import AbstractPolicy
+
+
+class RememberedEvents(OrderedEvents, Protocol):
+    """Events that know a little of those that have left."""
+
+    def time_before(self, position: int) -> int | None:
+        """The time of the event just before a position, though it may have left; None if unknown.
+
+        At most a page read a level.
+        """
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far back a window reaches, and what it lacks of what its policy asks for."""
+
+    events: int
+    """Events in the window."""
+    front: int
+    """The position of the oldest of them, counted from the beginning of the stream."""
+    oldest_time: np.datetime64 | None
+    """Its time (microseconds, UTC), where times are kept."""
+    missing_at_least: int
+    """How many events the policy would hold that had left before it was set."""
+    missing_at_most: int
+    """The same for counts; for times an upper bound, since only pages knew when events were."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the window holds all that its policy asks for."""
+        return self.missing_at_most == 0
+
+
+def reach_of(
+    events: RememberedEvents, policy: AbstractPolicy, front: int, back: int, time: int | None
+) -> Reach:
+    """How far back the window from ``front`` to ``back`` reaches; at most a page read a level."""
+    kept, missing = events.front, [0, 0]
+    if front == kept > 0 and not policy.positional:
+        missing = [0, kept]
+    elif front == kept > 0 and front < back:
+        # The cut lies just there or further left: asked twice, with what cannot be told taken for
+        # as little and for as much as it can be.
+        cuts = [policy.cut(_Unheld(events, back, least), time) for least in (True, False)]
+        missing = [max(0, kept - max(0, cut)) for cut in cuts]
+    oldest = None
+    if time is not None and front < back:
+        leaf = events.leaf(front)
+        assert leaf.times is not None
+        oldest = np.datetime64(int(leaf.times[front - leaf.first]), "us")
+    return Reach(back - front, front, oldest, *missing)
+
+
+class _Unheld:
+    """What a policy on positions and times sees of events, those that have left included.
+
+    Of those only the last one's time may be known: where a cut is among them, it is taken for as
+    late (``least``) or for as early as it can be.
+    """
+
+    def __init__(self, events: RememberedEvents, back: int, least: bool) -> None:
+        self._events, self.back, self._least = events, back, least
+
+    def first_after(self, time: int) -> int:
+        kept, found = self._events.front, self._events.first_after(time)
+        if found > kept:
+            return found
+        before = self._events.time_before(kept)
+        if before is None:
+            return kept if self._least else 0
+        if before <= time:
+            return kept
+        return kept - 1 if self._least else 0
+
+    def _never(self, *args: Any) -> Any:
+        raise TypeError("a policy on positions and times alone asked for an aggregate")
+
+    total: Callable[..., Any] = _never
+    longest_prefix: Callable[..., int] = _never
+    longest_suffix: Callable[..., int] = _never
+    all_prefixes: Callable[..., Iterable[tuple[int, Any]]] = _never
+    all_suffixes: Callable[..., Iterable[tuple[int, Any]]] = _never
+
+
+def fold_between(
+    events: RememberedEvents, after: int, until: int, partial: bool
+) -> tuple[Partial, int]:
+    """The aggregate of the events with after < t <= until, in microseconds, and how many they are.
+
+    O(arity * log n) combines and at most two page reads a level. Raises EventsGone.
+    """
+    if until < after:
+        raise InvalidTime(f"a range from {_clock(after)} to {_clock(until)} ends before it begins")
+    start = events.first_after(after)
+    if start == events.front and not partial:
+        before = events.time_before(start)
+        if start > 0 and (before is None or before > after):
+            raise _gone(f"after {_clock(after)}", start)
+    stop = events.first_after(until)
+    return events.fold(start, stop), stop - start
+
+
+def fold_positions(
+    events: RememberedEvents, start: int, stop: int, partial: bool
+) -> tuple[Partial, int]:
+    """The aggregate of the events from position ``start`` to ``stop``, and how many are kept.
+
+    Raises EventsGone, and ValueError for positions that have not been.
+    """
+    if not 0 <= start <= stop <= events.back:
+        raise ValueError(
+            f"positions {start} to {stop} are no range of the {events.back} events there have been"
+        )
+    if start < events.front and not partial:
+        raise _gone(f"from position {start} on", events.front)
+    start = max(start, min(events.front, stop))
+    return events.fold(start, stop), stop - start
+
+
+def _gone(what: str, kept: int) -> EventsGone:
+    return EventsGone(
+        f"events {what} have left already; those from position {kept} on are kept. Ask for a later "
+        "range, accept what is left with partial=True, or keep more (keep=...)"
+    )
+
+
+def _clock(micros: int) -> str:
+    return f"{np.datetime64(micros, 'us')} ({micros / 1e6} s)"

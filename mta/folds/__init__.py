@@ -1,0 +1,1 @@
+"""Folds of many ranges of rows at once, under any monoid."""

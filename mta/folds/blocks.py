@@ -1,0 +1,207 @@
+"""Folds of ranges of rows, many at once, of any length: prefix and suffix folds within blocks.
+
+    rows          a b c | d e f | g h i | j k         blocks of 3
+    prefixes      a ab abc | d de def | g gh ghi | j jk
+    suffixes      abc bc c | def ef f | ghi hi i | jk k
+    [1, 8)        bc . def . gh                       suffix, whole blocks between, prefix
+
+The ranges of a sliding window only move to the right, and so do the pairs of blocks in which they
+begin and end: the folds of what lies between are few, at most two a block. So a range costs two
+combines, whatever its length; one that lies within a block is put together from pairs (``ranges``).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from mta.columns.schemas import Rows
+from mta.folds.ranges import fold_ranges
+from mta.folds.scans import join_blocks, repeat_rows, scan_blocks
+from mta.monoids.base import AbstractMonoid, Partial
+
+#: A block has 2^7 rows.
+_BITS = 7
+
+
+class Blocks:
+    """Rows, and the folds within their blocks as far as they have been asked for."""
+
+    def __init__(
+        self, monoid: AbstractMonoid, partials: Rows, count: int, bits: int = _BITS
+    ) -> None:
+        self.monoid, self.partials, self.count = monoid, partials, count
+        self._bits, self.size = bits, 1 << bits
+
+    @cached_property
+    def prefixes(self) -> Rows:
+        """The fold of each block up to each of its rows; one combine a row."""
+        return scan_blocks(self.monoid, self.partials, self.count, self.size, backwards=False)
+
+    @cached_property
+    def suffixes(self) -> Rows:
+        """The fold of each block from each of its rows on; one combine a row."""
+        return scan_blocks(self.monoid, self.partials, self.count, self.size, backwards=True)
+
+    @cached_property
+    def _wholes(self) -> Rows:
+        """The fold of each block, the last one's of the rows that it has."""
+        ends = np.arange(self.size, self.count + self.size, self.size)
+        return self.monoid.partials.take(self.prefixes, np.minimum(ends, self.count) - 1)
+
+    @property
+    def _blocks(self) -> int:
+        return -(-self.count // self.size)
+
+    def prefixes_of_all(self) -> Rows:
+        """The folds of the first 1, 2, ... rows, out of those within blocks; one combine a row."""
+        monoid, schema, last = self.monoid, self.monoid.partials, self._blocks - 1
+        before = schema.new(self._blocks)
+        schema.put(before, 0, monoid.identity)
+        wholes = schema.cut(self._wholes, 0, last)
+        schema.put_many(before, 1, monoid.prefixes(wholes, last, monoid.identity))
+        return join_blocks(monoid, before, self.prefixes, self.count, self.size, backwards=False)
+
+    def suffixes_of_all(self, start: int, right: Partial) -> Rows:
+        """The folds of the rows from ``start`` on, and from each one after it, with ``right``.
+
+        One combine a row.
+        """
+        monoid, schema, number = self.monoid, self.monoid.partials, start >> self._bits
+        first, later = number << self._bits, self._blocks - number - 1
+        wholes = schema.cut(self._wholes, number + 1, self._blocks)
+        after = monoid.suffixes(wholes, later, right)
+        rows, count = schema.cut(self.suffixes, first, self.count), self.count - first
+        joined = join_blocks(monoid, after, rows, count, self.size, backwards=True)
+        return schema.cut(joined, start - first, count)
+
+    def folds(self, starts: range | np.ndarray, first: int) -> Rows:
+        """The folds from each start, which never decrease, to the rows from the ``first`` on.
+
+        About two combines a range, and two a row once.
+
+        >>> from mta import Sum
+        >>> blocks = Blocks(Sum(), np.arange(8.0), 8, bits=1)
+        >>> blocks.folds(np.array([0, 1, 6]), first=5).tolist()
+        [15.0, 21.0, 13.0]
+        """
+        schema, stop, pairs = self.monoid.partials, first + len(starts), self._pairs(starts, first)
+        across = pairs.begun < pairs.ended
+        if across.all():
+            if isinstance(starts, range):
+                lefts = schema.cut(self.suffixes, starts.start, starts.stop)
+            else:
+                lefts = schema.take(self.suffixes, starts)
+            return self._across(lefts, schema.cut(self.prefixes, first, stop), pairs)
+        starts, known = np.asarray(starts), (self.monoid, self.partials, self.count)
+        lengths = np.arange(first + 1, stop + 1) - starts
+        if int(lengths.max()) <= 1 << self._bits - 1:
+            return fold_ranges(*known, starts, lengths)
+        each = np.repeat(across, pairs.counts)
+        within, some = np.flatnonzero(~each), np.flatnonzero(each)
+        found = schema.new(len(starts))
+        schema.put_at(found, within, fold_ranges(*known, starts[within], lengths[within]))
+        if len(some):
+            lefts = schema.take(self.suffixes, starts[some])
+            rights = schema.take(self.prefixes, some + first)
+            schema.put_at(found, some, self._across(lefts, rights, pairs.those(across)))
+        return found
+
+    def _pairs(self, starts: range | np.ndarray, first: int) -> _Pairs:
+        """The pairs of blocks in which ranges begin and end, in order."""
+        bits, count = self._bits, len(starts)
+        last = first + count - 1
+        begun = np.arange((starts[0] >> bits) + 1, (starts[-1] >> bits) + 1) << bits
+        ended = np.arange((first >> bits) + 1, (last >> bits) + 1) << bits
+        if isinstance(starts, range):
+            at = _merged(begun - starts.start, ended - first)
+            begins = at + starts.start
+        else:
+            at = _merged(starts.searchsorted(begun), ended - first)
+            begins = starts[at]
+        return _Pairs(begins >> bits, at + first >> bits, np.diff(at, append=count))
+
+    def _across(self, lefts: Rows, rights: Rows, pairs: _Pairs) -> Rows:
+        """The folds of ranges that end in a later block than they begin in."""
+        monoid, count = self.monoid, int(pairs.counts.sum())
+        if (pairs.ended - pairs.begun).max() > 1:
+            lefts = monoid.combine_rows(lefts, self._between(pairs), count)
+        return monoid.combine_rows(lefts, rights, count)
+
+    def _between(self, pairs: _Pairs) -> Rows:
+        """The folds of the whole blocks between two, once for all ranges with the same two."""
+        monoid, schema = self.monoid, self.monoid.partials
+        starts, size = pairs.begun + 1, len(pairs.begun)
+        lengths = pairs.ended - starts
+        wholes, least = self._wholes, int(lengths.min())
+        if least:
+            folds = schema.take(_runs(monoid, wholes, self._blocks, least), starts)
+        else:
+            folds = schema.take(schema.one(monoid.identity), np.zeros(size, np.intp))
+        longer = np.flatnonzero(lengths > least)
+        if len(longer):
+            rest = starts[longer] + least, lengths[longer] - least
+            found = fold_ranges(monoid, wholes, self._blocks, *rest)
+            found = monoid.combine_rows(schema.take(folds, longer), found, len(longer))
+            schema.put_at(folds, longer, found)
+        return repeat_rows(folds, pairs.counts)
+
+
+class _Pairs(NamedTuple):
+    """Pairs of blocks, and how many ranges, one after the other, begin and end in each pair."""
+
+    begun: np.ndarray
+    ended: np.ndarray
+    counts: np.ndarray
+
+    def those(self, chosen: np.ndarray) -> _Pairs:
+        """Some of the pairs."""
+        return _Pairs(*(column[chosen] for column in self))
+
+
+def _merged(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """0 and the numbers of both, in order; one that is in both is there twice."""
+    both = np.concatenate(([0], one, other))
+    both.sort(kind="stable")  # which merges
+    return both
+
+
+def fold_sliding(
+    monoid: AbstractMonoid, partials: Rows, count: int, starts: range | np.ndarray, first: int
+) -> Rows:
+    """As ``Blocks.folds``, row by row: Two-Stacks, for monoids of plain functions.
+
+    Three combines a range. The rows before a cut are in a stack of suffix folds, those from there
+    on in one aggregate; when a range begins beyond the cut, all rows so far become the stack.
+    """
+    schema, combine = monoid.partials, monoid.combine
+    found = schema.new(len(starts))
+    origin = cut = first
+    stack, right = schema.one(monoid.identity), monoid.identity
+    for at, start in enumerate(starts.tolist() if isinstance(starts, np.ndarray) else starts):
+        last = first + at
+        if start > cut or last == first:
+            origin, cut, right = start, last, monoid.identity
+            rows = schema.cut(partials, origin, cut)
+            stack = monoid.suffixes(rows, cut - origin, monoid.identity)
+        right = combine(right, schema.at(partials, last))
+        schema.put(found, at, combine(schema.at(stack, start - origin), right))
+    return found
+
+
+def _runs(monoid: AbstractMonoid, rows: Rows, count: int, length: int) -> Rows:
+    """The fold of ``length`` rows from each row on that has as many."""
+    schema, runs, covered = monoid.partials, None, 0
+    size, room = 1, count - length + 1
+    while True:
+        if length & size:
+            block = schema.cut(rows, covered, covered + room)
+            runs = block if runs is None else monoid.combine_rows(runs, block, room)
+            covered += size
+        if covered == length:
+            return runs
+        count -= size
+        pair = schema.cut(rows, 0, count), schema.cut(rows, size, size + count)
+        rows, size = monoid.combine_rows(*pair, count), 2 * size

@@ -1,0 +1,115 @@
+"""Folds within blocks of rows, for all blocks at once, and of blocks with what is beside them.
+
+    rows          a b c | d e f | g h i | j k         blocks of 3
+    prefixes      a ab abc | d de def | g gh ghi | j jk
+    suffixes      abc bc c | def ef f | ghi hi i | jk k
+
+Where a monoid has ufuncs, a scan is one ``ufunc.accumulate`` a column; else all blocks advance
+together, a whole-group combine for each row of a block. Parts of products go each its own way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import Rows
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.product import _Parts
+
+
+def scan_blocks(monoid: AbstractMonoid, rows: Rows, count: int, size: int, backwards: bool) -> Rows:
+    """The folds within blocks of ``size`` rows, up to each row, or from each row on.
+
+    At most one combine a row.
+    """
+    if isinstance(monoid, _Parts):
+        parts = zip(monoid.monoids, rows, strict=True)
+        return tuple([scan_blocks(part, column, count, size, backwards) for part, column in parts])
+    if isinstance(monoid, ColumnarMonoid) and monoid.ufuncs:
+        columns = rows if isinstance(rows, tuple) else (rows,)
+        pairs = zip(monoid.ufuncs, columns, strict=True)
+        scans = [_accumulate(ufunc, column, size, backwards) for ufunc, column in pairs]
+        return tuple(scans) if isinstance(rows, tuple) else scans[0]
+    return _in_step(monoid, rows, count, size, backwards)
+
+
+def join_blocks(
+    monoid: AbstractMonoid, beside: Rows, rows: Rows, count: int, size: int, backwards: bool
+) -> Rows:
+    """Every row combined with what is before its block, or after it; one combine a row.
+
+    >>> from mta import Sum
+    >>> join_blocks(Sum(), np.array([0.0, 10.0]), np.array([1.0, 2.0, 3.0]), 3, 2, False).tolist()
+    [1.0, 2.0, 13.0]
+    """
+    if isinstance(monoid, _Parts):
+        parts = zip(monoid.monoids, beside, rows, strict=True)
+        return tuple(
+            [join_blocks(part, one, other, count, size, backwards) for part, one, other in parts]
+        )
+    if not (isinstance(monoid, ColumnarMonoid) and monoid.ufuncs):
+        others = monoid.partials.take(beside, np.arange(count) // size)
+        pair = (rows, others) if backwards else (others, rows)
+        return monoid.combine_rows(*pair, count)
+    # A ufunc is commutative.
+    if isinstance(rows, tuple):
+        columns = zip(monoid.ufuncs, beside, rows, strict=True)
+        return tuple([_broadcast(ufunc, one, other, size) for ufunc, one, other in columns])
+    return _broadcast(monoid.ufuncs[0], beside, rows, size)
+
+
+def repeat_rows(rows: Rows, counts: np.ndarray) -> Rows:
+    """Each row so many times, one after the other."""
+    if isinstance(rows, tuple):
+        return tuple([repeat_rows(column, counts) for column in rows])
+    if isinstance(rows, np.ndarray):
+        return np.repeat(rows, counts, axis=0)
+    return [row for row, count in zip(rows, counts.tolist(), strict=True) for _ in range(count)]
+
+
+def _accumulate(ufunc: np.ufunc, column: np.ndarray, size: int, backwards: bool) -> np.ndarray:
+    count, step = len(column), -1 if backwards else 1
+    room, whole = np.empty(count, column.dtype), count // size * size
+    counting = ufunc is np.add and (column == 1).all()  # a mean has a column of ones
+    for start, stop, width in ((0, whole, size), (whole, count, count - whole)):
+        if start < stop:
+            given, scan = (a[start:stop].reshape(-1, width)[:, ::step] for a in (column, room))
+            if counting:
+                scan[:] = np.arange(1, width + 1)
+            else:
+                ufunc.accumulate(given, axis=1, out=scan)
+    return room
+
+
+def _broadcast(ufunc: np.ufunc, beside: np.ndarray, column: np.ndarray, size: int) -> np.ndarray:
+    blocks = len(column) // size
+    room, whole = np.empty_like(column), blocks * size
+    given, joined = (a[:whole].reshape(-1, size) for a in (column, room))
+    ufunc(beside[:blocks, None], given, out=joined)
+    if whole < len(column):
+        ufunc(beside[blocks], column[whole:], out=room[whole:])
+    return room
+
+
+def _in_step(monoid: AbstractMonoid, rows: Rows, count: int, size: int, backwards: bool) -> Rows:
+    """As ``scan_blocks``, for any monoid: all blocks advance together."""
+    schema: Any = monoid.partials
+    room, folds, known = schema.new(count), None, 0
+    steps = range(min(size, count))
+    for row in reversed(steps) if backwards else steps:
+        places = np.arange(row, count, size)
+        new, there = schema.take(rows, places), min(known, len(places))
+        if there:
+            old, now = schema.cut(folds, 0, there), schema.cut(new, 0, there)
+            pair = (now, old) if backwards else (old, now)
+            longer = monoid.combine_rows(*pair, there)
+            if there < len(places):  # here the last block ends, which is shorter
+                schema.put_many(new, 0, longer)
+            else:
+                new = longer
+        schema.put_at(room, places, new)
+        folds, known = new, len(places)
+    return room

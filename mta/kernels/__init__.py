@@ -1,0 +1,1 @@
+"""Number work without a monoid, by whole columns."""

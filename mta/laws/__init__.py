@@ -1,0 +1,12 @@
+"""The laws that windows rely on, checked on examples: for monoids and policies of one's own."""
+
+from mta.laws.check import (
+    Law,
+    LawBroken,
+    check_monoid,
+    check_policy,
+    monoid_laws,
+    policy_laws,
+)
+
+__all__ = ["Law", "LawBroken", "check_monoid", "check_policy", "monoid_laws", "policy_laws"]

@@ -1,0 +1,164 @@
+"""The laws of a policy, one method each, tried on streams made of examples (see ``laws``)."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+from mta.columns.schemas import Array, Objects, Record
+from mta.errors import LawBroken, PolicyNotMonotone
+from mta.levels.amortized_mta import AmortizedMTA
+from mta.levels.log_mta import LogMTA
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.basic import Collect, Count
+from mta.monoids.equality import same
+from mta.monoids.product import Product
+from mta.policies.base import AbstractPolicy
+from mta.windows.window import Window
+
+_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
+#: An event's value and its time, if it has one.
+Event = tuple[Any, Any]
+
+
+class PolicyBench:
+    """One policy, streams of examples, and a method a law; see ``laws.policy_laws``."""
+
+    def __init__(
+        self,
+        policy: AbstractPolicy,
+        examples: Sequence[Any],
+        times: Sequence[Any] | None,
+        on: AbstractMonoid | None,
+        starts: int,
+        seed: int,
+    ) -> None:
+        if len(examples) < 2:
+            raise ValueError("the laws need at least two examples, better twenty, in their order")
+        if policy.needs_times and times is None:
+            raise ValueError(f"{policy!r} looks at times: give times=, one for each example")
+        given = [None] * len(examples) if times is None else list(times)
+        self._events: list[Event] = list(zip(examples, given, strict=True))
+        self._policy, self._monoid = policy, on or _monoid_for(policy)
+        self._starts, self._seed = starts, seed
+
+    def _streams(self) -> Iterator[tuple[int, list[Event]]]:
+        """The examples from the first on, and from other places on, with where they begin."""
+        others = range(1, len(self._events) - 1)
+        random = Random(self._seed)
+        picked = random.sample(others, min(self._starts - 1, len(others)))
+        for start in (0, *sorted(picked)):
+            yield start, self._events[start:]
+
+    def _window(self, policy: AbstractPolicy, arity: int = 2, kind: Any = AmortizedMTA) -> Window:
+        return Window(self._monoid, policy, arity=arity, aggregator=kind)
+
+    def _slid(self, window: Window, events: list[Event]) -> list[tuple[int, Any]]:
+        """The number of events in the window and its result, after each event."""
+        found = []
+        for value, time in events:
+            window.insert(value, time)
+            found.append((len(window), window.query()))
+        return found
+
+    def _broken(self, law: str, what: str, start: int, *sides: Any) -> LawBroken:
+        text = f"{self._policy!r} breaks the law of {law}: {what}"
+        where = f"on the examples from number {start} on"
+        return LawBroken(f"{text}, {where}", law, self._events[start:], sides)
+
+    # --- the laws -------------------------------------------------------------------------------
+
+    def fingerprint(self) -> None:
+        """A description that is the same in every process and after any use."""
+        described = self._policy.describe()
+        if _ADDRESS.search(described):
+            raise LawBroken(
+                f"{described} breaks the law of fingerprint: it is another in every process; give "
+                "the policy a name",
+                "fingerprint",
+                described,
+            )
+        self._slid(self._window(self._policy), self._events)
+        if self._policy.describe() != described:
+            raise self._broken("fingerprint", f"it was {described} before its use", 0)
+
+    def monotony(self) -> None:
+        """Once a prefix of a window is kept, every longer one is; else a search finds any cut."""
+        for start, events in self._streams():
+            try:
+                self._slid(self._window(_checked(self._policy)), events)
+            except PolicyNotMonotone as error:
+                raise self._broken("monotony", str(error), start) from error
+
+    def one_by_one(self) -> None:
+        """Batches cut where single events do, and every algorithm cuts at the same place."""
+        for start, events in self._streams():
+            want = self._slid(self._window(self._policy), events)
+            for kind in (LogMTA, AmortizedMTA):
+                found = self._slid(self._window(self._policy, kind=kind), events)
+                self._same_windows("single events", start, want, found)
+                for arity, step in ((2, len(events)), (8, len(events)), (4, 3)):
+                    window = self._window(self._policy, arity, kind)
+                    results: list[Any] = []
+                    for at in range(0, len(events), step):
+                        results.extend(self._extended(window, events[at : at + step]))
+                    sizes = [size for size, _ in want[:-1]] + [len(window)]
+                    found = list(zip(sizes, results, strict=True))
+                    self._same_windows(f"batches of {step}", start, want, found)
+
+    def _extended(self, window: Window, events: list[Event]) -> list[Any]:
+        """The results of a batch, as single ones are."""
+        values, times = zip(*events, strict=True)
+        batch = _columns(self._monoid, values)
+        found = window.extend(batch, times if window.policy.needs_times else None)
+        if isinstance(found, dict):
+            rows = zip(*found.values(), strict=True)
+            return [dict(zip(found, row, strict=True)) for row in rows]
+        return list(found)
+
+    def _same_windows(
+        self, way: str, start: int, want: list[tuple[int, Any]], found: list[tuple[int, Any]]
+    ) -> None:
+        for index, (one, other) in enumerate(zip(found, want, strict=True)):
+            if not same(one, other):
+                what = (
+                    f"after example {start + index}, {way} leave {one[0]} events and the result "
+                    f"{one[1]!r} in place of {other[0]} and {other[1]!r}"
+                )
+                raise self._broken("one by one", what, start, one, other)
+
+
+def _checked(policy: AbstractPolicy) -> AbstractPolicy:
+    """A copy that tries every prefix, as do the policies it is put together from."""
+    twin = copy.copy(policy)
+    if hasattr(twin, "checked"):
+        twin.checked = True
+    for part in ("one", "other"):
+        if isinstance(getattr(twin, part, None), AbstractPolicy):
+            setattr(twin, part, _checked(getattr(twin, part)))
+    return twin
+
+
+def _monoid_for(policy: AbstractPolicy) -> AbstractMonoid:
+    """A monoid for a window whose events the policy can read."""
+    observed = [(columns, monoid) for _, columns, monoid in policy.observers]
+    if not observed:
+        return Count()
+    if all(columns is not None for columns, _ in observed):
+        parts = {f"observed {i}": pair for i, pair in enumerate(observed)}
+        return Product({"events": Count(), **parts})
+    inputs = [monoid.inputs for _, monoid in observed]
+    plain = all(isinstance(schema, (Array, Objects)) for schema in inputs)
+    return Collect() if plain else observed[0][1]
+
+
+def _columns(monoid: AbstractMonoid, values: Sequence[Any]) -> Any:
+    """Values of events as a batch for the monoid."""
+    if isinstance(monoid, Product):
+        return {name: [value[name] for value in values] for name in monoid.columns}
+    if isinstance(monoid.inputs, Record) and monoid.inputs.schemas:
+        return tuple(list(column) for column in zip(*values, strict=True))
+    return list(values)

@@ -1,0 +1,1 @@
+"""The MTA paper: level queues, Log MTA and Amortized MTA, in pages."""

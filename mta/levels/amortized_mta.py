@@ -1,0 +1,358 @@
+"""Amortized MTA (MTA paper, section 4.2): any associative operation at O(1) combines an event.
+
+Three parts are kept beside the level queues:
+
+- the *result pair* R: ``left`` (R0) is the aggregate of the leftmost tree, ``right`` (R1) that of
+  the rest of the forest, and ``combine(left, right)`` is the result (Algorithm 3);
+- the *stack*: for every group on the head path, the suffix folds of its elements, each reaching to
+  the middle. With pairs that is one entry a level, as in Algorithm 4; its top is the next R0, so a
+  single eviction is a look at the next entry (Algorithm 6, and R0 it is: section 4.2.1 says R1).
+
+The paper's Figure 4, a sum over 1, 2, 1, 2, 1, 2, 1, 2 with pairs:
+
+    level 2   [6 .]                                leftmost tree: 1 2 1 2, R0 = 6
+    level 1   [3 3] [3 .]                          the rest: R1 = 3 + 3 = 6
+    level 0   [1 2] [1 2] [1 2] [1 2]              stack: 2 + 3 = 5 on top of 3
+
+Where this departs from the printed algorithms: stale values on the left branch cannot arise,
+because dead elements are never looked at again; the stack is rebuilt from the queues only when the
+front leaves the leftmost tree, and when the tree's root gets an element, every entry is combined
+with it instead (the same number of combines, without reading a page).
+
+Costs, in combines: insert 1, plus 1 + 1/(arity - 1) amortised for sealing and for growing; evict 1
+amortised, at most 2 * arity * levels at once; query 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import Record, Row, Rows
+from mta.errors import InvariantViolation
+from mta.folds.blocks import Blocks
+from mta.levels.queues import Levels
+from mta.levels.short_run import ShortRun
+from mta.levels.tree import Frame, MonoidTree
+from mta.monoids.base import Partial, same_value
+from mta.pages.structure import Setting
+from mta.policies.base import AbstractPolicy, Fronts, as_array
+
+#: How many events of a batch are folded range by range at once.
+_BLOCK = 4096
+#: The longest window for which that is done; for a longer one the stack is faster.
+_SHORT = 256
+#: How long it may become in the run, lest a window that is now longer, now shorter, go by the stack
+#: time and again.
+_LONGEST_SHORT = 4 * _SHORT
+
+
+class AmortizedMTA(MonoidTree):
+    """A window with O(1) amortised combines an operation and O(log n) bulk eviction."""
+
+    name = "Amortized MTA"
+
+    def __init__(self, levels: Levels, setting: Setting) -> None:
+        super().__init__(levels, setting)
+        self._right: Partial = self.monoid.identity
+        self._right_before: Partial = self.monoid.identity
+        self._combine = self.monoid.combine
+        self._lift = None if self.monoid.lift is same_value else self.monoid.lift
+        self._at = self.monoid.partials.at
+        #: Rows are plain sequences, one column each, and carry no times.
+        self._flat = not levels.timed and not any(
+            isinstance(schema, Record) for schema in (self.monoid.inputs, self.monoid.partials)
+        )
+
+    @property
+    def right(self) -> Partial:
+        """R1: the aggregate of the forest but for its leftmost tree."""
+        return self._right
+
+    def restore_right(self, right: Partial) -> None:
+        self._right = right
+
+    @property
+    def stack(self) -> list[Partial]:
+        """The paper's stack, its top last: what R0 becomes as elements of the head path leave.
+
+        Opens the head path: at most one page read a level.
+        """
+        leaf = self.open_path()
+        entries: list[Partial] = []
+        for frame in self.path:
+            at = self.monoid.partials.at
+            after_next = frame.next + (frame is leaf) - frame.origin
+            entries.extend(
+                at(frame.suffixes, i)
+                for i in range(frame.stop - frame.origin - 1, after_next - 1, -1)
+            )
+        return entries
+
+    def query(self) -> Partial:
+        """The aggregate of the window; 1 combine."""
+        return self._combine(self.left, self._right)
+
+    def insert(self, row: Row, time: int | None = None) -> None:
+        """Add one event; 1 combine, and amortised 1 more for the groups it seals."""
+        self.room()
+        right = self._combine(self._right, self.monoid.lift(row))
+        self.levels.append(row, time)
+        self._right_before, self._right = self._right, right
+
+    def take_back(self) -> None:
+        """Undo the last ``insert``, which nothing has followed."""
+        self.levels.take_back()
+        self._right = self._right_before
+        self._give_back()
+
+    def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
+        """Add events for which the leaf tail has room; ``count`` combines, no store call."""
+        lifted = self.monoid.lift_rows(rows, count)
+        self._right = self._combine(self._right, self.monoid.fold(lifted, count))
+        self.levels.append_many(rows, times, count)
+
+    def slide(self, row: Row, time: int | None, size: int) -> None:
+        """Add one event and keep the last ``size``; amortised 4 combines.
+
+        Nearly always that is one combine on the right and one look at the stack. This is the path
+        of every single event, so these steps of ``insert`` and ``evict_to`` stand here in line.
+        """
+        levels, path = self.levels, self.path
+        leaf = levels.tails[0]
+        at = leaf.count
+        if path and at < leaf.capacity and self._flat and levels.back - self.front == size:
+            frame = path[-1]
+            index = frame.next + 1
+            if index < frame.stop and not frame.level:
+                lift = self._lift
+                self._right = self._combine(self._right, row if lift is None else lift(row))
+                self.left = frame.suffixes[index - frame.origin]
+                leaf.rows[at] = row
+                leaf.count = at + 1
+                levels.back += 1
+                frame.next = index
+                self.front += 1
+                return
+        super().slide(row, time, size)
+
+    def _pop(self, count: int) -> bool:
+        """Pop the stack ``count`` times, if its open leaf group lasts that long."""
+        if not self.path:
+            return False
+        frame = self.path[-1]
+        index = frame.next + count
+        if frame.level or index >= frame.stop:
+            return False
+        self.left = self._at(frame.suffixes, index - frame.origin)
+        frame.next = index
+        self.front += count
+        return True
+
+    def run(
+        self,
+        policy: AbstractPolicy,
+        rows: Rows,
+        times: np.ndarray | None,
+        start: int,
+        stop: int,
+        out: Rows,
+    ) -> int:
+        """Many events at once, while the head group lasts and the tail group has room.
+
+        The results are combine(suffix after each eviction, prefix after each insertion): about two
+        combines an event, all of them whole-group. Where the window is short beside the batch,
+        they are folds of ranges instead, which need no stack (see ``ranges``).
+        """
+        count = min(_BLOCK, stop - start)
+        if self.monoid.is_columnar and _is_short(len(self), count):
+            new = self.monoid.inputs.cut(rows, start, start + count)
+            coming = None if times is None else times[start : start + count]
+            short = self._run_short(policy, new, coming, count, start, out)
+            if short:
+                return short
+        count = min(self.room(), stop - start)
+        coming = None if times is None else times[start : start + count]
+        told = policy.fronts(self, coming, count)
+        if told is None:
+            return 0
+        fronts, count = told
+        lefts: Any = self.monoid.partials.one(self.left)
+        if not isinstance(fronts, int):
+            frame = self.open_path()
+            if frame is None:
+                return 0
+            fronts = _within(fronts, self.front + frame.stop - frame.next, count)
+            count = len(fronts)
+            if count == 0:
+                return 0
+            lefts = self._stack_entries(frame, fronts)
+        monoid = self.monoid
+        new = monoid.inputs.cut(rows, start, start + count)
+        rights = monoid.prefixes(monoid.lift_rows(new, count), count, self._right)
+        monoid.outputs.put_many(
+            out, start, monoid.lower_rows(monoid.combine_rows(lefts, rights, count))
+        )
+        self.levels.append_many(new, None if coming is None else coming[:count], count)
+        self._right = monoid.partials.at(rights, count - 1)
+        if not isinstance(fronts, int) and not self._pop(int(fronts[-1]) - self.front):
+            self.evict_to(int(fronts[-1]))
+        return count
+
+    def _head_group(self) -> Frame | None:
+        """The group with the oldest events, if the leaf tail is all that follows it.
+
+        The leaf tail itself where it holds the whole window; None where the window is longer.
+        """
+        leaf = self.levels.tails[0]
+        if self.front >= leaf.first:
+            return Frame(0, leaf.first, leaf, self.front - leaf.first, leaf.count)
+        if self.middle == leaf.first and len(self.path) == 1 and not self.path[0].level:
+            return self.path[0]
+        return None
+
+    def _run_short(
+        self,
+        policy: AbstractPolicy,
+        new: Rows,
+        coming: np.ndarray | None,
+        count: int,
+        start: int,
+        out: Rows,
+    ) -> int:
+        """A run that would use up the stack many times, as the window is short beside it.
+
+        The window and the new events are put side by side, and each result is the fold of a range.
+        """
+        head = self._head_group()
+        if head is None:
+            return 0
+        run = ShortRun(self, head, new, coming, count)
+        told = policy.fronts(run, coming, count)
+        if told is None or isinstance(told[0], int):
+            return 0  # where nothing leaves, the stack need not even be looked at
+        fronts, count = as_array(*told), told[1]
+        lengths = np.arange(self.back + 1, self.back + 1 + count) - fronts
+        if int(lengths.max()) > _LONGEST_SHORT:
+            return 0
+        monoid, size = self.monoid, len(self) + count
+        partials = monoid.lift_rows(monoid.inputs.cut(run.rows(), 0, size), size)
+        folds = Blocks(monoid, partials, size).folds(fronts - self.front, len(self))
+        monoid.outputs.put_many(out, start, monoid.lower_rows(folds))
+        return self._follow(new, coming, fronts, folds)
+
+    def _follow(self, new: Rows, coming: np.ndarray | None, fronts: np.ndarray, folds: Rows) -> int:
+        """Bring the structure to where the folds of a short run are, group by group.
+
+        Returns how many events are in. When the store fails, they stay in, and their results
+        stand; the next run meets the failure again.
+        """
+        inputs, done = self.monoid.inputs, 0
+        while done < len(fronts):
+            try:
+                end = min(done + self.room(), len(fronts))
+            except Exception:
+                if done:
+                    return done
+                raise
+            piece, front = inputs.cut(new, done, end), int(fronts[end - 1])
+            times = None if coming is None else coming[done:end]
+            if front < self.levels.tails[0].first:
+                self.append(piece, times, end - done)
+                self.evict_to(front)
+            else:
+                self.levels.append_many(piece, times, end - done)
+                # As when the front has used up the leftmost tree: all is to the right of it.
+                self.middle = self.front = front
+                self.path, self.left = [], self.monoid.identity
+                self._right = self.monoid.partials.at(folds, end - 1)
+            done = end
+        return done
+
+    def _stack_entries(self, frame: Frame, fronts: range | np.ndarray) -> Rows:
+        """R0 after each eviction, out of the stack."""
+        offset = frame.next - self.front - frame.origin
+        if isinstance(fronts, range):
+            return self.monoid.partials.cut(
+                frame.suffixes, fronts.start + offset, fronts.stop + offset
+            )
+        return self.monoid.partials.take(frame.suffixes, fronts + offset)
+
+    # --- the stack and the result pair ----------------------------------------------------------
+
+    def _scan(self, frame: Frame, right: Partial) -> None:
+        """Fill the stack from a group of the head path (Algorithms 4 and 7)."""
+        count = frame.stop - frame.next
+        rows = self.levels.partials(frame.level, frame.group, frame.next, frame.stop)
+        frame.suffixes = self.monoid.suffixes(rows, count, right)
+
+    def _after(self, frame: Frame) -> Partial:
+        return self.monoid.partials.at(frame.suffixes, frame.next - frame.origin)
+
+    def _fold_left(self) -> Partial:
+        return self._after(self.path[-1]) if self.path else self.monoid.identity
+
+    def _extend(self, aggregate: Partial) -> None:
+        right = self.monoid.partials.one(aggregate)
+        for frame in self.path:
+            count = frame.stop - frame.origin + 1
+            frame.suffixes = self.monoid.combine_rows(frame.suffixes, right, count)
+
+    def _widen(self, root: Frame, aggregate: Partial) -> None:
+        monoid = self.monoid
+        schema, count = monoid.partials, root.stop - root.origin + 1
+        suffixes = schema.new(count)
+        if root.suffixes is None:
+            schema.put(suffixes, 0, aggregate)
+        else:
+            schema.put_many(suffixes, 0, root.suffixes)
+        schema.put(suffixes, count - 1, monoid.identity)
+        root.suffixes = suffixes
+
+    def _take_right(self, right: Partial) -> None:
+        self._right = right
+
+    def check(self) -> None:
+        """Assert the paper's invariants, reading every page. Raises InvariantViolation.
+
+        The level invariants, the stack against recomputed suffix folds, the result pair against a
+        fold of all events.
+        """
+        self.levels.check(self.front)
+        monoid, events = self.monoid, list(self.events())
+        if len(events) != len(self):
+            raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
+        folds = [monoid.identity]
+        for event in reversed(events[: self.middle - self.front]):
+            folds.append(monoid.combine(event, folds[-1]))
+        folds.reverse()
+        if not self.monoid.same(folds[0], self.left):
+            raise InvariantViolation(f"R0 is {self.left!r} instead of {folds[0]!r}")
+        for frame in self.path:
+            for i in range(frame.next, frame.stop + 1):
+                at = (frame.first + i) * self.levels.span(frame.level) - self.front
+                entry = monoid.partials.at(frame.suffixes, i - frame.origin)
+                if not self.monoid.same(entry, folds[at]):
+                    raise InvariantViolation(f"stack entry {entry!r} instead of {folds[at]!r}")
+        right = monoid.identity
+        for event in events[self.middle - self.front :]:
+            right = monoid.combine(right, event)
+        if not self.monoid.same(right, self._right):
+            raise InvariantViolation(f"R1 is {self._right!r} instead of {right!r}")
+
+
+def _is_short(window: int, count: int) -> bool:
+    """Whether folding ranges beats the stack: the run would use it up again and again.
+
+    A handful of whole-group combines on small groups costs about as much as using it up once.
+    """
+    return window <= min(2 * count, _SHORT)
+
+
+def _within(fronts: Fronts, last: int, count: int) -> Any:
+    """Those of the fronts that the open head group can answer for."""
+    if isinstance(fronts, range):
+        return fronts[: max(0, min(count, last - fronts.start + 1))]
+    assert isinstance(fronts, np.ndarray)
+    return fronts[: int(np.searchsorted(fronts, last, side="right"))]

@@ -1,0 +1,187 @@
+"""Kept events: level queues without a front of their own, for windows that share them.
+
+Events come in at the back and are sealed into pages as in ``levels``; nothing is aggregated beyond
+that, since every window has a cursor (see ``cursor``) which reads here through ``lookup``. Eviction
+only moves the position before which pages may be deleted: no read, no combine.
+
+In a handle, beside the common fields:
+
+    state    = [swept, kept, tails], each as in ``level_state``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import Row, Rows
+from mta.cursors.cursor import Cursor
+from mta.cursors.ordered import Hand, Leaf
+from mta.levels import state as level_state
+from mta.levels.leaves import Lookup
+from mta.levels.pages import LevelPages
+from mta.levels.queues import Levels, RestoredTail
+from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.product import Columns
+from mta.pages.handle import Handle, corrupt
+from mta.pages.structure import Lens, Setting
+from mta.policies.base import AbstractPolicy, Fronts, Run, View
+
+_SWEEP_GROUPS = 32
+
+Observers = tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]
+
+
+class KeepAll(AbstractPolicy):
+    """Evicts nothing by itself. It stands for the policies of all windows over the events."""
+
+    positional = True
+
+    def __init__(self, timed: bool, observers: Observers = ()) -> None:
+        self.needs_times, self._observers = timed, observers
+
+    @property
+    def observers(self) -> Observers:
+        return self._observers
+
+    def cut(self, view: View, time: int | None) -> int:
+        return 0
+
+    def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
+        return run.front, count
+
+    def describe(self) -> str:
+        return "KeepAll()"
+
+
+class KeptEvents(LevelPages):
+    """Events in levels, read by position. Inserting takes amortised 1 combine an event."""
+
+    name = "Kept events"
+
+    def __init__(self, levels: Levels, setting: Setting) -> None:
+        super().__init__(levels, setting)
+        self.lookup = Lookup(self)
+        self.leaf: Callable[[int], Leaf] = self.lookup.stretch
+        self.fold: Callable[[int, int], Partial] = self.lookup.fold
+        self.time_before: Callable[[int], int | None] = self.lookup.time_before
+        self.stamp = self.lookup.stamp
+
+    @property
+    def back(self) -> int:
+        return self.levels.back
+
+    # --- events in and out ----------------------------------------------------------------------
+
+    def insert(self, row: Row, time: int | None = None) -> None:
+        self.room()
+        self.levels.append(row, time)
+
+    def take_back(self) -> None:
+        self.levels.take_back()
+        self.lookup.taken_back()
+
+    def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
+        stop = min(stop, start + self.room())
+        coming = None if times is None else times[start:stop]
+        self.levels.append_many(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
+        return stop - start
+
+    def room(self) -> int:
+        """How many events fit into the leaf tail; a full one is sealed first: one store call."""
+        levels = self.levels
+        leaf = levels.tails[0]
+        if leaf.is_full:
+            if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:
+                levels.sweep(self.front)
+            levels.seal()
+            self.lookup.sealed(leaf)
+            leaf = levels.tails[0]
+        return leaf.capacity - leaf.count
+
+    def evict_to(self, position: int) -> None:
+        self.require_events(position)
+        self.front = max(self.front, position)
+
+    def hand_with(
+        self, rows: Rows, times: np.ndarray | None, count: int
+    ) -> tuple[Hand, np.ndarray | None]:
+        """New events as a hand; None, as all in it are new."""
+        return Hand(self.monoid, self.back, rows, times, count), None
+
+    def keep(self, hand: Hand) -> None:
+        """Keep a hand that has just been stored, until ``let_go``."""
+        self.lookup.keep(hand)
+
+    def let_go(self) -> None:
+        """Forget the hands of a batch, at its end."""
+        self.lookup.let_go()
+
+    def needed_from(self, policy: AbstractPolicy, front: int) -> int:
+        """From where on events of a window with a front are needed."""
+        del policy
+        return front
+
+    def query(self) -> Partial:
+        return self.fold(self.front, self.back)
+
+    # --- searches -------------------------------------------------------------------------------
+
+    def oldest_time(self) -> int | None:
+        return None if self.front == self.back else int(self.head_times()[1][0])
+
+    def head_times(self) -> tuple[int, np.ndarray]:
+        leaf = self.leaf(self.front)
+        assert leaf.times is not None
+        return self.front, leaf.times[self.front - leaf.first :]
+
+    def first_after(self, time: int) -> int:
+        return self.lookup.first_after(time)
+
+    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        return self._whole(lens).longest_prefix(self._policy, accepts)
+
+    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        return self._whole(lens).longest_suffix(self._policy, accepts)
+
+    _policy = KeepAll(timed=False)
+
+    def _whole(self, lens: Lens) -> Cursor:
+        """All events, as a window whose policy looks through a lens."""
+        cursor = Cursor(self.monoid, self._policy, self, {id(self._policy): lens})
+        cursor.place(self.front, self.back)
+        return cursor
+
+    def events(self) -> Iterator[Partial]:
+        return self._whole((self.monoid, lambda partial: partial)).partials()
+
+    # --- handles --------------------------------------------------------------------------------
+
+    def write_state(self) -> list[Any]:
+        levels = self.levels
+        tails = [(tail.number, tail.count, tail.columns()) for tail in levels.tails]
+        return [levels.swept, self.kept, tails]
+
+    def take_up_state(self, handle: Handle) -> None:
+        if list(map(type, handle.state)) != [int, list, list]:
+            raise corrupt("its state is not one of kept events")
+        swept, kept, tails = handle.state
+        level_state.check_tails(handle, swept, tails)
+        level_state.check_positions(handle, handle.front, swept, kept)
+        levels = self.levels
+        levels.swept, levels.back = swept, handle.back
+        levels.tails = [RestoredTail(levels, level, *tail) for level, tail in enumerate(tails)]
+        self.front, self.kept = handle.front, kept
+
+    @property
+    def page_count(self) -> int:
+        return level_state.pages_of(self)
+
+    @property
+    def resident_rows(self) -> int:
+        return sum(tail.count for tail in self.levels.tails)
+
+    def check(self) -> None:
+        self.levels.check(self.front)

@@ -1,0 +1,336 @@
+"""The level queues of MTA, with groups of ``arity`` siblings in place of pairs.
+
+    level 2   [ g g . . ]                     open group: the level's tail
+    level 1   [ p p p p ] [ p p p . ]         an element = the fold of one sealed group below
+    level 0   [v v v v] ... [v v v v] [v . . .]
+
+After the MTA paper, sections 4.1.1, 4.2.1 and 4.2.2 (Algorithm 3). Positions are absolute: element
+j of level l covers the events [j * span(l), (j + 1) * span(l)). Only tails are in memory; a sealed
+group is a page.
+
+Invariants (the paper's 1 to 3, for groups):
+
+1. A level is a run of full groups and then its tail, which has at least one element (the tail of
+   level 0 may be empty). Elements before the front are dead, the paper's neutral elements.
+2. Element j of level l + 1 is there exactly when group j of level l is sealed, which happens when
+   the next element of level l arrives. So every tail is the root group of its own tree.
+3. The tail of level l begins where the elements of level l + 1 end.
+
+``swept`` is the position before which pages have been deleted. It follows the front at a distance,
+because handles that were given out still need the pages between; the trees are kept down to there,
+so that the names of pages to delete are found by walking, and nothing else need be remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import Payload, Row, Rows
+from mta.errors import CorruptHandle, CorruptPage, InvariantViolation, MissingPage
+from mta.monoids.base import AbstractMonoid, Partial
+from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
+from mta.pages.pager import Pager, Place
+
+BEFORE_ALL = np.iinfo(np.int64).min
+
+
+class Tail(Group):
+    """The open group of a level, with room for ``capacity`` elements."""
+
+    __slots__ = ("_layout", "capacity", "level", "number")
+
+    def __init__(self, levels: Levels, level: int, number: int) -> None:
+        self.level, self.number = level, number
+        self.capacity = levels.arity_of(level)
+        self._layout = levels.layout_of(level)
+        times = np.empty(self.capacity, "<i8") if levels.timed else None
+        super().__init__(self._layout.schema.new(self.capacity), times, [], 0)
+
+    def columns(self) -> list[Payload]:
+        """The columns as a handle keeps them."""
+        times = None if self.times is None else self.times[: self.count]
+        rows = self._layout.schema.cut(self.rows, 0, self.count)
+        return write_columns(Group(rows, times, self.names, self.count), self._layout)
+
+    @property
+    def first(self) -> int:
+        """The index of the group's first element in its level."""
+        return self.number * self.capacity
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next element of this level seals the group."""
+        return self.count == self.capacity
+
+
+class RestoredTail(Tail):
+    """A tail out of a handle; its columns are read when they are first needed.
+
+    A class of its own, since Python looks up every attribute more slowly where there is a
+    ``__getattr__``.
+    """
+
+    __slots__ = ("_saved", "_saved_count")
+
+    def __init__(
+        self, levels: Levels, level: int, number: int, count: int, columns: list[Payload]
+    ) -> None:
+        self.level, self.number, self.count = level, number, count
+        self.capacity, self._layout = levels.arity_of(level), levels.layout_of(level)
+        #: The columns as the handle had them, right for as long as the count is the same.
+        self._saved, self._saved_count = columns, count
+
+    def __getattr__(self, name: str) -> Any:
+        # Python asks here only for what is not set.
+        if name not in ("rows", "times", "names"):
+            raise AttributeError(name)
+        try:
+            group = read_columns(self._saved_count, self._saved, self._layout)
+        except CorruptPage as error:
+            raise CorruptHandle(
+                f"the handle's level {self.level} cannot be read: {error}; use an earlier one"
+            ) from error
+        self.rows, self.times = self._layout.schema.new(self.capacity), None
+        self._layout.schema.put_many(self.rows, 0, group.rows)
+        if group.times is not None:
+            self.times = np.empty(self.capacity, "<i8")
+            self.times[: group.count] = group.times
+        self.names = group.names
+        return getattr(self, name)
+
+    def columns(self) -> list[Payload]:
+        """The columns as a handle keeps them: the same as they came, if nothing was added."""
+        return self._saved if self.count == self._saved_count else super().columns()
+
+
+def layouts_of(monoid: AbstractMonoid, timed: bool) -> tuple[Layout, Layout]:
+    """How the leaf groups and the inner groups of a window are laid out."""
+    return Layout(monoid.inputs, timed, named=False), Layout(monoid.partials, timed, named=True)
+
+
+class Levels:
+    """The trees: tails in memory, sealed groups with the pager, and who is whose child."""
+
+    def __init__(
+        self,
+        monoid: AbstractMonoid,
+        pager: Pager,
+        leaf_arity: int,
+        arity: int,
+        layouts: tuple[Layout, Layout],
+    ) -> None:
+        if leaf_arity < 2 or arity < 2:
+            raise ValueError(f"arities must be at least 2, not {leaf_arity} and {arity}")
+        self.monoid = monoid
+        self.pager = pager
+        self.leaf_arity, self.arity = leaf_arity, arity
+        self._layouts, self.timed = layouts, layouts[0].timed
+        self.swept = 0
+        #: The position after the newest event.
+        self.back = 0
+        self.tails: list[Tail] = [Tail(self, 0, 0)]
+        self.put = monoid.inputs.put
+
+    def arity_of(self, level: int) -> int:
+        """How many elements a group of this level has."""
+        return self.arity if level else self.leaf_arity
+
+    def layout_of(self, level: int) -> Layout:
+        """How the groups of this level are laid out."""
+        return self._layouts[level > 0]
+
+    def span(self, level: int) -> int:
+        """How many events an element of this level covers."""
+        return int(self.leaf_arity * self.arity ** (level - 1)) if level else 1
+
+    def end(self, level: int) -> int:
+        """The position where this level's elements end and the tail of the level below begins."""
+        if level >= len(self.tails):
+            return self.swept
+        tail = self.tails[level]
+        return (tail.first + tail.count) * self.span(level)
+
+    def top(self, front: int) -> int:
+        """The level whose tail is the root of the leftmost tree that has events after ``front``."""
+        level = len(self.tails) - 1
+        while level and self.end(level) <= front:
+            level -= 1
+        return level
+
+    def partials(self, level: int, group: Group, start: int, stop: int) -> Rows:
+        """The elements of a group as partial aggregates; values are lifted."""
+        if level:
+            return self.monoid.partials.cut(group.rows, start, stop)
+        rows = self.monoid.inputs.cut(group.rows, start, stop)
+        return self.monoid.lift_rows(rows, stop - start)
+
+    def fold(self, level: int, group: Group, start: int, stop: int) -> Partial:
+        """The aggregate of some elements of a group; stop - start - 1 combines."""
+        return self.monoid.fold(self.partials(level, group, start, stop), stop - start)
+
+    # --- insertion --------------------------------------------------------------------------
+
+    def append(self, row: Row, time: int | None) -> None:
+        """Add one event to the leaf tail, which must have room."""
+        leaf = self.tails[0]
+        self.put(leaf.rows, leaf.count, row)
+        if leaf.times is not None:
+            leaf.times[leaf.count] = time
+        leaf.count += 1
+        self.back += 1
+
+    def append_many(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
+        """Add events to the leaf tail, which must have room for them."""
+        leaf = self.tails[0]
+        self.monoid.inputs.put_many(leaf.rows, leaf.count, rows)
+        if leaf.times is not None and times is not None:
+            leaf.times[leaf.count : leaf.count + count] = times
+        leaf.count += count
+        self.back += count
+
+    def take_back(self) -> None:
+        """Undo the last ``append``."""
+        leaf = self.tails[0]
+        leaf.count -= 1
+        self.back -= 1
+
+    def seal(self) -> list[tuple[int, Partial]]:
+        """Seal the full tails from the leaves up to the first level with room (Algorithm 3).
+
+        Every sealed group becomes an element of the level above: the list says of which level, and
+        its aggregate. One combine an element sealed, so amortised 1 + 1/(arity - 1) an event; one
+        store call for all pages. When the store fails, nothing has changed.
+        """
+        sealed = []
+        for tail in self.tails:
+            if not tail.is_full:
+                break
+            sealed.append((tail, self.fold(tail.level, tail, 0, tail.count)))
+        names = self.pager.write([(tail.level, tail.number, tail) for tail, _ in sealed])
+        for tail, _ in sealed:
+            self.tails[tail.level] = Tail(self, tail.level, tail.number + 1)
+        grown = []
+        for (tail, aggregate), name in zip(sealed, names, strict=True):
+            last = None if tail.times is None else tail.times[tail.count - 1]
+            self._add(tail.level + 1, tail.number, aggregate, last, name)
+            grown.append((tail.level + 1, aggregate))
+        return grown
+
+    def _add(self, level: int, index: int, aggregate: Partial, last: Any, name: bytes) -> None:
+        """Append element ``index`` to a level, which may be new."""
+        if level == len(self.tails):
+            self.tails.append(Tail(self, level, index // self.arity))
+            # What lies before the new level's first element was swept long ago.
+            for _ in range(index % self.arity):
+                self._put(self.tails[level], self.monoid.identity, BEFORE_ALL, NO_NAME)
+        self._put(self.tails[level], aggregate, last, name)
+
+    def _put(self, tail: Tail, aggregate: Partial, last: Any, name: bytes) -> None:
+        self.monoid.partials.put(tail.rows, tail.count, aggregate)
+        if tail.times is not None:
+            tail.times[tail.count] = last
+        tail.names.append(name)
+        tail.count += 1
+
+    # --- reading ----------------------------------------------------------------------------
+
+    def child(self, level: int, first: int, group: Group, index: int) -> Group:
+        """The group below element ``index`` of a group whose first element is ``first``; a read."""
+        return self.pager.read(level - 1, first + index, group.names[index])
+
+    def tree(self, front: int) -> list[list[tuple[Any, ...]]]:
+        """Every level as the paper draws it, from the leaves: groups, with None for no element.
+
+        Reads every page of the window: for tests and for looking at small windows.
+        """
+        drawn = []
+        for level in range(self.top(front) + 1):
+            arity, span = self.arity_of(level), self.span(level)
+            tail, groups = self.tails[level], []
+            for number in range(front // span // arity, tail.number + 1):
+                group = tail if number == tail.number else self._find(level, number)
+                elements: list[Any] = [None] * arity
+                for i in range(group.count):
+                    if (number * arity + i + 1) * span > front:
+                        elements[i] = self.fold(level, group, i, i + 1)
+                groups.append(tuple(elements))
+            drawn.append(groups)
+        return drawn
+
+    def _find(self, level: int, number: int) -> Group:
+        parent, index = divmod(number, self.arity)
+        above = self.tails[level + 1]
+        group = above if above.number == parent else self._find(level + 1, parent)
+        return self.child(level + 1, parent * self.arity, group, index)
+
+    # --- deletion ---------------------------------------------------------------------------
+
+    def sweep(self, upto: int) -> int:
+        """Delete the pages wholly before ``upto``; return how many.
+
+        Reads the inner pages between the last sweep and here, 1/arity of those it deletes. Children
+        go before their parents, so a sweep that was cut short is taken up again by the next one.
+        """
+        places: list[Place] = []
+        for tail in reversed(self.tails[1:]):
+            places.extend(self._doomed(tail.level, tail.first, tail, upto))
+        self.pager.delete(places)
+        self.swept = max(self.swept, upto)
+        while len(self.tails) > 1 and self.end(len(self.tails) - 1) <= self.swept:
+            self.tails.pop()
+        return len(places)
+
+    def _doomed(self, level: int, first: int, group: Group, upto: int) -> Iterator[Place]:
+        span = self.span(level)
+        start = max(self.swept // span - first, 0)
+        stop = min(-(-upto // span) - first, group.count)
+        for index in range(start, stop):
+            number, name = first + index, group.names[index]
+            if name == NO_NAME:
+                continue
+            if level > 1:
+                try:
+                    below = self.pager.read(level - 1, number, name)
+                except (MissingPage, CorruptPage):
+                    # An earlier sweep of the same pages got as far as here, or nobody can tell any
+                    # more what was below: nothing that left may keep the window from going on.
+                    continue
+                yield from self._doomed(level - 1, number * self.arity, below, upto)
+            if self.swept < (number + 1) * span <= upto:
+                yield level - 1, number, name
+
+    # --- invariants -------------------------------------------------------------------------
+
+    def check(self, front: int) -> None:
+        """Assert invariants 1 to 3, reading every page. Raises InvariantViolation."""
+        for level, tail in enumerate(self.tails):
+            if level and not 0 < tail.count <= tail.capacity:
+                raise InvariantViolation(f"invariant 1: the tail of level {level} is empty")
+            if level and len(tail.names) != tail.count:
+                raise InvariantViolation(f"level {level} has elements without names")
+            begin = tail.first * self.span(level)
+            if level + 1 < len(self.tails) and begin != self.end(level + 1):
+                raise InvariantViolation(f"invariant 3: level {level} does not begin at {begin}")
+        leaf = self.tails[0]
+        if self.back != leaf.first + leaf.count or not self.swept <= front <= self.back:
+            raise InvariantViolation(f"swept {self.swept}, front {front}, back {self.back}")
+        for tail in self.tails[1:]:
+            self._check_below(tail.level, tail.first, tail, front)
+
+    def _check_below(self, level: int, first: int, group: Group, front: int) -> None:
+        """Invariant 2: every live element is the fold of the group below it."""
+        for index in range(max(front // self.span(level) - first, 0), group.count):
+            below = self.child(level, first, group, index)
+            if below.count != self.arity_of(level - 1):
+                raise InvariantViolation(f"invariant 1: group {first + index} is not full")
+            if (first + index) * self.span(level) >= front:
+                found = self.fold(level - 1, below, 0, below.count)
+                if not self.monoid.same(found, self.monoid.partials.at(group.rows, index)):
+                    raise InvariantViolation(
+                        f"invariant 2: element {first + index} of level {level} is not its fold"
+                    )
+            if level > 1:
+                self._check_below(level - 1, (first + index) * self.arity, below, front)

@@ -1,0 +1,60 @@
+"""Monoids: what a window computes. The ready-made ones, and the bases for one's own."""
+
+from mta.monoids.base import AbstractMonoid, Monoid
+from mta.monoids.basic import (
+    ArgMax,
+    ArgMin,
+    Collect,
+    CollectDistinct,
+    Count,
+    First,
+    GeometricMean,
+    Last,
+    Max,
+    MaxCount,
+    Mean,
+    Min,
+    MinCount,
+    PopulationStdDev,
+    SampleStdDev,
+    Sum,
+)
+from mta.monoids.bloom import BloomFilter, Members
+from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.increasing_run import IncreasingRun, LongestIncreasingRun
+from mta.monoids.moments import MomentSketch
+from mta.monoids.product import Product
+from mta.monoids.sketches import DistinctCount, FrequentItems, KLLQuantiles
+from mta.monoids.summary import SummaryMonoid
+
+__all__ = [
+    "AbstractMonoid",
+    "ArgMax",
+    "ArgMin",
+    "BloomFilter",
+    "Collect",
+    "CollectDistinct",
+    "ColumnarMonoid",
+    "Count",
+    "DistinctCount",
+    "First",
+    "FrequentItems",
+    "GeometricMean",
+    "IncreasingRun",
+    "KLLQuantiles",
+    "Last",
+    "LongestIncreasingRun",
+    "Max",
+    "MaxCount",
+    "Mean",
+    "Members",
+    "Min",
+    "MinCount",
+    "MomentSketch",
+    "Monoid",
+    "PopulationStdDev",
+    "Product",
+    "SampleStdDev",
+    "Sum",
+    "SummaryMonoid",
+]

@@ -1,0 +1,258 @@
+"""Monoids: what a window computes, as ``lower(combine(lift(e1), combine(lift(e2), ...)))``.
+
+``combine`` must be associative and ``identity`` its neutral element; it need be neither commutative
+nor invertible (MTA paper, section 3.3; Reactive Aggregator paper, section 2). There are two ways to
+write one:
+
+- ``Monoid``: plain Python functions on any object, called once per combine;
+- ``ColumnarMonoid``: functions on numpy arrays, so that one definition serves a single event, a
+  whole group and a batch.
+
+An aggregator never calls ``lift`` in a loop itself: it asks for whole groups (``lift_rows``,
+``fold``, ``prefixes``, ``suffixes``), and each kind of monoid answers in the way that suits it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mta.columns import codec
+from mta.columns.schemas import Objects, Row, Rows, Schema, read_column
+from mta.errors import NotPageable
+from mta.monoids.equality import same
+from mta.monoids.naming import name_of
+
+Partial = Any
+
+
+class AbstractMonoid(ABC):
+    """What aggregators ask of a monoid, one event or one group at a time.
+
+    Costs are in combines; ``n`` is the number of rows. Rows are laid out as the schema says:
+    ``inputs`` for the values of events, ``partials`` for aggregates, ``outputs`` for results.
+    """
+
+    name: str
+    identity: Partial
+    inputs: Schema
+    partials: Schema
+    outputs: Schema
+    #: The result on a window without events.
+    empty: Any
+    #: The SQL type of results that are no numbers, as "array<double>", where ``empty`` and what is
+    #: read do not tell it.
+    result_type: str | None = None
+    #: combine(a, b) equals combine(b, a).
+    commutative: bool = False
+    #: combine(a, b) is always a or b.
+    selective: bool = False
+    #: Whole-group combines cost much less than as many single ones.
+    is_columnar: bool = False
+    #: inverse(combine(a, b), a) equals b; None where there is no such function.
+    inverse: Callable[[Partial, Partial], Partial] | None = None
+    #: combine(a, b) on two partials, and on rows (or a row and rows) element by element.
+    combine: Callable[[Partial, Partial], Partial]
+    #: The partial aggregate of one event (columnar: also of rows at once).
+    lift: Callable[[Row], Partial]
+    #: The result that a partial aggregate stands for (columnar: also of rows at once).
+    lower: Callable[[Partial], Any]
+
+    @property
+    def invertible(self) -> bool:
+        """Whether ``inverse`` undoes a combine on the left."""
+        return self.inverse is not None
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """16 bytes, the same in every process for the same name, layout and identity."""
+        return _digest(repr(self._identifies()))
+
+    def _identifies(self) -> tuple[Any, ...]:
+        try:
+            identity: Any = codec.pack(self.identity)
+        except NotPageable:
+            identity = type(self.identity).__qualname__
+        return (type(self).__name__, self.name, self.inputs, self.partials, identity)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    # --- events coming in -------------------------------------------------------------------
+
+    @abstractmethod
+    def row(self, value: Any) -> Row:
+        """One event's value as an input row. Raises InvalidValue for a wrong type."""
+
+    @abstractmethod
+    def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
+        """A batch of values as input rows, and how many. Raises InvalidValue for a wrong type."""
+
+    @abstractmethod
+    def is_valid(self, row: Row) -> bool:
+        """Whether a row holds a value that may be aggregated (no null, no NaN)."""
+
+    @abstractmethod
+    def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
+        """A mask of the rows that hold a null or a NaN; None when there are none."""
+
+    # --- aggregates -------------------------------------------------------------------------
+
+    @abstractmethod
+    def lift_rows(self, rows: Rows, count: int) -> Rows:
+        """``lift`` for each row."""
+
+    @abstractmethod
+    def lower_rows(self, partials: Rows) -> Rows:
+        """``lower`` for each row."""
+
+    @abstractmethod
+    def fold(self, partials: Rows, count: int) -> Partial:
+        """All rows combined in order; n - 1 combines, the identity when there are none."""
+
+    @abstractmethod
+    def prefixes(self, partials: Rows, count: int, left: Partial) -> Rows:
+        """``left`` combined with the first 1, 2, ... n rows; n combines."""
+
+    @abstractmethod
+    def suffixes(self, partials: Rows, count: int, right: Partial) -> Rows:
+        """The last n, n-1, ... 0 rows combined with ``right``: n + 1 rows; n combines."""
+
+    @abstractmethod
+    def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
+        """Row by row; one side may be a single row, which then serves for every row."""
+
+    @abstractmethod
+    def results(self, outputs: Rows) -> Any:
+        """Output rows as the caller gets them: an array, or a dictionary of arrays."""
+
+    def same(self, one: Partial, other: Partial, scales: Sequence[Partial] = ()) -> bool:
+        """Whether two partials stand for the same events; see ``equality.same``.
+
+        Sketches, of which many stand for the same events, compare what they answer.
+        """
+        return same(one, other, scales)
+
+
+class Monoid(AbstractMonoid):
+    """A monoid of plain Python functions over any objects.
+
+    >>> longest = Monoid(identity="", combine=lambda a, b: a if len(a) >= len(b) else b)
+    >>> longest.fold(["to", "be", "or not"], 3)
+    'or not'
+
+    Give it a ``name``: a handle is only restored with a monoid of the same name and identity. One
+    without is called by its functions, a lambda with a digest of its code, which is another in
+    another version of Python; the name that an error gives may be given as ``name``.
+    ``empty`` is the result on a window without events, by default ``lower(identity)``.
+    """
+
+    def __init__(
+        self,
+        identity: Any,
+        combine: Callable[[Any, Any], Any],
+        lift: Callable[[Any], Any] | None = None,
+        lower: Callable[[Any], Any] | None = None,
+        name: str | None = None,
+        *,
+        commutative: bool = False,
+        selective: bool = False,
+        inverse: Callable[[Any, Any], Any] | None = None,
+        empty: Any = ...,
+    ) -> None:
+        self.identity = identity
+        self.combine = combine
+        self.commutative = commutative
+        self.selective = selective
+        self.inverse = inverse
+        self.inputs = self.partials = self.outputs = Objects()
+        self._lift, self._lower = lift, lower
+        self.lift = lift or same_value
+        self.lower = lower or same_value
+        self.empty = self.lower(identity) if empty is ... else empty
+        self.name = name or ".".join(name_of(f) for f in (lift, combine, lower) if f is not None)
+
+    @property
+    def takes_anything(self) -> bool:
+        """Whether every value but null and NaN is taken as it comes."""
+        kind = type(self)
+        return kind.row is Monoid.row and kind.is_valid is Monoid.is_valid
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether results are partials as they are, on an empty window too."""
+        return self._lower is None and self.empty is self.identity
+
+    def row(self, value: Any) -> Row:
+        return value
+
+    def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
+        rows = read_column(values, self.inputs)
+        return rows, len(rows)
+
+    def is_valid(self, row: Row) -> bool:
+        return row is not None and not (isinstance(row, float) and row != row)
+
+    def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
+        if all(map(self.is_valid, rows)):
+            return None
+        return np.array([not self.is_valid(row) for row in rows], dtype=bool)
+
+    # Comprehensions, not map, reduce and accumulate: a Python function called from Python code
+    # costs half of one called from C.
+
+    def lift_rows(self, rows: Rows, count: int) -> Rows:
+        lift = self._lift
+        return rows if lift is None else [lift(row) for row in rows]
+
+    def lower_rows(self, partials: Rows) -> Rows:
+        lower = self._lower
+        return partials if lower is None else [lower(partial) for partial in partials]
+
+    def fold(self, partials: Rows, count: int) -> Partial:
+        if not count:
+            return self.identity
+        combine, rows = self.combine, iter(partials)
+        fold = next(rows)
+        for partial in rows:
+            fold = combine(fold, partial)
+        return fold
+
+    def prefixes(self, partials: Rows, count: int, left: Partial) -> Rows:
+        combine = self.combine
+        return [left := combine(left, partial) for partial in partials]
+
+    def suffixes(self, partials: Rows, count: int, right: Partial) -> Rows:
+        combine, last = self.combine, right
+        scan = [right := combine(partial, right) for partial in reversed(partials)]
+        scan.reverse()
+        scan.append(last)
+        return scan
+
+    def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
+        combine = self.combine
+        lefts = left if len(left) == count else left * count
+        rights = right if len(right) == count else right * count
+        return [combine(a, b) for a, b in zip(lefts, rights, strict=True)]
+
+    def results(self, outputs: Rows) -> Any:
+        kinds = set(map(type, outputs))
+        if len(kinds) == 1 and kinds <= {int, float, bool}:
+            return np.asarray(outputs)  # mixed, large integers would be rounded
+        array = np.empty(len(outputs), dtype=object)
+        array[:] = outputs
+        return array
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def same_value(value: Any) -> Any:
+    """What ``lift`` and ``lower`` are where there is nothing to do."""
+    return value

@@ -1,0 +1,396 @@
+"""The ready-made monoids.
+
+| monoid | result on the window | on an empty window |
+|---|---|---|
+| Count | how many events | 0 |
+| Sum | their sum | 0 |
+| Min, Max | the extreme | NaN |
+| Mean, GeometricMean | the mean | NaN |
+| SampleStdDev, PopulationStdDev | the deviation, NaN for a sample of one | NaN |
+| MinCount, MaxCount | how many events are at the extreme | 0 |
+| ArgMin, ArgMax | the argument of the extreme, of the first one in a tie | NaN |
+| First, Last | the oldest, the newest value | NaN |
+| Collect, CollectDistinct | a list of all values, of the distinct ones | [] |
+
+Infinities are values like others (inf - inf is NaN, while both are in the window). A NaN or null is
+refused or dropped by the window. With ``invalid="accept"`` it makes sums, means, deviations and
+extremes NaN for as long as it is in the window; MinCount, MaxCount, ArgMin and ArgMax take it for
+the extreme; First, Last, Count and Collect treat it as any value. Nothing is ever subtracted, so no
+error survives the event that caused it.
+
+With ``dtype="int64"`` results are exact integers, and an empty window answers the identity.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import Row, Rows
+from mta.errors import InvalidValue
+from mta.monoids.base import Monoid, Partial
+from mta.monoids.columnar import ColumnarMonoid, ones, running_count
+
+
+class Count(ColumnarMonoid):
+    """How many events; it looks at no value and stores none."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Count",
+            inputs=(),
+            partials="i8",
+            identity=0,
+            output="i8",
+            lift=_ones,
+            ufuncs=(np.add,),
+            inverse=np.subtract,
+            empty=0,
+        )
+
+
+class Sum(ColumnarMonoid):
+    """The sum of the values, folded along the tree: no cancellation, error of O(arity * log n)."""
+
+    def __init__(self, dtype: Any = "f8") -> None:
+        zero = _zero(dtype)
+        super().__init__(
+            _named("Sum", dtype),
+            inputs=dtype,
+            partials=dtype,
+            identity=zero,
+            output=dtype,
+            ufuncs=(np.add,),
+            inverse=np.subtract,
+            empty=zero,
+        )
+
+
+class _Extremum(ColumnarMonoid):
+    def __init__(self, name: str, ufunc: np.ufunc, worst: Any, dtype: Any) -> None:
+        super().__init__(
+            _named(name, dtype),
+            inputs=dtype,
+            partials=dtype,
+            identity=worst,
+            output=dtype,
+            ufuncs=(ufunc,),
+            selective=True,
+            empty=_nan_or(dtype, worst),
+        )
+
+
+class Min(_Extremum):
+    """The smallest value."""
+
+    def __init__(self, dtype: Any = "f8") -> None:
+        super().__init__("Min", np.minimum, _limit(dtype, upper=True), dtype)
+
+
+class Max(_Extremum):
+    """The largest value."""
+
+    def __init__(self, dtype: Any = "f8") -> None:
+        super().__init__("Max", np.maximum, _limit(dtype, upper=False), dtype)
+
+
+class Mean(ColumnarMonoid):
+    """The arithmetic mean, from (sum, count)."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Mean",
+            partials=("f8", "f8"),
+            identity=(0.0, 0.0),
+            lift=lambda value: (value, ones(value)),
+            ufuncs=(np.add, np.add),
+            inverse=lambda whole, part: (whole[0] - part[0], whole[1] - part[1]),
+            lower=lambda partial: partial[0] / partial[1],
+        )
+
+
+class GeometricMean(ColumnarMonoid):
+    """The geometric mean of values that are not negative, from (sum of logarithms, count)."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "GeometricMean",
+            partials=("f8", "f8"),
+            identity=(0.0, 0.0),
+            lift=lambda value: (np.log(value), ones(value)),
+            ufuncs=(np.add, np.add),
+            lower=lambda partial: np.exp(partial[0] / partial[1]),
+        )
+
+    def is_valid(self, row: Row) -> bool:
+        return bool(row >= 0)
+
+    def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
+        bad = ~(rows >= 0)
+        return bad if bad.any() else None
+
+
+class _Extreme(ColumnarMonoid):
+    """A monoid whose partial is (the extreme value, what goes with it)."""
+
+    def __init__(self, name: str, largest: bool, **layout: Any) -> None:
+        self._beats = np.greater if largest else np.less
+        super().__init__(name, combine=self._choose, **layout)
+
+    def _choose(self, left: Partial, right: Partial) -> Partial:
+        raise NotImplementedError
+
+    def _right_wins(self, left: Any, right: Any) -> Any:
+        """Strictly better, or the first NaN: with NaN accepted, a NaN is the extreme."""
+        return self._beats(right, left) | ((right != right) & (left == left))
+
+
+class _ExtremeCount(_Extreme):
+    def __init__(self, name: str, largest: bool) -> None:
+        super().__init__(
+            name,
+            largest,
+            partials=("f8", "i8"),
+            identity=(-np.inf if largest else np.inf, 0),
+            output="i8",
+            lift=lambda value: (value, ones(value, "i8")),
+            lower=lambda partial: partial[1],
+            commutative=True,
+            empty=0,
+        )
+
+    def _choose(self, left: Partial, right: Partial) -> Partial:
+        wins = self._right_wins(left[0], right[0])
+        same = (left[0] == right[0]) | ((left[0] != left[0]) & (right[0] != right[0]))
+        count = np.where(wins, right[1], np.where(same, left[1] + right[1], left[1]))
+        return np.where(wins, right[0], left[0]), count
+
+
+class MinCount(_ExtremeCount):
+    """How many events have the smallest value."""
+
+    def __init__(self) -> None:
+        super().__init__("MinCount", largest=False)
+
+
+class MaxCount(_ExtremeCount):
+    """How many events have the largest value."""
+
+    def __init__(self) -> None:
+        super().__init__("MaxCount", largest=True)
+
+
+class _ArgExtreme(_Extreme):
+    def __init__(self, name: str, largest: bool, dtype: Any) -> None:
+        super().__init__(
+            _named(name, dtype),
+            largest,
+            inputs=("f8", dtype),
+            # An event at the worst value still beats "no event yet", so presence is a column.
+            partials=("f8", dtype, "?"),
+            identity=(-np.inf if largest else np.inf, _zero(dtype), False),
+            output=dtype,
+            lift=lambda pair: (pair[0], pair[1], np.ones_like(pair[0], dtype="?")),
+            lower=lambda partial: partial[1],
+            selective=True,
+            empty=_nan_or(dtype, _zero(dtype)),
+        )
+
+    def _choose(self, left: Partial, right: Partial) -> Partial:
+        wins = right[2] & (self._right_wins(left[0], right[0]) | ~np.asarray(left[2]))
+        return (
+            np.where(wins, right[0], left[0]),
+            np.where(wins, right[1], left[1]),
+            left[2] | right[2],
+        )
+
+
+class ArgMin(_ArgExtreme):
+    """Of events (value, argument): the argument of the smallest value; the first wins a tie."""
+
+    def __init__(self, dtype: Any = "f8") -> None:
+        super().__init__("ArgMin", False, dtype)
+
+
+class ArgMax(_ArgExtreme):
+    """Of events (value, argument): the argument of the largest value; the first wins a tie."""
+
+    def __init__(self, dtype: Any = "f8") -> None:
+        super().__init__("ArgMax", True, dtype)
+
+
+class _End(ColumnarMonoid):
+    def __init__(self, name: str, dtype: Any, choose: Any) -> None:
+        zero = _zero(dtype)
+        super().__init__(
+            _named(name, dtype),
+            inputs=dtype,
+            partials=(dtype, "?"),
+            identity=(zero, False),
+            output=dtype,
+            lift=lambda value: (value, np.ones_like(value, dtype="?")),
+            combine=choose,
+            selective=True,
+            lower=lambda partial: partial[0],
+            empty=_nan_or(dtype, zero),
+        )
+
+
+class First(_End):
+    """The oldest value in the window."""
+
+    def __init__(self, dtype: Any = "f8") -> None:
+        super().__init__("First", dtype, lambda left, right: _prefer(left, right))
+
+
+class Last(_End):
+    """The newest value in the window."""
+
+    def __init__(self, dtype: Any = "f8") -> None:
+        super().__init__("Last", dtype, lambda left, right: _prefer(right, left))
+
+
+class _StdDev(ColumnarMonoid):
+    """Deviations from merged (n, mean, M2), never from a sum of squares, which would cancel."""
+
+    def __init__(self, name: str, lost_degrees: int) -> None:
+        self._lost_degrees = lost_degrees
+        super().__init__(
+            name,
+            partials=("f8", "f8", "f8"),
+            identity=(0.0, 0.0, 0.0),
+            lift=lambda value: (ones(value), value, np.zeros_like(value)),
+            combine=_merge_moments,
+            lower=self._deviation,
+            commutative=True,
+        )
+
+    def _deviation(self, partial: Partial) -> Any:
+        # A sample of one is 0 / 0, which is the NaN it should be.
+        return np.sqrt(np.maximum(partial[2], 0) / (partial[0] - self._lost_degrees))
+
+    def fold(self, partials: Rows, count: int) -> Partial:
+        """Two passes: the mean first, then the squares around it."""
+        if count == 0:
+            return self.identity
+        weights, means, squares = partials
+        total = weights.sum()
+        shift = means[0]
+        mean = shift + (weights * (means - shift)).sum() / max(total, 1.0)
+        return total, mean, (squares + weights * (means - mean) ** 2).sum()
+
+    def scan(self, first: Partial, partials: Rows, count: int, backwards: bool) -> Rows:
+        """Welford's update as three running sums, in one pass instead of log2(n).
+
+        M2 grows by w * (m - mean before) * (m - mean after), which is never negative, so running
+        sums lose nothing to cancellation; the means are summed as distances from the first one.
+        """
+        total = running_count(partials[0], first[0])
+        # Merging moments commutes, so a scan from the back is a scan of the rows turned round.
+        turned = slice(None, None, -1 if backwards else 1)
+        weights, means, squares = (
+            np.concatenate(([start], column[turned]))
+            for start, column in zip(first, partials, strict=True)
+        )
+        if count and not weights[0]:
+            means[0] = means[1]  # no events have no mean: measure from the first that has one
+        if total is None:
+            total = np.add.accumulate(weights)
+        after = means - means[0]
+        after *= weights
+        np.add.accumulate(after, out=after)
+        after /= np.maximum(total, 1)
+        after += means[0]
+        step = means[1:] - after[:-1]
+        step *= means[1:] - after[1:]
+        step *= weights[1:]
+        after[0] = first[1]
+        squares[1:] += step
+        np.add.accumulate(squares, out=squares)
+        return total[turned], after[turned], squares[turned]
+
+
+class SampleStdDev(_StdDev):
+    """The standard deviation with n - 1 degrees of freedom; NaN for a single event."""
+
+    def __init__(self) -> None:
+        super().__init__("SampleStdDev", 1)
+
+
+class PopulationStdDev(_StdDev):
+    """The standard deviation with n degrees of freedom; 0 for a single event."""
+
+    def __init__(self) -> None:
+        super().__init__("PopulationStdDev", 0)
+
+
+class Collect(Monoid):
+    """A list of all values in order; a result costs O(n), so it is for small windows."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            identity=(),
+            combine=lambda left, right: left + right,
+            lift=lambda value: (value,),
+            lower=list,
+            name="Collect",
+        )
+
+
+class CollectDistinct(Monoid):
+    """A list of the distinct values, in the order of first appearance; for few distinct ones."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            identity=(),
+            combine=lambda left, right: tuple(dict.fromkeys(left + right)),
+            lift=lambda value: (value,),
+            lower=list,
+            name="CollectDistinct",
+        )
+
+
+def _ones(rows: Any) -> Any:
+    """1 for a single event (an empty row), ones for a number of events."""
+    return 1 if rows == () else np.ones(rows, dtype="i8")
+
+
+def _prefer(one: Partial, other: Partial) -> Partial:
+    return np.where(one[1], one[0], other[0]), one[1] | other[1]
+
+
+def _merge_moments(left: Partial, right: Partial) -> Partial:
+    """Chan's merge of (n, mean, M2); a weight of exactly 0 or 1 leaves the other side as it is."""
+    count = left[0] + right[0]
+    weight = right[0] / np.maximum(count, 1)
+    delta = right[1] - left[1]
+    return (
+        count,
+        left[1] + delta * weight,
+        # An infinite mean has no deviation: inf - inf makes it NaN, as in a scan.
+        left[2] + right[2] + delta * delta * (left[0] * weight) + (delta - delta),
+    )
+
+
+def _named(name: str, dtype: Any) -> str:
+    dtype = np.dtype(dtype)
+    return name if dtype == np.float64 else f"{name}[{dtype.name}]"
+
+
+def _zero(dtype: Any) -> Any:
+    return np.zeros((), dtype)[()]
+
+
+def _limit(dtype: Any, upper: bool) -> Any:
+    dtype = np.dtype(dtype)
+    if dtype.kind == "f":
+        return dtype.type(np.inf if upper else -np.inf)
+    if dtype.kind not in "iu":
+        raise InvalidValue(f"a column of {dtype} has no smallest and largest number")
+    info = np.iinfo(dtype)
+    return dtype.type(info.max if upper else info.min)
+
+
+def _nan_or(dtype: Any, value: Any) -> Any:
+    return np.nan if np.dtype(dtype).kind == "f" else value

@@ -1,0 +1,162 @@
+"""A Bloom filter of the window: was this value among the events?
+
+A set of bits, of which every value sets a few; a union of sets is the bitwise or. So a value that
+was there is always found, and one that was not is found in error with a probability that grows
+with the number of distinct values, up to what was asked for at the capacity that was asked for.
+
+For a capacity n and an error rate p there are m = -n ln p / (ln 2)^2 bits, of which every value
+sets k = m/n ln 2: 1.2 bytes a value at an error of 1%. The k places are h1 + i h2 modulo m, where
+h1 and h2 are the halves of the value's xxh3_128 digest, the same in every process (Kirsch and
+Mitzenmacher 2006: as good as k independent digests). Values that are equal in Python as numbers
+(1, 1.0, True) are the same value.
+
+The result is ``Members``, plain bytes with the question as a method:
+
+    >>> from mta import BloomFilter, CountWindow, Window
+    >>> window = Window(BloomFilter(capacity=1000), CountWindow(3), name="users")
+    >>> for user in ("ann", "bob", "cleo", "dora"):
+    ...     window.insert(user)
+    >>> seen = window.query()
+    >>> seen.might_contain("bob"), seen.might_contain("ann"), round(seen.distinct)
+    (True, False, 3)
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import xxhash
+
+from mta.columns import codec
+from mta.errors import InvalidValue
+from mta.monoids.base import Partial
+from mta.monoids.summary import SummaryMonoid
+
+#: Magic, k, m; the words follow, little-endian, bit b of word w being place 64 w + b.
+_HEADER = struct.Struct("<6sHQ")
+_MAGIC = b"bloom1"
+_MAX_BITS, _MAX_HASHES = 1 << 33, 64
+_WORD = np.dtype("<u8")
+
+
+class Members(bytes):
+    """A Bloom filter, as bytes that say what they are; what ``BloomFilter`` results in.
+
+    ``Members(data)`` takes them up again wherever they have been, for example in a binary column of
+    Spark. Raises InvalidValue for other bytes.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: bytes) -> Self:
+        head, size = bytes(data[: _HEADER.size]), len(data) - _HEADER.size
+        if size < 0 or not head.startswith(_MAGIC):
+            raise InvalidValue("these bytes are no Bloom filter: they begin otherwise")
+        _, hashes, bits = _HEADER.unpack(head)
+        if not 0 < hashes <= _MAX_HASHES or bits % 64 or not 0 < bits == 8 * size:
+            raise InvalidValue(f"these {len(data)} bytes are no Bloom filter of {bits} bits")
+        return super().__new__(cls, data)
+
+    def might_contain(self, value: Any) -> bool:
+        """True for every value that is in; for others false, but for the rate of error."""
+        _, hashes, bits = _HEADER.unpack_from(self)
+        return all(
+            self[_HEADER.size + (place >> 3)] >> (place & 7) & 1
+            for place in _places(value, hashes, bits)
+        )
+
+    @property
+    def distinct(self) -> float:
+        """About how many distinct values are in, from how many bits are set; inf when all are."""
+        _, hashes, bits = _HEADER.unpack_from(self)
+        free = 1 - self._set / bits
+        return -bits / hashes * math.log(free) if free else math.inf
+
+    @property
+    def error(self) -> float:
+        """The probability that a value that is not in is found nevertheless."""
+        _, hashes, bits = _HEADER.unpack_from(self)
+        return float((self._set / bits) ** hashes)
+
+    @property
+    def _set(self) -> int:
+        return int.from_bytes(self[_HEADER.size :], "little").bit_count()
+
+    def __repr__(self) -> str:
+        return f"<Members: about {self.distinct:.0f} values in {len(self)} bytes>"
+
+
+class BloomFilter(SummaryMonoid):
+    """Which values are in the window, for up to ``capacity`` distinct ones; the result: Members.
+
+    Partials weigh 1.2 bytes a value of the capacity at an error of 1%, however few values are in.
+    Values are numbers, text, bytes and tuples of them. An empty window has empty Members.
+    """
+
+    def __init__(self, capacity: int, error: float = 0.01) -> None:
+        if capacity < 1 or not 0 < error < 1:
+            raise ValueError(
+                f"a Bloom filter has a capacity of at least 1 and an error between 0 and 1, not "
+                f"{capacity!r} and {error!r}"
+            )
+        bits = math.ceil(-capacity * math.log(error) / math.log(2) ** 2)
+        self.bits = max(64, -(-bits // 64) * 64)
+        self.hashes = min(_MAX_HASHES, max(1, round(self.bits / capacity * math.log(2))))
+        if self.bits > _MAX_BITS:
+            raise ValueError(f"a Bloom filter of {self.bits} bits is too large: lower the capacity")
+        super().__init__(
+            f"BloomFilter(bits={self.bits}, hashes={self.hashes})",
+            row_bytes=self.bits // 8,
+            empty=self._members(self.new()),
+            result_type="binary",
+        )
+
+    def new(self) -> np.ndarray:
+        return np.zeros(self.bits // 64, _WORD)
+
+    def is_summary(self, partial: Partial) -> bool:
+        return isinstance(partial, np.ndarray)
+
+    def add(self, summary: np.ndarray, values: Sequence[Any]) -> None:
+        bits, hashes = self.bits, self.hashes
+        places = np.array(
+            [place for value in values for place in _places(value, hashes, bits)], np.uint64
+        )
+        np.bitwise_or.at(summary, places >> np.uint64(6), np.uint64(1) << (places & np.uint64(63)))
+
+    def merge(self, summary: np.ndarray, other: np.ndarray) -> np.ndarray:
+        summary |= other
+        return summary
+
+    def answer(self, summary: np.ndarray) -> Members:
+        return self._members(summary)
+
+    def agree(self, one: np.ndarray, other: np.ndarray) -> bool:
+        return np.array_equal(one, other)
+
+    def to_bytes(self, summary: np.ndarray) -> bytes:
+        return summary.tobytes()
+
+    def from_bytes(self, data: bytes) -> np.ndarray:
+        words = np.frombuffer(data, _WORD)
+        if 64 * len(words) != self.bits:
+            raise ValueError(f"{64 * len(words)} bits in place of {self.bits}")
+        return words
+
+    def _members(self, summary: np.ndarray) -> Members:
+        return Members(_HEADER.pack(_MAGIC, self.hashes, self.bits) + summary.tobytes())
+
+
+def _places(value: Any, hashes: int, bits: int) -> list[int]:
+    """The bits that a value sets. Raises NotPageable for what is no plain data."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (bool, float)) and value % 1 == 0:
+        value = int(value)
+    digest = xxhash.xxh3_128_intdigest(codec.pack(value))
+    place, step = digest & (1 << 64) - 1, digest >> 64 | 1
+    return [(place + i * step) % bits for i in range(hashes)]

@@ -1,0 +1,245 @@
+"""Monoids of numpy functions: one definition for single events, whole groups and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import Array, Record, Row, Rows, Schema, read_column, read_value
+from mta.errors import InvalidValue
+from mta.monoids.base import AbstractMonoid, Partial, same_value
+
+#: How many ones are kept at first, and at most.
+_ONES, _MOST_ONES = 1 << 12, 1 << 16
+
+
+def _counting(count: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    known, ramp = np.ones(count, dtype), np.arange(count + 1, dtype=dtype)
+    known.flags.writeable = ramp.flags.writeable = False
+    return known, ramp
+
+
+_COUNTING = {dtype: _counting(_ONES, dtype) for dtype in ("f8", "i8")}
+
+
+class ColumnarMonoid(AbstractMonoid):
+    """A monoid of numpy functions over columns.
+
+    ``inputs`` and ``partials`` are a dtype, or a tuple of dtypes for several columns. With one
+    column the functions get a bare array (or number), with several a tuple of them; ``lift`` of a
+    monoid without inputs gets the number of events. ``ufuncs``, one commutative numpy ufunc a
+    partial column, replaces ``combine`` and makes every scan a single ``ufunc.accumulate``.
+
+    >>> span = ColumnarMonoid("Span", inputs="f8", partials=("f8", "f8"),
+    ...     identity=(np.inf, -np.inf), lift=lambda v: (v, v),
+    ...     ufuncs=(np.minimum, np.maximum), lower=lambda p: p[1] - p[0])
+    >>> values, n = span.rows([3, 1, 2])
+    >>> span.lower(span.fold(span.lift_rows(values, n), n))
+    np.float64(2.0)
+    """
+
+    is_columnar = True
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        partials: Any,
+        identity: Any,
+        inputs: Any = "f8",
+        output: Any = "f8",
+        lift: Callable[[Any], Any] | None = None,
+        combine: Callable[[Any, Any], Any] | None = None,
+        lower: Callable[[Any], Any] | None = None,
+        ufuncs: tuple[np.ufunc, ...] | None = None,
+        commutative: bool | None = None,
+        selective: bool = False,
+        inverse: Callable[[Any, Any], Any] | None = None,
+        empty: Any = np.nan,
+        nullable: bool = False,
+    ) -> None:
+        if (combine is None) == (ufuncs is None):
+            raise TypeError(f"{name}: give either combine or ufuncs")
+        self.name = name
+        self.identity = identity
+        self.inputs, self.partials = _schema(inputs), _schema(partials)
+        self.outputs = _schema(output)
+        self.lift = lift or same_value
+        self.lower = lower or same_value
+        self.combine = combine or _combine_by(ufuncs or ())
+        self.commutative = bool(ufuncs) if commutative is None else commutative
+        self.selective = selective
+        self.inverse = inverse
+        self.empty = empty
+        self.ufuncs = ufuncs
+        self._nullable = nullable
+
+    def row(self, value: Any) -> Row:
+        if isinstance(self.inputs, Array):
+            return read_value(value, self.inputs)
+        schemas = _columns_of(self.inputs)
+        if not schemas:
+            return ()
+        if not isinstance(value, (tuple, list)) or len(value) != len(schemas):
+            raise InvalidValue(f"{self.name} takes {len(schemas)} values an event, not {value!r}")
+        return tuple(read_value(v, s) for v, s in zip(value, schemas, strict=True))
+
+    def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
+        if isinstance(self.inputs, Array):
+            column = read_column(values, self.inputs)
+            return column, len(column)
+        schemas = _columns_of(self.inputs)
+        if not schemas:
+            if count is None and not hasattr(values, "__len__"):
+                raise InvalidValue(f"a batch is a column of values, not {values!r}")
+            return (), len(values) if count is None else count
+        if not isinstance(values, tuple) or len(values) != len(schemas):
+            raise InvalidValue(f"{self.name} takes a batch as a tuple of {len(schemas)} columns")
+        columns = tuple(read_column(v, s) for v, s in zip(values, schemas, strict=True))
+        if len({len(column) for column in columns}) > 1:
+            raise InvalidValue(f"the columns of {self.name} differ in length")
+        return columns, len(columns[0])
+
+    def is_valid(self, row: Row) -> bool:
+        values = row if isinstance(row, tuple) else (row,)
+        return self._nullable or all(value == value for value in values)
+
+    def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
+        mask: np.ndarray | None = None
+        for column in () if self._nullable else _as_tuple(rows):
+            if column.dtype.kind in "fmM":
+                bad = np.isnan(column) if column.dtype.kind == "f" else np.isnat(column)
+                if bad.any():
+                    mask = bad if mask is None else mask | bad
+        return mask
+
+    def lift_rows(self, rows: Rows, count: int) -> Rows:
+        return self.lift(count if isinstance(rows, tuple) and not rows else rows)
+
+    def lower_rows(self, partials: Rows) -> Rows:
+        return self.lower(partials)
+
+    def fold(self, partials: Rows, count: int) -> Partial:
+        if count == 0:
+            return self.identity
+        if self.ufuncs:
+            columns = zip(self.ufuncs, _as_tuple(partials), strict=True)
+            return _like(self.partials, [ufunc.reduce(column) for ufunc, column in columns])
+        schema = self.partials
+        while count > 1:
+            half = count // 2
+            pairs = self.combine(_every_other(partials, 0, half), _every_other(partials, 1, half))
+            if count % 2:
+                pairs = _concatenate(pairs, schema.cut(partials, count - 1, count))
+            partials, count = pairs, half + count % 2
+        return schema.at(partials, 0)
+
+    def prefixes(self, partials: Rows, count: int, left: Partial) -> Rows:
+        return self.partials.cut(self.scan(left, partials, count, backwards=False), 1, count + 1)
+
+    def suffixes(self, partials: Rows, count: int, right: Partial) -> Rows:
+        return self.scan(right, partials, count, backwards=True)
+
+    def scan(self, first: Partial, partials: Rows, count: int, backwards: bool) -> Rows:
+        """``first`` and the rows, folded up to each: n + 1 rows, from whichever side.
+
+        One ``ufunc.accumulate`` a column; without ufuncs log2(n) whole-group combines, by doubling.
+        """
+        if self.ufuncs:
+            columns = zip(self.ufuncs, _as_tuple(partials), _as_tuple(first), strict=True)
+            scans = [_accumulate(ufunc, c, start, backwards) for ufunc, c, start in columns]
+            return _like(self.partials, scans)
+        one, cut, reach = self.partials.one(first), self.partials.cut, 1
+        rows = _concatenate(partials, one) if backwards else _concatenate(one, partials)
+        while reach <= count:
+            stop = count + 1 - reach
+            longer = self.combine(cut(rows, 0, stop), cut(rows, reach, count + 1))
+            if backwards:
+                rows = _concatenate(longer, cut(rows, stop, count + 1))
+            else:
+                rows = _concatenate(cut(rows, 0, reach), longer)
+            reach *= 2
+        return rows
+
+    def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
+        return self.combine(left, right)
+
+    def results(self, outputs: Rows) -> Any:
+        return outputs
+
+
+def _schema(layout: Any) -> Schema:
+    if isinstance(layout, Schema):
+        return layout
+    return (
+        Record([_schema(part) for part in layout]) if isinstance(layout, tuple) else Array(layout)
+    )
+
+
+def _columns_of(schema: Schema) -> Sequence[Array]:
+    return schema.schemas if isinstance(schema, Record) else (schema,)  # type: ignore[return-value]
+
+
+def _combine_by(ufuncs: tuple[np.ufunc, ...]) -> Callable[[Any, Any], Any]:
+    if len(ufuncs) == 1:
+        return ufuncs[0]
+
+    def combine(left: Any, right: Any) -> Any:
+        return tuple(f(a, b) for f, a, b in zip(ufuncs, left, right, strict=True))
+
+    return combine
+
+
+def ones(value: Any, dtype: Any = "f8") -> Any:
+    """A one for every event: what counts lift to. Read-only, and not computed anew each time."""
+    if not isinstance(value, np.ndarray):
+        return 1
+    count = len(value)
+    if count > _MOST_ONES:
+        return np.ones(count, dtype)
+    while count > len(_COUNTING[dtype][0]):
+        _COUNTING[dtype] = _counting(2 * len(_COUNTING[dtype][0]), dtype)
+    return _COUNTING[dtype][0][:count]
+
+
+def running_count(column: Any, first: Any) -> Any:
+    """``first`` plus 0, 1, ... n if the column is one of ``ones``, without adding up; else None."""
+    for known, ramp in _COUNTING.values():
+        if column.base is known:
+            return ramp[: len(column) + 1] + first
+    return None
+
+
+def _accumulate(ufunc: np.ufunc, column: Any, first: Any, backwards: bool) -> Any:
+    if ufunc is np.add:
+        count = running_count(column, first)
+        if count is not None:
+            return count[::-1] if backwards else count
+    scan = np.empty(len(column) + 1, column.dtype)
+    run = scan[::-1] if backwards else scan
+    run[0] = first
+    run[1:] = column[::-1] if backwards else column
+    ufunc.accumulate(run, out=run)
+    return scan
+
+
+def _as_tuple(rows: Any) -> tuple[Any, ...]:
+    return rows if isinstance(rows, tuple) else (rows,)
+
+
+def _like(schema: Schema, columns: list[Any]) -> Any:
+    return tuple(columns) if isinstance(schema, Record) else columns[0]
+
+
+def _every_other(rows: Any, start: int, count: int) -> Any:
+    if isinstance(rows, tuple):
+        return tuple([column[start : 2 * count : 2] for column in rows])
+    return rows[start : 2 * count : 2]
+
+
+def _concatenate(first: Any, second: Any) -> Any:
+    if isinstance(first, tuple):
+        return tuple(np.concatenate(pair) for pair in zip(first, second, strict=True))
+    return np.concatenate((first, second))

@@ -1,0 +1,206 @@
+"""The longest increasing subsequence, and the policies of Experiment 3 (MTA paper, section 5.6).
+
+A *subsequence* is what the paper calls so throughout: events that stand side by side. So this is
+the longest run of neighbouring events of which each is greater than the one before, and its partial
+has a constant size. (The other problem of that name, where events between may be left out, has no
+partial smaller than the window.) The paper asks for the first and last timestamp of the run, the
+time it covers, and how many events it has; an event is a value and its timestamp.
+
+    values   2 3 1 4 5 9 | 10 4 6        the two halves' own best runs: 1 4 5 9 and 4 6
+    joined   as 9 < 10, the left half's last run goes on into the right half: 1 4 5 9 10
+
+So a partial has to know the runs at both its ends beside the best one. Ties go to the oldest run.
+
+Two policies go with it, to be joined with a count or time window by ``|``. What is older than the
+maximum, or than the longest run, can never be in a later result, for the maximum (or the run) stays
+in the window longer than all that came before it:
+
+    CountWindow(2**20) | SinceMax()
+    CountWindow(2**20) | SinceLongestRun()       on a window of LongestIncreasingRun()
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mta.columns.schemas import Objects, Rows
+from mta.monoids.base import Partial
+from mta.monoids.basic import Max
+from mta.monoids.columnar import ColumnarMonoid, ones
+from mta.monoids.product import Columns, plain
+from mta.policies.base import Policy
+
+
+class IncreasingRun(NamedTuple):
+    """The longest increasing run of a window: its first and last time, and so on."""
+
+    start: Any
+    end: Any
+    interval: Any
+    length: int
+    """How many events the run has."""
+    before: int
+    """How many events of the window are older than the run."""
+    events: int
+    """How many events the window has."""
+
+
+class _Part(NamedTuple):
+    """A partial, of one part of the window or column by column of many."""
+
+    events: Any
+    first: Any
+    last: Any
+    first_time: Any
+    last_time: Any
+    #: The run at the left end: how many events, and the time of its last.
+    head: Any
+    head_end: Any
+    #: The run at the right end: how many events, and the time of its first.
+    tail: Any
+    tail_start: Any
+    #: The best run: how many events, how many come before it, and the times of its ends.
+    best: Any
+    before: Any
+    start: Any
+    end: Any
+
+
+class LongestIncreasingRun(ColumnarMonoid):
+    """Of events (value, time): the longest run of neighbours that increases, an IncreasingRun.
+
+    It increases strictly. ``time`` is the type of the times: seconds as "f8" or "i8", or "M8[us]".
+    A partial is 104 bytes.
+    With NaN accepted, a NaN ends a run. An empty window has one of length 0, whose
+    times are NaN, 0 or None. Of "M8[us]" results are datetimes and timedeltas.
+
+    >>> from mta import CountWindow, LongestIncreasingRun, Window
+    >>> window = Window(LongestIncreasingRun("i8"), CountWindow(9), name="lis")
+    >>> values = [2, 3, 1, 4, 5, 9, 10, 4, 6]
+    >>> window.extend((values, range(9)), results="last")[0]
+    IncreasingRun(start=2, end=6, interval=4, length=5, before=2, events=9)
+    """
+
+    def __init__(self, time: Any = "f8") -> None:
+        dtype = np.dtype(time)
+        zero = np.zeros((), dtype)[()]
+        if dtype.kind not in "fi" and dtype != np.dtype("M8[us]"):
+            raise ValueError(f"times are 'f8', 'i8' or 'M8[us]', not {time!r}")
+        none = {"f": np.nan, "i": 0}.get(dtype.kind)
+        kinds = ("i8", "f8", "f8", *[dtype] * 2, *["i8", dtype] * 2, "i8", "i8", *[dtype] * 2)
+        super().__init__(
+            "LongestIncreasingRun" + ("" if dtype == np.float64 else f"[{dtype.name}]"),
+            inputs=("f8", dtype),
+            partials=kinds,
+            identity=(0, 0.0, 0.0, zero, zero, *[0, zero] * 2, 0, 0, zero, zero),
+            output=Objects(),
+            lift=_lift,
+            combine=_combine,
+            lower=_lower,
+            empty=IncreasingRun(none, none, none, 0, 0, 0),
+        )
+        moment, length = {
+            "M": ("timestamp", "interval day to second"),
+            "i": ("bigint", "bigint"),
+        }.get(dtype.kind, ("double", "double"))
+        self.result_type = (
+            f"struct<start: {moment}, end: {moment}, interval: {length}, length: bigint, "
+            "before: bigint, events: bigint>"
+        )
+
+    def lower_rows(self, partials: Rows) -> Rows:
+        part = _Part(*partials)
+        columns = (part.start, part.end, part.end - part.start, part.best, part.before, part.events)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [IncreasingRun(*row) for row in rows]
+
+    def results(self, outputs: Rows) -> Any:
+        array = np.empty(len(outputs), dtype=object)
+        for i, run in enumerate(outputs):
+            array[i] = run
+        return array
+
+
+class SinceMax(Policy):
+    """Keeps what follows the oldest maximum of a column, that event included.
+
+    Evicts a prefix while its maximum is below the window's: "the older subwindow not containing the
+    maximum". Monotone, as a shorter prefix has no larger maximum.
+    """
+
+    def __init__(self, column: Columns = None, checked: bool = False) -> None:
+        super().__init__(_is_lower, on=(column, Max()), name="since the maximum", checked=checked)
+
+
+class SinceLongestRun(Policy):
+    """Keeps what follows the start of the longest increasing run, that event included.
+
+    Evicts a prefix while it has no event of that run. Monotone, as a shorter prefix has fewer
+    events. It reads the result of the window's own monoid, LongestIncreasingRun, or with
+    ``columns`` (value and time) one beside it.
+    """
+
+    def __init__(self, columns: Columns = None, time: Any = "f8", checked: bool = False) -> None:
+        on = None if columns is None else (columns, LongestIncreasingRun(time))
+        super().__init__(_is_before, on=on, name="since the longest run", checked=checked)
+
+
+def _is_lower(prefix: float, total: float) -> bool:
+    return bool(prefix < total)
+
+
+def _is_before(prefix: IncreasingRun, total: IncreasingRun) -> bool:
+    return prefix.events <= total.before
+
+
+def _lift(pair: Any) -> Partial:
+    value, time = pair
+    one = ones(value, "i8")
+    none = one - one
+    return tuple(_Part(one, value, value, time, time, one, time, one, time, one, none, time, time))
+
+
+def _lower(partial: Partial) -> IncreasingRun:
+    part = _Part(*partial)
+    run = part.start, part.end, part.end - part.start, part.best, part.before, part.events
+    return IncreasingRun(*map(plain, run))
+
+
+def _combine(left: Partial, right: Partial) -> Partial:
+    """Two parts side by side: the left one's last run may go on into the right one."""
+    one, two = _Part(*left), _Part(*right)
+    pick = np.where if np.ndim(one.events) or np.ndim(two.events) else _either
+    some, more = one.events > 0, two.events > 0
+    joins = some & more & (one.last < two.first)
+    # A run at an end goes on where it is the whole part (or where the part has no events at all).
+    on_left = (one.head == one.events) & (joins | (one.events == 0))
+    on_right = (two.tail == two.events) & (joins | (two.events == 0))
+    middle = pick(joins, one.tail + two.head, 0)
+    of_one = (one.best >= middle) & (one.best >= two.best)
+    best = [
+        pick(of_one, mine, pick(middle >= two.best, both, theirs))
+        for mine, both, theirs in (
+            (one.best, middle, two.best),
+            (one.before, one.events - one.tail, one.events + two.before),
+            (one.start, one.tail_start, two.start),
+            (one.end, two.head_end, two.end),
+        )
+    ]
+    return (
+        one.events + two.events,
+        pick(some, one.first, two.first),
+        pick(more, two.last, one.last),
+        pick(some, one.first_time, two.first_time),
+        pick(more, two.last_time, one.last_time),
+        pick(on_left, one.events + two.head, one.head),
+        pick(on_left & more, two.head_end, one.head_end),
+        pick(on_right, one.tail + two.events, two.tail),
+        pick(on_right & some, one.tail_start, two.tail_start),
+        *best,
+    )
+
+
+def _either(condition: Any, yes: Any, no: Any) -> Any:
+    return yes if condition else no

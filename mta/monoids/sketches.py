@@ -1,0 +1,301 @@
+"""Distinct counts, quantiles and frequent items by Apache DataSketches (the extra ``sketches``).
+
+A partial is a sketch of the library, in a page its own serialised bytes, which every DataSketches
+library of any language reads. What holds of merging them, as a monoid must:
+
+- DistinctCount (HLL): exactly. The same events give the same result and the same bytes, in whatever
+  order they are folded.
+- KLLQuantiles: the guarantee of rank error holds after any merges. Up to k values the result is
+  exact; beyond, folding again gives another one within the guarantee, as the library tosses coins.
+- FrequentItems: the guarantee of the error holds after any merges. While the distinct items fit,
+  estimates are exact; beyond, another order gives others within the guarantee.
+
+So a replay of KLL may write pages of other names than before it. That harms nobody: pages that no
+handle names are what ``mta gc`` finds. But an inner page of KLL that is lost cannot be rebuilt from
+the level below. Audits and ``mta.laws`` compare what sketches answer, within their guarantees.
+
+The library trusts the bytes that it reads further than a page can be trusted: what would crash it,
+or make it ask for any amount of memory, is refused before (``sketch_bytes``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import Array, Row
+from mta.errors import MissingDependency
+from mta.monoids.base import Partial
+from mta.monoids.moments import quantiles_text, read_quantiles
+from mta.monoids.product import plain
+from mta.monoids.sketch_bytes import check_hll, check_items, check_kll, sorted_coupons
+from mta.monoids.summary import SummaryMonoid
+
+Sketch = Any
+_INT64 = range(-(1 << 63), 1 << 63)
+#: What HLL is told for an empty text, which the library would pass over.
+_EMPTY_TEXT = "\0"
+#: An item that is in every sketch of frequent items, and too frequent ever to be dropped: it weighs
+#: more than the events that one fold may add (MAX_ARITY). The library takes a sketch of which all
+#: items were dropped for an empty one, and would forget how many events it had.
+_ANCHOR, _ANCHOR_WEIGHT = "\0anchor", 1 << 24
+
+
+def library() -> Any:
+    """The library. Raises MissingDependency."""
+    try:
+        import datasketches
+    except ImportError as error:
+        raise MissingDependency(
+            f"sketches need the library {error.name!r}: pip install 'mta-windows[sketches]'"
+        ) from error
+    return datasketches
+
+
+class DistinctCount(SummaryMonoid):
+    """About how many distinct values are in the window (HyperLogLog).
+
+    The relative standard error is 1.04 / sqrt(2^lg_k), 1.6% by default, and much less for few
+    values; a partial is at most 2^lg_k bytes. Values are text, whole numbers of 64 bits, floats or
+    truth values; 1 and 1.0 are two values. The result is a float, 0 on an empty window.
+    """
+
+    def __init__(self, lg_k: int = 12) -> None:
+        if not 7 <= lg_k <= 21:
+            raise ValueError(f"lg_k is a number from 7 to 21, not {lg_k!r}")
+        library()
+        self.lg_k = lg_k
+        super().__init__(f"DistinctCount(lg_k={lg_k})", row_bytes=40 + (1 << lg_k), empty=0.0)
+
+    def is_valid(self, row: Row) -> bool:
+        value = plain(row)
+        if isinstance(value, str):
+            return _is_text(value)
+        if isinstance(value, int):
+            return value in _INT64
+        return isinstance(value, float) and value == value
+
+    def new(self) -> Sketch:
+        return library().hll_sketch(self.lg_k, library().HLL_8)
+
+    def is_summary(self, partial: Partial) -> bool:
+        return isinstance(partial, library().hll_sketch)
+
+    def add(self, summary: Sketch, values: Sequence[Any]) -> None:
+        update = summary.update
+        for value in map(plain, values):
+            update(value if value != "" else _EMPTY_TEXT)
+
+    def merge(self, summary: Sketch, other: Sketch) -> Sketch:
+        union = library().hll_union(self.lg_k)
+        union.update(summary)
+        union.update(other)
+        return union.get_result(library().HLL_8)
+
+    def answer(self, summary: Sketch) -> float:
+        return float(self._merged(summary).get_estimate())
+
+    def agree(self, one: Sketch, other: Sketch) -> bool:
+        return self.answer(one) == self.answer(other)
+
+    def to_bytes(self, summary: Sketch) -> bytes:
+        return sorted_coupons(self._merged(summary).serialize_compact())
+
+    def from_bytes(self, data: bytes) -> Sketch:
+        check_hll(data, self.lg_k)
+        return library().hll_sketch.deserialize(data)
+
+    def _merged(self, summary: Sketch) -> Sketch:
+        """The sketch as any merges would leave it.
+
+        A sketch that was never merged estimates by the history of its updates, which is a little
+        better, but not the same for the same values in another order.
+        """
+        return self.merge(summary, summary)
+
+
+class KLLQuantiles(SummaryMonoid):
+    """Quantiles within a guaranteed error of rank (KLL sketch).
+
+    The rank of a result is off by at most 1.33% of the events at k = 200 (with a probability of
+    99%); up to k events it is exact. A partial is at most about 27 k bytes. ``quantiles`` is a
+    number, or a sequence of them for a list of results; NaN on an empty window.
+    """
+
+    def __init__(self, quantiles: float | Sequence[float] = 0.5, k: int = 200) -> None:
+        if not 8 <= k <= 65535:
+            raise ValueError(f"k is a number from 8 to 65535, not {k!r}")
+        library()
+        self.k, self.single = k, isinstance(quantiles, (int, float))
+        self.quantiles = read_quantiles(quantiles)
+        nothing = [math.nan] * len(self.quantiles)
+        super().__init__(
+            f"KLLQuantiles({quantiles_text(self.quantiles)}, k={k})",
+            row_bytes=27 * k,
+            inputs=Array("f8"),
+            empty=nothing[0] if self.single else nothing,
+            result_type="double" if self.single else "array<double>",
+        )
+
+    def new(self) -> Sketch:
+        return library().kll_doubles_sketch(self.k)
+
+    def is_summary(self, partial: Partial) -> bool:
+        return isinstance(partial, library().kll_doubles_sketch)
+
+    def add(self, summary: Sketch, values: Sequence[float]) -> None:
+        # The library takes no array that is read-only, as those out of pages are.
+        summary.update(np.require(values, "f8", "W"))
+
+    def merge(self, summary: Sketch, other: Sketch) -> Sketch:
+        summary.merge(other)
+        return summary
+
+    def answer(self, summary: Sketch) -> Any:
+        if summary.is_empty():
+            return self.empty
+        found = summary.get_quantiles(self.quantiles, True)
+        return found[0] if self.single else list(found)
+
+    def agree(self, one: Sketch, other: Sketch) -> bool:
+        """Equal counts and extremes; ranks that differ by no more than both may be wrong."""
+        if one.n != other.n or one.is_empty():
+            return bool(one.n == other.n)
+        ends = [(sketch.get_min_value(), sketch.get_max_value()) for sketch in (one, other)]
+        exact = not (one.is_estimation_mode() or other.is_estimation_mode())
+        # Each is within e of the truth in 99 of 100 cases, and within 2e in all but a few millions.
+        slack = 1e-9 if exact else 4 * one.get_normalized_rank_error(self.k, False)
+        probes = one.get_quantiles(np.linspace(0, 1, 17).tolist(), True)
+        return ends[0] == ends[1] and all(
+            abs(one.get_rank(probe, True) - other.get_rank(probe, True)) <= slack
+            for probe in probes
+        )
+
+    def to_bytes(self, summary: Sketch) -> bytes:
+        if not summary.is_empty():
+            # A question sorts the sketch, once: the bytes must not depend on who asked before.
+            summary.get_rank(0.0)
+        return bytes(summary.serialize())
+
+    def from_bytes(self, data: bytes) -> Sketch:
+        check_kll(data, self.k)
+        return library().kll_doubles_sketch.deserialize(data)
+
+
+class FrequentItems(SummaryMonoid):
+    """The items that make up at least ``share`` of the window, as a list of (item, estimate).
+
+    None of those is missing. An estimate is never below the item's true number and never more than
+    e * n above it, n being the number of events and e = 3.5 / 2^lg_size; so items of a share down
+    to ``share - e`` may be in the list too. By default lg_size is chosen so that e is at most a
+    quarter of the share. The most frequent item comes first, and of equal ones the smaller one.
+    ``of`` is the type of the items: str, int or float.
+    """
+
+    def __init__(self, share: float = 0.01, of: type = str, lg_size: int | None = None) -> None:
+        if not 0 < share <= 1:
+            raise ValueError(f"share is a part of the events, above 0 and up to 1, not {share!r}")
+        if of not in (str, int, float):
+            raise ValueError(f"items are str, int or float, not {of!r}")
+        self.lg_size = max(3, math.ceil(math.log2(14 / share))) if lg_size is None else lg_size
+        if not 3 <= self.lg_size <= 24:
+            raise ValueError(f"lg_size is a number from 3 to 24, not {self.lg_size!r}")
+        if self.error >= share:
+            raise ValueError(
+                f"with an lg_size of {lg_size} estimates are off by {self.error:g} of the events, "
+                f"so that items of a share of {share:g} may be missed: raise lg_size"
+            )
+        library()
+        self.share, self.of = share, of
+        item = {str: "string", int: "bigint", float: "double"}[of]
+        super().__init__(
+            f"FrequentItems({share:g}, of={of.__name__}, lg_size={self.lg_size})",
+            row_bytes=24 << self.lg_size,
+            empty=[],
+            result_type=f"array<struct<item: {item}, estimate: bigint>>",
+        )
+
+    @property
+    def error(self) -> float:
+        """What part of the number of events an estimate may be too high by."""
+        return 3.5 / (1 << self.lg_size)
+
+    def is_valid(self, row: Row) -> bool:
+        value = plain(row)
+        if self.of is str:
+            return isinstance(value, str) and _is_text(value) and value != _ANCHOR
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return whole or (self.of is float and isinstance(value, float) and value == value)
+
+    def new(self) -> Sketch:
+        sketch = library().frequent_strings_sketch(self.lg_size)
+        sketch.update(_ANCHOR, _ANCHOR_WEIGHT)
+        return sketch
+
+    def is_summary(self, partial: Partial) -> bool:
+        return isinstance(partial, library().frequent_strings_sketch)
+
+    def add(self, summary: Sketch, values: Sequence[Any]) -> None:
+        of, update = self.of, summary.update
+        for value, weight in Counter(values).items():
+            # Adding 0 makes -0.0 what it equals.
+            update(value if of is str else repr(of(value + 0)), weight)
+
+    def merge(self, summary: Sketch, other: Sketch) -> Sketch:
+        summary.merge(other)
+        return summary
+
+    def answer(self, summary: Sketch) -> list[tuple[Any, int]]:
+        least = max(1, math.ceil(self.share * _events(summary)))
+        found = self._items(summary, least)
+        return sorted(found, key=lambda pair: (-pair[1], pair[0]))
+
+    def _items(self, summary: Sketch, least: int) -> list[tuple[Any, int]]:
+        """The items that may occur ``least`` times, with estimates."""
+        kind = library().frequent_items_error_type.NO_FALSE_NEGATIVES
+        # The library answers with those above a threshold.
+        return [
+            (self.of(text), upper)
+            for text, _, _, upper in summary.get_frequent_items(kind, least - 1)
+            if text != _ANCHOR
+        ]
+
+    def agree(self, one: Sketch, other: Sketch) -> bool:
+        """Equal totals; for every item, bounds that overlap."""
+        if _events(one) != _events(other):
+            return False
+        texts = {self._text(item) for sketch in (one, other) for item, _ in self._items(sketch, 1)}
+        return all(
+            one.get_lower_bound(text) <= other.get_upper_bound(text)
+            and other.get_lower_bound(text) <= one.get_upper_bound(text)
+            for text in texts
+        )
+
+    def _text(self, item: Any) -> str:
+        return item if self.of is str else repr(item)
+
+    def to_bytes(self, summary: Sketch) -> bytes:
+        return bytes(summary.serialize())
+
+    def from_bytes(self, data: bytes) -> Sketch:
+        check_items(data, self.lg_size)
+        sketch = library().frequent_strings_sketch.deserialize(data)
+        self._items(sketch, 1)  # reads every item, so that none fails later
+        return sketch
+
+
+def _events(sketch: Sketch) -> int:
+    """How many events a sketch of frequent items has; the anchor's upper bound is its weight."""
+    return int(sketch.total_weight - sketch.get_upper_bound(_ANCHOR))
+
+
+def _is_text(value: str) -> bool:
+    """Whether a text can be encoded; one with half a character of UTF-16 cannot."""
+    try:
+        return value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:
+        return False

@@ -1,0 +1,1 @@
+"""Pages and handles: their formats, and what keeps and reads them."""

@@ -1,0 +1,134 @@
+"""The format of a page: one sealed group of one level, immutable and named by its content.
+
+    page    = msgpack array [magic, version, window, level, group, count, columns]
+    magic   = "mta-page"
+    version = 1
+    window  = text, the window's name
+    level   = 0 for events, l > 0 for aggregates of groups of level l - 1
+    group   = number of the group in its level; its first element is group * arity
+    count   = number of elements; always the level's arity
+    columns = array of [kind, bytes]: the value columns of the events or the columns of the
+              partial aggregates, then (when the window keeps times) "<i8" times in microseconds
+              since 1970, of each event or of the last event below each element, then (levels > 0)
+              "name" with the 16-byte digests of the pages below, one after the other
+    kind    = a numpy little-endian type such as "<f8", or "msgpack" for a list of plain data
+
+    name    = xxh3_128 of the page's bytes
+    key     = window "/" level "/" group "/" name in hexadecimal
+
+Window, level and group are inside the digested bytes, so a page under the wrong key is noticed like
+a damaged one. An element whose page was never needed (it left before it was sealed) has a name of
+16 zero bytes.
+
+Worked example: the events 1.0 and 2.0 of window "w", arity 2, without times, are the page
+
+    97 a8 "mta-page" 01 a1 "w" 00 00 02 91 92 a3 "<f8" c4 10 (16 bytes)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+import numpy as np
+import xxhash
+
+from mta.columns.schemas import Array, Payload, Rows, Schema, next_payload
+from mta.errors import CorruptPage
+
+MAGIC = "mta-page"
+VERSION = 1
+NAME_BYTES = 16
+NO_NAME = bytes(NAME_BYTES)
+_TIMES = Array("<i8")
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Elements of one level: values or partials, their times, and the names of their pages."""
+
+    rows: Rows
+    times: np.ndarray | None
+    names: list[bytes]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the pages of one level are laid out."""
+
+    schema: Schema
+    timed: bool
+    named: bool
+
+
+def encode(window: str, level: int, number: int, group: Group, layout: Layout) -> bytes:
+    """A group as page bytes. Raises NotPageable for values that are no plain data."""
+    columns = write_columns(group, layout)
+    packed: bytes = msgpack.packb([MAGIC, VERSION, window, level, number, group.count, columns])
+    return packed
+
+
+def write_columns(group: Group, layout: Layout) -> list[Payload]:
+    """A group's columns, as they stand in a page and in a handle."""
+    columns: list[Payload] = layout.schema.dump(group.rows)
+    if layout.timed:
+        assert group.times is not None
+        columns += _TIMES.dump(group.times)
+    if layout.named:
+        columns.append(("name", b"".join(group.names)))
+    return columns
+
+
+def name_of(page: bytes) -> bytes:
+    """The digest that names a page; 0.1 us a KiB."""
+    return xxhash.xxh3_128_digest(page)
+
+
+def key_of(window: str, level: int, number: int, name: bytes) -> str:
+    """The page's key in the store."""
+    return f"{window}/{level}/{number}/{name.hex()}"
+
+
+def decode(page: bytes, window: str, level: int, number: int, name: bytes, layout: Layout) -> Group:
+    """Page bytes as the group they must hold. Raises CorruptPage for anything else."""
+    if name_of(page) != name:
+        raise _corrupt(window, level, number, name, "its bytes do not match its name")
+    try:
+        fields = msgpack.unpackb(page)
+        if not isinstance(fields, list) or fields[:2] != [MAGIC, VERSION] or len(fields) != 7:
+            raise CorruptPage(f"it is not a page of format {VERSION}")
+        if fields[2:5] != [window, level, number]:
+            raise CorruptPage(f"it is the page of window {fields[2]!r}, {fields[3]}/{fields[4]}")
+        return read_columns(fields[5], fields[6], layout)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise _corrupt(window, level, number, name, str(error)) from error
+
+
+def read_columns(count: Any, columns: Any, layout: Layout) -> Group:
+    """Columns of a page or a handle as a group. Raises CorruptPage when they are not that."""
+    if not isinstance(count, int) or not isinstance(columns, list):
+        raise CorruptPage("its count or its columns are of the wrong type")
+    payloads = iter(columns)
+    rows = layout.schema.load(payloads, count)
+    times = _TIMES.load(payloads, count) if layout.timed else None
+    names = _read_names(payloads, count) if layout.named else []
+    if next(payloads, None) is not None:
+        raise CorruptPage("it has columns too many")
+    return Group(rows, times, names, count)
+
+
+def _read_names(payloads: Any, count: int) -> list[bytes]:
+    """The names of pages below. Raises CorruptPage when the column is not that."""
+    found, data = next_payload(payloads)
+    if found != "name" or len(data) != count * NAME_BYTES:
+        raise CorruptPage(f"a column of {len(data)} bytes of {found!r} stands for {count} names")
+    return [data[at : at + NAME_BYTES] for at in range(0, len(data), NAME_BYTES)]
+
+
+def _corrupt(window: str, level: int, number: int, name: bytes, what: str) -> CorruptPage:
+    return CorruptPage(
+        f"page {key_of(window, level, number, name)} is damaged: {what}; restore from an earlier "
+        "handle, or put back a good copy of the page"
+    )

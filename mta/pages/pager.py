@@ -1,0 +1,127 @@
+"""Pagers: where sealed groups go. One puts pages into a store, one keeps groups in memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from mta.errors import CorruptPage, MissingPage
+from mta.pages import page
+from mta.pages.page import NO_NAME, Group, Layout
+from stores import PageStore
+
+#: A page's place: level, number of the group in that level, name.
+Place = tuple[int, int, bytes]
+
+
+class Pager(ABC):
+    """Keeps the sealed groups of one window."""
+
+    #: Whether ``prefetch`` does anything.
+    reads_ahead = False
+    #: How many leaf groups it can keep beside those that are in use, if it reads ahead.
+    read_ahead = 0
+    #: Whether the group that was read last had to be waited for.
+    waited = False
+
+    @abstractmethod
+    def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
+        """Keep groups (level, number, group), all or none; return their names. One store call."""
+
+    @abstractmethod
+    def read(self, level: int, number: int, name: bytes) -> Group:
+        """One group; one store call. Raises MissingPage or CorruptPage."""
+
+    @abstractmethod
+    def delete(self, places: Sequence[Place]) -> None:
+        """Forget groups, in this order; one store call. Those already gone are no error."""
+
+    def prefetch(self, places: Sequence[Place]) -> None:
+        """Say that these groups will be read soon; no waiting."""
+        del places
+
+    def at_hand(self, level: int, number: int, name: bytes) -> Group | None:
+        """One group, if it takes no store call; else, or when it is damaged, None."""
+        del level, number, name
+        return None
+
+
+class ResidentPager(Pager):
+    """Keeps groups as they are, in memory; values may be any objects."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[int, int], Group] = {}
+
+    def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
+        for level, number, group in groups:
+            self._groups[level, number] = Group(group.rows, group.times, group.names, group.count)
+        return [b"in memory".ljust(page.NAME_BYTES)] * len(groups)
+
+    def read(self, level: int, number: int, name: bytes) -> Group:
+        return self._groups[level, number]
+
+    def delete(self, places: Sequence[Place]) -> None:
+        for level, number, _ in places:
+            self._groups.pop((level, number), None)
+
+
+class StorePager(Pager):
+    """Writes groups as pages into a store and reads them back, verified."""
+
+    def __init__(self, store: PageStore, window: str, layouts: tuple[Layout, Layout]) -> None:
+        self.store = store
+        self._window = window
+        self._layouts = layouts
+        self._ahead_bytes = store.capabilities.read_ahead
+        self.reads_ahead = self._ahead_bytes > 0
+
+    def _layout(self, level: int) -> Layout:
+        return self._layouts[level > 0]
+
+    def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
+        names, pages = [], {}
+        for level, number, group in groups:
+            data = page.encode(self._window, level, number, group, self._layout(level))
+            name = page.name_of(data)
+            pages[page.key_of(self._window, level, number, name)] = data
+            names.append(name)
+        self.store.put_many(pages)
+        return names
+
+    def read(self, level: int, number: int, name: bytes) -> Group:
+        key = page.key_of(self._window, level, number, name)
+        data = self.store.peek(key) if self.reads_ahead else None
+        self.waited = data is None
+        if data is None:
+            data = self.store.get_many([key])[0]
+        if data is None:
+            origin = getattr(self.store, "origin", None)
+            written = f" (pages here are written by host {origin})" if origin else ""
+            raise MissingPage(
+                f"page {key} is not in {self.store.url}{written}: open the store that the window "
+                "was written to, or restore from a handle whose pages are all there"
+            )
+        if level == 0:
+            self.read_ahead = self._ahead_bytes // max(len(data), 1)
+        try:
+            return page.decode(data, self._window, level, number, name, self._layout(level))
+        except CorruptPage:
+            self.store.forget([key])  # it may be whole in the store, and damaged on its way here
+            raise
+
+    def delete(self, places: Sequence[Place]) -> None:
+        keys = [page.key_of(self._window, *place) for place in places if place[2] != NO_NAME]
+        if keys:
+            self.store.delete_many(keys)
+
+    def prefetch(self, places: Sequence[Place]) -> None:
+        self.store.prefetch([page.key_of(self._window, *place) for place in places])
+
+    def at_hand(self, level: int, number: int, name: bytes) -> Group | None:
+        data = self.store.peek(page.key_of(self._window, level, number, name))
+        if data is None:
+            return None
+        try:
+            return page.decode(data, self._window, level, number, name, self._layout(level))
+        except CorruptPage:  # whoever reads it is told
+            return None

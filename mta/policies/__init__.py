@@ -1,0 +1,1 @@
+"""Window slide policies: which of the oldest events leave."""

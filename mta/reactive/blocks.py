@@ -1,0 +1,353 @@
+"""Blocks: groups of level queues as pieces of one large FlatFAT, some in memory, most in pages.
+
+A group of 2^k elements is a block of the tree: k consecutive levels of a complete binary tree whose
+lowest row are the elements. Only that row is in the page; the rows above it are a ``FlatFAT``,
+computed level by level when the block is first asked for a fold (a group of another size is the
+left part of the next larger block).
+
+                     o                       a block of level 1: its elements are the aggregates
+               o           o                 of the blocks below, with the names of their pages
+            p     p     p     p
+            |     |     |     |
+          page  page  page  page             blocks of level 0: events
+
+``Blocks`` stands between level queues and their pager, and knows the blocks that are in memory: the
+open ones at the back, those on the path from the front pointer to the root, and those that were
+changed and are not written yet (*soiled*). A block that is written anew gets a page of another
+name, so each soiled block's ancestors are soiled too; the page it had is *retired*: deleted once no
+handle that may still be restored needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from mta.columns.schemas import Row, Rows
+from mta.levels.queues import Levels, Tail
+from mta.monoids.base import Partial
+from mta.pages.page import NO_NAME, Group
+from mta.pages.pager import Pager, Place
+from mta.reactive.flat_fat import FlatFAT
+
+#: Level and number of a block.
+Where = tuple[int, int]
+
+#: The tree of a block with fewer elements is no larger.
+_SMALL = 64
+
+
+class Block:
+    """A group in memory, and once it was asked for a fold, the levels of the tree within it."""
+
+    __slots__ = ("_clean", "_fat", "_levels", "_stowed", "group", "level", "number", "soiled")
+
+    def __init__(self, levels: Levels, level: int, number: int, group: Group) -> None:
+        self._levels = levels
+        self.level, self.number, self.group = level, number, group
+        #: Whether the block differs from its page.
+        self.soiled = False
+        self._fat: FlatFAT | None = None
+        #: How many elements are in the tree's lowest row, and how many of them in those above.
+        self._stowed = self._clean = 0
+
+    @property
+    def first(self) -> int:
+        """The index of the first element in its level."""
+        return self.number * self._levels.arity_of(self.level)
+
+    @property
+    def resident_rows(self) -> int:
+        """Elements, and rows of the tree."""
+        return self.group.count + (2 * self._fat.capacity if self._fat else 0)
+
+    def stow(self, row: Row) -> None:
+        """Lift an event that is to be appended next; no combine before a fold is asked for."""
+        partial = self._levels.monoid.lift(row)
+        if self._fat is not None and self._stowed == self.group.count < self._fat.capacity:
+            self._fat.put(self._stowed, partial)
+            self._stowed += 1
+
+    def take_back(self) -> None:
+        """The last event, stowed or not, is no more."""
+        if self._stowed > self.group.count:
+            self._fat = None
+
+    def between(self, start: int, stop: int) -> Partial:
+        """The aggregate of some elements; at most 2 log2(arity) combines.
+
+        Elements that have come since the last time are propagated first: m of them take at most
+        m (1 + ceil(log2(arity/m))) combines.
+        """
+        tree = self._tree()
+        return tree.suffix(start) if stop == self.group.count else tree.between(start, stop)
+
+    def aggregate(self) -> Partial:
+        """The aggregate of all elements; as ``between``, but for the walks."""
+        return self._tree().aggregate()
+
+    def put(self, indices: Sequence[int], rows: Rows) -> Rows:
+        """Replace elements and return what they were; m of them cost combines as above.
+
+        When a function of the monoid raises, nothing has changed.
+        """
+        tree, schema = self._tree(), self._levels.layout_of(self.level).schema
+        at = np.asarray(indices, "i8")
+        before = schema.take(self.group.rows, at)
+        partials = rows if self.level else self._levels.monoid.lift_rows(rows, len(at))
+        schema.put_at(self.group.rows, at, rows)
+        try:
+            tree.update(at, partials)
+        except Exception:
+            self.put_back(indices, before)
+            raise
+        return before
+
+    def put_back(self, indices: Sequence[int], rows: Rows) -> None:
+        """Undo a ``put``; the levels within are computed anew."""
+        schema = self._levels.layout_of(self.level).schema
+        schema.put_at(self.group.rows, np.asarray(indices, "i8"), rows)
+        self._fat = None
+
+    def _tree(self) -> FlatFAT:
+        """The levels within the block, up to date."""
+        count = self.group.count
+        fat = self._fat
+        if fat is None or fat.capacity < count:
+            most = self._levels.arity_of(self.level)
+            fat = FlatFAT(
+                self._levels.monoid, _power(most if count > _SMALL else min(most, _SMALL))
+            )
+            self._stowed = self._clean = 0
+        if self._clean < count:
+            self._fat = None  # until all has gone well
+            stowed = self._stowed
+            if stowed < count:
+                new = self._levels.partials(self.level, self.group, stowed, count)
+                fat.write(range(stowed, count), new)
+            fat.propagate(range(self._clean, count))
+            self._stowed = self._clean = count
+        self._fat = fat
+        return fat
+
+    def check(self) -> None:
+        """Assert equation 4.1 within the block. Raises InvariantViolation."""
+        self._tree().check()
+
+
+class Blocks(Pager):
+    """A pager for level queues that knows the blocks in memory."""
+
+    def __init__(self, levels: Levels, keeps_old: bool) -> None:
+        self._pager, self._levels = levels.pager, levels
+        self.reads_ahead = levels.pager.reads_ahead
+        #: Whether a block that is written anew leaves its old page behind.
+        self._keeps_old = keeps_old
+        self._tails: list[Block] = []
+        self._held: dict[Where, Block] = {}
+        self._path: frozenset[Where] = frozenset()
+        #: Pages that blocks no longer have, by how many handles were taken before: oldest first.
+        self.retired: list[list[Place]] = [[]]
+
+    # --- as a pager -----------------------------------------------------------------------------
+
+    def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
+        return self._pager.write(groups)
+
+    def read(self, level: int, number: int, name: bytes) -> Group:
+        held = self._held.get((level, number))
+        if held is not None:
+            return held.group
+        group = self._pager.read(level, number, name)
+        self.waited, self.read_ahead = self._pager.waited, self._pager.read_ahead
+        return group
+
+    def delete(self, places: Sequence[Place]) -> None:
+        self._pager.delete(places)
+        for level, number, _ in places:
+            self._held.pop((level, number), None)
+
+    def prefetch(self, places: Sequence[Place]) -> None:
+        self._pager.prefetch(places)  # held ones too: who deletes them will look into them
+
+    def at_hand(self, level: int, number: int, name: bytes) -> Group | None:
+        held = self._held.get((level, number))
+        return self._pager.at_hand(level, number, name) if held is None else held.group
+
+    # --- blocks in memory -----------------------------------------------------------------------
+
+    def tail(self, level: int) -> Block:
+        """The open block of a level."""
+        tails, tail = self._tails, self._levels.tails[level]
+        if level >= len(tails) or tails[level].group is not tail:
+            fresh = [Block(self._levels, t.level, t.number, t) for t in self._levels.tails]
+            for old in tails[: len(fresh)]:
+                if fresh[old.level].group is old.group:
+                    fresh[old.level] = old
+            self._tails = tails = fresh
+        return tails[level]
+
+    def forget_tails(self) -> None:
+        """Open blocks have lost elements: what is known of the levels within them is of no use."""
+        self._tails = []
+
+    def at(self, level: int, number: int) -> Block | None:
+        """A block, if it is in memory."""
+        if self._levels.tails[level].number == number:
+            return self.tail(level)
+        return self._held.get((level, number))
+
+    def is_on_path(self, position: int) -> bool:
+        """Whether the front path is that of an event."""
+        return (0, position // self._levels.leaf_arity) in self._path
+
+    def path_to(self, position: int) -> list[Block]:
+        """The sealed blocks from an event up to the open block above it, the leaf first.
+
+        At most one page read a level; blocks in memory cost none. Nothing is held yet.
+        """
+        levels, numbers = self._levels, [position // self._levels.leaf_arity]
+        while numbers[-1] != levels.tails[len(numbers) - 1].number:
+            numbers.append(numbers[-1] // levels.arity)
+        above: Group = levels.tails[len(numbers) - 1]
+        path = []
+        for level in reversed(range(len(numbers) - 1)):
+            number = numbers[level]
+            block = self._held.get((level, number))
+            if block is None:
+                group = self.read(level, number, above.names[number % levels.arity])
+                block = Block(levels, level, number, group)
+            above = block.group
+            path.append(block)
+        path.reverse()
+        return path
+
+    def hold(self, path: Iterable[Block]) -> None:
+        """Hold the blocks of the front path, and let go of others but for soiled ones."""
+        keep = {(block.level, block.number): block for block in path}
+        self._path = frozenset(keep)
+        soiled = {where: block for where, block in self._held.items() if block.soiled}
+        self._held = {**soiled, **keep}
+
+    def hold_sealed(self, blocks: Iterable[Block]) -> None:
+        """Hold blocks of the front path that were open and have just been sealed."""
+        for block in blocks:
+            self._held[block.level, block.number] = block
+            self._path |= {(block.level, block.number)}
+
+    def between(
+        self, level: int, number: int, start: int, stop: int, found: dict[Where, Group]
+    ) -> Partial:
+        """The aggregate of some elements of any block.
+
+        At most 2 log2(arity) combines, or where it is not in memory stop - start - 1. ``found`` are
+        the groups read so far; a page read for this one and each above it that is none of them.
+        """
+        block = self.at(level, number)
+        if block is not None:
+            return block.between(start, stop)
+        return self._levels.fold(level, self._find(level, number, found), start, stop)
+
+    def _find(self, level: int, number: int, found: dict[Where, Group]) -> Group:
+        block = self.at(level, number)
+        if block is not None:
+            return block.group
+        if (level, number) not in found:
+            above, index = divmod(number, self._levels.arity)
+            name = self._find(level + 1, above, found).names[index]
+            found[level, number] = self.read(level, number, name)
+        return found[level, number]
+
+    @property
+    def resident(self) -> list[Block]:
+        """All blocks in memory."""
+        opened = [self.tail(level) for level in range(len(self._levels.tails))]
+        return opened + list(self._held.values())
+
+    # --- changed blocks -------------------------------------------------------------------------
+
+    def soil(self, number: int) -> list[Block]:
+        """A leaf block and all above it up to an open one, to be changed; the leaf first.
+
+        At most one page read a level; when one fails, nothing has changed.
+        """
+        levels = self._levels
+        path = self.path_to(number * levels.leaf_arity)
+        for block in path:
+            if not block.soiled:
+                block.group, block.soiled = self._copy(block), True
+            self._held[block.level, block.number] = block
+        top = len(path)
+        if type(levels.tails[top]) is not Tail:
+            levels.tails[top] = _own_tail(levels, levels.tails[top])
+        return [*path, self.tail(top)]
+
+    def _copy(self, block: Block) -> Group:
+        """A group that may be written to."""
+        group, schema = block.group, self._levels.layout_of(block.level).schema
+        rows = schema.new(group.count)
+        schema.put_many(rows, 0, group.rows)
+        return Group(rows, group.times, list(group.names), group.count)
+
+    def write_soiled(self, most: int = 0) -> None:
+        """Write changed blocks, children first, where a level has more than ``most`` of them.
+
+        One store call a level. When the store fails, those that are not written stay as they are.
+        """
+        waiting: dict[int, list[Block]] = {}
+        for block in self._held.values():
+            if block.soiled:
+                waiting.setdefault(block.level, []).append(block)
+        full = [level for level, blocks in waiting.items() if len(blocks) > most]
+        for level in range(max(full, default=-1) + 1):
+            self._write_level(level, waiting.get(level, []))
+        self.hold([self._held[where] for where in self._path if where in self._held])
+
+    def _write_level(self, level: int, blocks: list[Block]) -> None:
+        if not blocks:
+            return
+        names = self._pager.write([(level, block.number, block.group) for block in blocks])
+        for block, name in zip(blocks, names, strict=True):
+            number, index = divmod(block.number, self._levels.arity)
+            above = self.at(level + 1, number)
+            assert above is not None  # it was soiled with this one
+            old, above.group.names[index] = above.group.names[index], name
+            block.soiled = False
+            if self._keeps_old and old not in (name, NO_NAME):
+                self.retired[-1].append((level, block.number, old))
+
+    def handle_taken(self) -> None:
+        """Pages that blocks lose from now on are needed by one more handle."""
+        self.retired.append([])
+
+    def delete_retired(self, handles: int) -> None:
+        """Delete pages that blocks had before the last so many handles; one store call."""
+        doomed = self.retired[: max(0, len(self.retired) - handles)]
+        self._pager.delete([place for places in doomed for place in places])
+        self.retired = self.retired[len(doomed) :] if handles else [[]]
+
+    def take_up(self, retired: list[list[Place]]) -> None:
+        """Begin anew after the level queues were replaced."""
+        self._tails, self._held, self._path = [], {}, frozenset()
+        self.retired = retired
+
+
+def _own_tail(levels: Levels, restored: Tail) -> Tail:
+    """A tail that came with a handle as one that may be changed in place."""
+    tail = Tail(levels, restored.level, restored.number)
+    levels.layout_of(tail.level).schema.put_many(
+        tail.rows,
+        0,
+        levels.layout_of(tail.level).schema.cut(restored.rows, 0, restored.count),
+    )
+    if tail.times is not None and restored.times is not None:
+        tail.times[: restored.count] = restored.times[: restored.count]
+    tail.names.extend(restored.names)
+    tail.count = restored.count
+    return tail
+
+
+def _power(number: int) -> int:
+    """The next power of two."""
+    return 1 << (number - 1).bit_length()

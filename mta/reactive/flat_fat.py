@@ -1,0 +1,275 @@
+"""FlatFAT, the flat fixed-sized aggregator (Reactive Aggregator paper, section 4).
+
+A complete binary tree over ``capacity`` slots, a power of two, in one flat array: the root is row
+1, the children of row v are rows 2v and 2v + 1, and slot i is row capacity + i. Row 0 is not used.
+Each row is the aggregate of the slots below it (equation 4.1). The paper's Figure 3, a sum:
+
+    row 1                      36
+    rows 2, 3          10              26
+    rows 4 to 7     3       7      11      15
+    rows 8 to 15  1   2   3   4   5   6   7   8        prefix(7) = row 2 + row 6 + row 14 = 28
+
+Slots are numbered from 0 where the paper counts from 1, so ``prefix(i)``, the first i slots, means
+the same here, and ``suffix(j)`` is the paper's suffix(j + 1).
+
+An empty slot holds the monoid's own identity, which is what the paper's marker for it stands for:
+where one side is that very object, the other side is the result and ``combine`` is not called.
+
+Change propagation (Algorithm 2, lines 3 to 9) goes up level by level, over a column of nodes at
+once where the monoid is columnar, and node by node where it is not or where few nodes are left.
+
+FIFO windows need no empty slots (section 5.2): given the ``Area`` that is in use, propagation skips
+children wholly outside it, whatever they hold, and the walks of ``prefix`` and ``suffix`` to its
+ends only meet nodes wholly inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import Objects, Rows
+from mta.errors import InvariantViolation
+from mta.monoids.base import AbstractMonoid, Partial
+
+#: Slots to change: any sequence of distinct numbers.
+Slots = Sequence[int] | np.ndarray
+#: Up to so many nodes one by one cost less than a vector expression.
+_FEW = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """The slots in use in a circular buffer without holes: from ``front`` to before ``back``.
+
+    It is inverted, runs on at slot 0, where ``back`` does not come after ``front``.
+    """
+
+    front: int
+    back: int
+
+    @property
+    def is_inverted(self) -> bool:
+        """Whether the area runs over the end of the slots."""
+        return self.back <= self.front
+
+    def reaches(self, start: Any, stop: Any) -> Any:
+        """Whether any slot from ``start`` to before ``stop`` is in use; also for columns."""
+        before_back, after_front = start < self.back, stop > self.front
+        return before_back | after_front if self.is_inverted else before_back & after_front
+
+
+class FlatFAT:
+    """``capacity`` slots, and the aggregate of any prefix and suffix of them in O(log n)."""
+
+    def __init__(self, monoid: AbstractMonoid, capacity: int) -> None:
+        """All slots empty; no combine."""
+        if capacity < 1 or capacity & (capacity - 1):
+            raise ValueError(f"a capacity is a power of two, not {capacity}")
+        self.monoid = monoid
+        self.capacity = capacity
+        self._join = partial(join, monoid)
+        #: Where nodes are combined one by one, a list of partials is faster than their columns.
+        self._schema = monoid.partials if monoid.is_columnar else Objects()
+        self._rows = self._schema.new(2 * capacity)
+        self._schema.put_many(self._rows, 0, self.empty(2 * capacity))
+
+    @classmethod
+    def new(cls, monoid: AbstractMonoid, capacity: int, partials: Rows, count: int) -> FlatFAT:
+        """The first ``count`` slots filled (Algorithm 1); at most capacity - 1 combines."""
+        fat = cls(monoid, capacity)
+        fat.update(range(count), partials)
+        return fat
+
+    def empty(self, count: int) -> Rows:
+        """Rows for empty slots."""
+        return self._schema.take(self._schema.one(self.monoid.identity), np.zeros(count, "i8"))
+
+    def update(self, slots: Slots, partials: Rows, area: Area | None = None) -> None:
+        """Write m distinct slots (Algorithm 2); at most m (1 + ceil(log2(n/m))) combines.
+
+        Raises IndexError for a slot that is not there; then nothing has changed.
+        """
+        self.write(slots, partials)
+        self.propagate(slots, area)
+
+    def write(self, slots: Slots, partials: Rows) -> None:
+        """Write slots, of which ``propagate`` must hear before the next query; no combine."""
+        if isinstance(partials, tuple) and isinstance(self._schema, Objects):
+            at = self.monoid.partials.at
+            partials = [at(partials, i) for i in range(len(slots))]
+        self._schema.put_at(self._rows, self._places(slots), partials)
+
+    def put(self, slot: int, partial: Partial) -> None:
+        """Write one slot that is there, as ``write`` does."""
+        self._schema.put(self._rows, self.capacity + slot, partial)
+
+    def aggregate(self) -> Partial:
+        """All slots, in their order; no combine."""
+        return self._schema.at(self._rows, 1)
+
+    def prefix(self, stop: int) -> Partial:
+        """The first ``stop`` slots (Algorithm 3); at most log2(n) combines."""
+        if stop == 0:
+            return self.monoid.identity
+        node = self.capacity + stop - 1
+        fold = self._schema.at(self._rows, node)
+        while node > 1:
+            if node & 1:
+                fold = self._join(self._schema.at(self._rows, node - 1), fold)
+            node >>= 1
+        return fold
+
+    def suffix(self, start: int) -> Partial:
+        """The slots from ``start`` on; at most log2(n) combines."""
+        if start == self.capacity:
+            return self.monoid.identity
+        node = self.capacity + start
+        fold = self._schema.at(self._rows, node)
+        while node > 1:
+            if not node & 1:
+                fold = self._join(fold, self._schema.at(self._rows, node + 1))
+            node >>= 1
+        return fold
+
+    def between(self, start: int, stop: int) -> Partial:
+        """The slots from ``start`` to before ``stop``; at most 2 log2(n) combines.
+
+        Beyond the paper: both walks at once, up to where they meet.
+        """
+        at, rows, left = self._schema.at, self._rows, self.monoid.identity
+        right, low, high = left, start + self.capacity, stop + self.capacity
+        while low < high:
+            if low & 1:
+                left = self._join(left, at(rows, low))
+                low += 1
+            if high & 1:
+                high -= 1
+                right = self._join(at(rows, high), right)
+            low, high = low >> 1, high >> 1
+        return self._join(left, right)
+
+    def leaf(self, slot: int) -> Partial:
+        """What one slot holds."""
+        return self._schema.at(self._rows, self.capacity + slot)
+
+    def slots(self, slots: Slots) -> Rows:
+        """What some slots hold, as ``write`` takes it."""
+        return self._schema.take(self._rows, self._places(slots))
+
+    def _places(self, slots: Slots) -> np.ndarray:
+        """The rows of slots. Raises IndexError for one that is not there."""
+        places = np.asarray(slots, "i8") + self.capacity
+        low, high = places.min(initial=self.capacity), places.max(initial=0)
+        if low < self.capacity or high >= 2 * self.capacity:
+            raise IndexError(
+                f"slots {low - self.capacity} to {high - self.capacity} of {self.capacity}"
+            )
+        return places
+
+    # --- change propagation ---------------------------------------------------------------------
+
+    def propagate(self, slots: Slots, area: Area | None = None) -> None:
+        """Recompute every node above the slots, level by level."""
+        if self.monoid.is_columnar and len(slots) > _FEW:
+            self._propagate_columns(np.asarray(slots) + self.capacity, area)
+        else:
+            self._propagate_nodes([self.capacity + int(slot) for slot in slots], 1, area)
+
+    def _propagate_columns(self, nodes: np.ndarray, area: Area | None) -> None:
+        """Whole levels of nodes at once, until few are left."""
+        nodes, span = np.sort(nodes), 1
+        while len(nodes) > _FEW:
+            nodes = nodes >> 1
+            nodes = nodes[np.append(True, nodes[1:] != nodes[:-1])]
+            self._combine_columns(nodes, span, area)
+            span *= 2
+        self._propagate_nodes(nodes.tolist(), span, area)
+
+    def _combine_columns(self, nodes: np.ndarray, span: int, area: Area | None) -> None:
+        """Nodes of one level, from children that each cover ``span`` slots."""
+        schema, rows = self._schema, self._rows
+        if area is not None:
+            start = nodes * (2 * span) - self.capacity
+            left = area.reaches(start, start + span)
+            right = area.reaches(start + span, start + 2 * span)
+            for only, side in ((left & ~right, 0), (right & ~left, 1)):
+                if only.any():
+                    schema.put_at(rows, nodes[only], schema.take(rows, 2 * nodes[only] + side))
+            nodes = nodes[left & right]
+        if len(nodes):
+            lefts, rights = schema.take(rows, 2 * nodes), schema.take(rows, 2 * nodes + 1)
+            schema.put_at(rows, nodes, self.monoid.combine_rows(lefts, rights, len(nodes)))
+
+    def _propagate_nodes(self, nodes: Iterable[int], span: int, area: Area | None) -> None:
+        """Node by node, from children that each cover ``span`` slots."""
+        if area is not None:
+            self._propagate_used(nodes, span, area)
+            return
+        rows, at, put, join = self._rows, self._schema.at, self._schema.put, self._join
+        nodes = {node >> 1 for node in nodes}
+        if len(nodes) == 1:
+            node = nodes.pop()
+            while node:
+                put(rows, node, join(at(rows, 2 * node), at(rows, 2 * node + 1)))
+                node >>= 1
+        while nodes and 0 not in nodes:
+            for node in nodes:
+                put(rows, node, join(at(rows, 2 * node), at(rows, 2 * node + 1)))
+            nodes = {node >> 1 for node in nodes}
+
+    def _propagate_used(self, nodes: Iterable[int], span: int, area: Area) -> None:
+        """The same, looking at no child that is wholly outside the area in use.
+
+        What ``Area.reaches`` says is written out: two calls a node would cost more than it saves.
+        """
+        rows, at, put, join = self._rows, self._schema.at, self._schema.put, self._join
+        front, back, inverted = area.front, area.back, area.is_inverted
+        nodes = {node >> 1 for node in nodes}
+        while nodes and 0 not in nodes:
+            for node in nodes:
+                start = 2 * span * node - self.capacity
+                middle, stop = start + span, start + 2 * span
+                if inverted:
+                    left, right = start < back or middle > front, middle < back or stop > front
+                else:
+                    left, right = start < back and middle > front, middle < back and stop > front
+                if left and right:
+                    put(rows, node, join(at(rows, 2 * node), at(rows, 2 * node + 1)))
+                elif left or right:
+                    put(rows, node, at(rows, 2 * node + right))
+            nodes = {node >> 1 for node in nodes}
+            span *= 2
+
+    # --- invariants -----------------------------------------------------------------------------
+
+    def check(self, area: Area | None = None) -> None:
+        """Assert equation 4.1 at every node. Raises InvariantViolation."""
+        at, rows, identity = self._schema.at, self._rows, self.monoid.identity
+        expected: list[Any] = [None] * (2 * self.capacity)
+        for node in range(2 * self.capacity - 1, 0, -1):
+            span = self.capacity >> (node.bit_length() - 1)
+            start = node * span - self.capacity
+            if area is not None and not area.reaches(start, start + span):
+                expected[node] = identity
+                continue
+            if node >= self.capacity:
+                expected[node] = at(rows, node)
+                continue
+            expected[node] = self._join(expected[2 * node], expected[2 * node + 1])
+            if not self.monoid.same(at(rows, node), expected[node]):
+                raise InvariantViolation(
+                    f"row {node} is {at(rows, node)!r} instead of {expected[node]!r}"
+                )
+
+
+def join(monoid: AbstractMonoid, left: Partial, right: Partial) -> Partial:
+    """One combine; none where a side is the monoid's own identity, which stands for nothing."""
+    identity = monoid.identity
+    if left is identity:
+        return right
+    return left if right is identity else monoid.combine(left, right)

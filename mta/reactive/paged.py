@@ -1,0 +1,328 @@
+"""The Reactive Aggregator in pages: events may be evicted from anywhere (section 5 of its paper).
+
+Its FlatFAT (``flat_fat_pages``) holds events at *slots*, which they keep. An event that is evicted
+out of the middle leaves a hole (``holes``): its leaf block and those above it up to the open one
+are written anew, once before the next handle or when too many wait, and the pages they had are kept
+for as long as a handle needs them. A *position* counts the events that are there, so it moves on by
+one when a younger event than its own is evicted:
+
+    slots       4  5  6  7  8  9        4  5  .  7  8  9          6 is evicted
+    positions   4  5  6  7  8  9        5  6  .  7  8  9          front 4 becomes 5, back stays 10
+
+Where this departs from the paper: holes need not be filled for want of room, since the buffer is
+not allocated, but only lest pages hold nothing else. So ``compact`` runs before an eviction out of
+the middle when there are more holes than events, and more than a leaf block of them: it moves the
+events to new slots at the back, O(1/arity) page writes for each of the evictions that made the
+holes. ``resize`` and FIFO windows are as in ``flat_fat_pages``, which has no marks and no counts.
+
+Costs, in combines: as FlatFAT; an eviction out of the middle log2(n) at once. In store calls: at
+most one page read a level, and before the next handle a page written a level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from mta.columns.schemas import Row, Rows
+from mta.errors import EmptyWindow, InvariantViolation
+from mta.monoids.base import Partial
+from mta.pages.handle import Handle, corrupt
+from mta.pages.page import Group, Layout
+from mta.pages.structure import Aggregator, Lens, Named, Rebuild, Setting
+from mta.reactive.holes import WithHoles
+from mta.reactive.paged_flat_fat import PagedFlatFAT
+
+if TYPE_CHECKING:
+    from mta.levels.queues import Levels
+    from mta.policies.base import AbstractPolicy
+
+
+class PagedReactiveAggregator(Aggregator):
+    """A window out of which events may be taken anywhere, in pages."""
+
+    name = "Reactive Aggregator"
+
+    def __init__(self, fat: PagedFlatFAT, holed: WithHoles, setting: Setting) -> None:
+        self.fat, self.setting = fat, setting
+        self.monoid = holed.main
+        self._holed = holed
+        self._back = self._count = 0
+
+    @classmethod
+    def begin(cls, setting: Setting) -> Self:
+        holed = WithHoles(setting.monoid)
+        return cls(PagedFlatFAT.begin(replace(setting, monoid=holed)), holed, setting)
+
+    @property
+    def front(self) -> int:  # type: ignore[override]
+        """The position of the oldest event."""
+        return self._back - self._count
+
+    @property
+    def back(self) -> int:
+        """The position after the newest event; also how many were ever inserted."""
+        return self._back
+
+    @property
+    def holes(self) -> int:
+        """How many slots of the window are empty."""
+        return self.fat.back - self.fat.front - self._count
+
+    @property
+    def levels(self) -> Levels:
+        """The level queues of slots."""
+        return self.fat.levels
+
+    # --- events in and out ----------------------------------------------------------------------
+
+    def insert(self, row: Row, time: int | None = None) -> None:
+        """Add one event; no combine until the next query."""
+        self.fat.insert((row, True), time)
+        self._add(1)
+
+    def take_back(self) -> None:
+        """Undo the last ``insert``, which nothing has followed."""
+        self.fat.take_back()
+        self._add(-1)
+
+    def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
+        """Add as many events as the open leaf block has room for; no combine."""
+        marked = self._holed.marked(rows, stop)
+        count = self.fat.extend(marked, times, start, stop)
+        self._add(count)
+        return count
+
+    def _add(self, count: int) -> None:
+        self._back += count
+        self._count += count
+
+    def evict_to(self, position: int) -> None:
+        """Remove every event before ``position``; no combine, at most two page reads a level.
+
+        When the store fails, nothing has changed.
+        """
+        if position > self.front:
+            self.require_events(position)
+            left = self._back - position
+            self.fat.evict_to(self.slot(position))
+            self._count = left
+
+    def evict_at(self, positions: Sequence[int]) -> None:
+        """Remove events wherever they are; events after them keep their positions.
+
+        For m events in b leaf blocks, m (1 + ceil(log2(n/m))) combines at most and O(b) page reads;
+        pages are written before the next handle, or when several blocks of a level wait. Raises
+        EmptyWindow for a position without an event. When the store fails, the error's note says how
+        many are removed: block by block from the left, but the window's oldest events at the end.
+        """
+        wanted = sorted(set(positions))
+        if wanted and not self.front <= wanted[0] <= wanted[-1] < self._back:
+            raise EmptyWindow(
+                f"there are events at positions {self.front} to {self._back - 1} only"
+            )
+        oldest = 0
+        while oldest < len(wanted) and wanted[oldest] == self.front + oldest:
+            oldest += 1
+        count = self._count
+        try:
+            with np.errstate(all="ignore"):
+                self._evict_inside(wanted[oldest:])
+            self.evict_to(self.front + oldest)
+        except Exception as error:
+            error.add_note(f"{count - self._count} of {len(wanted)} events were removed")
+            raise
+
+    def _evict_inside(self, positions: Sequence[int]) -> None:
+        """Remove events, none of which is the oldest."""
+        if positions and self.holes > max(self._count, self.levels.leaf_arity):
+            self.compact()
+        slots = [self.slot(position) for position in positions]
+        for number, inside in groupby(slots, lambda slot: slot // self.levels.leaf_arity):
+            self._empty(number, list(inside))
+
+    def _empty(self, number: int, slots: list[int]) -> None:
+        """Take events out of a leaf block; when anything fails, nothing has changed."""
+        first = number * self.levels.leaf_arity
+        self.fat.replace(number, [slot - first for slot in slots], self._holed.holes(len(slots)))
+        self._count -= len(slots)
+
+    def compact(self) -> None:
+        """Move all events to slots without holes, at the back; reads and writes the whole window.
+
+        When anything fails, nothing has changed.
+        """
+        fat = self.fat
+        end, leaves = fat.back, fat.leaves()
+        with fat.undone_on_failure():
+            for group, start, stop in leaves:
+                there = np.flatnonzero(group.rows[1][start:stop]) + start
+                rows = self._holed.inputs.take(group.rows, there)
+                times = None if group.times is None else group.times[there]
+                done = 0
+                while done < len(there):
+                    done += fat.extend(rows, times, done, len(there))
+            fat.evict_to(end)
+
+    # --- slots and positions --------------------------------------------------------------------
+
+    def slot(self, position: int) -> int:
+        """The slot of a position; without holes O(1), else at most a page read a level."""
+        ahead = position - self.front
+        if not self.holes:
+            return self.fat.front + ahead
+        for level, first, group, start, stop in self.fat.segments():
+            counts = group.rows[1][start:stop]  # of an event its mark
+            inside = int(counts.sum())
+            if ahead < inside:
+                return self._slot_below(level, first, group, start, counts, ahead)
+            ahead -= inside
+        return self.fat.back
+
+    def _slot_below(
+        self, level: int, first: int, group: Group, start: int, counts: np.ndarray, ahead: int
+    ) -> int:
+        """The slot of an event under some elements, ``ahead`` events after their first."""
+        while True:
+            sums = np.cumsum(counts)
+            index = int(np.searchsorted(sums, ahead, side="right"))
+            ahead -= int(sums[index - 1]) if index else 0
+            element = start + index
+            if level == 0:
+                return first + element
+            group = self.levels.child(level, first, group, element)
+            level, first, start = level - 1, (first + element) * self.levels.arity_of(level - 1), 0
+            counts = group.rows[1]
+
+    def position(self, slot: int) -> int:
+        """How many events have been before a slot; O(arity * log n) combines if there are holes."""
+        if not self.holes:
+            return self.front + slot - self.fat.front
+        return self.front + int(self.fat.fold(self.fat.front, slot)[1])
+
+    # --- folds and searches ---------------------------------------------------------------------
+
+    def query(self) -> Partial:
+        """The aggregate of the window; costs are with ``flat_fat_pages``."""
+        return self.fat.query()[0]
+
+    def run(
+        self,
+        policy: AbstractPolicy,
+        rows: Rows,
+        times: np.ndarray | None,
+        start: int,
+        stop: int,
+        out: Rows,
+    ) -> int:
+        """As FlatFAT; one event at a time while there are holes in the window."""
+        if self.holes:
+            return 0
+        count = self.fat.run(policy, self._holed.marked(rows, stop), times, start, stop, out)
+        self._back += count
+        self._count = self.fat.back - self.fat.front
+        return count
+
+    def oldest_time(self) -> int | None:
+        return self.fat.oldest_time()
+
+    def head_times(self) -> tuple[int, np.ndarray]:
+        head = self.fat.open_path()
+        if head is None:
+            return self.front, np.empty(0, "<i8")
+        assert head.group.times is not None
+        marks = head.group.rows[1][head.next : head.stop]
+        return self.front, head.group.times[head.next : head.stop][marks]
+
+    def first_after(self, time: int) -> int:
+        return self.position(self.fat.first_after(time))
+
+    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        return self.position(self.fat.longest_prefix(_inner(lens), accepts))
+
+    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        return self.position(self.fat.longest_suffix(_inner(lens), accepts))
+
+    def fold(self, start: int, stop: int) -> Partial:
+        """The aggregate of the events at some positions; at most four page reads a level."""
+        return self.fat.fold(self.slot(start), self.slot(stop))[0]
+
+    def events(self) -> Iterator[Partial]:
+        return (partial for partial, count in self.fat.events() if count)
+
+    # --- pages and handles ----------------------------------------------------------------------
+
+    def tidy(self) -> None:
+        self.fat.tidy()
+
+    def hold(self, retain: int) -> None:
+        self.fat.hold(retain)
+
+    def delete_pages(self) -> None:
+        self.fat.delete_pages()
+
+    def write_state(self) -> list[Any]:
+        """[front slot, slot after the newest event, state of FlatFAT]."""
+        return [self.fat.front, self.fat.back, self.fat.write_state()]
+
+    def take_up_state(self, handle: Handle) -> None:
+        if list(map(type, handle.state)) != [int, int, list]:
+            raise corrupt("its state is not one of a Reactive Aggregator")
+        front, back, state = handle.state
+        if not 0 <= front <= back or not handle.back - handle.front <= back - front:
+            raise corrupt("its slots cannot be")
+        self.fat.take_up_state(replace(handle, front=front, back=back, state=state))
+        self._back, self._count = handle.back, handle.back - handle.front
+        if not 0 <= self.fat.left[1] <= self._count:
+            raise corrupt("its aggregate counts other events")
+
+    @property
+    def height(self) -> int:
+        return self.fat.height
+
+    @property
+    def page_count(self) -> int:
+        return self.fat.page_count
+
+    @property
+    def resident_rows(self) -> int:
+        return self.fat.resident_rows
+
+    # --- verifying ------------------------------------------------------------------------------
+
+    def layout_of(self, level: int) -> Layout:
+        return self.fat.layout_of(level)
+
+    def pages(self) -> Iterator[Named]:
+        return self.fat.pages()
+
+    def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
+        return self.fat.pages_below(named, group)
+
+    def read(self, named: Named) -> Group:
+        return self.fat.read(named)
+
+    def difference(self, named: Named, group: Group) -> str | None:
+        return self.fat.difference(named, group)
+
+    def rebuilder(self) -> Rebuild | None:
+        return self.fat.rebuilder()
+
+    def check(self) -> None:
+        """Assert all invariants, reading every page. Raises InvariantViolation."""
+        self.fat.check()
+        count = sum(1 for _ in self.events())
+        if count != self._count or self.fat.query()[1] != count:
+            raise InvariantViolation(f"{count} events in a window of {self._count}")
+        if count and not next(iter(self.fat.events()))[1]:
+            raise InvariantViolation("the front is at a hole")
+
+
+def _inner(lens: Lens) -> Lens:
+    """What a lens sees, in partials that count."""
+    monoid, pick = lens
+    return monoid, lambda partial: pick(partial[0])

@@ -1,0 +1,194 @@
+"""The results of a run of events over FlatFAT in pages, as vector expressions.
+
+While the front stays in one leaf block and the new events fit into another, the result after each
+of them is
+
+    suffix(F) in the front's block  (x)  (what follows the block, and the new events so far)
+
+and a scan gives the suffixes from all slots of a block at one combine each, where ``suffix`` would
+walk the levels of the block for every one of them. Where the front is in the open block as well,
+that block's slots are parted at the back pointer as it was when they were scanned. Windows that are
+short beside the run are folds of ranges instead (see ``ranges``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mta.columns.schemas import Rows, Schema
+from mta.folds.ranges import fold_ranges
+from mta.monoids.base import Partial
+from mta.policies.base import AbstractPolicy, Fronts, as_array
+
+if TYPE_CHECKING:
+    from mta.reactive.paged_flat_fat import PagedFlatFAT
+
+#: How many events of a batch are folded range by range at once, and the longest window for which
+#: that is done.
+_BLOCK, _SHORT = 4096, 256
+
+
+class Scan:
+    """The suffix folds from each of the positions ``start`` to ``stop`` on, up to ``stop``."""
+
+    __slots__ = ("right", "right_at", "start", "stop", "suffixes")
+
+    def __init__(self, start: int, stop: int, suffixes: Rows) -> None:
+        self.start, self.stop, self.suffixes = start, stop, suffixes
+        #: The aggregate from ``stop`` to a back, and which back.
+        self.right: Partial = None
+        self.right_at = -1
+
+
+class Runner:
+    """Runs of events into one FlatFAT; remembers the scan of the front's block."""
+
+    def __init__(self, tree: PagedFlatFAT) -> None:
+        self._tree = tree
+        self._scan: Scan | None = None
+
+    def forget(self) -> None:
+        """Events that were scanned have changed."""
+        self._scan = None
+
+    def run(
+        self,
+        policy: AbstractPolicy,
+        rows: Rows,
+        times: np.ndarray | None,
+        start: int,
+        stop: int,
+        out: Rows,
+    ) -> int:
+        """Insert, evict and query for as many events as the front's and the open block serve.
+
+        About two combines an event, and one more for the scan. Returns how many, their results in
+        ``out``; 0 when the policy cannot tell ahead. When the store fails, nothing has changed.
+        """
+        tree, monoid = self._tree, self._tree.monoid
+        count = min(tree.room(), stop - start)
+        new = monoid.inputs.cut(rows, start, start + count)
+        coming = None if times is None else times[start : start + count]
+        found = self._run_short(policy, new, coming, min(count, _BLOCK))
+        if found is None:
+            found = self._run_long(policy, new, coming, count)
+        if found is None:
+            return 0
+        partials, front, count = found
+        try:
+            path = tree.path_to(front)
+            monoid.outputs.put_many(out, start, monoid.lower_rows(partials))
+        except Exception:
+            self.forget()  # it has the new events in it
+            raise
+        new = monoid.inputs.cut(new, 0, count)
+        tree.levels.append_many(new, None if coming is None else coming[:count], count)
+        tree.move_front(front, path)
+        return count
+
+    def _run_long(
+        self, policy: AbstractPolicy, new: Rows, coming: np.ndarray | None, count: int
+    ) -> tuple[Rows, int, int] | None:
+        """The results, the front after them, and how many they are."""
+        tree, monoid = self._tree, self._tree.monoid
+        told = policy.fronts(tree, coming, count)
+        if told is None:
+            return None
+        fronts, count = told
+        if isinstance(fronts, int):
+            lifted = monoid.lift_rows(monoid.inputs.cut(new, 0, count), count)
+            return monoid.prefixes(lifted, count, tree.query()), fronts, count
+        if not len(tree):
+            return None
+        scan = self._scanned()
+        fronts = _up_to(fronts, scan.stop, count)
+        count = len(fronts)
+        if not count:
+            return None
+        lifted = monoid.lift_rows(monoid.inputs.cut(new, 0, count), count)
+        if scan.right_at != tree.back:
+            scan.right = tree.fold_from(scan.stop)
+        rights = monoid.prefixes(lifted, count, scan.right)
+        scan.right, scan.right_at = monoid.partials.at(rights, count - 1), tree.back + count
+        lefts = _from_each(monoid.partials, scan, fronts)
+        return monoid.combine_rows(lefts, rights, count), int(fronts[-1]), count
+
+    def _scanned(self) -> Scan:
+        """The suffix folds of the front's block; one combine an event of it, once."""
+        tree, scan = self._tree, self._scan
+        block = tree.front_block()
+        end = block.first + block.group.count
+        is_open = block.group is tree.levels.tails[0]
+        known = scan is not None and scan.start <= tree.front < scan.stop
+        if scan is not None and known and (scan.stop == end or is_open):
+            return scan
+        inside, count = tree.front - block.first, block.group.count
+        rows = tree.levels.partials(0, block.group, inside, count)
+        suffixes = tree.monoid.suffixes(rows, count - inside, tree.monoid.identity)
+        self._scan = scan = Scan(tree.front, end, suffixes)
+        return scan
+
+    def _run_short(
+        self, policy: AbstractPolicy, new: Rows, coming: np.ndarray | None, count: int
+    ) -> tuple[Rows, int, int] | None:
+        """A run that would need scan after scan, as the window is short beside it.
+
+        The window and the new events are put side by side, and each result is the fold of a range.
+        """
+        tree, monoid = self._tree, self._tree.monoid
+        most = min(2 * count, _SHORT)
+        leaf = tree.levels.tails[0]
+        if not monoid.is_columnar or tree.front < leaf.first or len(tree) > most:
+            return None
+        told = policy.fronts(_Ahead(tree, coming, count), coming, count)
+        if told is None or isinstance(told[0], int):
+            return None
+        fronts, count = as_array(*told), told[1]
+        lengths = np.arange(tree.back + 1, tree.back + 1 + count) - fronts
+        if not 0 < lengths.min() <= lengths.max() <= most:
+            return None
+        size, schema = len(tree) + count, monoid.inputs
+        rows = schema.new(size)
+        schema.put_many(rows, 0, schema.cut(leaf.rows, tree.front - leaf.first, leaf.count))
+        schema.put_many(rows, len(tree), schema.cut(new, 0, count))
+        partials = monoid.lift_rows(rows, size)
+        folds = fold_ranges(monoid, partials, size, fronts - tree.front, lengths)
+        return folds, int(fronts[-1]), count
+
+
+class _Ahead:
+    """A window within the open block, and events to come; what a policy may ask of them."""
+
+    def __init__(self, tree: PagedFlatFAT, coming: np.ndarray | None, count: int) -> None:
+        self.front, self.back = tree.front, tree.back
+        leaf, self._times = tree.levels.tails[0], coming
+        if leaf.times is not None and coming is not None:
+            inside = leaf.times[tree.front - leaf.first : leaf.count]
+            self._times = np.concatenate([inside, coming[:count]])
+
+    def oldest_time(self) -> int:
+        """The time of the oldest event, which may be one to come."""
+        assert self._times is not None
+        return int(self._times[0])
+
+    def head_times(self) -> tuple[int, np.ndarray]:
+        """The times of all events, and the position of the first of them."""
+        assert self._times is not None
+        return self.front, self._times
+
+
+def _up_to(fronts: Fronts, last: int, count: int) -> range | np.ndarray:
+    """Those of the fronts, which never decrease, that a scan can answer for."""
+    if isinstance(fronts, range):
+        return fronts[: max(0, min(count, last - fronts.start + 1))]
+    assert isinstance(fronts, np.ndarray)
+    return fronts[: int(np.searchsorted(fronts, last, side="right"))]
+
+
+def _from_each(schema: Schema, scan: Scan, fronts: range | np.ndarray) -> Rows:
+    """The suffix folds from some fronts on."""
+    if isinstance(fronts, range):
+        return schema.cut(scan.suffixes, fronts.start - scan.start, fronts.stop - scan.start)
+    return schema.take(scan.suffixes, fronts - scan.start)

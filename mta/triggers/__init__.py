@@ -1,0 +1,1 @@
+"""Results now and then: triggers, and windows that give results when they are due."""

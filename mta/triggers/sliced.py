@@ -1,0 +1,345 @@
+"""Slicing: where results come once a slide, one partial a slide is enough.
+
+A window of 24 hours with a result every minute never needs two events of one minute apart: its
+content at a boundary is 1440 whole slices. So the events of the *open slice* are folded into one
+partial in memory, and at its end the partial goes into the window as a single row, at the time of
+the boundary (or the number of the slice). The window beneath is an ordinary one over a monoid whose
+inputs are partials (``Prelifted``): pages, handles and evictions are as they were, with a row a
+slide in place of a row an event.
+
+    >>> from mta import Max, TimeWindow
+    >>> window = SlicedWindow(Max(), TimeWindow("3 minutes"), slide="1 minute", name="demo")
+    >>> window.extend([5.0, 1.0, 2.0, 3.0], [10, 70, 130, 250]).results.tolist()
+    [5.0, 5.0, 5.0, 2.0]
+
+With slide == size, the default, the window *tumbles*: it holds one slice.
+
+It is exact where slices are never cut: the size is a whole number of slides, results come at the
+ends of slices alone, the policy looks at times or counts only, and no event comes late. All else is
+refused, with what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Self
+
+import numpy as np
+
+from mta.columns.schemas import Row, Rows
+from mta.errors import HandleMismatch
+from mta.levels.amortized_mta import AmortizedMTA
+from mta.monoids.base import AbstractMonoid, Partial
+from mta.pages.structure import Aggregator
+from mta.policies.base import AbstractPolicy, CountWindow, TimeWindow
+from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
+from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
+from mta.triggers.triggered import ResultsWhenDue, events_before
+from mta.windows.intake import Intake, Invalid, Late
+from mta.windows.window import Window
+from stores import PageStore
+
+#: How many slices go in at once.
+_HAND = 1 << 12
+
+
+class Prelifted(AbstractMonoid):
+    """A monoid over partials of another one: its events are aggregates already."""
+
+    def __init__(self, monoid: AbstractMonoid) -> None:
+        self.of, self.name = monoid, f"{monoid.name} of slices"
+        self.identity, self.empty = monoid.identity, monoid.empty
+        self.inputs, self.partials, self.outputs = (
+            monoid.partials, monoid.partials, monoid.outputs,
+        )  # fmt: skip
+        self.result_type = monoid.result_type
+        self.commutative, self.selective = monoid.commutative, monoid.selective
+        self.is_columnar, self.inverse = monoid.is_columnar, monoid.inverse
+        self.combine, self.lower = monoid.combine, monoid.lower
+        self.lift = lambda partial: partial
+
+    def _identifies(self) -> tuple[Any, ...]:
+        return (type(self).__name__, self.of.fingerprint)
+
+    def row(self, value: Any) -> Row:
+        return value
+
+    def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
+        return values, len(values) if count is None else count
+
+    def is_valid(self, row: Row) -> bool:
+        return True
+
+    def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
+        return None
+
+    def lift_rows(self, rows: Rows, count: int) -> Rows:
+        return rows
+
+    def lower_rows(self, partials: Rows) -> Rows:
+        return self.of.lower_rows(partials)
+
+    def fold(self, partials: Rows, count: int) -> Partial:
+        return self.of.fold(partials, count)
+
+    def prefixes(self, partials: Rows, count: int, left: Partial) -> Rows:
+        return self.of.prefixes(partials, count, left)
+
+    def suffixes(self, partials: Rows, count: int, right: Partial) -> Rows:
+        return self.of.suffixes(partials, count, right)
+
+    def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
+        return self.of.combine_rows(left, right, count)
+
+    def results(self, outputs: Rows) -> Any:
+        return self.of.results(outputs)
+
+    def same(self, one: Partial, other: Partial, scales: Sequence[Partial] = ()) -> bool:
+        return self.of.same(one, other, scales)
+
+
+class SlicedWindow(ResultsWhenDue):
+    """A time or count window with a result every ``slide``, kept as one partial a slide.
+
+    ``policy`` is a TimeWindow with a duration as ``slide``, or a CountWindow with a number of
+    events; without ``slide`` it tumbles. Results equal those of
+    ``TriggeredWindow(Window(monoid, policy), EveryPeriod(slide))``, or ``EveryCount(slide)``. An
+    event costs 1 combine, a slide what an event of a window of size / slide events costs. The other
+    settings are those of ``Window``. Raises ValueError where slicing would be wrong.
+    """
+
+    def __init__(
+        self,
+        monoid: AbstractMonoid,
+        policy: AbstractPolicy,
+        slide: float | str | timedelta | None = None,
+        store: str | PageStore | None = "memory://",
+        name: str = "window",
+        arity: int | None = None,
+        leaf_arity: int | None = None,
+        aggregator: type[Aggregator] = AmortizedMTA,
+        late: Late = "error",
+        invalid: Invalid = "error",
+        retain: int = 2,
+    ) -> None:
+        trigger, over = slices_of(policy, slide)
+        window = Window(
+            Prelifted(monoid), over, store, name, arity, leaf_arity, aggregator, retain=retain
+        )
+        self._join(monoid, policy, trigger, window, late, invalid)
+
+    def _join(
+        self,
+        monoid: AbstractMonoid,
+        policy: AbstractPolicy,
+        trigger: Trigger,
+        window: Window,
+        late: Late,
+        invalid: Invalid,
+    ) -> None:
+        self.monoid, self.policy, self.window = monoid, policy, window
+        self._open, self._count = monoid.identity, 0
+        intake = Intake(monoid, policy, monoid.name, late, invalid)
+        self._begin(trigger, intake, policy.lifetime)
+
+    def _rows_of(self, row: Row) -> Rows:
+        return self.monoid.inputs.one(row)
+
+    def _feed_one(self, row: Row, micros: int | None) -> None:
+        lifted = self.monoid.lift(row)
+        self._open = self.monoid.combine(self._open, lifted) if self._count else lifted
+        self._count += 1
+
+    def _feed(
+        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, count: int
+    ) -> None:
+        if start == stop:
+            return
+        monoid, size = self.monoid, stop - start
+        lifted = monoid.lift_rows(monoid.inputs.cut(rows, start, stop), size)
+        new = monoid.fold(lifted, size)
+        self._open = monoid.combine(self._open, new) if self._count else new
+        self._count += size
+        self._went(None if micros is None else int(micros[stop - 1]), size)
+
+    def _put_next(
+        self, plan: Plan, at: int, rows: Rows, micros: np.ndarray | None, count: int, out: Rows
+    ) -> int:
+        """As for any window, but whole slices that follow one another go in at once."""
+        start, ends = events_before(plan, at), plan.stops[at : at + _HAND]
+        empty = np.flatnonzero(np.diff(ends, prepend=start) == 0)
+        whole = int(empty[0]) if len(empty) else len(ends)
+        if self._count or whole < 2:
+            return super()._put_next(plan, at, rows, micros, count, out)
+        ends, monoid = ends[:whole], self.monoid
+        events = int(ends[-1]) - start
+        lifted = monoid.lift_rows(monoid.inputs.cut(rows, start, start + events), events)
+        partials = fold_slices(monoid, lifted, ends - start)
+        self._put_slices(partials, plan.moments[at : at + whole], ends, start, micros, out, at)
+        return whole
+
+    def _put_slices(
+        self,
+        partials: Rows,
+        moments: np.ndarray,
+        ends: np.ndarray,
+        start: int,
+        micros: np.ndarray | None,
+        out: Rows,
+        at: int,
+    ) -> None:
+        """Slices that end at these moments, and after so many events of the batch."""
+        window, outputs, given = self.window, self.monoid.outputs, 0
+        results, before = outputs.new(len(ends)), window.tree.back
+        try:
+            window.slide(partials, moments if window.timed else None, len(ends), results)
+            given = len(ends)
+        except Exception:
+            # Of the last slice that is in, the result may not be: it is overdue.
+            given = max(window.tree.back - before - 1, 0)
+            raise
+        finally:
+            if closed := window.tree.back - before:
+                end = int(ends[closed - 1])
+                self._went(None if micros is None else int(micros[end - 1]), end - start)
+            if given:
+                outputs.put_many(out, at, outputs.cut(results, 0, given))
+                self.progress = replace(self.progress, given=int(moments[given - 1]))
+
+    def _put(self, moment: int, out: Rows, at: int) -> None:
+        """Close the open slice at a moment, if it has events, and fold the window."""
+        if self._count:
+            self.window.accept(self._open, moment if self.window.timed else None)
+            self._open, self._count = self.monoid.identity, 0
+        elif self.trigger.needs_times:
+            self.window.pass_to(moment)
+        self.window.put_result(out, at)
+
+    def _put_open(self, moment: int, out: Rows) -> None:
+        """Fold the open slice onto the slices that are with it in the window."""
+        tree, monoid = self.window.tree, self.monoid
+        if self.trigger.needs_times:
+            self.window.pass_to(moment)
+        elif isinstance(self.window.policy, CountWindow):
+            tree.evict_to(tree.back + 1 - self.window.policy.size)
+        whole = monoid.combine(tree.query(), self._open) if len(tree) else self._open
+        monoid.outputs.put_many(out, 0, monoid.lower_rows(monoid.partials.one(whole)))
+
+    # --- handles --------------------------------------------------------------------------------
+
+    def _slice_state(self) -> SliceState:
+        partials, intake = self.monoid.partials, self.intake
+        columns = partials.dump(partials.one(self._open)) if self._count else []
+        return SliceState(
+            self.policy.fingerprint,
+            self.monoid.fingerprint,
+            self._count,
+            columns,
+            intake.last_time,
+            intake.late_count,
+            intake.invalid_count,
+        )
+
+    @classmethod
+    def restore(
+        cls,
+        handle: bytes,
+        monoid: AbstractMonoid,
+        policy: AbstractPolicy,
+        slide: float | str | timedelta | None = None,
+        store: str | PageStore = "memory://",
+        arity: int | None = None,
+        leaf_arity: int | None = None,
+        aggregator: type[Aggregator] = AmortizedMTA,
+        late: Late = "error",
+        invalid: Invalid = "error",
+        retain: int = 2,
+    ) -> Self:
+        """The window that a handle describes, as ``Window.restore``.
+
+        Raises CorruptHandle, or HandleMismatch for another monoid, policy or slide.
+        """
+        state = TriggeredHandle.decode(handle)
+        if state.slice is None:
+            raise HandleMismatch("the handle is of a TriggeredWindow; restore it as one")
+        if (state.slice.policy, state.slice.monoid) != (policy.fingerprint, monoid.fingerprint):
+            raise HandleMismatch(
+                "the handle was made with another monoid or policy than "
+                f"{monoid!r} and {policy!r}; restore with the same ones"
+            )
+        trigger, over = slices_of(policy, slide)
+        window = Window.restore(
+            state.window, Prelifted(monoid), over, store, arity, leaf_arity, aggregator,
+            retain=retain,
+        )  # fmt: skip
+        restored = cls.__new__(cls)
+        restored._join(monoid, policy, trigger, window, late, invalid)
+        restored._take_up(state)
+        restored._take_up_slice(state.slice)
+        return restored
+
+    def _take_up_slice(self, state: SliceState) -> None:
+        intake, self._count = self.intake, state.count
+        if state.count:
+            partials = self.monoid.partials
+            self._open = partials.at(read_rows(partials, state.columns, 1), 0)
+        intake.last_time = state.last_time
+        intake.late_count, intake.invalid_count = state.late, state.invalid
+
+
+def fold_slices(monoid: AbstractMonoid, rows: Rows, ends: np.ndarray) -> Rows:
+    """The aggregate of each of several slices of rows, none of them empty, by where they end.
+
+    A combine a row but for one a slice, in log2 of the longest slice whole-group combines: each
+    joins the neighbours within all slices.
+
+    >>> from mta import Sum
+    >>> fold_slices(Sum(), np.array([1.0, 2.0, 3.0, 4.0]), np.array([3, 4])).tolist()
+    [6.0, 4.0]
+    """
+    schema, sizes = monoid.partials, np.diff(ends, prepend=0)
+    starts = ends - sizes
+    while (sizes > 1).any():
+        halves = (sizes + 1) // 2
+        begins = np.cumsum(halves) - halves
+        offsets = 2 * (np.arange(halves.sum()) - np.repeat(begins, halves))
+        left = np.repeat(starts, halves) + offsets
+        pairs = np.flatnonzero(offsets + 1 < np.repeat(sizes, halves))
+        first = left[pairs]
+        joined = monoid.combine_rows(
+            schema.take(rows, first), schema.take(rows, first + 1), len(pairs)
+        )
+        rows = schema.take(rows, left)
+        schema.put_at(rows, pairs, joined)
+        starts, sizes = begins, halves
+    return rows
+
+
+def slices_of(
+    policy: AbstractPolicy, slide: float | str | timedelta | None
+) -> tuple[Trigger, AbstractPolicy]:
+    """When slices end, and the policy of the window over slices. Raises ValueError."""
+    trigger: Trigger
+    over: AbstractPolicy
+    if type(policy) is TimeWindow:
+        by_time = EveryPeriod(timedelta(microseconds=policy.size) if slide is None else slide)
+        trigger, over, size, part = by_time, policy, policy.size, by_time.period
+    elif type(policy) is CountWindow:
+        if isinstance(slide, (str, timedelta)):
+            raise ValueError(f"the slide of a count window is a number of events, not {slide!r}")
+        by_count = EveryCount(policy.size if slide is None else slide)  # type: ignore[arg-type]
+        size, part = policy.size, by_count.count
+        trigger, over = by_count, CountWindow(max(size // part, 1))
+    else:
+        raise ValueError(
+            f"slices are for a TimeWindow or a CountWindow: {policy!r} may cut one; use "
+            "TriggeredWindow"
+        )
+    if size % part:
+        raise ValueError(
+            f"the size of {policy!r} is no multiple of the slide of {trigger!r}, so slices would "
+            "be cut; choose a slide that divides it, or use TriggeredWindow"
+        )
+    return trigger, over

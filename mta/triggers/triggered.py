@@ -1,0 +1,379 @@
+"""Windows that give results at some moments only; see ``triggers`` for when.
+
+    >>> from mta import EveryPeriod, Sum, TimeWindow, Window
+    >>> window = Window(Sum(), TimeWindow("2 minutes"), name="demo")
+    >>> power = TriggeredWindow(window, EveryPeriod("1 minute"))
+    >>> moments, results = power.extend([1.0, 2.0, 4.0, 8.0], [10, 60, 61, 130])
+    >>> moments.astype("M8[s]").tolist()[0].minute, results.tolist()
+    (1, [3.0, 7.0])
+
+Between two results events are only inserted, a leaf group at a time; the window is evicted from and
+folded once for each result.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from mta.columns.schemas import Row, Rows
+from mta.errors import HandleMismatch, InvalidTime
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import plain
+from mta.policies.base import AbstractPolicy
+from mta.times import to_time
+from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
+from mta.triggers.rules import EveryEvent, EveryPeriod, OnDemand, Plan, Progress, Trigger
+from mta.windows.intake import Intake
+from mta.windows.window import Window
+from stores import PageStore
+
+_ACCEPTED = "events of the batch were accepted"
+
+
+class Due(NamedTuple):
+    """Results that were due, in their order."""
+
+    moments: np.ndarray
+    """Boundaries as datetime64[us] for a period; else how many events there were, as int64."""
+    results: Any
+    """As ``Window.extend`` returns them: an array, or a dictionary of arrays for a Product."""
+
+
+class ResultsWhenDue(ABC):
+    """What windows with a trigger share: who they are asked by, and what is due.
+
+    When a store fails in the middle of a batch, the results that were due until then are given by
+    the next call, and are part of handles until then; the error's note says so.
+    """
+
+    trigger: Trigger
+    intake: Intake
+    #: What results are of.
+    monoid: AbstractMonoid
+    #: The window, or that of the slices.
+    window: Window
+
+    def _begin(self, trigger: Trigger, intake: Intake, lifetime: int | None) -> None:
+        self.trigger, self.intake, self._lifetime = trigger, intake, lifetime
+        if trigger.needs_times:
+            intake.timed = True
+        self.progress = Progress()
+        #: Moments and results that are still to be given.
+        self._held_moments: list[int] = []
+        self._held_rows: Rows = self.monoid.outputs.new(0)
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def insert(self, value: Any, time: Any = None) -> list[tuple[Any, Any]]:
+        """Add an event; the pairs of moment and result that it makes due, often none.
+
+        Costs what ``Window.insert`` costs, and a fold for each result. Raises as it does, and
+        InvalidTime for an event without a time where the trigger needs one.
+        """
+        self._require_time(time)
+        with np.errstate(all="ignore"):
+            event = self.intake.admit(value, time)
+            if event is None:
+                return _pairs(self._give(np.zeros(0, "<i8"), self.monoid.outputs.new(0)))
+            row, micros = event
+            if not self._held_moments and self.trigger.quiet(self.progress, micros):
+                self._feed_one(row, micros)
+                self._went(micros, 1)
+                return []
+            rows, times = self._rows_of(row), None if micros is None else np.array([micros], "<i8")
+            return _pairs(self._run(rows, times, 1))
+
+    def extend(self, values: Any, times: Any = None) -> Due:
+        """Add a batch of events; all results that it makes due.
+
+        Costs a whole-group combine a leaf group, and an eviction and a fold for each result, not
+        for each event. Raises as ``Window.extend`` does, and then as said there.
+        """
+        self._require_time(times)
+        rows, micros, count = self.intake.admit_batch(values, times)
+        with np.errstate(all="ignore"):
+            return self._run(rows, micros, count)
+
+    def advance(self, time: Any) -> Due:
+        """Say that all events up to a time have come (a watermark); the results due by then.
+
+        Events up to the last boundary not after ``time`` are late from now on. For a period only:
+        raises ValueError for other triggers.
+        """
+        trigger = self.trigger
+        if not isinstance(trigger, EveryPeriod):
+            raise ValueError(f"time makes no result due with {trigger!r}; use EveryPeriod")
+        moment = trigger.boundary(to_time(time) + 1) - trigger.period
+        plan = trigger.until(self.progress, moment, self._lifetime)
+        with np.errstate(all="ignore"):
+            due = self._follow(plan, (), None, 0)
+        self.intake.advance(moment + 1)
+        return due
+
+    def flush(self) -> Due:
+        """The result of what has come since the last one, before it is due; none if nothing has.
+
+        Its moment is that at which it will be due (a period), or the number of events so far. It is
+        due all the same, and then has the events that are still to come: for shutting down and for
+        looking in between. Costs a fold. Changes nothing that any result depends on.
+        """
+        count = int(self.trigger.is_open(self.progress))
+        moments, out = np.zeros(count, "<i8"), self.monoid.outputs.new(count)
+        with np.errstate(all="ignore"):
+            if count:
+                moments[0] = self.trigger.next_moment(self.progress)
+                self._put_open(int(moments[0]), out)
+        return self._give(moments, out)
+
+    def _require_time(self, time: Any) -> None:
+        if time is None and self.trigger.needs_times:
+            raise InvalidTime(f"{self.trigger!r} needs a time with every event")
+
+    def _rows_of(self, row: Row) -> Rows:
+        return self.window.monoid.inputs.one(row)
+
+    # --- what is due ----------------------------------------------------------------------------
+
+    def _run(self, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
+        if not count:
+            return self._give(np.zeros(0, "<i8"), self.monoid.outputs.new(0))
+        plan = self.trigger.due(self.progress, micros, count, self._lifetime)
+        return self._follow(plan, rows, micros, count)
+
+    def _follow(self, plan: Plan, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
+        """Insert events up to each stop, and put its result; then the rest of the events."""
+        out, at, before = self.monoid.outputs.new(len(plan.stops)), 0, self.progress.events
+        try:
+            while at < len(plan.stops):
+                at += self._put_next(plan, at, rows, micros, count, out)
+            self._feed(rows, micros, int(plan.stops[-1]) if at else 0, count, count)
+        except Exception as error:
+            given = self.progress.given
+            at = 0 if given is None else int(np.searchsorted(plan.moments, given, side="right"))
+            self._hold(plan.moments[:at], self.monoid.outputs.cut(out, 0, at), error)
+            if not any(_ACCEPTED in note for note in getattr(error, "__notes__", ())):
+                error.add_note(f"{self.progress.events - before} of {count} {_ACCEPTED}")
+            raise
+        return self._give(plan.moments, out)
+
+    def _put_next(
+        self, plan: Plan, at: int, rows: Rows, micros: np.ndarray | None, count: int, out: Rows
+    ) -> int:
+        """Insert up to the next stop and put its result, or several; say how many."""
+        start, stop, moment = events_before(plan, at), int(plan.stops[at]), int(plan.moments[at])
+        self._feed(rows, micros, start, stop, count)
+        self._put(moment, out, at)
+        self.progress = replace(self.progress, given=moment)
+        return 1
+
+    def _went(self, micros: int | None, count: int) -> None:
+        """Note that events are in, the last of them at a time."""
+        at = self.progress
+        self.progress = Progress(at.events + count, micros, at.given)
+        self.intake.advance(micros)
+
+    def _hold(self, moments: np.ndarray, out: Rows, error: Exception) -> None:
+        """Keep results for the next call."""
+        self._held_rows = self._joined(moments, out)
+        self._held_moments = [*self._held_moments, *moments.tolist()]
+        if self._held_moments:
+            error.add_note(
+                f"{len(self._held_moments)} results that were due come with the next call"
+            )
+
+    def _joined(self, moments: np.ndarray, out: Rows) -> Rows:
+        outputs, held = self.monoid.outputs, len(self._held_moments)
+        rows = outputs.new(held + len(moments))
+        outputs.put_many(rows, 0, self._held_rows)
+        outputs.put_many(rows, held, out)
+        return rows
+
+    def _give(self, moments: np.ndarray, out: Rows) -> Due:
+        if self._held_moments:
+            out = self._joined(moments, out)
+            moments = np.concatenate((np.array(self._held_moments, "<i8"), moments))
+            self._held_moments, self._held_rows = [], self.monoid.outputs.new(0)
+        shown = moments.view("M8[us]") if self.trigger.needs_times else moments
+        return Due(shown, self.monoid.results(out))
+
+    @abstractmethod
+    def _feed_one(self, row: Row, micros: int | None) -> None:
+        """Add an event that makes nothing due."""
+
+    @abstractmethod
+    def _feed(
+        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, count: int
+    ) -> None:
+        """Add events of a batch of ``count``, and note those that are in."""
+
+    @abstractmethod
+    def _put(self, moment: int, out: Rows, at: int) -> None:
+        """Write the result of a moment."""
+
+    @abstractmethod
+    def _put_open(self, moment: int, out: Rows) -> None:
+        """Write the result that a moment would have if no other event came."""
+
+    # --- handles --------------------------------------------------------------------------------
+
+    def checkpoint(self, barrier: bool = True) -> bytes:
+        """The window, its trigger's state and what is still to be given, as ``Window.checkpoint``.
+
+        Raises NotPageable where held results are no plain data.
+        """
+        held = self.monoid.outputs.dump(self._held_rows) if self._held_moments else []
+        return TriggeredHandle(
+            self.window.checkpoint(barrier),
+            self.trigger.describe(),
+            self.progress,
+            self._held_moments,
+            held,
+            self._slice_state(),
+        ).encode()
+
+    def _slice_state(self) -> SliceState | None:
+        return None
+
+    def _take_up(self, state: TriggeredHandle) -> None:
+        """Go on where a handle says. Raises HandleMismatch for another trigger."""
+        if state.trigger != self.trigger.describe():
+            raise HandleMismatch(
+                f"the handle was made with the trigger {state.trigger}, not with {self.trigger!r}; "
+                "restore with the same one"
+            )
+        if state.moments:
+            count = len(state.moments)
+            self._held_rows = read_rows(self.monoid.outputs, state.columns, count)
+        self.progress, self._held_moments = state.progress, state.moments
+
+    def close(self) -> None:
+        """Let go of the store if the window opened it; pages stay. Call ``flush`` before."""
+        self.window.close()
+
+    def check(self) -> None:
+        """Assert every invariant of the structure, reading all pages."""
+        self.window.check()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.trigger!r} of {self.window!r}>"
+
+
+class TriggeredWindow(ResultsWhenDue):
+    """A window that gives results when a trigger says so.
+
+    Any window and policy. A policy on times is asked once more at each boundary, so that what time
+    alone evicts is out. Events must come in order: raises ValueError for a window with ``lateness``
+    unless the trigger is ``OnDemand()``, as late events would change results that were given.
+    """
+
+    def __init__(self, window: Window, trigger: Trigger) -> None:
+        self.window, self.monoid = window, window.results_of
+        if window.intake.lateness and not isinstance(trigger, OnDemand):
+            raise ValueError(
+                f"late events would change results that {trigger!r} has given; choose lateness=0, "
+                "or OnDemand()"
+            )
+        self._begin(trigger, window.intake, window.policy.lifetime)
+
+    def query(self) -> Any:
+        """The result over the window as it is now; 1 combine."""
+        return self.window.query()
+
+    def _run(self, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
+        if not count or self.trigger != EveryEvent() or self.trigger.is_open(self.progress):
+            return super()._run(rows, micros, count)
+        plan = self.trigger.due(self.progress, micros, count, self._lifetime)
+        out, before = self.monoid.outputs.new(count), self.window.tree.back
+        done = 0
+        try:
+            with self.window.counting(count):
+                self.window.slide(rows, self._kept(micros), count, out)
+            done = count
+        except Exception as error:
+            # Of the last event that is in, the result may not be: it is overdue.
+            done = max(self.window.tree.back - before - 1, 0)
+            self._hold(plan.moments[:done], self.monoid.outputs.cut(out, 0, done), error)
+            raise
+        finally:
+            given = self.progress.events + done
+            self._are_in(micros, 0, self.window.tree.back - before)
+            self.progress = replace(self.progress, given=given)
+        return self._give(plan.moments, out)
+
+    def _kept(self, micros: Any) -> Any:
+        """Times, where the window keeps them."""
+        return micros if self.window.timed else None
+
+    def _feed_one(self, row: Row, micros: int | None) -> None:
+        self.window.accept(row, self._kept(micros))
+
+    def _feed(
+        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, count: int
+    ) -> None:
+        if start == stop:
+            return
+        before = self.window.tree.back
+        try:
+            self.window.take_in(rows, self._kept(micros), start, stop, count)
+        finally:
+            self._are_in(micros, start, self.window.tree.back - before)
+
+    def _are_in(self, micros: np.ndarray | None, start: int, count: int) -> None:
+        if count:
+            self._went(None if micros is None else int(micros[start + count - 1]), count)
+
+    def _put(self, moment: int, out: Rows, at: int) -> None:
+        if self.trigger.needs_times:
+            self.window.pass_to(moment)
+        elif self.window.policy.positional:
+            self.window.pass_to(self.progress.newest)  # where a store failed, it may be overdue
+        self.window.put_result(out, at)
+
+    def _put_open(self, moment: int, out: Rows) -> None:
+        self._put(moment, out, 0)
+
+    @classmethod
+    def restore(
+        cls,
+        handle: bytes,
+        trigger: Trigger,
+        monoid: AbstractMonoid,
+        policy: AbstractPolicy,
+        store: str | PageStore = "memory://",
+        **settings: Any,
+    ) -> Self:
+        """The window that a handle describes, as ``Window.restore``, which takes the settings.
+
+        Raises CorruptHandle, or HandleMismatch for another trigger, monoid or policy.
+        """
+        state = TriggeredHandle.decode(handle)
+        if state.slice is not None:
+            raise HandleMismatch("the handle is of a SlicedWindow; restore it as one")
+        restored = cls(Window.restore(state.window, monoid, policy, store, **settings), trigger)
+        restored._take_up(state)
+        return restored
+
+
+def events_before(plan: Plan, at: int) -> int:
+    """How many events of the batch come before a result's own."""
+    return int(plan.stops[at - 1]) if at else 0
+
+
+def _pairs(due: Due) -> list[tuple[Any, Any]]:
+    """Moments and results one by one, results as ``Window.query`` returns them."""
+    results = due.results
+    if isinstance(results, dict):
+        values: list[Any] = [
+            {name: plain(column[at]) for name, column in results.items()}
+            for at in range(len(due.moments))
+        ]
+    else:
+        values = [plain(result) for result in results]
+    return [
+        (plain(m) if m.dtype.kind == "i" else m, v)
+        for m, v in zip(due.moments, values, strict=True)
+    ]

@@ -1,0 +1,1 @@
+"""Windows: a monoid, a policy, a structure and a store behind one interface."""

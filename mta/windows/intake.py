@@ -1,0 +1,195 @@
+"""What comes into a window: values and times are read, checked, and refused or dropped."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from mta.columns.schemas import Row, Rows
+from mta.errors import InvalidTime, InvalidValue, LateEvent
+from mta.monoids.base import AbstractMonoid
+from mta.policies.base import AbstractPolicy
+from mta.times import to_time, to_times
+
+Late = Literal["error", "drop"]
+Invalid = Literal["error", "drop", "accept"]
+
+
+class Intake:
+    """Reads events for one window and counts those it drops.
+
+    ``late`` says what happens to an event older than the last one, or (by ``lateness``) older by
+    more than so many microseconds than the newest before its batch; ``invalid`` what happens to a
+    null or NaN.
+    """
+
+    def __init__(
+        self,
+        monoid: AbstractMonoid,
+        policy: AbstractPolicy,
+        name: str,
+        late: Late,
+        invalid: Invalid,
+        lateness: int | None = None,
+    ) -> None:
+        if late not in ("error", "drop"):
+            raise ValueError(f"late is 'error' or 'drop', not {late!r}")
+        if invalid not in ("error", "drop", "accept"):
+            raise ValueError(f"invalid is 'error', 'drop' or 'accept', not {invalid!r}")
+        self._monoid, self._policy, self._name = monoid, policy, name
+        self._late, self._invalid = late, invalid
+        self.lateness = lateness
+        #: Whether times are read, and put to the test.
+        self.timed = policy.needs_times or lateness is not None
+        #: How the last batch was put in order of time; None where it was in order.
+        self.order: np.ndarray | None = None
+        self.last_time: int | None = None
+        self.last_accepted: np.ndarray | None = None
+        self.late_count = self.invalid_count = 0
+
+    def admit(self, value: Any, time: Any) -> tuple[Row, int | None] | None:
+        """One event as input row and microseconds; None when it is dropped.
+
+        Raises InvalidValue, InvalidTime or LateEvent.
+        """
+        row = self._monoid.row(value)
+        if not self._monoid.is_valid(row) and self._invalid != "accept":
+            if self._invalid == "error":
+                raise InvalidValue(
+                    f"the value {value!r} is null, NaN or outside what {self._name} takes; correct "
+                    'it, or choose invalid="drop" or invalid="accept"'
+                )
+            self.invalid_count += 1
+            return None
+        if not self.timed:
+            return row, None
+        if time is None and not self._policy.needs_times:
+            return row, self.last_time or 0  # behind all others
+        if time is None:
+            raise InvalidTime(f"{self._policy!r} needs a time with every event")
+        micros = to_time(time)
+        if self.last_time is not None and micros < self.last_time - (self.lateness or 0):
+            if self._late == "error":
+                raise LateEvent(
+                    f"the event at {_clock(micros)} is {self._too_old} the last one, at "
+                    f"{_clock(self.last_time)}; {self._remedy}"
+                )
+            self.late_count += 1
+            return None
+        return row, micros
+
+    @property
+    def _too_old(self) -> str:
+        allowed = f"by more than {(self.lateness or 0) / 1e6} s " if self.lateness else ""
+        return f"{allowed}older than"
+
+    @property
+    def _remedy(self) -> str:
+        if self.lateness is None:
+            return 'sort the events by time, or choose late="drop"'
+        return 'allow a greater lateness, or choose late="drop"'
+
+    def advance(self, micros: int | None) -> int | None:
+        """Note the time of an event that was taken in; the newest time."""
+        if micros is not None:
+            self.last_time = micros if self.last_time is None else max(self.last_time, micros)
+        return self.last_time
+
+    def admit_batch(self, values: Any, times: Any) -> tuple[Rows, np.ndarray | None, int]:
+        """A batch as input rows, microseconds and count, without the events that are dropped.
+
+        Raises InvalidValue, InvalidTime or LateEvent, and then nothing was counted or taken in.
+        """
+        micros = None
+        if times is None and self._policy.needs_times:
+            raise InvalidTime(f"{self._policy!r} needs a time with every event: give times=")
+        if times is not None and self.timed:
+            micros = to_times(times)
+        rows, count = self._monoid.rows(values, None if micros is None else len(micros))
+        if micros is None and self.timed:
+            micros = np.full(count, self.last_time or 0, "<i8")  # behind all others
+        if micros is not None and len(micros) != count:
+            raise InvalidTime(f"{count} values have {len(micros)} times; give one for each")
+        self.last_accepted = self.order = None
+        if count == 0:
+            return rows, micros, 0
+        invalid = self._invalid_mask(rows, count)
+        late = None if micros is None else self._late_mask(micros, invalid)
+        if invalid is None and late is None:
+            return self._in_order(rows, micros, count)
+        good = np.ones(count, dtype=bool)
+        for mask in (invalid, late):
+            if mask is not None:
+                good &= ~mask
+        self.invalid_count += 0 if invalid is None else int(invalid.sum())
+        self.late_count += 0 if late is None else int(late.sum())
+        self.last_accepted = good
+        keep = np.flatnonzero(good)
+        rows = self._monoid.inputs.take(rows, keep)
+        return self._in_order(rows, None if micros is None else micros[keep], len(keep))
+
+    def _in_order(
+        self, rows: Rows, micros: np.ndarray | None, count: int
+    ) -> tuple[Rows, np.ndarray | None, int]:
+        """The same in order of time; events of one time stay as they came."""
+        if micros is None or self.lateness is None or bool((micros[1:] >= micros[:-1]).all()):
+            return rows, micros, count
+        self.order = np.argsort(micros, kind="stable")
+        return self._monoid.inputs.take(rows, self.order), micros[self.order], count
+
+    def _invalid_mask(self, rows: Rows, count: int) -> np.ndarray | None:
+        if self._invalid == "accept":
+            return None
+        mask = self._monoid.invalid(rows, count)
+        if mask is not None and self._invalid == "error":
+            raise InvalidValue(
+                f"{int(mask.sum())} of {count} values are null, NaN or outside what {self._name} "
+                f"takes, the first at index {int(np.argmax(mask))}; nothing was inserted; correct "
+                'them, or choose invalid="drop" or invalid="accept"'
+            )
+        return mask
+
+    def _late_mask(self, micros: np.ndarray, invalid: np.ndarray | None) -> np.ndarray | None:
+        """Which events are older than a valid one before them; None when none are."""
+        if self.lateness is not None:
+            return self._too_late(micros, invalid)
+        floor = np.iinfo("i8").min if self.last_time is None else self.last_time
+        if micros[0] >= floor and bool((micros[1:] >= micros[:-1]).all()):
+            return None
+        counted = micros if invalid is None else np.where(invalid, floor, micros)
+        mask: np.ndarray = micros < np.maximum(np.maximum.accumulate(counted), floor)
+        if invalid is not None:
+            mask &= ~invalid
+        if not mask.any():
+            return None
+        if self._late == "error":
+            where = int(np.argmax(mask))
+            raise LateEvent(
+                f"{int(mask.sum())} events of the batch are older than one before them, the first "
+                f"at index {where}, time {_clock(int(micros[where]))}; nothing was inserted; sort "
+                'the events by time, or choose late="drop"'
+            )
+        return mask
+
+    def _too_late(self, micros: np.ndarray, invalid: np.ndarray | None) -> np.ndarray | None:
+        """Which events are older than is allowed; None when none are."""
+        if self.last_time is None:
+            return None
+        mask: np.ndarray = micros < self.last_time - (self.lateness or 0)
+        if invalid is not None:
+            mask &= ~invalid
+        if not mask.any():
+            return None
+        if self._late == "error":
+            where = int(np.argmax(mask))
+            raise LateEvent(
+                f"{int(mask.sum())} events of the batch are {self._too_old} the last one before "
+                f"it, at {_clock(self.last_time)}, the first at index {where}, time "
+                f"{_clock(int(micros[where]))}; nothing was inserted; {self._remedy}"
+            )
+        return mask
+
+
+def _clock(micros: int) -> str:
+    return f"{np.datetime64(micros, 'us')} ({micros / 1e6} s)"

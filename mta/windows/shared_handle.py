@@ -1,0 +1,114 @@
+"""The format of the handle of several windows over one stream.
+
+    handle   = body digest
+    digest   = xxh3_128 of the body, 16 bytes
+    body     = msgpack array [magic, version, events, windows]
+    magic    = "mta-shared"
+    version  = 1
+    events   = bytes, the handle of the events that the windows share (``handle``)
+    windows  = array of [name, policy, front], in the order of their names
+    name     = text, 1 to 200 bytes, each once
+    policy   = [text, 16-byte fingerprint]
+    front    = position of the window's oldest event, from the front of the events to their back
+
+What a cursor holds beside its front follows from the events, so no window adds more than this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+import xxhash
+
+from mta.errors import CorruptHandle, HandleMismatch
+from mta.pages.handle import Handle, corrupt
+from mta.policies.base import AbstractPolicy
+
+MAGIC = "mta-shared"
+VERSION = 1
+MAX_NAME_BYTES = 200
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class WindowState:
+    """One window as a handle has it."""
+
+    name: str
+    policy: tuple[str, bytes]
+    front: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedHandle:
+    """A handle's fields; see the module for what they mean."""
+
+    events: bytes
+    windows: list[WindowState]
+
+    def encode(self) -> bytes:
+        """The handle as bytes."""
+        windows = sorted((w.name, w.policy, w.front) for w in self.windows)
+        body: bytes = msgpack.packb([MAGIC, VERSION, self.events, windows])
+        return body + xxhash.xxh3_128_digest(body)
+
+    @staticmethod
+    def decode(data: bytes) -> SharedHandle:
+        """Bytes as a handle. Raises CorruptHandle for damaged bytes or an unknown format."""
+        body, digest = bytes(data[:-_DIGEST_BYTES]), bytes(data[-_DIGEST_BYTES:])
+        if not body or xxhash.xxh3_128_digest(body) != digest:
+            raise corrupt("its bytes do not match their digest")
+        try:
+            return _validated(msgpack.unpackb(body))
+        except CorruptHandle:
+            raise
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise corrupt(str(error)) from error
+
+    def fronts_for(self, windows: Mapping[str, AbstractPolicy]) -> dict[str, int]:
+        """The front of each window. Raises HandleMismatch when they are not these windows."""
+        if [window.name for window in self.windows] != sorted(windows):
+            raise HandleMismatch(
+                f"the handle has the windows {[window.name for window in self.windows]}, not "
+                f"{sorted(windows)}; restore with the same ones, then add, remove or resize"
+            )
+        for window in self.windows:
+            policy = windows[window.name]
+            if policy.fingerprint != window.policy[1]:
+                raise HandleMismatch(
+                    f"the handle's window {window.name!r} has the policy {window.policy[0]}, not "
+                    f"{policy.describe()}; restore with the same one, then resize"
+                )
+        return {window.name: window.front for window in self.windows}
+
+
+def _validated(body: Any) -> SharedHandle:
+    """The fields as a handle; what they do not claim to be is a CorruptHandle or a TypeError."""
+    if not isinstance(body, list) or body[:1] != [MAGIC]:
+        raise corrupt("it is not one of several windows")
+    if body[1:2] != [VERSION]:
+        raise corrupt(f"its format is {body[1:2]}, this release reads format {VERSION}")
+    if [type(value) for value in body[2:]] != [bytes, list]:
+        raise corrupt("its fields are of the wrong number or types")
+    events = Handle.decode(body[2])
+    windows = [_window(fields, events) for fields in body[3]]
+    names = [window.name for window in windows]
+    if names != sorted(set(names)):
+        raise corrupt("its windows are not each there once, in the order of their names")
+    return SharedHandle(body[2], windows)
+
+
+def _window(fields: Any, events: Handle) -> WindowState:
+    if not isinstance(fields, list) or [type(value) for value in fields] != [str, list, int]:
+        raise corrupt("a window is of the wrong types")
+    name, policy, front = fields
+    if [type(value) for value in policy] != [str, bytes] or len(policy[1]) != 16:
+        raise corrupt("a window's fingerprint is of the wrong type")
+    if not 0 < len(name.encode()) <= MAX_NAME_BYTES:
+        raise corrupt("a window's name cannot be")
+    if not events.front <= front <= events.back:
+        raise corrupt(f"the front of window {name!r} is not among the events")
+    return WindowState(name, (policy[0], policy[1]), front)

@@ -1,0 +1,1 @@
+"""How Spark calls the step, and where its pages are."""

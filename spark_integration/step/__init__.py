@@ -1,0 +1,1 @@
+"""One micro-batch of one bucket of keys, without Spark."""

@@ -1,0 +1,89 @@
+"""Which rows are too late for their key, and what a key remembers to tell.
+
+Where events must come in order, late is what is older than the key's newest event. Where they may
+be late (``Plan.lateness``), a key has a *floor*, the time before which it takes nothing:
+
+- its newest event before the micro-batch, less the lateness, as the plan has it now or as it was
+  after any batch before: what was let go of then is gone, though a greater lateness is allowed now;
+- for a key that began anew after a silence, also the moment up to which silent keys were forgotten
+  then, as its earlier life may have had events in such a window (``silence.py``).
+
+So every result is of all events that its window had, or the row is late.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mta.errors import LateEvent
+from spark_integration.plan import Plan
+from spark_integration.step.rows import Sorted
+from spark_integration.step.states import Saved
+
+
+def floor_of(before: Saved | None, forgotten: int | None, plan: Plan) -> int | None:
+    """The time before which a key's rows are late; None if none are."""
+    if before is None:
+        return forgotten
+    floor = before.last_time - plan.patience
+    return floor if before.floor is None else max(floor, before.floor)
+
+
+def saved_after(
+    last: int,
+    handle: bytes,
+    before: Saved | None,
+    floor: int | None,
+    plan: Plan,
+    begun: int | None = None,
+) -> Saved:
+    """A key's window after its rows, of which the newest that entered is at ``last``."""
+    if plan.lateness is None:
+        return Saved(last, handle, None, begun)
+    last = last if before is None else max(last, before.last_time)
+    gone = last - plan.lateness
+    return Saved(last, handle, gone if floor is None else max(gone, floor))
+
+
+def first_on_time(
+    group: Sorted, i: int, before: Saved | None, floor: int | None, plan: Plan
+) -> int:
+    """Where the rows of key ``i`` begin that are not late. Raises LateEvent."""
+    first, end = group.bounds[i], group.bounds[i + 1]
+    if floor is None or group.times[first] >= floor:
+        return first
+    late = int(np.searchsorted(group.times[first:end], floor))
+    if plan.late == "error":
+        raise LateEvent(
+            f"{late} of {end - first} events of key {group.names[i]} are "
+            f"{_too_old(before, floor, plan)}, the oldest by {plan.time!r} at "
+            f"{_clock(int(group.times[first]))}; {_remedy(before, plan)}, or set late='drop' to "
+            "drop and count them, or late='side' to have them marked among the results"
+        )
+    return first + late
+
+
+def _too_old(before: Saved | None, floor: int, plan: Plan) -> str:
+    if before is None:
+        return (
+            "older than what silent keys, of which it may be one, were forgotten for, at "
+            f"{_clock(floor)}"
+        )
+    last = before.last_time
+    if floor == last:
+        return f"older than its last one, at {_clock(last)}"
+    if floor == last - plan.patience:
+        return f"more than {plan.patience / 1e6} s older than its last one, at {_clock(last)}"
+    return f"older than {_clock(floor)}, before which its events are no longer kept"
+
+
+def _remedy(before: Saved | None, plan: Plan) -> str:
+    if before is None:
+        return "let the source deliver sooner, or the watermark wait longer"
+    if plan.lateness is None:
+        return "let the source deliver in order, or set allowed_lateness"
+    return "let the source deliver sooner, or set a greater allowed_lateness"
+
+
+def _clock(micros: int) -> str:
+    return str(np.datetime64(micros, "us"))

@@ -1,0 +1,170 @@
+"""The state of one bucket of keys, as Spark's state store keeps it: every key's handle.
+
+    state  = xxh3_64(body) as 8 bytes, big-endian ++ body
+    body   = msgpack [ "mta-spark", version, buckets, plan, keys, forgotten, doomed ]
+    version = 3; version 2 knew no ``begun``, version 1 ended after ``keys``: both are still read
+    plan   = the plan's fingerprint, bytes: what key, time, aggregations and policy the handles suit
+    keys   = { key: [ last, handle ], ... } in the order of keys; where events may come late,
+             { key: [ last, handle, floor ], ... }; where time has emptied the window of a key
+             that is kept, { key: [ last, handle, nil, begun ], ... }
+    key    = msgpack [ value of each key column ], bytes (see ``rows.py``)
+    last   = the time of the key's newest event, microseconds since 1970
+    handle = what ``Window.checkpoint`` or ``SharedWindows.checkpoint`` returned, bytes
+    floor  = microseconds since 1970: no event before it can be taken in, as some of those that its
+             window held may be gone
+    begun  = how many events came before the last time that the window became empty
+    forgotten = nil, or the latest moment at which the window of a forgotten key became empty
+    doomed = [ [ calls, handle ], ... ]: windows of forgotten keys, and in how many calls of the
+             bucket from now their pages are to be deleted (see ``silence.py``)
+
+Spark's state store is trusted to keep bytes, not to be the right one: the digest tells a damaged
+value, ``buckets`` and ``plan`` a checkpoint that other settings wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgpack
+import xxhash
+
+from spark_integration.errors import CorruptState, StateMismatch
+
+MAGIC = "mta-spark"
+VERSION = 3
+_READ = (1, 2, 3)
+_DIGEST_BYTES = 8
+
+
+class Saved(NamedTuple):
+    """One key's window between two micro-batches."""
+
+    last_time: int
+    handle: bytes
+    floor: int | None = None
+    """The time before which an event is too late; None where that is ``last_time``."""
+    begun: int | None = None
+    """The events before the window was last empty (``silence.py``); None where it never was."""
+
+
+class Doomed(NamedTuple):
+    """The window of a forgotten key, whose pages are still there for earlier states' sake."""
+
+    calls: int
+    handle: bytes
+
+
+@dataclass
+class Bucket:
+    """What is known of one bucket's keys between two micro-batches."""
+
+    keys: dict[bytes, Saved] = field(default_factory=dict)
+    forgotten: int | None = None
+    doomed: list[Doomed] = field(default_factory=list)
+
+
+def encode_state(bucket: Bucket, buckets: int, fingerprint: bytes) -> bytes:
+    """One bucket's state, the same for equal buckets; linear in its size."""
+    # Keys come in the order in which Spark delivers rows, which a replay may have otherwise.
+    saves = sorted(bucket.keys.items())
+    keys = {key: _entry(saved) for key, saved in saves}
+    content = (keys, bucket.forgotten, bucket.doomed)
+    body: bytes = msgpack.packb([MAGIC, VERSION, buckets, fingerprint, *content])
+    return xxhash.xxh3_64_digest(body) + body
+
+
+def decode_state(state: bytes | None, buckets: int, fingerprint: bytes) -> Bucket:
+    """What is saved of a bucket; an empty one for no state.
+
+    Raises CorruptState for bytes that ``encode_state`` did not write, StateMismatch for a state
+    of another format, number of buckets or plan.
+    """
+    if state is None:
+        return Bucket()
+    written_buckets, written_plan, bucket = _parse(state)
+    if written_buckets != buckets:
+        raise StateMismatch(
+            f"this checkpoint spreads its keys over {written_buckets} buckets, the query asks for "
+            f"{buckets}: set buckets={written_buckets}, or start with a new checkpoint folder"
+        )
+    if written_plan != fingerprint:
+        raise StateMismatch(
+            "this checkpoint holds windows of other columns, aggregations, policy or arity: "
+            "restore these settings, or start with a new checkpoint folder"
+        )
+    return bucket
+
+
+def read_handles(state: bytes) -> dict[bytes, bytes]:
+    """The handle of each key of a state of any plan, for inspection. Raises CorruptState."""
+    return {key: saved.handle for key, saved in _parse(state)[2].keys.items()}
+
+
+def read_doomed(state: bytes) -> list[bytes]:
+    """The handles of forgotten keys whose pages are not deleted yet. Raises CorruptState."""
+    return [doomed.handle for doomed in _parse(state)[2].doomed]
+
+
+def _entry(saved: Saved) -> tuple[Any, ...]:
+    """What is kept of a key's window, without the Nones at its end."""
+    if saved.begun is not None:
+        return saved
+    return saved[: 2 if saved.floor is None else 3]
+
+
+def _parse(state: bytes) -> tuple[int, bytes, Bucket]:
+    body = memoryview(state)[_DIGEST_BYTES:]
+    if xxhash.xxh3_64_digest(body) != bytes(state[:_DIGEST_BYTES]):
+        raise CorruptState(
+            f"a state value of {len(state)} bytes does not match its digest: it is damaged; "
+            "restart the query from an older Spark checkpoint, or from a new one"
+        )
+    try:
+        content = msgpack.unpackb(body, strict_map_key=False)
+    except (ValueError, msgpack.exceptions.UnpackException) as error:
+        raise CorruptState(f"a state value is no msgpack: {error}; report this as a bug") from error
+    match content:
+        case [str(magic), int(version), *_] if magic == MAGIC and version not in _READ:
+            raise StateMismatch(
+                f"this checkpoint has state format {version}, this program knows {VERSION}: "
+                "run the program's version that wrote it, or start with a new checkpoint folder"
+            )
+        case [str(magic), 1, int(buckets), bytes(plan), *rest] if magic == MAGIC:
+            rest += [None, []]
+        case [str(magic), int(), int(buckets), bytes(plan), *rest] if magic == MAGIC:
+            pass
+        case _:
+            raise _foreign()
+    return buckets, plan, _bucket(rest)
+
+
+def _bucket(content: list[Any]) -> Bucket:
+    match content:
+        case [dict(keys), int() | None as forgotten, list(doomed)]:
+            if (
+                all(type(key) is bytes for key in keys)
+                and all(map(_is_saved, keys.values()))
+                and all(map(_is_entry, doomed))
+            ):
+                saved = {key: Saved(*entry) for key, entry in keys.items()}
+                return Bucket(saved, forgotten, [Doomed(*note) for note in doomed])
+    raise _foreign()
+
+
+def _is_saved(entry: object) -> bool:
+    match entry:
+        case [int(), bytes()] | [int(), bytes(), int()] | [int(), bytes(), None, int()]:
+            return True
+    return False
+
+
+def _is_entry(entry: object) -> bool:
+    match entry:
+        case [int(), bytes()]:
+            return True
+    return False
+
+
+def _foreign() -> CorruptState:
+    return CorruptState("a state value is not of this project: the checkpoint is another query's")

@@ -1,0 +1,1 @@
+"""For tests of stores: a conformance suite, and wrappers that count, delay and fail."""

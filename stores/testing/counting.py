@@ -1,0 +1,108 @@
+"""Counts what passes: for tests that hold a structure to its budget, and for statistics."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stores.base import PageStore
+from stores.forks import start_over_in_children
+from stores.wrapper import WrapperStore
+
+
+@dataclass
+class Count:
+    """What one operation has moved."""
+
+    calls: int = 0
+    pages: int = 0
+    bytes: int = 0
+
+
+@dataclass
+class Counts:
+    """What all operations have moved. ``missing`` are pages asked for that were not there."""
+
+    get: Count = field(default_factory=Count)
+    put: Count = field(default_factory=Count)
+    delete: Count = field(default_factory=Count)
+    prefetch: Count = field(default_factory=Count)
+    flush: Count = field(default_factory=Count)
+    keys: Count = field(default_factory=Count)
+    missing: int = 0
+
+
+class CountingStore(WrapperStore):
+    """Counts the calls, pages and bytes of each operation that succeeded, in ``counts``.
+
+    Outermost it counts what a caller asks for, innermost what reaches the store. A forked or
+    unpickled one begins at zero.
+    """
+
+    def __init__(self, store: PageStore) -> None:
+        super().__init__(store)
+        self.start_over()
+        start_over_in_children(self)
+
+    def start_over(self) -> None:
+        """Begin at zero; no store call."""
+        self._lock = threading.Lock()
+        self.counts = Counts()
+
+    def reset(self) -> Counts:
+        """Begin at zero and return what was counted so far; no store call."""
+        with self._lock:
+            counts, self.counts = self.counts, Counts()
+        return counts
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """One store call."""
+        pages = self.store.get_many(keys)
+        there = [page for page in pages if page is not None]
+        self._add("get", len(keys), sum(map(len, there)), missing=len(keys) - len(there))
+        return pages
+
+    def peek(self, key: str) -> bytes | None:
+        """No store call; a page that is at hand is counted as read by one."""
+        page = self.store.peek(key)
+        if page is not None:
+            self._add("get", 1, len(page))
+        return page
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """One store call."""
+        self.store.put_many(pages)
+        self._add("put", len(pages), sum(map(len, pages.values())))
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """One store call."""
+        keys = list(keys)
+        self.store.delete_many(keys)
+        self._add("delete", len(keys))
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Counts the call and each key that is taken."""
+        found = self.store.keys(prefix)
+        self._add("keys", 0)
+        for key in found:
+            self.counts.keys.pages += 1
+            yield key
+
+    def prefetch(self, keys: Sequence[str]) -> None:
+        """One hint."""
+        self.store.prefetch(keys)
+        self._add("prefetch", len(keys))
+
+    def flush(self) -> None:
+        """One flush."""
+        self.store.flush()
+        self._add("flush", 0)
+
+    def _add(self, operation: str, pages: int, size: int = 0, *, missing: int = 0) -> None:
+        with self._lock:
+            count: Count = getattr(self.counts, operation)
+            count.calls += 1
+            count.pages += pages
+            count.bytes += size
+            self.counts.missing += missing

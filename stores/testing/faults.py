@@ -1,0 +1,343 @@
+"""A store that fails on demand: for your tests of what happens when the real one does.
+
+    >>> from stores.faults import FaultyStore
+    >>> from stores.memory import MemoryStore
+    >>> store = FaultyStore(MemoryStore())
+    >>> store.fail(nth=2, operations=["put"])
+    >>> store.put_many({"g/1": b"first"})
+    >>> store.put_many({"g/2": b"second"})
+    Traceback (most recent call last):
+        ...
+    stores.errors.StoreUnavailable: memory:// failed on demand at put, call 2
+    >>> store.put_many({"g/2": b"second"})
+    >>> store.get_many(["g/1", "g/2"])
+    [b'first', b'second']
+
+What it can do, one or several at a time:
+
+- ``fail``: the Nth call raises, once or for ever, before or after it was applied (a lost answer).
+- ``delay``: the Nth call, or every one, waits first.
+- ``hold``: writes are acknowledged, seen by reads, and applied later: out of order, some twice.
+- ``crash``: writes that were acknowledged but not flushed are forgotten.
+- ``corrupt``: a page is read with a flipped bit, or cut short.
+- ``heal``: all of this ends.
+
+To let every call of a run fail once, count up until a run meets no failure:
+``for n in count(1): store.fail(n); ...; if not store.fired: break``.
+
+Put it innermost, in place of the server. Thread safety: any number of threads.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from stores.base import PageStore, check_keys, check_pages
+from stores.errors import StoreUnavailable
+from stores.forks import start_over_in_children
+from stores.wrapper import WrapperStore
+
+OPERATIONS = ("get", "put", "delete", "keys", "flush")
+"""The calls that are counted and can fail; ``prefetch`` is a hint and never does."""
+
+Write = tuple[str, bytes | None]
+"""A key with its page, None for a delete."""
+
+
+@dataclass
+class _Plan:
+    """What happens at one of the next calls of some operations."""
+
+    operations: Sequence[str]
+    nth: int
+    forever: bool
+    seconds: float = 0.0
+    error: BaseException | type[BaseException] | None = None
+    fails: bool = False
+    applied: bool = False
+
+    def due(self, operation: str) -> bool:
+        """Count the call, and say whether it is the one."""
+        if operation not in self.operations:
+            return False
+        self.nth -= 1
+        return self.nth == 0 or (self.forever and self.nth < 0)
+
+
+@dataclass(frozen=True)
+class _Damage:
+    """A flipped bit, or a cut."""
+
+    flip: int | None
+    truncate: int | None
+
+    def done_to(self, page: bytes) -> bytes:
+        """The page as it is read."""
+        if self.truncate is not None:
+            return page[: self.truncate]
+        if self.flip is None or not page:
+            return page
+        at, bit = divmod(self.flip % (8 * len(page)), 8)
+        return page[:at] + bytes([page[at] ^ 1 << bit]) + page[at + 1 :]
+
+
+class FaultyStore(WrapperStore):
+    """Fails, waits, reorders, forgets and corrupts as told; the same ``seed`` shuffles alike.
+
+    ``calls`` counts the calls and ``fired`` the planned failures and corruptions that came true. A
+    forked or unpickled one begins without any plan.
+    """
+
+    def __init__(
+        self,
+        store: PageStore,
+        *,
+        seed: int = 0,
+        sleep: Callable[[float], Any] = time.sleep,
+    ) -> None:
+        super().__init__(store)
+        self._seed, self._sleep = seed, sleep
+        self.start_over()
+        start_over_in_children(self)
+
+    def start_over(self) -> None:
+        """Without plans, holding nothing; no store call."""
+        self._lock = threading.RLock()
+        self._random = Random(self._seed)
+        self._held: list[Write] = []
+        self._holds: int | None = 0
+        self._shuffles, self._duplicates = False, 0.0
+        self._plans: list[_Plan] = []
+        self._damaged: dict[str, _Damage] = {}
+        self._damaged_reads: dict[int, _Damage] = {}
+        self._pages_read = 0
+        self.calls = 0
+        self.fired = 0
+
+    # What to do wrong
+
+    def fail(
+        self,
+        nth: int = 1,
+        *,
+        forever: bool = False,
+        operations: Sequence[str] = OPERATIONS,
+        error: BaseException | type[BaseException] | None = None,
+        applied: bool = False,
+    ) -> None:
+        """Have the ``nth`` call from now raise, and with ``forever`` every later one too.
+
+        Only calls of these ``operations`` count. ``error`` is raised in place of
+        ``StoreUnavailable``. With ``applied`` the call is made and only its answer lost.
+        """
+        self._plan(_Plan(_known(operations), nth, forever, 0.0, error, True, applied))
+
+    def delay(
+        self,
+        seconds: float,
+        nth: int = 1,
+        *,
+        forever: bool = False,
+        operations: Sequence[str] = OPERATIONS,
+    ) -> None:
+        """Have the ``nth`` call from now wait first, and with ``forever`` every later one too."""
+        self._plan(_Plan(_known(operations), nth, forever, seconds))
+
+    def hold(
+        self, writes: int | None = None, *, shuffle: bool = False, duplicates: float = 0.0
+    ) -> None:
+        """Acknowledge writes, and apply them when so many are held, or (None) at the next flush.
+
+        ``shuffle`` applies them in random order, but those of one key in theirs. ``duplicates`` is
+        the share of puts that are applied once more, before the next write of their key.
+        """
+        with self._lock:
+            self._holds, self._shuffles, self._duplicates = writes, shuffle, duplicates
+            self._apply_if_full()
+
+    def crash(self, keep: int = 0) -> int:
+        """Forget the writes that are held, but for the oldest ``keep``; returns how many."""
+        with self._lock:
+            lost = max(0, len(self._held) - keep)
+            del self._held[keep:]
+            self._apply()
+            return lost
+
+    def corrupt(
+        self, page: str | int, *, flip: int | None = None, truncate: int | None = None
+    ) -> None:
+        """Have a page read with the bit ``flip`` flipped, or cut to ``truncate`` bytes.
+
+        ``page`` is a key, whose every read is damaged, or a number k: the k-th page read from now.
+        The stored page stays whole.
+        """
+        if (flip is None) == (truncate is None):
+            raise ValueError("corrupt takes either flip or truncate")
+        with self._lock:
+            damage = _Damage(flip, truncate)
+            if isinstance(page, str):
+                self._damaged[page] = damage
+            else:
+                self._damaged_reads[self._pages_read + page] = damage
+
+    def heal(self) -> None:
+        """Drop every plan and apply what is held; one or two store calls if anything is."""
+        with self._lock:
+            self._plans, self._damaged, self._damaged_reads = [], {}, {}
+            self._holds, self._shuffles, self._duplicates = 0, False, 0.0
+            self._apply()
+
+    @property
+    def held(self) -> int:
+        """Writes that were acknowledged and not applied; no store call."""
+        return len(self._held)
+
+    # The store
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """One store call, or what was planned for it."""
+        with self._call("get"):
+            check_keys(keys, self.capabilities)
+            with self._lock:
+                newest = dict(self._held)  # before the read: what is applied meanwhile is in both
+            pages = self.store.get_many(keys)
+            with self._lock:
+                seen = [newest.get(k, page) for k, page in zip(keys, pages, strict=True)]
+                return [self._as_read(k, page) for k, page in zip(keys, seen, strict=True)]
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """One store call, or what was planned for it."""
+        with self._call("put"):
+            check_pages(pages, self.capabilities)
+            if self._holds == 0:
+                self.store.put_many(pages)
+            else:
+                self._take(pages.items())
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """One store call, or what was planned for it."""
+        keys = list(keys)
+        with self._call("delete"):
+            check_keys(keys, self.capabilities)
+            if self._holds == 0:
+                self.store.delete_many(keys)
+            else:
+                self._take((key, None) for key in keys)
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """What the store behind and the held writes come to, or what was planned for it."""
+        with self._call("keys"), self._lock:
+            newest = dict(self._held)
+        yield from (k for k, page in newest.items() if page is not None and k.startswith(prefix))
+        yield from (key for key in self.store.keys(prefix) if key not in newest)
+
+    def flush(self) -> None:
+        """Apply what is held and flush the store behind, or what was planned for it."""
+        with self._call("flush"):
+            with self._lock:
+                self._apply()
+            self.store.flush()
+
+    def close(self) -> None:
+        """Apply what is held and close the store behind."""
+        with self._lock:
+            if self._held:
+                self._apply()
+        self.store.close()
+
+    # How
+
+    def _plan(self, plan: _Plan) -> None:
+        if plan.nth < 1:
+            raise ValueError("calls are counted from 1")
+        with self._lock:
+            self._plans.append(plan)
+
+    @contextmanager
+    def _call(self, operation: str) -> Iterator[None]:
+        """Count a call and do to it what was planned."""
+        with self._lock:
+            self.calls += 1
+            number = self.calls
+            due = [plan for plan in self._plans if plan.due(operation)]
+            self._plans = [plan for plan in self._plans if plan.forever or plan.nth > 0]
+            self.fired += sum(plan.fails for plan in due)
+        for plan in due:
+            if plan.seconds:
+                self._sleep(plan.seconds)
+        fails = next((plan for plan in due if plan.fails), None)
+        if fails is None or fails.applied:
+            yield
+        if fails is not None:
+            raise fails.error or StoreUnavailable(
+                f"{self.url} failed on demand at {operation}, call {number}"
+            )
+
+    def _take(self, writes: Iterable[Write]) -> None:
+        with self._lock:
+            self._held.extend(writes)
+            self._apply_if_full()
+
+    def _apply_if_full(self) -> None:
+        if self._holds is not None and len(self._held) >= self._holds:
+            self._apply()
+
+    def _apply(self) -> None:
+        """Hand the held writes to the store, one by one; what it does not take stays held."""
+        self._held = self._in_order(self._held)
+        done = 0
+        try:
+            for key, page in self._held:
+                if page is None:
+                    self.store.delete_many([key])
+                else:
+                    self.store.put_many({key: page})
+                done += 1
+        finally:
+            del self._held[:done]
+
+    def _in_order(self, writes: list[Write]) -> list[Write]:
+        """The writes as they reach the store: shuffled between keys, some puts twice."""
+        out: list[Write] = []
+        for write in writes:
+            twice = write[1] is not None and self._random.random() < self._duplicates
+            out += [write] * (2 if twice else 1)
+        if not self._shuffles:
+            return out
+        turns = [key for key, _ in out]
+        waiting: dict[str, deque[Write]] = {}
+        for write in out:
+            waiting.setdefault(write[0], deque()).append(write)
+        self._random.shuffle(turns)
+        return [waiting[key].popleft() for key in turns]
+
+    def _as_read(self, key: str, page: bytes | None) -> bytes | None:
+        if page is None:
+            return None
+        self._pages_read += 1
+        damage = self._damaged_reads.pop(self._pages_read, None) or self._damaged.get(key)
+        if damage is None:
+            return page
+        self.fired += 1
+        return damage.done_to(page)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (self.store, self._seed)
+
+
+def _known(operations: Sequence[str]) -> Sequence[str]:
+    unknown = set(operations) - set(OPERATIONS)
+    if unknown or isinstance(operations, str):
+        raise ValueError(f"operations are a list of {', '.join(OPERATIONS)}")
+    return operations
+
+
+def _remade(store: PageStore, seed: int) -> FaultyStore:
+    return FaultyStore(store, seed=seed)

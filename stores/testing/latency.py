@@ -1,0 +1,146 @@
+"""A store that answers late: for tests of prefetch and back-pressure, and to try a design out.
+
+    >>> from stores.latency import Constant, LatencyStore
+    >>> from stores.memory import MemoryStore
+    >>> waits = []
+    >>> store = LatencyStore(MemoryStore(), Constant(0.002), sleep=waits.append)
+    >>> store.get_many(["g/1", "g/2"])
+    [None, None]
+    >>> waits
+    [0.002]
+
+Put it innermost, behind the write buffer and the head cache, where the network is:
+``WriteBuffer(HeadCache(LatencyStore(MemoryStore(), Constant(0.002))))``. Thread safety: any number
+of threads; their waits overlap, as round trips do.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, Protocol
+
+from stores.base import Capabilities, PageStore
+from stores.forks import start_over_in_children
+from stores.wrapper import WrapperStore
+
+
+class Delay(Protocol):
+    """How long one store call takes."""
+
+    def seconds(self, call: int, random: Random) -> float:
+        """The wait of the call with this number, counted from 1."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Every call waits so many seconds."""
+
+    wait: float
+
+    def seconds(self, call: int, random: Random) -> float:
+        """Always the same."""
+        del call, random
+        return self.wait
+
+
+@dataclass(frozen=True)
+class Jittered:
+    """Every call waits at least ``wait`` seconds, and up to ``jitter`` more."""
+
+    wait: float
+    jitter: float
+
+    def seconds(self, call: int, random: Random) -> float:
+        """Uniform between the two."""
+        del call
+        return self.wait + random.random() * self.jitter
+
+
+@dataclass(frozen=True)
+class OneSlow:
+    """Every ``every``-th call waits ``slow`` seconds, the others ``wait``."""
+
+    wait: float
+    slow: float
+    every: int = 100
+
+    def seconds(self, call: int, random: Random) -> float:
+        """Slow at every multiple, so that a short test meets it too."""
+        del random
+        return self.wait if call % self.every else self.slow
+
+
+class LatencyStore(WrapperStore):
+    """Waits before each call; the same ``seed`` gives the same waits. It counts as remote.
+
+    ``prefetch`` does not wait: it is a hint, and never blocks. A forked or unpickled one begins
+    with its first call again.
+    """
+
+    def __init__(
+        self,
+        store: PageStore,
+        delay: Delay,
+        *,
+        seed: int = 0,
+        sleep: Callable[[float], Any] = time.sleep,
+    ) -> None:
+        super().__init__(store)
+        self._delay, self._seed, self._sleep = delay, seed, sleep
+        self.start_over()
+        start_over_in_children(self)
+
+    def start_over(self) -> None:
+        """Begin with the first call; no store call."""
+        self._lock = threading.Lock()
+        self._random = Random(self._seed)
+        self.calls = 0
+        self.waited = 0.0
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the store behind, but remote; no store call."""
+        return replace(self.store.capabilities, remote=True)
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """One store call, after a wait."""
+        self._wait()
+        return self.store.get_many(keys)
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """One store call, after a wait."""
+        self._wait()
+        self.store.put_many(pages)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """One store call, after a wait."""
+        self._wait()
+        self.store.delete_many(keys)
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """What the store behind holds, after a wait."""
+        self._wait()
+        return self.store.keys(prefix)
+
+    def flush(self) -> None:
+        """Flush the store behind, after a wait."""
+        self._wait()
+        self.store.flush()
+
+    def _wait(self) -> None:
+        with self._lock:
+            self.calls += 1
+            seconds = self._delay.seconds(self.calls, self._random)
+            self.waited += seconds
+        self._sleep(seconds)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (self.store, self._delay, self._seed)
+
+
+def _remade(store: PageStore, delay: Delay, seed: int) -> LatencyStore:
+    return LatencyStore(store, delay, seed=seed)

@@ -1,0 +1,198 @@
+"""``mta bench``: fits, the record that makes a run resumable, and the report."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from matplotlib.figure import Figure as Plot
+
+from mta.bench.frame import running
+from mta.bench.frame.experiment import Experiment, Finding, Progress, Rows
+from mta.bench.frame.fits import crossover, line, logarithm, power, shape
+from mta.bench.frame.plots import lines
+from mta.bench.frame.report import inlined
+from mta.bench.frame.tables import read_record, read_rows, write_record, write_rows
+from spark_integration.bench import EXPERIMENTS
+from spark_integration.cli.parser import parse
+
+WINDOWS = [2.0**k for k in range(4, 21, 2)]
+
+
+@pytest.mark.parametrize(
+    ("of", "told"),
+    [
+        (lambda n: 700.0, "constant"),
+        (lambda n: 200.0 + 100 * np.log2(n), "logarithmic"),
+        (lambda n: 300.0 + 50 * n, "linear"),
+    ],
+)
+def test_each_shape_is_told_from_the_others(of: object, told: str) -> None:
+    y = [float(of(n)) for n in WINDOWS]  # type: ignore[operator]
+    agreeing = {e for e in ("constant", "linear") if shape("", WINDOWS, y, e, "ns").agrees}
+    assert agreeing == ({told} - {"logarithmic"})
+    assert shape("", WINDOWS, y, "logarithmic", "ns").agrees is (told == "logarithmic")
+
+
+def test_fits_are_least_squares() -> None:
+    assert line([1, 2, 3], [5, 7, 9]).slope == 2.0
+    assert power([2, 4, 8], [12, 48, 192]).slope == 2.0
+    assert logarithm([2, 4, 8], [1, 4, 7]).slope == 3.0
+    assert np.isnan(power([4], [9.0]).slope)
+
+
+def test_crossovers() -> None:
+    assert crossover([1, 4, 16], [8, 8, 8], [2, 8, 32]) == 4.0
+    assert crossover([1, 2], [3, 3], [1, 2]) is None
+    assert crossover([1, 2], [1, 1], [2, 2]) == 1.0
+
+
+def test_a_finding_that_differs_says_why() -> None:
+    finding = shape("", WINDOWS, WINDOWS, "constant", "ns", why="because")
+    assert (finding.agrees, finding.why) == (False, "because")
+    assert "x^1.00" in finding.seen
+
+
+def test_tables_come_back_as_they_were(tmp_path: Path) -> None:
+    rows: Rows = [{"a": 1, "b": "x, y"}, {"a": None, "b": "", "c": 2.5}]
+    write_rows(tmp_path / "t.csv", rows)
+    back = read_rows(tmp_path / "t.csv")
+    assert back == [{"a": 1, "b": "x, y", "c": None}, {"a": None, "b": None, "c": 2.5}]
+
+
+def test_a_damaged_record_counts_as_none(tmp_path: Path) -> None:
+    assert read_record(tmp_path / "r.json") is None
+    write_record(tmp_path / "r.json", {"size": 1})
+    assert read_record(tmp_path / "r.json") == {"size": 1}
+    (tmp_path / "r.json").write_text('{"size"')
+    assert read_record(tmp_path / "r.json") is None
+
+
+class Toy:
+    """An experiment that counts how often it is measured."""
+
+    def __init__(self) -> None:
+        self.measured: list[float] = []
+
+    def run(self, size: float, progress: Progress) -> Rows:
+        self.measured.append(size)
+        found = progress.over([1, 2, 4])
+        return [{"algorithm": "<a & b>", "window": n, "ns": 10.0 * n * size} for n in found]
+
+    def findings(self, rows: Rows) -> list[Finding]:
+        return [
+            shape("time", [r["window"] for r in rows], [r["ns"] for r in rows], "constant", "ns")
+        ]
+
+    def draw(self, rows: Rows) -> Plot:
+        return lines(rows, "window", "ns", ("window", "ns"))
+
+    def experiment(self, name: str) -> Experiment:
+        return Experiment(
+            name, f"Toy <{name}>", "no paper", "nothing & more", "not at all",
+            self.run, {"one": self.draw, "two": self.draw}, self.findings, quick=0.5,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> Toy:
+    toy = Toy()
+    monkeypatch.setattr(running, "load", lambda name, _: toy.experiment(name))
+    return toy
+
+
+def test_a_finished_experiment_is_not_run_again(toy: Toy, tmp_path: Path) -> None:
+    def run(size: float | None, fresh: bool = False) -> int:
+        running.bench(["mta_bulk"], size, str(tmp_path), fresh)
+        return len(toy.measured)
+
+    assert run(1.0) == 1
+    assert run(1.0) == 1
+    assert run(1.0, fresh=True) == 2
+    assert run(None) == 3
+    assert toy.measured[-1] == 0.5
+    (tmp_path / "mta_bulk.json").unlink()  # broken off before its end
+    assert run(None) == 4
+    assert not list(tmp_path.glob("*.new"))
+
+
+def test_rows_of_another_version_stop_nothing_and_are_measured_again(
+    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert running.bench(["mta_bulk", "batch"], 1.0, str(tmp_path)) == 0
+    rows = read_rows(tmp_path / "mta_bulk.csv")
+    write_rows(tmp_path / "mta_bulk.csv", [{"size": row["window"]} for row in rows])
+    assert running.bench(["batch"], 1.0, str(tmp_path)) == 0
+    assert "mta_bulk: rows of" in capsys.readouterr().out
+    assert 'id="mta_bulk"' not in (tmp_path / "report.html").read_text()
+    assert running.bench(["mta_bulk"], 1.0, str(tmp_path)) == 0
+    assert len(toy.measured) == 3
+    assert read_rows(tmp_path / "mta_bulk.csv") == rows
+
+
+def test_an_experiment_that_fails_leaves_no_record_and_stops_no_other(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert running.bench(["mta_bulk", "batch"], 1.0, str(tmp_path)) == 0
+
+    def run(size: float, progress: Progress) -> Rows:
+        raise ValueError("no such thing")
+
+    broken = replace(toy.experiment("mta_bulk"), run=run)
+    load = running.load
+    monkeypatch.setattr(running, "load", lambda n, m: broken if n == "mta_bulk" else load(n, m))
+    assert running.bench(["mta_bulk", "batch"], 1.0, str(tmp_path), fresh=True) == 1
+    assert not (tmp_path / "mta_bulk.json").exists()
+    assert 'id="batch"' in (tmp_path / "report.html").read_text()
+    assert "ValueError: no such thing" in capsys.readouterr().out
+
+
+def test_the_report_is_one_well_formed_page(toy: Toy, tmp_path: Path) -> None:
+    running.bench(["mta_bulk"], 1.0, str(tmp_path))
+    running.bench(["mta_latency"], 1.0, str(tmp_path))
+    text = (tmp_path / "report.html").read_text()
+    page = ElementTree.fromstring(text.removeprefix("<!DOCTYPE html>"))
+    assert [section.get("id") for section in page.iter("section")] == ["mta_latency", "mta_bulk"]
+    assert len(list(page.iter("{http://www.w3.org/2000/svg}svg"))) == 4
+    names = [element.get("id") for element in page.iter() if element.get("id")]
+    assert len(names) == len(set(names))
+    links = re.findall(r"""(?:href|src)="([^"]*)"|url\(([^)]*)\)""", text)
+    assert links and all((a or b).startswith("#") for a, b in links)
+    assert all((a or b)[1:] in names for a, b in links)
+    assert "differs" in text and "nothing &amp; more" in text and "&lt;a &amp; b&gt;" in text
+
+
+def test_names_in_plots_are_made_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "a.b.svg"
+    path.write_text('<?xml?><svg><metadata>x</metadata><g id="p"/><use href="#p"/></svg>')
+    assert inlined(path) == '<svg><g id="a-b-p"/><use href="#a-b-p"/></svg>'
+
+
+def test_names_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert running.chosen([], EXPERIMENTS) == list(EXPERIMENTS)
+    assert running.chosen(["mta"], EXPERIMENTS) == [
+        name for name in EXPERIMENTS if name.startswith("mta_")
+    ]
+    assert running.chosen(["batch", "mta_bulk"], EXPERIMENTS) == ["mta_bulk", "batch"]
+    given: list[object] = []
+    monkeypatch.setattr(running, "bench", lambda *some: given.append(some))
+    parse(["bench", "fiba", "--quick", "--output", "there"])()
+    parse(["bench", "--size", "0.25", "--fresh"])()
+    assert given == [
+        (["fiba"], None, "there", False, EXPERIMENTS),
+        ([], 0.25, "bench-output", True, EXPERIMENTS),
+    ]
+
+
+@pytest.mark.parametrize("wrong", [["--size", "0"], ["--size", "2"], ["nothing"]])
+def test_wrong_options_are_refused(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["bench", *wrong])
+    assert f"{wrong[-1]!r}" in capsys.readouterr().err.splitlines()[-1]

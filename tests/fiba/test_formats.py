@@ -1,0 +1,86 @@
+"""FiBA's pages and its part of the handle, byte by byte; the files in ``golden`` stay readable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mta import CountWindow, FiBA, Max, Monoid, Product, Sum, TimeWindow, Window, describe_handle
+from mta.audit.walk import audit
+from stores.memory import MemoryStore
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+class CrowdedFiBA(FiBA):
+    """Hardly any node stays in memory."""
+
+    resident_nodes = 3
+
+
+def numbers(store: MemoryStore) -> Window:
+    """Late numbers, and two handles, so that there are notes of retired pages."""
+    window = Window(
+        Max(), CountWindow(20), store, "numbers", 2, 3, CrowdedFiBA, lateness=20, late="drop"
+    )
+    window.extend([0.5 * (7 * i % 23) for i in range(40)], [(i * 7) % 31 for i in range(40)])
+    window.checkpoint()
+    window.extend([1.5, 2.5, 99.0, 3.5], [40, 25, 5, 41])
+    return window
+
+
+def texts(store: MemoryStore) -> Window:
+    """A product with texts, by time."""
+    joined = Monoid(identity="", combine=lambda a, b: a + b, name="joined")
+    product = Product({"sum": ("n", Sum("int64")), "text": ("t", joined)})
+    window = Window(product, TimeWindow(12), store, "texts", 2, 2, CrowdedFiBA, lateness=5)
+    batch = {"n": list(range(20)), "t": list("abcdefghijklmnopqrst")}
+    window.extend(batch, [i - 3 * (i % 4 == 3) for i in range(20)])
+    return window
+
+
+MAKE = {"numbers": numbers, "texts": texts}
+EACH = pytest.mark.parametrize("name", MAKE)
+
+
+def pages_of(store: MemoryStore) -> dict[str, bytes]:
+    keys = sorted(store.keys())
+    return dict(zip(keys, store.get_many(keys), strict=True))  # type: ignore[arg-type]
+
+
+def golden_pages(name: str) -> dict[str, bytes]:
+    """Each file is a page, its name the key with _ for /."""
+    files = sorted((GOLDEN / name).glob("*.page"))
+    return {file.stem.replace("_", "/"): file.read_bytes() for file in files}
+
+
+@EACH
+def test_what_is_written_is_pinned(name: str) -> None:
+    store = MemoryStore()
+    handle = MAKE[name](store).checkpoint()
+    assert handle == (GOLDEN / name / "handle.2").read_bytes()
+    assert pages_of(store) == golden_pages(name)
+    assert any(key.split("/")[1] == "1" for key in golden_pages(name)), "no inner page"
+
+
+@EACH
+def test_what_was_written_can_be_read(name: str) -> None:
+    store = MemoryStore()
+    store.put_many(golden_pages(name))
+    written: Any = MAKE[name](MemoryStore())
+    handle = (GOLDEN / name / "handle.2").read_bytes()
+    window = Window.restore(handle, written.results_of, written.policy, store, aggregator=FiBA)
+    window.check()
+    assert not audit(window).damaged
+    for count in range(len(written)):
+        assert repr(window.query()) == repr(written.query()), count
+        window.evict()
+        written.evict()
+
+
+def test_a_golden_handle_describes_itself() -> None:
+    summary = describe_handle((GOLDEN / "numbers" / "handle.2").read_bytes())
+    assert (summary.algorithm, summary.events, summary.last_time) == ("FiBA", 20, 41_000_000)
+    assert summary.late == 1 and summary.back == 43 and summary.pages > 0

@@ -1,0 +1,262 @@
+"""What is refused, and that ``check`` finds damage: a check that never fails would be none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mta import AbstractMonoid, ColumnarMonoid, Count, Max, Mean, Monoid, Product, Sum
+from mta.errors import InvalidValue, InvariantViolation, UnsuitableMonoid, WindowStoreError
+from mta.in_order import (
+    ALL,
+    DABA,
+    FOA,
+    IOA,
+    SBA,
+    DABALite,
+    FlatFIT,
+    SlickDeque,
+    SubtractOnEvict,
+    TwoStacks,
+    TwoStacksLite,
+)
+from tests.support.in_order_windows import (
+    VARIANTS,
+    Variant,
+    cut_off,
+    fill,
+    joined,
+    longest,
+    sliding,
+)
+
+# --- operations that do not suit ----------------------------------------------------------------
+
+
+def test_who_takes_which_operation() -> None:
+    suited = {a.__name__: [a.suits(m) for m in (Sum(), Max(), joined())] for a in ALL}
+    assert suited.pop("SubtractOnEvict") == [True, False, False]
+    assert suited.pop("SlickDeque") == [True, True, False]
+    assert all(all(answers) for answers in suited.values())
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "monoid"),
+    [(SubtractOnEvict, Max()), (SubtractOnEvict, joined()), (SlickDeque, joined())],
+)
+def test_an_unsuitable_operation_is_refused_at_once(algorithm: type, monoid: Any) -> None:
+    with pytest.raises(UnsuitableMonoid, match=r"needs an operation that is .*take Two-Stacks"):
+        algorithm(monoid)
+    assert issubclass(UnsuitableMonoid, WindowStoreError)
+    assert issubclass(UnsuitableMonoid, TypeError)
+
+
+BY_INVERSE = pytest.mark.parametrize("algorithm", [SubtractOnEvict, SlickDeque])
+
+
+@BY_INVERSE
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("monoid", [Sum(), Mean(), Product({"a": ("x", Sum())})], ids=repr)
+def test_a_value_that_would_never_leave_is_refused(
+    algorithm: type, value: float, monoid: AbstractMonoid
+) -> None:
+    window = algorithm(monoid)
+    given = (lambda v: {"x": v}) if isinstance(monoid, Product) else float
+    window.insert(given(2.0))
+    with pytest.raises(InvalidValue, match="cannot be taken out of"):
+        window.insert(given(value))
+    assert len(window) == 1
+    assert monoid.same(window.query(), {"a": 2.0} if isinstance(monoid, Product) else 2.0)
+
+
+@BY_INVERSE
+def test_a_zero_factor_is_refused(algorithm: type) -> None:
+    factors = Monoid(1, lambda a, b: a * b, name="product", inverse=lambda a, b: a // b)
+    window = fill(algorithm(factors), [2, 3, 7])
+    with pytest.raises(InvalidValue, match="0 cannot be taken out of a product"):
+        window.insert(0)
+    window.evict()
+    assert window.query() == 21
+
+
+@BY_INVERSE
+def test_rounding_ends_with_the_window(algorithm: type) -> None:
+    """1e17 swallows the 1, and leaves nothing of it; an empty window begins at zero again."""
+    window = fill(algorithm(Sum()), [1.0, 1e17])
+    window.evict()
+    window.evict()
+    window.insert(0.25)
+    assert window.query() == 0.25
+    window.check()
+
+
+@BY_INVERSE
+def test_partials_that_are_arrays_can_be_undone(algorithm: type) -> None:
+    counts = Monoid(
+        np.zeros(3),
+        lambda a, b: a + b,
+        lift=lambda i: np.eye(3)[i],
+        inverse=lambda a, b: a - b,
+        name="histogram",
+    )
+    window = fill(algorithm(counts), [0, 1, 1, 2])
+    window.evict()
+    assert window.query().tolist() == [0, 2, 1]
+
+
+def test_a_monoid_whose_identity_is_none() -> None:
+    """None is a partial like others, and no sign that there is none."""
+    last = Monoid(None, lambda a, b: a if b is None else b, name="last known")
+    for variant in VARIANTS:
+        if variant.algorithm.suits(last):
+            window = fill(variant.build(last), [1, None, None])
+            assert window.query() == (1 if variant.range >= 3 else None), variant
+            window.check()
+
+
+def test_slick_deque_with_nan() -> None:
+    """A NaN that is taken for a value makes the maximum NaN until it leaves."""
+    window = fill(SlickDeque(Max()), [1.0, math.nan, 3.0, 2.0])
+    assert math.isnan(window.query())
+    window.check()
+    window.evict()
+    assert math.isnan(window.query())
+    window.evict()
+    assert window.query() == 3.0
+
+
+def test_results_are_plain_numbers() -> None:
+    for variant in VARIANTS[: len(ALL)]:
+        window = fill(variant.build(Sum()), [1.0, 2.0])
+        assert type(window.query()) is float
+        window = fill(variant.build(Count()), ["what", "ever"])
+        assert type(window.query()) is int
+
+
+# --- damage -------------------------------------------------------------------------------------
+
+
+def wrong_aggregate(window: TwoStacks) -> None:
+    window.front[0] = (window.front[0][0], "?")
+
+
+def wrong_back(window: TwoStacks) -> None:
+    window.back[-1] = (window.back[-1][0], "?")
+
+
+def wrong_cell(window: Any) -> None:
+    front = window.version.front if isinstance(window, FOA) else window.front
+    front.agg = "?"
+
+
+def wrong_next(window: Any) -> None:
+    if isinstance(window, FOA):
+        window.version = window.version._replace(next=None)
+    else:
+        window.next = None
+
+
+def move_l(window: Any) -> None:
+    window.l = window._queue.after(window.l)
+
+
+def wrong_agg(window: DABA) -> None:
+    window.aggs[window._queue.begin] = "?"
+
+
+def wrong_ra(window: DABALite) -> None:
+    while window.l == window.r:  # only then it is needed
+        window.insert("z")
+    window.agg_ra = "?"
+
+
+def wrong_b(window: Any) -> None:
+    window.agg_b = "?"
+
+
+def wrong_pointer(window: FlatFIT) -> None:
+    window._pointers[window._front & window._mask] = window._front + 2
+    window._pointers[(window._front + 1) & window._mask] = window._front + 3
+
+
+def wrong_end(window: FlatFIT) -> None:
+    window._pointers[(window._back - 1) & window._mask] = window._back + 1
+
+
+def wrong_kept(window: Any) -> None:
+    window._half._nodes[0] = (window._half._nodes[0][0], "")
+
+
+def wrong_answer(window: Any) -> None:
+    window._half._answer = "?"
+
+
+def wrong_running(window: SubtractOnEvict) -> None:
+    window.agg = "?"
+
+
+def wrong_csa(window: SBA) -> None:
+    window._csa = "?"
+
+
+def wrong_size(window: SBA) -> None:
+    window._size += 1
+
+
+def wrong_chunk(window: SBA) -> None:
+    window._chunks[0].stop -= 1
+
+
+def plainly(algorithm: type) -> Variant:
+    return Variant(algorithm.__name__, algorithm, algorithm)
+
+
+DAMAGE: list[tuple[Variant, Callable[[], Monoid], Callable[[Any], None]]] = [
+    (plainly(SubtractOnEvict), cut_off, wrong_running),
+    (plainly(TwoStacks), joined, wrong_aggregate),
+    (plainly(TwoStacks), joined, wrong_back),
+    (plainly(TwoStacksLite), joined, wrong_b),
+    (plainly(FOA), joined, wrong_cell),
+    (plainly(FOA), joined, wrong_next),
+    (plainly(IOA), joined, wrong_cell),
+    (plainly(IOA), joined, wrong_next),
+    (plainly(DABA), joined, wrong_agg),
+    (plainly(DABA), joined, move_l),
+    (plainly(DABALite), joined, wrong_ra),
+    (plainly(DABALite), joined, wrong_b),
+    (plainly(DABALite), joined, move_l),
+    (plainly(FlatFIT), joined, wrong_pointer),
+    (plainly(FlatFIT), joined, wrong_end),
+    (plainly(SlickDeque), longest, wrong_kept),
+    (plainly(SlickDeque), cut_off, wrong_answer),
+    (sliding(SBA, 12, 1), joined, wrong_csa),
+    (sliding(SBA, 12, 1), joined, wrong_size),
+    (sliding(SBA, 12, 1), joined, wrong_chunk),
+]
+
+
+@pytest.mark.parametrize(
+    ("variant", "make", "harm"), DAMAGE, ids=[f"{v}-{h.__name__}" for v, _, h in DAMAGE]
+)
+def test_damage_is_found(
+    variant: Variant, make: Callable[[], Monoid], harm: Callable[[Any], None]
+) -> None:
+    window = fill(variant.build(make()), ["a", "bbb", "c", "dd"])
+    window.evict()
+    fill(window, ["e", "ff", "g", "h", "i"])
+    window.check()
+    harm(window)
+    with pytest.raises(InvariantViolation, match="report this as a bug"):
+        window.check()
+
+
+def test_an_operation_that_is_not_selective_is_found() -> None:
+    """It says that it is, so that its answers would be wrong."""
+    liar = ColumnarMonoid("Sum?", partials="f8", identity=0.0, ufuncs=(np.add,), selective=True)
+    window = fill(SlickDeque(liar), [1.0, 2.0])
+    with pytest.raises(InvariantViolation, match="beats"):
+        window.check()

@@ -1,0 +1,166 @@
+"""Every in-order aggregator against a plain list and a naive fold, all invariants each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mta import (
+    AbstractMonoid,
+    ArgMax,
+    Collect,
+    Count,
+    First,
+    Max,
+    Mean,
+    MinCount,
+    Product,
+    SampleStdDev,
+    Sum,
+)
+from mta.errors import EmptyWindow, InvalidValue
+from mta.in_order import ALL
+from tests.support.in_order_windows import VARIANTS, PlainList, Variant, cut_off, joined, longest
+
+#: What an operation does, and how often; windows get long enough for several flips.
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["insert", "insert", "evict", "slide", "query"]), st.integers(1, 9)),
+    max_size=14,
+)
+
+
+def word(n: int) -> str:
+    """Words of different lengths, no two alike."""
+    return f"{n}" + "." * (n * 7 % 5)
+
+
+def number(n: int) -> int:
+    return n * 37 % 11
+
+
+MONOIDS: dict[str, tuple[Callable[[], AbstractMonoid], Callable[[int], Any]]] = {
+    "joined": (joined, word),
+    "cut off": (cut_off, word),
+    "longest": (longest, word),
+    "collect": (Collect, number),
+    "sum": (lambda: Sum("i8"), number),
+    "max": (Max, number),
+    "arg max": (ArgMax, lambda n: (number(n), n)),
+    "first": (First, number),
+    "count": (Count, number),
+    "min count": (MinCount, number),
+    "deviation": (SampleStdDev, number),
+    "product": (
+        lambda: Product({"top": ("x", Max()), "mean": ("x", Mean())}),
+        lambda n: {"x": float(number(n))},
+    ),
+}
+TEXTS = ("joined", "cut off", "longest")
+MATRIX = [
+    pytest.param(variant, name, id=f"{variant}-{name}")
+    for variant in VARIANTS
+    for name, (make, _) in MONOIDS.items()
+    if variant.algorithm.suits(make())
+    # Sizes are shrunk for the order of events; the ready-made monoids need no more than defaults.
+    and (name in (*TEXTS, "deviation") or variant in VARIANTS[: len(ALL)])
+]
+
+
+@pytest.mark.parametrize(("variant", "name"), MATRIX)
+@settings(max_examples=6, deadline=None)
+@given(steps=STEPS)
+def test_any_interleaving_equals_a_plain_list(
+    variant: Variant, name: str, steps: list[tuple[str, int]]
+) -> None:
+    make, value_of = MONOIDS[name]
+    monoid = make()
+    window, plain = variant.build(monoid), PlainList(variant.range, variant.slide)
+
+    def insert() -> None:
+        value = value_of(plain.next)
+        window.insert(value)
+        plain.insert(value)
+
+    def evict() -> None:
+        if not len(plain):
+            with pytest.raises(EmptyWindow):
+                window.evict()
+            return
+        window.evict()
+        plain.evict()
+
+    def query() -> None:
+        assert monoid.same(window.query(), plain.result(monoid))
+
+    def slide() -> None:
+        insert()
+        evict()
+        query()
+
+    actions = {"insert": insert, "evict": evict, "slide": slide, "query": query}
+    for action, times in steps:
+        for _ in range(times):
+            actions[action]()
+            assert len(window) == len(plain)
+            window.check()
+    query()
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=repr)
+def test_a_long_life_of_every_window_size(variant: Variant) -> None:
+    """It grows, slides, shrinks to nothing and grows again; asked at times only."""
+    monoid = next(m() for m in (joined, cut_off, longest) if variant.algorithm.suits(m()))
+    window, plain = variant.build(monoid), PlainList(variant.range, variant.slide)
+    rng = np.random.default_rng(5)
+    for size in (1, 2, 30, 3, 0, 17, 0, 64, 1, 0):
+        for _ in range(40):
+            if len(plain) <= size:
+                value = word(plain.next)
+                window.insert(value)
+                plain.insert(value)
+            while len(plain) > size:
+                window.evict()
+                plain.evict()
+            if rng.random() < 0.3:
+                assert window.query() == plain.result(monoid)
+            window.check()
+        assert len(window) == len(plain)
+        assert window.query() == plain.result(monoid)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=repr)
+def test_nothing_is_in_a_new_or_emptied_window(variant: Variant) -> None:
+    for monoid in (Max(), Sum(), joined()):
+        if not variant.algorithm.suits(monoid):
+            continue
+        window = variant.build(monoid)
+        for _ in range(2):
+            window.check()
+            assert len(window) == 0
+            assert monoid.same(window.query(), monoid.empty)
+            with pytest.raises(EmptyWindow, match="cannot evict"):
+                window.evict()
+            window.insert("a" if monoid.name == "joined" else 1.0)
+            window.evict()
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=repr)
+def test_a_wrong_type_is_refused_and_changes_nothing(variant: Variant) -> None:
+    window = variant.build(Sum() if variant.algorithm.suits(Sum()) else Max())
+    window.insert(1.0)
+    with pytest.raises(InvalidValue):
+        window.insert("one")
+    assert len(window) == 1
+    assert window.query() == 1.0
+    window.check()
+
+
+def test_the_registry_names_each_algorithm_once() -> None:
+    assert len({algorithm.name for algorithm in ALL}) == len(ALL) == 12
+    assert {variant.algorithm for variant in VARIANTS} == set(ALL)
+    assert all(algorithm.__doc__ and "Space:" in algorithm.__doc__ for algorithm in ALL)

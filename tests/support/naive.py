@@ -1,0 +1,169 @@
+"""What the tests compare with: a list and a fold, rules in plain Python, and stores that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mta import (
+    AbstractPolicy,
+    AmortizedMTA,
+    BoundWindow,
+    CountWindow,
+    FiBA,
+    LogMTA,
+    Monoid,
+    Policy,
+    TimeWindow,
+)
+from mta.pages.structure import Aggregator
+from mta.reactive.paged import PagedReactiveAggregator
+from mta.reactive.paged_flat_fat import PagedFlatFAT
+from stores import PageStore, StoreUnavailable
+from stores.memory import MemoryStore
+from stores.wrapper import WrapperStore
+
+#: The aggregators that keep events in the order in which they come.
+IN_ORDER: list[type[Aggregator]] = [AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator]
+
+
+class CrowdedFiBA(FiBA):
+    """FiBA with room for hardly any node in memory."""
+
+    resident_nodes = 3
+
+
+AGGREGATORS: list[type[Aggregator]] = [*IN_ORDER, CrowdedFiBA]
+
+#: (value, time in microseconds)
+Event = tuple[str, int]
+
+
+def joined() -> Monoid:
+    """Concatenation: order matters and nothing can be subtracted."""
+    return Monoid(identity="", combine=lambda left, right: left + right, name="joined")
+
+
+def letters() -> Monoid:
+    """How many letters the values have."""
+    return Monoid(identity=0, combine=lambda a, b: a + b, lift=len, name="letters")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A policy, and the same in plain Python: how many of the oldest events leave."""
+
+    policy: Callable[[], AbstractPolicy]
+    leaving: Callable[[list[Event]], int]
+
+    def apply(self, events: list[Event]) -> None:
+        """Take away what leaves after an insertion."""
+        del events[: self.leaving(events)]
+
+
+def count_rule(size: int) -> Rule:
+    return Rule(lambda: CountWindow(size), lambda events: max(0, len(events) - size))
+
+
+def time_rule(micros: int) -> Rule:
+    def leaving(events: list[Event]) -> int:
+        return sum(time <= events[-1][1] - micros for _, time in events)
+
+    return Rule(lambda: TimeWindow(micros / 1e6), leaving)
+
+
+def any_rule(one: Rule, other: Rule) -> Rule:
+    return Rule(
+        lambda: one.policy() | other.policy(),
+        lambda events: max(one.leaving(events), other.leaving(events)),
+    )
+
+
+def both_rule(one: Rule, other: Rule) -> Rule:
+    return Rule(
+        lambda: one.policy() & other.policy(),
+        lambda events: min(one.leaving(events), other.leaving(events)),
+    )
+
+
+def bound_rule(most: int, checked: bool = False) -> Rule:
+    """At most so many letters in the window."""
+
+    def leaving(events: list[Event]) -> int:
+        return next(i for i in range(len(events) + 1) if sum(len(v) for v, _ in events[i:]) <= most)
+
+    return Rule(lambda: BoundWindow(letters(), at_most=most, checked=checked), leaving)
+
+
+def prefix_rule(evicts: Callable[[int, int], bool], name: str, checked: bool = False) -> Rule:
+    """A policy on the letters of a prefix and of the whole window."""
+
+    def leaving(events: list[Event]) -> int:
+        total, prefix = sum(len(value) for value, _ in events), 0
+        for i, (value, _) in enumerate(events):
+            prefix += len(value)
+            if not evicts(prefix, total):
+                return i
+        return len(events)
+
+    return Rule(lambda: Policy(evicts, on=letters(), name=name, checked=checked), leaving)
+
+
+def keep_letters(least: int, checked: bool = False) -> Rule:
+    """Evict a prefix while at least so many letters remain."""
+    return prefix_rule(lambda prefix, total: total - prefix >= least, f"keep {least}", checked)
+
+
+def first_half(checked: bool = False) -> Rule:
+    """Evict less than half of the letters: asking twice evicts more."""
+    return prefix_rule(lambda prefix, total: 2 * prefix < total, "half", checked)
+
+
+class FailingStore(WrapperStore):
+    """Raises StoreUnavailable at the calls whose numbers, from 1 on, are in ``failing``."""
+
+    def __init__(self, store: PageStore | None = None) -> None:
+        super().__init__(store or MemoryStore())
+        self.calls = 0
+        self.failing: Callable[[int], bool] = lambda number: False
+
+    def _pass(self) -> None:
+        self.calls += 1
+        if self.failing(self.calls):
+            raise StoreUnavailable(f"call {self.calls} fails on purpose")
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        self._pass()
+        return super().get_many(keys)
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        self._pass()
+        super().put_many(pages)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        self._pass()
+        super().delete_many(keys)
+
+    def flush(self) -> None:
+        self._pass()
+        super().flush()
+
+
+def pages_of(store: PageStore) -> dict[str, bytes]:
+    """Every page of a store by its key."""
+    keys = sorted(store.keys())
+    return dict(zip(keys, store.get_many(keys), strict=True))  # type: ignore[arg-type]
+
+
+def text_of(events: list[Event]) -> str:
+    return "".join(value for value, _ in events)
+
+
+def error_of(action: Callable[[], Any]) -> BaseException | None:
+    """What an action raises."""
+    try:
+        action()
+    except Exception as error:
+        return error
+    return None

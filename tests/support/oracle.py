@@ -1,0 +1,114 @@
+"""What a window of events that tell their own position must be."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from random import Random
+
+from mta import AmortizedMTA, CountWindow, FiBA, LogMTA, Monoid, Window
+from mta.audit.walk import audit
+from mta.pages.structure import Aggregator
+from mta.reactive.paged import PagedReactiveAggregator
+from mta.reactive.paged_flat_fat import PagedFlatFAT
+from stores import PageStore
+
+
+class CrowdedFiBA(FiBA):
+    """FiBA with room for hardly any node in memory."""
+
+    resident_nodes = 3
+
+
+#: The aggregators that all of this holds for.
+TREES: tuple[type[Aggregator], ...] = (
+    AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator, CrowdedFiBA,
+)  # fmt: skip
+
+
+def joined() -> Monoid:
+    """Concatenation: order matters and nothing can be subtracted."""
+    return Monoid(identity="", combine=lambda left, right: left + right, name="joined")
+
+
+def event(position: int) -> str:
+    """The event at a position."""
+    return f"{position}."
+
+
+def events(start: int, stop: int) -> list[str]:
+    """The events of some positions."""
+    return [event(position) for position in range(start, stop)]
+
+
+def text(back: int, size: int) -> str:
+    """The result of a count window after the event before ``back``."""
+    return "".join(events(max(0, back - size), back))
+
+
+def begin(
+    store: str | PageStore, size: int, arity: int, leaf_arity: int | None = None, **options: object
+) -> Window:
+    """A new window of so many events."""
+    options.setdefault("name", "w")
+    return Window(
+        joined(),
+        CountWindow(size),
+        store,
+        arity=arity,
+        leaf_arity=leaf_arity,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def reopen(handle: bytes, store: str | PageStore, size: int, **options: object) -> Window:
+    """The window that a handle describes."""
+    return Window.restore(handle, joined(), CountWindow(size), store, **options)  # type: ignore[arg-type]
+
+
+def assert_whole(window: Window, size: int, deep: bool = True) -> int:
+    """Assert that a window is exactly the events up to its back, every page read; return that."""
+    back = window.tree.back
+    assert len(window) == min(size, back), f"{len(window)} events at position {back}"
+    assert window.query() == text(back, size), f"a wrong result at position {back}"
+    if deep:
+        assert list(window.tree.events()) == events(max(0, back - size), back), "holes"
+        found = audit(window)
+        assert not [damage for damage in found.damaged if damage.needed], found.damaged
+    return back
+
+
+def pages_of(store: PageStore) -> dict[str, bytes | None]:
+    """Every page of a store by its key."""
+    keys = sorted(store.keys())
+    return dict(zip(keys, store.get_many(keys), strict=True))
+
+
+def tree_of(name: str) -> type[Aggregator]:
+    """An aggregator by its name."""
+    return {tree.__name__: tree for tree in TREES}[name]
+
+
+def seed(of: str) -> int:
+    """The seed of a run: ``MTA_SOAK_SEED``, or one that is drawn and printed."""
+    given = os.environ.get("MTA_SOAK_SEED")
+    drawn = int(given) if given else Random().randrange(1 << 32)
+    say(f"{of}: MTA_SOAK_SEED={drawn}")
+    return drawn
+
+
+def kills(otherwise: int) -> int:
+    """How many kills a long run makes."""
+    return int(os.environ.get("MTA_SOAK_KILLS", otherwise))
+
+
+def say(line: str) -> None:
+    """Print a line where a failed test or ``pytest -s`` shows it."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def open_files() -> int:
+    """How many file descriptors this process has."""
+    return len(list(Path("/proc/self/fd").iterdir()))

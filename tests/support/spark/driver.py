@@ -1,0 +1,56 @@
+"""A driver of its own, for ``drivers.py`` to start and to kill: one stream to its end.
+
+The job comes as JSON. Results go to a parquet file sink, whose log makes them exactly once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from mta import Count, CountWindow, Max, Sum
+from spark_integration.request import make_request
+from spark_integration.session import local_session
+from spark_integration.sliding import run_request
+from spark_integration.step.step import step
+from tests.support.spark import faulty_steps
+from tests.support.spark.events import SCHEMA
+
+
+def main(job: dict[str, Any]) -> None:
+    """Run the stream over all files that are there."""
+    folder = Path(job["folder"])
+    conf = {"spark.master": job["master"], "spark.sql.shuffle.partitions": "2", **job["conf"]}
+    spark = local_session("fire", memory="1g", log=folder / "spark.log", conf=conf)
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", job["files"])
+    source = reader.parquet(str(folder / "input"))
+    request = make_request(
+        source,
+        keys=("device",),
+        time="ts",
+        aggregations={"peak": ("watts", Max()), "sum": ("watts", Sum()), "n": (None, Count())},
+        policy=CountWindow(job["window"]),
+        store=job["store"],
+        output="event",
+        name=None,
+        buckets=4,
+        arity=job["arity"],
+        leaf_arity=job["arity"],
+        late="error",
+        invalid="error",
+        retain=2,
+    )
+    chosen = getattr(faulty_steps, job["fault"][0])(*job["fault"][1:]) if job["fault"] else step
+    writer = run_request(source, request, chosen).writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    query = writer.trigger(availableNow=True).start(str(folder / "output"))
+    sys.stdout.write("started\n")
+    sys.stdout.flush()
+    query.awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,180 @@
+"""Spark drivers in processes of their own, the workers below them, and a cluster on one machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.find_spark_home import _find_spark_home
+
+from spark_integration.java import ensure_java
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+PATIENCE = 120.0
+
+
+class Driver:
+    """One query, whose driver is started, killed and started again on the same folder."""
+
+    def __init__(self, folder: Path, store: str, **job: Any) -> None:
+        self.folder = folder
+        self.log = folder / "driver.log"
+        self.input, self.output = folder / "input", folder / "output"
+        self.checkpoint = folder / "checkpoint"
+        self.job: dict[str, Any] = {
+            "folder": str(folder),
+            "store": store,
+            "master": "local[2]",
+            "files": 1,
+            "window": 50,
+            "arity": 4,
+            "fault": None,
+            "conf": {},
+            **job,
+        }
+        self.process: subprocess.Popen[str] | None = None
+        #: How many of its Python workers were killed since it was started.
+        self.killed = 0
+
+    def start(self, **changes: Any) -> None:
+        """Return when the query has started."""
+        self.killed = 0
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        command = [
+            sys.executable,
+            "-m",
+            "tests.support.spark.driver",
+            json.dumps({**self.job, **changes}),
+        ]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line == "started\n", self.why()
+
+    def kill(self) -> None:
+        """Kill the driver, its Java and its executors at once; Python workers find out later."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def finish(self, patience: float = PATIENCE) -> None:
+        """Wait for the end of the input."""
+        assert self.process is not None
+        try:
+            assert self.process.wait(patience) == 0, self.why()
+        except BaseException:
+            self.kill_if_alive()
+            raise
+
+    def kill_if_alive(self) -> None:
+        """For the end of a test that failed."""
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+
+    def batches(self, log: str) -> int:
+        """How many micro-batches have begun ("offsets") or are committed ("commits")."""
+        return sum(1 for entry in (self.checkpoint / log).glob("[0-9]*") if entry.name.isdigit())
+
+    def wait_for_commits(self, count: int) -> None:
+        """Until so many batches are committed, or the driver has ended."""
+        assert self.process is not None
+        process = self.process
+        wait_until(lambda: self.batches("commits") >= count or process.poll() is not None)
+
+    def forget_commit(self) -> None:
+        """As if the driver had died after the last batch's work and before its commit."""
+        last = max(int(p.name) for p in (self.checkpoint / "commits").glob("[0-9]*"))
+        for name in (str(last), f".{last}.crc"):
+            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+
+    def why(self) -> str:
+        """What the driver said last."""
+        return self.log.read_text(errors="replace")[-3000:]
+
+
+def workers_below(root: int) -> list[int]:
+    """The Python workers, not their daemons, of all executors below a process."""
+    parents, daemons = {}, set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            stat = (entry / "stat").read_text()
+            command = (entry / "cmdline").read_bytes()
+        except OSError:  # it has ended
+            continue
+        pid = int(entry.name)
+        parents[pid] = int(stat.rpartition(")")[2].split()[1])
+        if b"pyspark.daemon" in command:
+            daemons.add(pid)
+    return sorted(
+        pid for pid in daemons if parents[pid] in daemons and root in _ancestors(pid, parents)
+    )
+
+
+def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
+    while pid in parents:
+        pid = parents[pid]
+        yield pid
+
+
+@contextmanager
+def standalone_cluster(folder: Path, port: int) -> Iterator[str]:
+    """A master and two workers of one core, each with an address of its own; gives the URL.
+
+    On ``local-cluster`` all executors have one host's name, and Spark never runs a task's second
+    attempt on the host of its first.
+    """
+    ensure_java()
+    url = f"spark://127.0.0.1:{port}"
+    master = ["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+    worker = ["worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir"]
+    started = []
+    try:
+        with (folder / "cluster.log").open("ab") as log:
+            started.append(_spark_class(master, log))
+            for host in ("127.0.0.2", "127.0.0.3"):
+                here = [*worker, str(folder / host), "--host", host, url]
+                started.append(_spark_class(here, log))
+        yield url
+    finally:
+        for process in started:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _spark_class(arguments: list[str], log: Any) -> subprocess.Popen[bytes]:
+    home = _find_spark_home()
+    paths = str(ROOT)
+    environment = {**os.environ, "PYTHONPATH": paths, "SPARK_HOME": home}
+    environment["PYSPARK_PYTHON"] = sys.executable
+    environment["SPARK_DAEMON_MEMORY"] = "256m"
+    environment.pop("SPARK_LOCAL_IP", None)  # each has its own
+    command = [str(Path(home, "bin", "spark-class")), f"org.apache.spark.deploy.{arguments[0]}"]
+    return subprocess.Popen(
+        [*command, *arguments[1:]], env=environment, stdout=log, stderr=log, start_new_session=True
+    )
+
+
+def wait_until(condition: Any, seconds: float = PATIENCE) -> None:
+    """Ask every few milliseconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)

@@ -1,0 +1,112 @@
+"""Steps that go wrong once, for a real Spark to make good.
+
+``marker`` is a file that does not exist yet: the attempt that makes it is the one that goes wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from spark_integration.plan import Plan
+from spark_integration.step import step as steps
+from stores import FaultyStore, PageStore
+
+
+def first(marker: str) -> bool:
+    """Whether this call is the first of all processes' with this marker."""
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+def dying_at_the_end(marker: str) -> steps.Step:
+    """A worker that is killed when its pages are out and its handle is not."""
+
+    def step(
+        state: bytes | None,
+        rows: pa.Table,
+        plan: Plan,
+        store: PageStore,
+        watermark: int | None = None,
+    ) -> steps.Advanced:
+        done = steps.step(state, rows, plan, store, watermark)
+        if state is not None and first(marker):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+    return step
+
+
+def dying_inside(marker: str, put: int) -> steps.Step:
+    """A worker that is killed when it has put so many pages, and these are in the store."""
+
+    def step(
+        state: bytes | None,
+        rows: pa.Table,
+        plan: Plan,
+        store: PageStore,
+        watermark: int | None = None,
+    ) -> steps.Advanced:
+        def die(_: float) -> None:
+            if first(marker):
+                store.flush()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        fragile = FaultyStore(store, sleep=die)
+        fragile.delay(1, nth=put, operations=["put"])
+        return steps.step(state, rows, plan, fragile, watermark)
+
+    return step
+
+
+def freezing_once(marker: str, server: int) -> steps.Step:
+    """A step that begins with the stop of a server's process."""
+
+    def step(
+        state: bytes | None,
+        rows: pa.Table,
+        plan: Plan,
+        store: PageStore,
+        watermark: int | None = None,
+    ) -> steps.Advanced:
+        if state is not None and first(marker):
+            os.kill(server, signal.SIGSTOP)
+        return steps.step(state, rows, plan, store, watermark)
+
+    return step
+
+
+def slow_once(marker: str, seconds: float) -> steps.Step:
+    """One attempt that hangs when its pages are out; every attempt has its rows in its own order.
+
+    Beside the marker are a file for each attempt of its bucket that began, and for the slow one
+    another if it was let to its end.
+    """
+
+    def step(
+        state: bytes | None,
+        rows: pa.Table,
+        plan: Plan,
+        store: PageStore,
+        watermark: int | None = None,
+    ) -> steps.Advanced:
+        order = np.random.default_rng(os.getpid()).permutation(rows.num_rows)
+        done = steps.step(state, rows.take(pa.array(order)), plan, store, watermark)
+        bucket = str(sorted(set(rows.column("device").to_pylist())))
+        if state is not None and first(marker):
+            Path(marker).write_text(bucket)
+            time.sleep(seconds)
+            Path(f"{marker}.ended").touch()
+        elif Path(marker).exists() and Path(marker).read_text() == bucket:
+            Path(f"{marker}.twin").touch()
+        return done
+
+    return step

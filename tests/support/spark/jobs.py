@@ -1,0 +1,116 @@
+"""A streaming query over a folder of files, run to its end as often as a test wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mta import Count, CountWindow, Max, Sum
+from spark_integration import sliding_aggregate
+from spark_integration.carriers.state_pages import is_state_url
+from spark_integration.cli.inspection import has_commits
+from spark_integration.cli.state_checkpoint import read_pages
+from spark_integration.request import make_request
+from spark_integration.sliding import run_request
+from spark_integration.step.step import Step
+from stores import open_store
+from tests.support.spark.events import SCHEMA, Fold, in_form
+
+FOLDS: list[Fold] = [max, sum, len]
+ALIASES = ("peak", "sum", "n")
+
+
+class Job:
+    """A stream over a folder of files, whose results survive in ``batches`` by batch number."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.input, self.checkpoint = folder / "input", folder / "checkpoint"
+        self.store = f"file://{folder}/pages"
+        self.batches: dict[int, list[Row]] = {}
+        self.input.mkdir()
+
+    def settings(self, **changes: Any) -> dict[str, Any]:
+        settings: dict[str, Any] = {
+            "key": "device",
+            "time": "ts",
+            "aggregations": {
+                "peak": ("watts", Max()),
+                "sum": ("watts", Sum()),
+                "n": (None, Count()),
+            },
+            "policy": CountWindow(50),
+            "store": self.store,
+            "buckets": 4,
+            "arity": 4,
+            "leaf_arity": 4,
+        }
+        return {**settings, **changes}
+
+    def source(self, files: int = 1) -> DataFrame:
+        reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files)
+        return reader.parquet(str(self.input))
+
+    def run(
+        self, sink: Callable[[int], None] = lambda batch: None, **changes: Any
+    ) -> StreamingQuery:
+        """Run to the end of the input. ``sink`` may fail after a batch's results are out."""
+        return self.run_frame(sliding_aggregate(self.source(), **self.settings(**changes)), sink)
+
+    def run_frame(
+        self, frame: DataFrame, sink: Callable[[int], None] = lambda batch: None
+    ) -> StreamingQuery:
+        def collect(results: DataFrame, batch: int) -> None:
+            self.batches[batch] = results.collect()
+            sink(batch)
+
+        writer = frame.writeStream.foreachBatch(collect).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(self.checkpoint)).start()
+        query.awaitTermination()
+        return query
+
+    def run_step(self, step: Step, **changes: Any) -> StreamingQuery:
+        """Run to the end of the input with another step than the usual one."""
+        options = {"output": "event", "name": None, "late": "error", "invalid": "error"}
+        settings = self.settings(**options, retain=2, **changes)
+        settings["keys"] = (settings.pop("key"),)
+        request = make_request(self.source(), **settings)
+        return self.run_frame(run_request(self.source(), request, step))
+
+    def forget_commit(self, batch: int) -> None:
+        """As if the driver had died after the batch's work and before its commit."""
+        for name in (str(batch), f".{batch}.crc"):
+            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+
+    def results(self) -> list[tuple[Any, ...]]:
+        return in_form((row for rows in self.batches.values() for row in rows), *ALIASES)
+
+    def pages(self) -> set[str]:
+        """Every page in the store; in Spark's state, those of committed batches."""
+        if is_state_url(self.store):
+            if not has_commits(self.checkpoint):
+                return set()
+            rows = read_pages(self.spark, self.checkpoint).select("key").collect()
+            return {row.key for row in rows}
+        with open_store(self.store) as store:
+            return set(store.keys())
+
+
+def counts_of(query: StreamingQuery) -> dict[str, int]:
+    """What the query's last batch has read and dropped."""
+    progress = query.lastProgress
+    assert progress is not None
+    counts: dict[str, int] = progress["observedMetrics"]["sliding_aggregate"].asDict()
+    return counts
+
+
+def spread(events: pa.Table) -> pa.Table:
+    """With a time of its own for each event, so that no batch cuts events of equal times."""
+    at = events.column_names.index("ts")
+    times = [1_700_000_000_000_000 + i * 1_000_000 for i in range(events.num_rows)]
+    return events.set_column(at, "ts", pa.array(times, pa.timestamp("us", "UTC")))

@@ -1,0 +1,84 @@
+"""Steps that try Spark's own state as a page store, inside a task of a real Spark."""
+
+from __future__ import annotations
+
+from unittest import SkipTest
+
+import pyarrow as pa
+
+from spark_integration.carriers.state_pages import StatePages
+from spark_integration.plan import Plan
+from spark_integration.step import step as steps
+from stores import PageStore
+from stores.testing.conformance import PageStoreConformance
+from tests.support.spark.faulty_steps import first
+
+
+class OnSpark(PageStoreConformance):
+    """The conformance suite over the map of the bucket that a task is at."""
+
+    processes = pickles = False
+
+    def __init__(self, store: StatePages) -> None:
+        self._pages = store._pages
+
+    def open(self) -> PageStore:
+        return StatePages(self._pages)
+
+    def raw_get(self, key: str) -> bytes | None:
+        row = self._pages.getValue((key,))
+        return None if row is None else bytes(row[0])
+
+    def raw_delete(self, key: str) -> None:
+        self._pages.removeKey((key,))
+
+    def test_a_fork_may_use_the_open_store(self) -> None:
+        raise SkipTest("the socket to Java is of one process")
+
+
+def conforming(report: str) -> steps.Step:
+    """Run the whole suite on every bucket's map; write into the file what came of each test."""
+
+    def step(
+        state: bytes | None,
+        rows: pa.Table,
+        plan: Plan,
+        store: PageStore,
+        watermark: int | None = None,
+    ) -> steps.Advanced:
+        assert isinstance(store, StatePages)
+        with open(report, "a") as lines:
+            for name in dir(OnSpark):
+                if name.startswith("test_"):
+                    lines.write(f"{_outcome(OnSpark(store), name)} {name}\n")
+        return steps.step(state, rows, plan, store, watermark)
+
+    return step
+
+
+def _outcome(suite: OnSpark, name: str) -> str:
+    try:
+        getattr(suite, name)()
+    except SkipTest:
+        return "skipped"
+    except Exception as error:
+        return f"failed with {error!r}"
+    return "passed"
+
+
+def failing_once(marker: str) -> steps.Step:
+    """A step whose first attempt of a later batch fails when all its pages are in Spark's hands."""
+
+    def step(
+        state: bytes | None,
+        rows: pa.Table,
+        plan: Plan,
+        store: PageStore,
+        watermark: int | None = None,
+    ) -> steps.Advanced:
+        done = steps.step(state, rows, plan, store, watermark)
+        if state is not None and first(marker):
+            raise OSError("the task failed after its pages")
+        return done
+
+    return step

@@ -1,0 +1,685 @@
+"""Windows with triggers, sliced and not, against a plain list; boundaries, gaps, costs, handles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mta import (
+    AbstractPolicy,
+    AmortizedMTA,
+    BoundWindow,
+    Collect,
+    Count,
+    CountWindow,
+    EveryCount,
+    EveryEvent,
+    EveryPeriod,
+    FiBA,
+    Max,
+    Mean,
+    OnDemand,
+    Product,
+    SlicedWindow,
+    Sum,
+    TimeWindow,
+    Trigger,
+    TriggeredWindow,
+    Window,
+)
+from mta.errors import (
+    CorruptHandle,
+    HandleMismatch,
+    InvalidTime,
+    InvalidValue,
+    LateEvent,
+    StoreUnavailable,
+)
+from mta.triggers.handle import TriggeredHandle
+from mta.triggers.triggered import ResultsWhenDue
+from stores import MemoryStore
+from stores.testing.counting import CountingStore
+from tests.support.counted import Counted, rolling_hash
+from tests.support.naive import IN_ORDER, FailingStore, joined, letters, text_of
+
+SECOND = 1_000_000
+Event = tuple[str, int]
+#: Whole seconds meet boundaries, others miss them by little; two gaps are far longer than windows.
+GAPS = st.sampled_from(
+    [0, 0, 1, 250_000, SECOND - 1, SECOND, SECOND, 3 * SECOND, 40 * SECOND, 10**4 * SECOND]
+)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["insert", "extend", "extend", "restore", "flush", "advance"]),
+        st.lists(st.tuples(st.sampled_from(["a", "b", "c", "dd", ""]), GAPS), max_size=12),
+    ),
+    max_size=14,
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A policy; how many of all the events so far are out at a moment; and when time empties it."""
+
+    policy: Callable[[], AbstractPolicy]
+    out: Callable[[list[Event], int], int]
+    lifetime: int | None = None
+
+
+def by_time(size: int) -> Rule:
+    return Rule(
+        lambda: TimeWindow(timedelta(microseconds=size)),
+        lambda events, now: sum(time <= now - size for _, time in events),
+        size,
+    )
+
+
+def by_count(size: int) -> Rule:
+    return Rule(lambda: CountWindow(size), lambda events, now: max(0, len(events) - size))
+
+
+def by_letters(most: int) -> Rule:
+    def out(events: list[Event], now: int) -> int:
+        return next(i for i in range(len(events) + 1) if len(text_of(events[i:])) <= most)
+
+    return Rule(lambda: BoundWindow(letters(), at_most=most), out)
+
+
+def either(one: Rule, other: Rule, lifetime: int | None) -> Rule:
+    return Rule(
+        lambda: one.policy() | other.policy(),
+        lambda events, now: max(one.out(events, now), other.out(events, now)),
+        lifetime,
+    )
+
+
+def both(one: Rule, other: Rule) -> Rule:
+    return Rule(
+        lambda: one.policy() & other.policy(),
+        lambda events, now: min(one.out(events, now), other.out(events, now)),
+    )
+
+
+RULES = {
+    "time": by_time(3 * SECOND),
+    "odd time": by_time(2_500_001),
+    "count": by_count(5),
+    "letters": by_letters(4),
+    "time or count": either(by_time(5 * SECOND), by_count(4), 5 * SECOND),
+    "time and count": both(by_time(2 * SECOND), by_count(3)),
+}
+
+
+class Naive:
+    """What is due, from a list of all events, boundary by boundary."""
+
+    def __init__(self, rule: Rule, trigger: Trigger) -> None:
+        self.rule, self.trigger = rule, trigger
+        self.events: list[Event] = []
+        self.closed: int | None = None
+
+    def window(self, now: int) -> str:
+        return text_of(self.events[self.rule.out(self.events, now) :])
+
+    def due_before(self, time: int) -> list[tuple[int, str]]:
+        """What a period has due before a time, one boundary after the other."""
+        trigger = self.trigger
+        if not isinstance(trigger, EveryPeriod) or not self.events:
+            return []
+        newest, period, due = self.events[-1][1], trigger.period, []
+        at = (newest + period - 1) // period * period
+        while at < time:
+            if self.closed is None or at > self.closed:
+                due.append((at, self.window(at)))
+                self.closed = at
+            if self.rule.lifetime is None or at - self.rule.lifetime >= newest:
+                break
+            at += period
+        return due
+
+    def add(self, value: str, time: int) -> list[tuple[int, str]]:
+        due = self.due_before(time)
+        self.events.append((value, time))
+        if isinstance(self.trigger, EveryCount) and len(self.events) % self.trigger.count == 0:
+            due.append((len(self.events), self.window(time)))
+        return due
+
+    def open(self) -> list[tuple[int, str]]:
+        """What ``flush`` gives."""
+        if not self.events:
+            return []
+        newest, count = self.events[-1][1], len(self.events)
+        if isinstance(self.trigger, EveryPeriod):
+            if self.closed is not None and newest <= self.closed:
+                return []
+            at = -(-newest // self.trigger.period) * self.trigger.period
+            return [(at, self.window(at))]
+        if isinstance(self.trigger, EveryCount) and count % self.trigger.count == 0:
+            return []
+        return [(count, self.window(newest))]
+
+
+def as_pairs(due: Any) -> list[tuple[int, str]]:
+    moments, results = due
+    return list(zip(moments.astype("i8").tolist(), list(results), strict=True))
+
+
+def drive(
+    subject: ResultsWhenDue,
+    naive: Naive,
+    steps: list[tuple[str, list[tuple[str, int]]]],
+    restore: Callable[[bytes], ResultsWhenDue],
+    peek: Callable[[], list[tuple[int, str]]] | None = None,
+) -> ResultsWhenDue:
+    """Take every step on both sides; what is due must be the same at once."""
+    now = 1_700_000_000 * SECOND
+    for action, batch in steps:
+        events = [(value, now := now + gap) for value, gap in batch]
+        if action == "restore":
+            subject = restore(subject.checkpoint())
+        elif action == "flush":
+            assert as_pairs(subject.flush()) == (peek or naive.open)()
+        elif action == "advance" and isinstance(naive.trigger, EveryPeriod):
+            now += sum(gap for _, gap in batch)
+            period = naive.trigger.period
+            now = max(now, *(time for _, time in naive.events)) if naive.events else now
+            moment = now // period * period
+            assert as_pairs(subject.advance(np.datetime64(now, "us"))) == (
+                naive.due_before(moment + 1)
+            )
+            now = max(now, moment + 1)
+        elif action == "extend":
+            values, times = [v for v, _ in events], np.array([t for _, t in events], "M8[us]")
+            expected = [due for event in events for due in naive.add(*event)]
+            assert as_pairs(subject.extend(values, times)) == expected
+        elif action == "insert":
+            for value, time in events:
+                given = subject.insert(value, np.datetime64(time, "us"))
+                assert [(int(np.int64(m)), r) for m, r in given] == naive.add(value, time)
+    subject.check()
+    return subject
+
+
+TRIGGERS = [
+    EveryPeriod(1),
+    EveryPeriod("3 seconds"),
+    EveryPeriod("700 ms"),
+    EveryCount(4),
+    EveryEvent(),
+    OnDemand(),
+]
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+@pytest.mark.parametrize("trigger", TRIGGERS, ids=repr)
+@settings(max_examples=15, deadline=None)
+@given(steps=STEPS, aggregator=st.sampled_from([*IN_ORDER, FiBA]), arity=st.sampled_from([2, 3]))
+def test_against_a_list(
+    trigger: Trigger, rule: Rule, steps: Any, aggregator: Any, arity: int
+) -> None:
+    store = MemoryStore()
+
+    def restore(handle: bytes) -> TriggeredWindow:
+        return TriggeredWindow.restore(
+            handle, trigger, joined(), rule.policy(), store, aggregator=aggregator
+        )
+
+    window = Window(joined(), rule.policy(), store, "w", arity=arity, aggregator=aggregator)
+    drive(TriggeredWindow(window, trigger), Naive(rule, trigger), steps, restore)
+
+
+SLICED = [
+    (by_time(3 * SECOND), "1 second", EveryPeriod(1)),
+    (by_time(2 * SECOND), None, EveryPeriod(2)),
+    (by_time(60 * SECOND), "20 seconds", EveryPeriod(20)),
+    (by_count(6), 2, EveryCount(2)),
+    (by_count(3), 3, EveryCount(3)),
+    (by_count(4), None, EveryCount(4)),
+]
+
+
+@pytest.mark.parametrize(("rule", "slide", "trigger"), SLICED)
+@settings(max_examples=30, deadline=None)
+@given(steps=STEPS, aggregator=st.sampled_from([*IN_ORDER, FiBA]), arity=st.sampled_from([2, 3]))
+def test_slices_against_a_list(
+    rule: Rule, slide: Any, trigger: Trigger, steps: Any, aggregator: Any, arity: int
+) -> None:
+    store = MemoryStore()
+    naive = Naive(rule, trigger)
+
+    def restore(handle: bytes) -> SlicedWindow:
+        return SlicedWindow.restore(
+            handle, joined(), rule.policy(), slide, store, aggregator=aggregator
+        )
+
+    def peek() -> list[tuple[int, str]]:
+        """By count, a window holds whole slices, and the open one in place of the oldest."""
+        due = naive.open()
+        if due and isinstance(trigger, EveryCount):
+            size, count = len(naive.events), trigger.count
+            whole = rule.policy().size - count + size % count  # type: ignore[attr-defined]
+            return [(size, text_of(naive.events[-whole:]))]
+        return due
+
+    window = SlicedWindow(joined(), rule.policy(), slide, store, arity=arity, aggregator=aggregator)
+    drive(window, naive, steps, restore, peek)
+
+
+# --- boundaries and gaps, in numbers -------------------------------------------------------------
+
+
+def seconds(due: Any) -> list[tuple[int, Any]]:
+    return [(t.astype("M8[s]").astype(int).item(), r) for t, r in zip(*due, strict=True)]
+
+
+def both_ways(size: str, slide: str) -> list[ResultsWhenDue]:
+    window = Window(Collect(), TimeWindow(size), name="whole")
+    return [
+        TriggeredWindow(window, EveryPeriod(slide)),
+        SlicedWindow(Collect(), TimeWindow(size), slide),
+    ]
+
+
+def test_an_event_at_a_boundary_belongs_to_it_and_makes_it_due_only_when_it_is_over() -> None:
+    for window in both_ways("1 minute", "1 minute"):
+        assert window.insert("a", 1) == window.insert("b", 60) == window.insert("c", 60) == []
+        assert window.insert("d", 61) == [(np.datetime64(60, "s"), ["a", "b", "c"])]
+        again = both_ways("1 minute", "1 minute")[isinstance(window, SlicedWindow)]
+        due = again.extend(["a", "b", "c", "d"], [0, 60, 60, 61])
+        assert seconds(due) == [(0, ["a"]), (60, ["b", "c"])]
+        assert seconds(again.flush()) == [(120, ["d"])]
+
+
+def test_a_boundary_just_after_an_event_that_leaves_at_it() -> None:
+    for window in both_ways("2 minutes", "1 minute"):
+        due = window.extend(["a", "b", "c"], [60, 60.000001, 300])
+        assert seconds(due) == [(60, ["a"]), (120, ["a", "b"]), (180, ["b"]), (240, [])]
+
+
+def test_times_before_1970() -> None:
+    for window in both_ways("1 minute", "1 minute"):
+        assert seconds(window.extend(["a", "b", "c"], [-61, -60, -59])) == [(-60, ["a", "b"])]
+
+
+@pytest.mark.parametrize("aggregator", [*IN_ORDER, FiBA])
+def test_a_batch_after_a_gap_that_emptied_the_window(aggregator: Any) -> None:
+    events = Window(Collect(), TimeWindow(3), aggregator=aggregator)
+    for window in (
+        TriggeredWindow(events, EveryPeriod(1)),
+        SlicedWindow(Collect(), TimeWindow(3), 1, aggregator=aggregator),
+    ):
+        expected = [(1, ["a"]), (2, ["a", "b"]), (3, ["a", "b"]), (4, ["b"]), (5, [])]
+        expected += [(40, ["c"]), (41, ["c", "d"]), (42, ["c", "d", "e"])]
+        assert seconds(window.extend("abcdef", [1, 2, 40, 41, 42, 43])) == expected
+        window.check()
+
+
+def test_a_gap_of_centuries_gives_the_window_until_it_is_empty_and_then_nothing() -> None:
+    for window in both_ways("3 seconds", "1 second"):
+        due = window.extend(["a", "b"], [10, 10**10])
+        assert seconds(due) == [(10, ["a"]), (11, ["a"]), (12, ["a"]), (13, [])]
+
+
+def test_a_gap_gives_one_result_where_time_does_not_empty_the_window() -> None:
+    window = TriggeredWindow(Window(Collect(), CountWindow(2), name="n"), EveryPeriod("1 second"))
+    due = window.extend(["a", "b", "c", "d"], [10, 10.5, 10**10, 10**10 + 0.5])
+    assert seconds(due) == [(10, ["a"]), (11, ["a", "b"]), (10**10, ["b", "c"])]
+
+
+def test_nothing_is_due_before_the_first_event_nor_twice() -> None:
+    for window in both_ways("2 seconds", "1 second"):
+        assert seconds(window.advance(100)) == seconds(window.flush()) == []
+        assert seconds(window.extend([], [])) == []
+        window.insert("a", 100.5)
+        assert seconds(window.advance(100.9)) == []
+        assert seconds(window.flush()) == seconds(window.flush()) == [(101, ["a"])]
+        assert seconds(window.advance(101)) == [(101, ["a"])]
+        assert seconds(window.flush()) == seconds(window.advance(101.99)) == []
+        assert seconds(window.advance(200)) == [(102, ["a"]), (103, [])]
+        assert seconds(window.advance(300)) == []
+
+
+def test_events_that_a_watermark_has_passed_are_late() -> None:
+    for window in both_ways("2 seconds", "1 second"):
+        window.insert("a", 10.5)
+        window.advance(11.7)
+        for time in (10.7, 11):
+            with pytest.raises(LateEvent):
+                window.insert("b", time)
+        window.insert("b", 11.000001)
+        assert seconds(window.advance(12)) == [(12, ["a", "b"])]
+
+
+def test_events_that_are_dropped_neither_count_nor_move_time() -> None:
+    by_number = Window(Sum(), CountWindow(9), name="n", invalid="drop")
+    assert TriggeredWindow(by_number, EveryCount(2)).extend([1, np.nan, 2, 4]).results == [3]
+    for window in (
+        TriggeredWindow(
+            Window(Sum(), TimeWindow(2), name="t", invalid="drop", late="drop"), EveryPeriod(1)
+        ),
+        SlicedWindow(Sum(), TimeWindow(2), 1, name="s", invalid="drop", late="drop"),
+    ):
+        assert seconds(window.extend([1, np.nan, 8, 2], [10, 90, 9, 10])) == []
+        assert window.insert(4, 5) == []
+        assert window.intake.late_count == 2
+        assert window.insert(4, 11) == [(np.datetime64(10, "s"), 3.0)]
+
+
+def test_products_and_means() -> None:
+    monoid = Product({"peak": ("watts", Max()), "mean": ("watts", Mean()), "n": Count()})
+    values, times = {"watts": [1.0, 3.0, 5.0]}, [1, 60, 61]
+    for window in (
+        TriggeredWindow(Window(monoid, TimeWindow(60), name="p"), EveryPeriod(60)),
+        SlicedWindow(monoid, TimeWindow(60)),
+    ):
+        due = window.extend(values, times)
+        assert {name: column.tolist() for name, column in due.results.items()} == {
+            "peak": [3.0],
+            "mean": [2.0],
+            "n": [2],
+        }
+        given = window.insert({"watts": 7.0}, 200)
+        assert given[0][1] == {"peak": 5.0, "mean": 5.0, "n": 1}
+        assert given[1][0] == np.datetime64(180, "s")
+        assert given[1][1]["n"] == 0
+
+
+def test_a_window_on_demand_gives_what_is_asked_for() -> None:
+    window = TriggeredWindow(Window(Sum(), CountWindow(2), name="d"), OnDemand())
+    assert len(window.extend([1.0, 2.0, 4.0]).moments) == 0
+    assert (window.query(), seconds_or_counts(window.flush())) == (6.0, [(3, 6.0)])
+
+
+def seconds_or_counts(due: Any) -> list[tuple[Any, Any]]:
+    return list(zip(due.moments.tolist(), due.results.tolist(), strict=True))
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "slide", "hint"),
+    [
+        (TimeWindow("1 hour"), "7 minutes", "multiple"),
+        (TimeWindow("1 minute"), "1 hour", "multiple"),
+        (CountWindow(10), 3, "multiple"),
+        (CountWindow(3), 10, "multiple"),
+        (CountWindow(10), "1 minute", "number of events"),
+        (CountWindow(10), 2.5, "every"),
+        (TimeWindow(10) | CountWindow(10), 5, "TriggeredWindow"),
+        (BoundWindow(Sum(), at_most=10), 5, "TriggeredWindow"),
+    ],
+)
+def test_slices_are_refused_where_they_would_be_cut(policy: Any, slide: Any, hint: str) -> None:
+    with pytest.raises(ValueError, match=hint):
+        SlicedWindow(Sum(), policy, slide)
+
+
+def test_late_events_and_missing_times_are_refused() -> None:
+    late = Window(Sum(), TimeWindow(60), name="l", aggregator=FiBA, lateness=10)
+    for trigger in (EveryPeriod(1), EveryCount(2), EveryEvent()):
+        with pytest.raises(ValueError, match="late events"):
+            TriggeredWindow(late, trigger)
+    assert TriggeredWindow(late, OnDemand()).query() == 0.0
+    window = TriggeredWindow(Window(Sum(), CountWindow(5), name="c"), EveryPeriod(1))
+    for action in (lambda: window.insert(1.0), lambda: window.extend([1.0])):
+        with pytest.raises(InvalidTime):
+            action()
+    window.insert(1.0, 10)
+    with pytest.raises(LateEvent):
+        window.extend([1.0, 1.0], [11, 9])
+    with pytest.raises(InvalidValue):
+        window.extend([1.0, np.nan], [20, 30])
+    assert seconds(window.extend([2.0], [10.5])) == [(10, 1.0)]
+    with pytest.raises(ValueError, match="EveryPeriod"):
+        TriggeredWindow(Window(Sum(), CountWindow(5), name="c"), OnDemand()).advance(1)
+    for count in (0, -1, 1.5, True):
+        with pytest.raises(ValueError, match="results come every"):
+            EveryCount(count)  # type: ignore[arg-type]
+
+
+# --- costs ---------------------------------------------------------------------------------------
+
+
+def test_only_due_results_are_computed() -> None:
+    """Without a trigger, each result takes its part in scans as well: four times as much."""
+    counted, n, every = Counted(), 1 << 14, 1 << 7
+    codes = np.arange(n) % 251
+    window = Window(counted.columnar_hash, CountWindow(1 << 10), arity=64, name="w")
+    due = counted.of(lambda: TriggeredWindow(window, EveryCount(every)).extend(codes), 3 * n)
+    whole = Window(rolling_hash(), CountWindow(1 << 10), arity=64, name="v").extend(codes)
+    assert due.results.tolist() == whole[every - 1 :: every].tolist()
+    assert len(due.results) == n // every
+    spent = counted.combines
+    each = Window(counted.columnar_hash, CountWindow(1 << 10), arity=64, name="u")
+    each.extend(codes)
+    assert counted.combines - spent > 4 * spent
+
+
+@pytest.mark.parametrize("by_count", [False, True])
+def test_slices_write_and_combine_by_the_slide_not_by_the_event(by_count: bool) -> None:
+    n, slide, size, arity = 1 << 14, 64, 1 << 12, 8
+    policy: AbstractPolicy = CountWindow(size) if by_count else TimeWindow(size)
+    trigger: Trigger = EveryCount(slide) if by_count else EveryPeriod(slide)
+    codes, times = np.arange(n) % 251, np.arange(1, n + 1)
+    whole, parts = Counted(), Counted()
+    stores = CountingStore(MemoryStore()), CountingStore(MemoryStore())
+    window = Window(whole.columnar_hash, policy, stores[0], "w", arity=arity)
+    unsliced = TriggeredWindow(window, trigger)
+    sliced = SlicedWindow(
+        parts.columnar_hash, policy, slide, stores[1], "s", arity=arity, aggregator=AmortizedMTA
+    )
+    one = unsliced.extend(codes, times)
+    # One combine an event; a slide is one event of a window of size / slide slices: O(1) amortised.
+    other = parts.of(lambda: sliced.extend(codes, times), n + 8 * n // slide)
+    assert one.results.tolist() == other.results.tolist()
+    assert one.moments.tolist() == other.moments.tolist()
+    assert len(other.results) == (n // slide if by_count else n // slide - 1)
+    for subject in (unsliced, sliced):
+        subject.checkpoint()
+    pages = [store.counts.put.pages for store in stores]
+    assert pages[0] >= n // arity
+    assert pages[1] * slide <= 1.2 * pages[0]
+    assert stores[1].counts.get.pages <= 2 * n // slide // arity
+    assert len(sliced.window) <= size // slide
+    assert parts.combines < whole.combines
+
+
+def test_whole_slices_of_a_batch_go_in_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The open slice goes by itself, then all others together, then what begins the next one."""
+    window, calls = SlicedWindow(Sum(), CountWindow(60), 6, store=None), []
+    lift_rows = window.monoid.lift_rows
+    noted = lambda rows, count: calls.append(count) or lift_rows(rows, count)  # noqa: E731
+    monkeypatch.setattr(window.monoid, "lift_rows", noted)
+    assert window.extend(np.ones(4)).results.tolist() == []
+    due = window.extend(np.ones(1000))
+    assert due.results.tolist() == [min(6.0 * slides, 60.0) for slides in range(1, 168)]
+    assert calls == [4, 2, 996, 2]
+
+
+def test_tumbling_windows_need_no_page() -> None:
+    store = CountingStore(MemoryStore())
+    window = SlicedWindow(Sum(), TimeWindow("1 minute"), store=store, name="t", arity=2)
+    times = np.arange(10_000)
+    due = window.extend(np.ones(10_000), times)
+    assert due.results[:3].tolist() == [1.0, 60.0, 60.0]
+    assert set(due.results[1:].tolist()) == {60.0}
+    window.checkpoint()
+    assert len(window.window) == 1
+    assert len(list(store.keys())) <= 4
+
+
+# --- stores that fail, and handles ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["period", "count", "event", "sliced", "slices"])
+def test_a_store_that_fails_loses_no_result_and_repeats_none(kind: str) -> None:
+    """Every N-th call fails once; what is not accepted is sent again."""
+    rule = by_count(12) if kind == "slices" else by_time(40 * SECOND)
+    triggers = {"count": EveryCount(3), "slices": EveryCount(2), "event": EveryEvent()}
+    trigger = triggers.get(kind, EveryPeriod(2))
+    events = [("abcdef"[i % 6], (i * 7 // 4) * SECOND) for i in range(120)]
+    naive = Naive(rule, trigger)
+    expected = [due for event in events for due in naive.add(*event)]
+    failed = 0
+    for number in range(1, 60):
+        store = FailingStore()
+        if kind.startswith("slice"):
+            window: ResultsWhenDue = SlicedWindow(joined(), rule.policy(), 2, store, arity=2)
+        else:
+            window = TriggeredWindow(Window(joined(), rule.policy(), store, arity=2), trigger)
+        store.failing = {number, number + 1, number + 7}.__contains__
+        got: list[tuple[int, str]] = []
+        while window.progress.events < len(events):
+            rest = events[window.progress.events :][:50]
+            values, times = [v for v, _ in rest], np.array([t for _, t in rest], "M8[us]")
+            try:
+                got += as_pairs(window.extend(values, times))
+            except StoreUnavailable as error:
+                failed += 1
+                assert sum("were accepted" in note for note in error.__notes__) == 1
+        store.failing = lambda number: False
+        if not kind.startswith("slice"):
+            window = TriggeredWindow.restore(
+                window.checkpoint(), trigger, joined(), rule.policy(), store
+            )
+        got += as_pairs(window.extend([], []))
+        assert got == expected
+        window.check()
+    assert failed > 20
+
+
+def test_results_that_are_still_to_be_given_are_in_the_handle() -> None:
+    store = FailingStore()
+    window = TriggeredWindow(Window(Sum(), CountWindow(50), store, "h", arity=2), EveryCount(1000))
+    window.trigger = EveryCount(2)
+    store.failing = lambda number: number == 3
+    with pytest.raises(StoreUnavailable) as caught:
+        window.extend(np.ones(100))
+    assert any("come with the next call" in note for note in caught.value.__notes__)
+    accepted = window.progress.events
+    store.failing = lambda number: False
+    again = TriggeredWindow.restore(
+        window.checkpoint(), EveryCount(2), Sum(), CountWindow(50), store
+    )
+    for subject in (window, again):
+        due = subject.extend([])
+        assert due.moments.tolist() == list(range(2, accepted + 1, 2))
+        assert due.results.tolist() == [float(m) for m in due.moments]
+        assert len(subject.extend([]).moments) == 0
+
+
+def handle_of(window: ResultsWhenDue) -> bytes:
+    window.extend(["a", "b", "c"], [1, 2, 3.5])
+    return window.checkpoint()
+
+
+def subjects() -> list[tuple[bytes, Callable[[bytes], ResultsWhenDue]]]:
+    store = MemoryStore()
+    monoid, policy = joined(), TimeWindow(2)
+    whole = TriggeredWindow(Window(monoid, policy, store, "w"), EveryPeriod(1))
+    return [
+        (
+            handle_of(whole),
+            lambda data: TriggeredWindow.restore(data, EveryPeriod(1), monoid, policy, store),
+        ),
+        (
+            handle_of(SlicedWindow(monoid, policy, 1, store, "s")),
+            lambda data: SlicedWindow.restore(data, monoid, policy, 1, store),
+        ),
+    ]
+
+
+def test_damaged_handles_are_named_errors() -> None:
+    for data, restore in subjects():
+        again = TriggeredHandle.decode(restore(data).checkpoint())
+        assert replace(again, window=b"") == replace(TriggeredHandle.decode(data), window=b"")
+        for at in range(len(data)):
+            flipped = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+            for damaged in (data[:at], flipped):
+                with pytest.raises(CorruptHandle):
+                    restore(damaged)
+
+
+HOSTILE: list[Any] = [
+    None,
+    -1,
+    1 << 63,
+    "x",
+    b"x",
+    [],
+    [1],
+    [[1], []],
+    [[], [1]],
+    {},
+    1.5,
+    [b"x" * 16] * 7,
+]
+
+
+def test_hostile_handles_are_named_errors() -> None:
+    for data, restore in subjects():
+        body = msgpack.unpackb(data[:-16])
+        for place in range(len(body)):
+            for value in HOSTILE:
+                changed = [*body[:place], value, *body[place + 1 :]]
+                _refused_or_sane(restore, changed)
+        if body[8] is not None:
+            for place in range(len(body[8])):
+                for value in HOSTILE:
+                    part = [*body[8][:place], value, *body[8][place + 1 :]]
+                    _refused_or_sane(restore, [*body[:8], part])
+
+
+def _refused_or_sane(restore: Callable[[bytes], ResultsWhenDue], body: list[Any]) -> None:
+    packed = msgpack.packb(body)
+    try:
+        window = restore(packed + xxhash.xxh3_128_digest(packed))
+    except (CorruptHandle, HandleMismatch):
+        return
+    with pytest.raises(LateEvent):  # nothing but a time or a count was changed
+        window.insert("d", -(10**9)) or window.advance(10**9)
+        window.insert("d", 10**9)
+
+
+def test_handles_of_other_windows_are_refused() -> None:
+    (whole, _), (sliced, _) = subjects()
+    store = MemoryStore()
+    for action in (
+        lambda: TriggeredWindow.restore(whole, EveryPeriod(2), joined(), TimeWindow(2), store),
+        lambda: TriggeredWindow.restore(whole, OnDemand(), joined(), TimeWindow(2), store),
+        lambda: TriggeredWindow.restore(whole, EveryPeriod(1), joined(), TimeWindow(3), store),
+        lambda: TriggeredWindow.restore(sliced, EveryPeriod(1), joined(), TimeWindow(2), store),
+        lambda: SlicedWindow.restore(whole, joined(), TimeWindow(2), 1, store),
+        lambda: SlicedWindow.restore(sliced, joined(), TimeWindow(2), 2, store),
+        lambda: SlicedWindow.restore(sliced, joined(), TimeWindow(4), 1, store),
+        lambda: SlicedWindow.restore(sliced, letters(), TimeWindow(2), 1, store),
+    ):
+        with pytest.raises(HandleMismatch):
+            action()
+
+
+def test_the_format_of_the_handle() -> None:
+    """The bytes as the module's grammar says; a change of the format needs a new version."""
+    (whole, _), (sliced, _) = subjects()
+    state, part = TriggeredHandle.decode(whole), TriggeredHandle.decode(sliced).slice
+    fields = msgpack.unpackb(whole[:-16])
+    assert fields[:2] == ["mta-triggered", 1]
+    assert fields[2] == state.window
+    assert fields[3:] == ["EveryPeriod(1000000 us)", 3, 3_500_000, 3_000_000, [[], []], None]
+    assert part is not None
+    count, last = part.count, part.last_time
+    assert msgpack.unpackb(sliced[:-16])[8] == [
+        TimeWindow(2).fingerprint, joined().fingerprint, 1, [["msgpack", b"\x91\xa1c"]],
+        3_500_000, 0, 0,
+    ]  # fmt: skip
+    assert (count, last) == (1, 3_500_000)

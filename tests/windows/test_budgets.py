@@ -1,0 +1,372 @@
+"""Budgets, not times: combines, store calls, pages and bytes, each bounded and counted at 2^20."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mta import (
+    AmortizedMTA,
+    BoundWindow,
+    CountWindow,
+    LogMTA,
+    Max,
+    Monoid,
+    Policy,
+    Sum,
+    TimeWindow,
+    Window,
+)
+from stores.memory import MemoryStore
+from stores.testing.counting import CountingStore
+from tests.support.naive import AGGREGATORS, pages_of
+
+N = 1 << 20
+
+
+class Counted:
+    """A maximum in plain Python that counts its combines."""
+
+    def __init__(self) -> None:
+        self.combines = 0
+        self.monoid = Monoid(identity=-math.inf, combine=self._combine, name="counted max")
+
+    def _combine(self, left: float, right: float) -> float:
+        self.combines += 1
+        return left if left >= right else right
+
+    def of(self, action: Callable[[], Any]) -> int:
+        """How many combines an action takes."""
+        before = self.combines
+        action()
+        return self.combines - before
+
+
+def values(count: int) -> np.ndarray:
+    return np.random.default_rng(7).random(count)
+
+
+def levels(n: int, arity: int) -> int:
+    return math.ceil(math.log(n, arity)) + 1
+
+
+#: (n, arity of leaf groups, arity above): pure pairs in a smaller window, as filling it takes long.
+SIZES = pytest.mark.parametrize(
+    ("n", "leaf_arity", "arity"),
+    [(1 << 13, 2, 2), (N, 1024, 2), (N, 16, 16), (N, 256, 256)],
+)
+
+
+def filled(counted: Counted, n: int, leaf_arity: int, arity: int, aggregator: type) -> Window:
+    """A full window in memory, whose front has moved off the beginning."""
+    window = Window(
+        counted.monoid,
+        CountWindow(n),
+        store=None,
+        leaf_arity=leaf_arity,
+        arity=arity,
+        aggregator=aggregator,
+    )
+    window.extend(values(n + n // 3).tolist(), results="last")
+    return window
+
+
+def path_length(n: int, leaf_arity: int, arity: int) -> int:
+    """The elements of one group a level."""
+    return leaf_arity + arity * levels(n // leaf_arity, arity)
+
+
+# --- combines -----------------------------------------------------------------------------------
+
+
+@SIZES
+def test_amortized_mta_takes_a_constant_number_of_combines(
+    n: int, leaf_arity: int, arity: int
+) -> None:
+    counted = Counted()
+    window = filled(counted, n, leaf_arity, arity, AmortizedMTA)
+    stretch = values(max(10_000, 8 * leaf_arity)).tolist()
+    total = worst = 0
+    for value in stretch:
+        before = counted.combines
+        window.insert(value)  # and evicts one
+        window.query()
+        cost = counted.combines - before
+        total += cost
+        worst = max(worst, cost)
+    assert len(window) == n
+    assert 2 * len(stretch) <= total <= 7 * len(stretch)
+    assert worst <= 4 * path_length(n, leaf_arity, arity)
+    evicts_in_bulk_within_budget(counted, window, n, leaf_arity, arity)
+
+
+@SIZES
+def test_log_mta_takes_log_n(n: int, leaf_arity: int, arity: int) -> None:
+    counted = Counted()
+    window = filled(counted, n, leaf_arity, arity, LogMTA)
+    bound = 3 * path_length(n, leaf_arity, arity)
+    for value in values(300).tolist():
+        assert counted.of(lambda value=value: window.insert(value)) <= bound
+    assert counted.of(window.query) == 0
+    evicts_in_bulk_within_budget(counted, window, n, leaf_arity, arity)
+
+
+def evicts_in_bulk_within_budget(
+    counted: Counted, window: Window, n: int, leaf_arity: int, arity: int
+) -> None:
+    bound = 3 * path_length(n, leaf_arity, arity)
+    assert counted.of(lambda: window.evict(n // 2)) <= bound
+    assert counted.of(lambda: window.evict(n // 3)) <= bound
+    assert len(window) == n - n // 2 - n // 3
+
+
+def test_a_whole_window_passes_at_a_constant_number_of_combines() -> None:
+    """From the first event to the last eviction, including every rebuilding of the stack."""
+    for arity, n in [(2, 1 << 6), (2, 1 << 12), (3, 3**7), (16, 1 << 12)]:
+        counted = Counted()
+        window = Window(counted.monoid, CountWindow(n), store=None, arity=arity)
+        steps = 4 * n
+        for value in values(steps).tolist():
+            window.insert(value)
+        assert counted.combines <= 6 * steps
+        before = counted.combines
+        for _ in range(n):
+            window.evict()
+        assert counted.combines - before <= 4 * n
+
+
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+@pytest.mark.parametrize(
+    ("n", "leaf_arity", "arity"), [(1 << 13, 2, 2), (1 << 16, 16, 16), (N, 256, 256)]
+)
+def test_a_policy_that_evicts_half_the_window_takes_log_n(
+    n: int, leaf_arity: int, arity: int, aggregator: type
+) -> None:
+    """Questions to the policy, and combines, when one event evicts half of the window."""
+    counted, asked = Counted(), [0]
+
+    def evicts(prefix: float, total: float) -> bool:
+        asked[0] += 1
+        return total - prefix >= n
+
+    window = Window(
+        counted.monoid,
+        Policy(evicts),
+        store=None,
+        leaf_arity=leaf_arity,
+        arity=arity,
+        aggregator=aggregator,
+    )
+    done, rising = 0, [float(i) for i in range(n)]
+    times = np.zeros(n, "<i8") if aggregator.by_time else None
+    while done < n:  # past the policy, which would keep all of these
+        done += window.tree.extend(rising, times, done, n)
+    cost = counted.of(lambda: window.insert(1.5 * n))
+    assert len(window) == n // 2  # of 0, 1, ... those up to n / 2 have left
+    height = levels(n // leaf_arity, arity) + 1
+    assert cost <= 6 * path_length(n, leaf_arity, arity)
+    assert asked[0] <= 3 * height + math.log2(leaf_arity) + height * (1 + math.log2(arity))
+
+
+# --- the store ----------------------------------------------------------------------------------
+
+
+def counting_window(
+    leaf_arity: int, arity: int, policy: Any = None, **options: Any
+) -> tuple[Window, CountingStore]:
+    store = CountingStore(MemoryStore())
+    window = Window(
+        Max(), policy or CountWindow(N), store=store, leaf_arity=leaf_arity, arity=arity, **options
+    )
+    return window, store
+
+
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+@pytest.mark.parametrize(("leaf_arity", "arity"), [(256, 16), (512, 64), (64, 4)])
+def test_bulk_eviction_reads_at_most_a_page_a_level(
+    leaf_arity: int, arity: int, aggregator: type
+) -> None:
+    window, store = counting_window(leaf_arity, arity, aggregator=aggregator)
+    window.extend(values(N), results="last")
+    height = window.stats().levels
+    # A tree by time also fills up the nodes that the cut has left too small, from two neighbours.
+    most = 3 * height if aggregator.by_time else height
+    if window.tree.by_time:
+        window.checkpoint()  # whatever was to be written is
+    for count in (N // 2 + 1, N // 4 - 5, 12_345):
+        store.reset()
+        window.evict(count)
+        assert store.counts.get.pages <= most
+        assert store.counts.put.calls == 0 or aggregator.by_time
+    window.check()
+
+
+@pytest.mark.parametrize("wanted", ["all", "last"])
+def test_a_group_is_written_once_and_read_about_once(wanted: Any) -> None:
+    leaf_arity, arity = 512, 64
+    window, store = counting_window(leaf_arity, arity)
+    window.extend(values(N), results=wanted)
+    groups = N / leaf_arity
+    assert store.counts.put.calls <= groups
+    assert groups - 2 <= store.counts.put.pages <= groups * (1 + 2 / arity) + 2
+    assert store.counts.get.pages == 0  # nothing has left yet
+    store.reset()
+    window.extend(values(N // 4), results=wanted)
+    moved = N / 4 / leaf_arity
+    assert store.counts.put.calls <= moved + 1
+    # To slide reads each page once; deleting what has left reads the pages above the leaves.
+    assert store.counts.get.pages <= moved * (1 + 3 / arity) + 10
+    assert store.counts.get.calls == store.counts.get.pages
+
+
+def test_single_events_write_once_a_group() -> None:
+    window, store = counting_window(128, 16, CountWindow(10_000))
+    for value in values(20_000).tolist():
+        window.insert(value)
+    assert store.counts.put.calls <= 20_000 / 128
+    assert store.counts.get.pages <= 10_000 / 128 * (1 + 3 / 16) + 10
+
+
+def test_no_store_call_while_a_window_fits_in_its_tail() -> None:
+    window, store = counting_window(64, 8, CountWindow(1000))
+    for value in values(64).tolist():
+        window.insert(value)
+    Window.restore(window.checkpoint(), Max(), CountWindow(1000), store=store).query()
+    counts = store.counts
+    assert (counts.put.calls, counts.get.calls, counts.delete.calls) == (0, 0, 0)
+
+
+def test_restore_reads_a_handful_of_pages() -> None:
+    window, store = counting_window(512, 64)
+    window.extend(values(N + 77_777), results="last")
+    handle = window.checkpoint()
+    expected = window.query()
+    store.reset()
+    again = Window.restore(handle, Max(), CountWindow(N), store=store)
+    assert again.query() == expected
+    assert store.counts.get.pages == 0
+    again.insert(0.5)
+    assert store.counts.get.pages <= again.stats().levels
+    assert store.counts.put.pages == 0
+
+
+def test_resident_rows_are_logarithmic() -> None:
+    for leaf_arity, arity in [(64, 4), (256, 16), (512, 256)]:
+        window, _ = counting_window(leaf_arity, arity)
+        most = 0
+        for _ in range(12):
+            window.extend(values(N // 8 + 999), results="last")
+            window.insert(0.25)
+            most = max(most, window.stats().resident_rows)
+        assert most <= 2 * (leaf_arity + arity * levels(N // leaf_arity, arity)) + 2
+
+
+@pytest.mark.parametrize("n", [N, 1 << 22])
+def test_a_handle_takes_at_most_128_kib_at_the_defaults(n: int) -> None:
+    for policy in (CountWindow(n), TimeWindow(n)):
+        window = Window(Max(), policy, store="memory://")
+        times = np.arange(n + n // 3).astype("M8[s]").astype("M8[us]")
+        sizes = []
+        # The tail of events, the largest part, is fullest just before it is sealed.
+        nearly = window.tree.levels.leaf_arity - 1
+        for end in (n, n + n // 3 - nearly, n + n // 3):
+            start = window.stats().inserted
+            window.extend(values(end - start), times[start:end], results="last")
+            sizes.append(len(window.checkpoint()))
+        room = window.tree.room() - 1
+        more = times[-1] + np.arange(1, room + 1).astype("m8[s]")
+        window.extend(values(room), more, results="last")
+        sizes.append(len(window.checkpoint()))
+        assert max(sizes) <= 128 << 10
+
+
+def test_a_handle_takes_at_most_8_kib_with_small_groups() -> None:
+    store = MemoryStore()
+    window = Window(Max(), TimeWindow("12 days"), store=store, leaf_arity=128, arity=32)
+    seconds = np.arange(N + N // 3).astype("M8[s]").astype("M8[us]")
+    largest = 0
+    for start in range(0, len(seconds), 50_033):
+        stop = min(start + 50_033, len(seconds))
+        window.extend(values(stop - start), seconds[start:stop], results="last")
+        largest = max(largest, len(window.checkpoint()))
+    assert len(window) == 12 * 86400
+    assert 1000 < largest <= 8 << 10
+
+
+# --- deletion -----------------------------------------------------------------------------------
+
+
+def test_pages_that_have_left_are_deleted_without_any_handle() -> None:
+    window, store = counting_window(64, 8, CountWindow(1000))
+    most = 0
+    for _ in range(100):
+        window.extend(values(997))
+        most = max(most, len(list(store.keys())))
+    # The window's own pages, and a bounded number that wait to be swept together.
+    assert most <= (1000 / 64 + 40) * 1.2 + 10
+    window.check()
+
+
+@pytest.mark.parametrize("retain", [2, 4])
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+def test_pages_of_the_last_handles_stay_and_others_go(retain: int, aggregator: type) -> None:
+    size, batch, options = 2600, 300, {"aggregator": aggregator, "retain": retain}
+    window, store = counting_window(16, 4, CountWindow(size), **options)
+    handles: list[tuple[bytes, float]] = []
+    counts = []
+    for number in range(40):
+        window.extend(values(batch) + number)
+        if number == 20:
+            window.evict(2500)  # at once, across many groups
+        handles.append((window.checkpoint(), window.query()))
+        if number % 7 == 6 or number in (20, 21, 22):
+            for handle, expected in handles[-retain:]:
+                again = Window.restore(handle, Max(), CountWindow(size), store=store, **options)
+                assert again.query() == expected
+                again.check()  # reads every page that the handle needs
+        counts.append(len(list(store.keys())))
+    kept = (size + retain * batch) / 16 * (1 + 1 / 3)
+    assert max(counts) <= kept + 40
+    assert max(counts[-10:]) <= max(counts[10:20]) + 10  # nothing piles up
+
+    window.delete_pages()
+    assert list(store.keys()) == []
+
+
+def test_all_pages_of_a_restored_window_can_be_deleted() -> None:
+    window, store = counting_window(16, 4, CountWindow(500))
+    window.extend(values(1900))
+    window.checkpoint()
+    window.extend(values(333))
+    again = Window.restore(window.checkpoint(), Max(), CountWindow(500), store=store)
+    again.extend(values(1234))
+    again.checkpoint()
+    other = Window(Max(), CountWindow(50), store=store, name="other", arity=4)
+    other.extend(values(100))
+    again.delete_pages()
+    assert {key.split("/")[0] for key in list(store.keys())} == {"other"}
+    other.check()
+
+
+def test_replaying_writes_the_same_pages() -> None:
+    """A batch that is done again from its handle, in other pieces, puts nothing new."""
+    policies = [CountWindow(700), TimeWindow("900 s"), BoundWindow(Sum(), at_most=300)]
+    for policy in policies:
+        window, store = counting_window(16, 4, policy)
+        seconds = np.arange(4000)
+        data = values(4000)
+        window.extend(data[:2000], seconds[:2000])
+        handle = window.checkpoint()
+        window.extend(data[2000:], seconds[2000:])
+        result, pages = window.query(), pages_of(store)
+        for wanted, piece in (("all", 333), ("last", 1), ("last", 2000)):
+            again = Window.restore(handle, Max(), policy, store=store)
+            for start in range(2000, 4000, piece):
+                part = slice(start, start + piece)
+                again.extend(data[part], seconds[part], results=wanted)
+            assert again.query() == result
+            assert set(pages_of(store)) <= set(pages)
