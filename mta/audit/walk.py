@@ -133,7 +133,7 @@ def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
     """
     window = events_of(window)
     _store_of(window)
-    tree = window.tree
+    tree = window.structure
     waiting = list(tree.pages())
     while waiting:
         named = waiting.pop()
@@ -161,7 +161,7 @@ def is_garbage(window: Window | Sharing, key: str) -> bool:
     numbers = place.split("/")
     if name != window.name or len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
         return False
-    return window.tree.is_past(int(numbers[0]), int(numbers[1]))
+    return window.structure.is_past(int(numbers[0]), int(numbers[1]))
 
 
 def events_of(window: Window | Sharing) -> Window:
@@ -181,9 +181,9 @@ class _Auditor:
     def __init__(self, shared: Window | Sharing, repair: bool) -> None:
         window = events_of(shared)
         self._fronts = None if isinstance(shared, Window) else shared.fronts
-        self._name, self._tree, self._store = window.name, window.tree, _store_of(window)
+        self._name, self._tree, self._store = window.name, window.structure, _store_of(window)
         self._repairs = repair
-        self._rebuild = window.tree.rebuilder() if repair else None
+        self._rebuild = window.structure.rebuilder() if repair else None
         self._found = Audit()
 
     def run(self) -> Audit:

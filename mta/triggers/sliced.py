@@ -192,16 +192,16 @@ class SlicedWindow(ResultsWhenDue):
     ) -> None:
         """Slices that end at these moments, and after so many events of the batch."""
         window, outputs, given = self.window, self.monoid.outputs, 0
-        results, before = outputs.new(len(ends)), window.tree.back
+        results, before = outputs.new(len(ends)), window.structure.back
         try:
             window.slide(partials, moments if window.timed else None, len(ends), results)
             given = len(ends)
         except Exception:
             # Of the last slice that is in, the result may not be: it is overdue.
-            given = max(window.tree.back - before - 1, 0)
+            given = max(window.structure.back - before - 1, 0)
             raise
         finally:
-            if closed := window.tree.back - before:
+            if closed := window.structure.back - before:
                 end = int(ends[closed - 1])
                 self._went(None if micros is None else int(micros[end - 1]), end - start)
             if given:
@@ -219,7 +219,7 @@ class SlicedWindow(ResultsWhenDue):
 
     def _put_open(self, moment: int, out: Rows) -> None:
         """Fold the open slice onto the slices that are with it in the window."""
-        tree, monoid = self.window.tree, self.monoid
+        tree, monoid = self.window.structure, self.monoid
         if self.trigger.needs_times:
             self.window.pass_to(moment)
         elif isinstance(self.window.policy, CountWindow):

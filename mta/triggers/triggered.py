@@ -287,7 +287,7 @@ class TriggeredWindow(ResultsWhenDue):
         if not count or self.trigger != EveryEvent() or self.trigger.is_open(self.progress):
             return super()._run(rows, micros, count)
         plan = self.trigger.due(self.progress, micros, count, self._lifetime)
-        out, before = self.monoid.outputs.new(count), self.window.tree.back
+        out, before = self.monoid.outputs.new(count), self.window.structure.back
         done = 0
         try:
             with self.window.counting(count):
@@ -295,12 +295,12 @@ class TriggeredWindow(ResultsWhenDue):
             done = count
         except Exception as error:
             # Of the last event that is in, the result may not be: it is overdue.
-            done = max(self.window.tree.back - before - 1, 0)
+            done = max(self.window.structure.back - before - 1, 0)
             self._hold(plan.moments[:done], self.monoid.outputs.cut(out, 0, done), error)
             raise
         finally:
             given = self.progress.events + done
-            self._are_in(micros, 0, self.window.tree.back - before)
+            self._are_in(micros, 0, self.window.structure.back - before)
             self.progress = replace(self.progress, given=given)
         return self._give(plan.moments, out)
 
@@ -316,11 +316,11 @@ class TriggeredWindow(ResultsWhenDue):
     ) -> None:
         if start == stop:
             return
-        before = self.window.tree.back
+        before = self.window.structure.back
         try:
             self.window.take_in(rows, self._kept(micros), start, stop, count)
         finally:
-            self._are_in(micros, start, self.window.tree.back - before)
+            self._are_in(micros, start, self.window.structure.back - before)
 
     def _are_in(self, micros: np.ndarray | None, start: int, count: int) -> None:
         if count:

@@ -32,12 +32,12 @@ class Feed:
         self.events, self.monoid = events, events.monoid
         #: Called before every hand: lets go of events that no window needs.
         self._trim = trim
-        self.tree = cast(KeptEvents | KeptTree, events.tree)
+        self.structure = cast(KeptEvents | KeptTree, events.structure)
         self.cursors: dict[str, Cursor] = {}
 
     def ready(self, cursor: Cursor) -> Cursor:
         """A window that has taken in every event; at most a page read a level if it had not."""
-        if cursor.back != self.tree.back:
+        if cursor.back != self.structure.back:
             cursor.settle(self.events.intake.last_time)
         return cursor
 
@@ -60,7 +60,7 @@ class Feed:
 
         Windows that a late event moves are put where their policies say when they are looked at.
         """
-        tree, stamp = self.tree, self.tree.stamp
+        tree, stamp = self.structure, self.structure.stamp
         tree.insert(row, micros)
         if tree.stamp != stamp:
             self._fall_behind()
@@ -112,14 +112,14 @@ class Feed:
         All of them, or those alone that ran ahead of what is stored.
         """
         for cursor in self.cursors.values():
-            if not ahead or cursor.back > self.tree.back:
-                cursor.place(self.tree.front, self.tree.front)
+            if not ahead or cursor.back > self.structure.back:
+                cursor.place(self.structure.front, self.structure.front)
 
     def take(
         self, rows: Rows, micros: np.ndarray | None, count: int, outs: dict[str, Rows]
     ) -> None:
         """Take in a batch, a hand at a time; the results of each window into ``outs``."""
-        begun = self.tree.back
+        begun = self.structure.back
         try:
             for start in range(0, count, _HAND):
                 self._trim()
@@ -127,15 +127,15 @@ class Feed:
                 hand = self._run(rows, micros, start, stop, outs) if outs else None
                 self._store(rows, micros, start, stop, outs)
                 if hand is not None and stop < count:
-                    self.tree.keep(hand)
+                    self.structure.keep(hand)
         except Exception as error:
             self._fall_behind(ahead=True)
-            done = self.tree.back - begun
+            done = self.structure.back - begun
             error.add_note(f"{done} of {count} events of the batch were accepted")
             raise
         finally:
-            self.tree.let_go()
-            done = self.tree.back - begun
+            self.structure.let_go()
+            done = self.structure.back - begun
             if micros is not None and done:
                 self.events.intake.advance(int(micros[done - 1]))
 
@@ -150,7 +150,7 @@ class Feed:
         """The results of the windows whose fronts can be told ahead, before events are stored."""
         monoid, times = self.monoid, None if micros is None else micros[start:stop]
         new = monoid.inputs.cut(rows, start, stop)
-        hand, is_new = self.tree.hand_with(new, times, stop - start)
+        hand, is_new = self.structure.hand_with(new, times, stop - start)
         for name, cursor in self.cursors.items():
             for at, folds in cursor.pieces(hand):
                 if is_new is None:
@@ -178,17 +178,17 @@ class Feed:
     ) -> None:
         """Store events; where fronts depend on values, one by one and with their results."""
         stepped = {n: c for n, c in self.cursors.items() if not tells(c.policy)}
-        stamp = self.tree.stamp
+        stamp = self.structure.stamp
         while start < stop:
             if not stepped:
-                start += self.tree.extend(rows, micros, start, stop)
+                start += self.structure.extend(rows, micros, start, stop)
                 continue
             time = None if micros is None else int(micros[start])
             self._accept(self.monoid.inputs.at(rows, start), time, stepped.values())
             for name in stepped.keys() & outs.keys():
                 self.put_result(outs[name], start, stepped[name])
             start += 1
-        if self.tree.stamp != stamp:
+        if self.structure.stamp != stamp:
             self._fall_behind()
 
     def put_result(self, out: Rows, at: int, cursor: Cursor) -> None:

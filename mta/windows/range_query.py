@@ -48,7 +48,7 @@ def range_query_of_positions(window: Window, start: int, stop: int, partial: boo
 
 
 def _events_of(window: Window) -> RememberedEvents:
-    tree = window.tree
+    tree = window.structure
     if isinstance(tree, MonoidTree):
         return Lookup(tree)
     if isinstance(tree, TreePages):

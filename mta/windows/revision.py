@@ -44,7 +44,7 @@ def revise(window: Window, values: Any, times: Any) -> Revision:
     Costs what ``extend`` costs, and O(1) whole-group combines for each event later than the first
     added one. Raises NotRevisable, and what ``extend`` raises.
     """
-    tree = window.tree
+    tree = window.structure
     if not isinstance(tree, FiBA):
         raise NotRevisable(f"{tree.name} takes events in order, so that no result ever changes")
     rows, micros, count = window.intake.admit_batch(values, times)

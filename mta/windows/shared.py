@@ -101,7 +101,7 @@ class SharedWindows:
         self.monoid, self._keep = self.events.monoid, keep
         #: The windows as they take in events (for ``shared_due``).
         self.feed = Feed(self.events, self._trim)
-        self._tree = self.feed.tree
+        self._tree = self.feed.structure
         self._trimmed = self._tree.back
         for name, policy in windows.items():
             if not 0 < len(name.encode()) <= MAX_NAME_BYTES:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def make_handle(window: Window) -> bytes:
     """The handle of a window; reads a page only where the oldest event's time is not at hand."""
-    tree, setting = window.tree, window.tree.setting
+    tree, setting = window.structure, window.structure.setting
     return Handle(
         window=setting.window,
         algorithm=tree.name,
@@ -35,7 +35,7 @@ def make_handle(window: Window) -> bytes:
 
 def take_up(handle: Handle, window: Window) -> None:
     """Make an empty window what the handle says. Raises HandleMismatch or CorruptHandle."""
-    monoid, policy, tree = window.monoid, window.policy, window.tree
+    monoid, policy, tree = window.monoid, window.policy, window.structure
     if handle.monoid[1] != monoid.fingerprint:
         raise _mismatch("monoid", handle.monoid[0], monoid.name)
     if handle.policy[1] != policy.fingerprint:

@@ -120,11 +120,11 @@ class Window:
             self.monoid, self.store, name, leaf_arity, arity,
             self.timed, self.policy, self._lateness or 0,
         )  # fmt: skip
-        self.tree = self._aggregator.begin(setting) if like is None else like.sibling(setting)
-        self._view = WindowView(self.tree, [policy for policy, _, _ in self._observers])
+        self.structure = self._aggregator.begin(setting) if like is None else like.sibling(setting)
+        self._view = WindowView(self.structure, [policy for policy, _, _ in self._observers])
         bare = isinstance(self.monoid, Monoid) and self.monoid.is_bare
         if bare and self.monoid is self.results_of:
-            self.query = self.tree.query  # type: ignore[method-assign]  # nothing to lower
+            self.query = self.structure.query  # type: ignore[method-assign]  # nothing to lower
         self.intake = Intake(
             self.monoid,
             self.policy,
@@ -144,7 +144,7 @@ class Window:
         """
         size = self._plain_size
         if size and (value == value if value.__class__ is float else value is not None):
-            self.tree.slide(value, None, size)
+            self.structure.slide(value, None, size)
             return
         with np.errstate(all="ignore"):
             event = self.intake.admit(value, time)
@@ -159,26 +159,26 @@ class Window:
     def accept(self, row: Any, micros: int | None) -> None:
         """Add an event that was read already, and evict what the policy says."""
         if self._size is not None:
-            self.tree.slide(row, micros, self._size)
+            self.structure.slide(row, micros, self._size)
         else:
             newest = micros
             if micros is not None and self._lateness and self.intake.last_time is not None:
                 newest = max(micros, self.intake.last_time)
-            self.tree.insert(row, micros)
-            self.tree.settle(lambda: self.policy.cut(self._view, newest))
+            self.structure.insert(row, micros)
+            self.structure.settle(lambda: self.policy.cut(self._view, newest))
         self.intake.advance(micros)
 
     def evict(self, n: int = 1) -> None:
         """Remove the oldest ``n`` events; at most a page read a level. Raises EmptyWindow."""
         _require(n >= 0, f"cannot evict {n} events")
-        self.tree.evict_to(self.tree.front + n)
+        self.structure.evict_to(self.structure.front + n)
 
     def query(self) -> Any:
         """The result over the window, the monoid's ``empty`` without events; 1 combine."""
-        if not len(self.tree):
+        if not len(self.structure):
             return self.monoid.empty
         with np.errstate(all="ignore"):
-            return plain(self.monoid.lower(self.tree.query()))
+            return plain(self.monoid.lower(self.structure.query()))
 
     # --- batches --------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class Window:
         done = 0
         try:
             while done < count:
-                told = self.tree.run(self.policy, rows, micros, done, count, out)
+                told = self.structure.run(self.policy, rows, micros, done, count, out)
                 if told == 0:
                     time = None if micros is None else int(micros[done])
                     self.accept(self.monoid.inputs.at(rows, done), time)
@@ -236,18 +236,18 @@ class Window:
     @contextmanager
     def counting(self, count: int) -> Iterator[None]:
         """Say in an error's note how many events of a batch are in."""
-        before = self.tree.back
+        before = self.structure.back
         try:
             yield
         except Exception as error:
-            done = self.tree.back - before
+            done = self.structure.back - before
             error.add_note(f"{done} of {count} events of the batch were accepted")
             raise
 
     def pass_to(self, micros: int | None) -> None:
         """Evict what a policy on times or positions says at a moment when nothing came."""
-        if (self.policy.positional or self.policy.needs_times) and len(self.tree):
-            self.tree.slide_to(self.policy.cut(self._view, micros))
+        if (self.policy.positional or self.policy.needs_times) and len(self.structure):
+            self.structure.slide_to(self.policy.cut(self._view, micros))
 
     def take_in(
         self, rows: Any, micros: np.ndarray | None, start: int, stop: int, count: int
@@ -261,7 +261,7 @@ class Window:
             try:
                 while done < stop:
                     if positional:
-                        done += self.tree.extend(rows, micros, done, stop)
+                        done += self.structure.extend(rows, micros, done, stop)
                     else:
                         time = None if micros is None else int(micros[done])
                         self.accept(self.monoid.inputs.at(rows, done), time)
@@ -270,7 +270,7 @@ class Window:
                 if micros is not None and done > start:
                     self.intake.advance(int(micros[done - 1]))
                 if positional and done > start:
-                    self.tree.slide_to(self.policy.cut(self._view, self.intake.last_time))
+                    self.structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
         except Exception as error:
             error.add_note(f"{done} of {count} events of the batch were accepted")
             raise
@@ -278,8 +278,8 @@ class Window:
     def put_result(self, out: Any, at: int) -> None:
         """Write the result over the window into a row of outputs; 1 combine."""
         monoid = self.monoid
-        if len(self.tree):
-            last = monoid.partials.one(self.tree.query())
+        if len(self.structure):
+            last = monoid.partials.one(self.structure.query())
             monoid.outputs.put_many(out, at, monoid.lower_rows(last))
             return
         empty = monoid.empty
@@ -296,7 +296,7 @@ class Window:
         """
         if self.store is None:
             raise NotPageable("this window is in memory alone (store=None); give it a store")
-        self.tree.tidy()
+        self.structure.tidy()
         data = make_handle(self)
         if barrier:
             self.store.flush()
@@ -305,7 +305,7 @@ class Window:
 
     def hold(self) -> None:
         """Keep all pages of what is now, as though a handle had been taken."""
-        self.tree.hold(self.retain)
+        self.structure.hold(self.retain)
 
     @classmethod
     def restore(
@@ -352,13 +352,13 @@ class Window:
         window = object.__new__(type(self))
         window.__dict__.update(self.__dict__)
         window._owns_store = False
-        window._begin(state.window, state.leaf_arity, state.arity, self.tree)
+        window._begin(state.window, state.leaf_arity, state.arity, self.structure)
         take_up(state, window)
         return window
 
     def delete_pages(self) -> None:
         """Delete every page; the window and all its handles are of no use afterwards."""
-        self.tree.delete_pages()
+        self.structure.delete_pages()
 
     def close(self) -> None:
         """Let go of the store if the window opened it; pages stay."""
@@ -369,15 +369,15 @@ class Window:
 
     def __len__(self) -> int:
         """How many events are in the window."""
-        return len(self.tree)
+        return len(self.structure)
 
     def stats(self) -> Stats:
         """Sizes and counts; no store call."""
         return Stats(
-            len(self.tree),
-            self.tree.back,
-            self.tree.height,
-            self.tree.resident_rows,
+            len(self.structure),
+            self.structure.back,
+            self.structure.height,
+            self.structure.resident_rows,
             self.intake.late_count,
             self.intake.invalid_count,
         )
@@ -385,7 +385,7 @@ class Window:
     def check(self) -> None:
         """Assert every invariant of the structure, reading all pages. Raises InvariantViolation."""
         with np.errstate(all="ignore"):
-            self.tree.check()
+            self.structure.check()
 
     def __repr__(self) -> str:
         where = "memory" if self.store is None else self.store.url

@@ -83,7 +83,7 @@ def _triggered(window: AnyWindow, plan: Plan, before: Saved | None) -> Triggered
         assert isinstance(every, EveryPeriod)
         return SharedDue(window, every, newest)
     triggered = TriggeredWindow(window, every)
-    events = window.tree.back
+    events = window.structure.back
     given = events - events % every.count if isinstance(every, EveryCount) else None
     triggered.progress = Progress(events, newest, given)
     return triggered

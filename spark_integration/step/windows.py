@@ -79,7 +79,7 @@ class Windows:
 
 def events_of(window: AnyWindow) -> int:
     """How many events a window has taken in since its beginning; no store call."""
-    return (window if isinstance(window, Window) else window.events).tree.back
+    return (window if isinstance(window, Window) else window.events).structure.back
 
 
 def by_column(found: dict[str, Any], plan: Plan) -> dict[str, Any]:

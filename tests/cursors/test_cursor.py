@@ -234,7 +234,7 @@ def test_a_lookup_is_a_list(store: str | None, leaf_arity: int, arity: int) -> N
     shared = SharedWindows(
         joined(), {"all": time_rule(SECOND).policy()}, store, leaf_arity=leaf_arity, arity=arity
     )
-    tree, known = shared.events.tree, 0
+    tree, known = shared.events.structure, 0
     assert isinstance(tree, KeptEvents)
     lookup = Lookup(tree)
     for start in range(0, 90, 15):

@@ -49,7 +49,7 @@ def window_of(
 
 
 def drawn(window: Window) -> list[list[tuple[Any, ...]]]:
-    return window.tree.levels.tree(window.tree.front)
+    return window.structure.levels.tree(window.structure.front)
 
 
 @BOTH
@@ -113,7 +113,7 @@ def test_figure_2_prunes_in_the_middle(aggregator: type) -> None:
 
 def test_figure_4_structure_stack_and_result_pair() -> None:
     window = window_of([1, 2] * 4)
-    tree = window.tree
+    tree = window.structure
     assert isinstance(tree, AmortizedMTA)
     assert drawn(window) == [[(1, 2)] * 4, [(3, 3), (3, None)], [(6, None)]]
     assert (tree.left, tree.right) == (6, 6)
@@ -125,7 +125,7 @@ def test_figure_4_structure_stack_and_result_pair() -> None:
 def test_figure_4_insertion_goes_to_the_right() -> None:
     window = window_of([1, 2] * 4)
     window.insert(1)
-    assert (window.tree.left, window.tree.right) == (6, 7)
+    assert (window.structure.left, window.structure.right) == (6, 7)
     assert drawn(window)[0][-1] == (1, None)
     # The last full pair has moved up, as has nothing else.
     assert drawn(window)[1:] == [[(3, 3), (3, 3)], [(6, None)]]
@@ -134,7 +134,7 @@ def test_figure_4_insertion_goes_to_the_right() -> None:
 
 def test_figure_4_eviction_pops_the_stack_onto_the_left() -> None:
     window = window_of([1, 2] * 4)
-    tree = window.tree
+    tree = window.structure
     assert isinstance(tree, AmortizedMTA)
     for left, stack in [(5, [3]), (3, [2]), (2, [])]:
         window.evict()
@@ -150,7 +150,7 @@ def test_figure_4_eviction_pops_the_stack_onto_the_left() -> None:
 
 def test_figure_5_single_evictions() -> None:
     window = window_of([1, 3, 2, 1, 2, 1, 1, 0, 3, 1])
-    tree = window.tree
+    tree = window.structure
     assert isinstance(tree, AmortizedMTA)
     assert drawn(window) == [
         [(1, 3), (2, 1), (2, 1), (1, 0), (3, 1)],

@@ -98,7 +98,7 @@ def holes(store: MemoryStore) -> Window:
         Max(), CountWindow(30), store=store, name="holes", leaf_arity=3, arity=2,
         aggregator=PagedReactiveAggregator,
     )  # fmt: skip
-    tree = window.tree
+    tree = window.structure
     assert isinstance(tree, PagedReactiveAggregator)
     window.extend([0.5 * (7 * i % 23) for i in range(29)])
     window.checkpoint()
@@ -136,7 +136,7 @@ SAVED = [(name, 2) for name in WINDOWS] + [(name, 1) for name in ("numbers", "ti
 
 
 def monoid_and_policy(window: Window) -> tuple[Any, Any, Any]:
-    return window.results_of, window.policy, type(window.tree)
+    return window.results_of, window.policy, type(window.structure)
 
 
 @EACH

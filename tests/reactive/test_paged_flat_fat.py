@@ -28,8 +28,8 @@ def values(count: int) -> np.ndarray:
 
 
 def tree_of(window: Window) -> PagedFlatFAT:
-    assert isinstance(window.tree, PagedFlatFAT)
-    return window.tree
+    assert isinstance(window.structure, PagedFlatFAT)
+    return window.structure
 
 
 def filled(monoid: Monoid | ColumnarMonoid, n: int, leaf_arity: int, arity: int) -> Window:
@@ -95,7 +95,7 @@ def test_growing_and_shrinking_writes_no_page_again() -> None:
     heights = []
     for count in (3, 4, 60, 300, 5000):
         window.extend(values(count))
-        heights.append(window.tree.height)
+        heights.append(window.structure.height)
     assert heights == sorted(set(heights))
     written = store.reset().put.pages
     assert written <= 5367 / 4 * (1 + 1 / 3)
@@ -105,9 +105,9 @@ def test_growing_and_shrinking_writes_no_page_again() -> None:
         window.check()
     assert store.counts.put.pages == 0
     window.checkpoint()
-    assert window.tree.height == heights[-1]  # the first handle needs the root
+    assert window.structure.height == heights[-1]  # the first handle needs the root
     window.checkpoint()
-    assert window.tree.height < heights[-1]
+    assert window.structure.height < heights[-1]
     assert store.counts.put.pages == 0
 
 
@@ -176,7 +176,7 @@ def test_new_events_are_propagated_together(columnar: bool) -> None:
     window = Window(
         monoid, CountWindow(N), store=None, leaf_arity=leaf, arity=4, aggregator=PagedFlatFAT
     )
-    tree = window.tree
+    tree = window.structure
     rows, count = monoid.rows(list(range(leaf)))
     done = tree.extend(rows, None, 0, 100)
     tree.query()
@@ -274,7 +274,7 @@ def test_a_restored_window_reads_a_page_a_level_when_its_front_moves(timed: bool
     assert store.counts.get.pages == 0
     again.insert(0.5, np.datetime64(count, "s"))
     assert again.query() == max(expected, 0.5)
-    assert store.counts.get.pages <= again.tree.height
+    assert store.counts.get.pages <= again.structure.height
     assert store.counts.put.pages == 0
     assert len(handle) <= 16 << 10
 

@@ -27,39 +27,39 @@ class Program:
     """Writes events into a window; keeps nothing but the newest handle when it starts again."""
 
     def __init__(self, store: PageStore, tree: type[Aggregator] = AmortizedMTA) -> None:
-        self.store, self.tree = store, tree
+        self.store, self.structure = store, tree
         self.handle: bytes | None = None
         self.saved = 0
 
     def start(self) -> Window:
         """The window as it was saved."""
         if self.handle is None:
-            return oracle.begin(self.store, SIZE, ARITY, LEAF, aggregator=self.tree)
-        window = oracle.reopen(self.handle, self.store, SIZE, aggregator=self.tree)
-        assert window.tree.back == self.saved
+            return oracle.begin(self.store, SIZE, ARITY, LEAF, aggregator=self.structure)
+        window = oracle.reopen(self.handle, self.store, SIZE, aggregator=self.structure)
+        assert window.structure.back == self.saved
         return window
 
     def step(self, window: Window) -> None:
         """One event, or a batch; then, often, a handle."""
-        back = window.tree.back
+        back = window.structure.back
         if back % 4:
             window.insert(oracle.event(back))
             assert window.query() == oracle.text(back + 1, SIZE)
         else:
             results = window.extend(oracle.events(back, back + 9))
             assert results[-1] == oracle.text(back + 9, SIZE)
-        if window.tree.back % 3 == 0:
+        if window.structure.back % 3 == 0:
             self.save(window)
 
     def save(self, window: Window) -> None:
         """Take a handle, and only then forget the one before."""
         self.handle = window.checkpoint()
-        self.saved = window.tree.back
+        self.saved = window.structure.back
 
     def run(self) -> None:
         """From the newest handle to the end, everything read at the end."""
         window = self.start()
-        while window.tree.back < EVENTS:
+        while window.structure.back < EVENTS:
             self.step(window)
         self.save(window)
         oracle.assert_whole(window, SIZE)
@@ -101,11 +101,11 @@ def test_each_call_fails_once_and_the_program_repeats_it(
         program = Program(store, tree)
         window = program.start()
         store.fail(nth, applied=applied)
-        while window.tree.back < EVENTS:
+        while window.structure.back < EVENTS:
             try:
                 program.step(window)
             except StoreUnavailable:
-                back = window.tree.back
+                back = window.structure.back
                 window.query()
                 assert window.query() == oracle.text(back, SIZE) or back == 0
         fired = store.fired

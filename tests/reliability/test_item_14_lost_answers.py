@@ -23,13 +23,13 @@ def write(store: PageStore, seed: int) -> tuple[bytes, int]:
     window = oracle.begin(store, SIZE, *sizes, aggregator=tree)
     handle = window.checkpoint()
     for _ in range(30):
-        back = window.tree.back
+        back = window.structure.back
         window.extend(oracle.events(back, back + random.randint(1, 30)))
         if random.random() < 0.5:
             handle = window.checkpoint()
         if random.random() < 0.2:
             window = oracle.reopen(handle, store, SIZE, aggregator=tree)
-    return window.checkpoint(), window.tree.back
+    return window.checkpoint(), window.structure.back
 
 
 def tree_of(seed: int) -> type[Aggregator]:

@@ -77,7 +77,7 @@ def filled(store: PageStore) -> Window:
 
 
 def insert(window: Window) -> None:
-    window.insert(oracle.event(window.tree.back))
+    window.insert(oracle.event(window.structure.back))
 
 
 def test_in_steady_state_no_insert_waits(own_redis: RedisServer) -> None:

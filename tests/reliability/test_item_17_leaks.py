@@ -29,7 +29,7 @@ def test_no_page_of_a_retained_handle_is_deleted_and_no_other_stays(
     window = oracle.begin(memory, size, 3, 2, retain=retain, aggregator=tree)
     handles: deque[bytes] = deque(maxlen=retain)
     for _ in range(80):
-        back = window.tree.back
+        back = window.structure.back
         window.extend(oracle.events(back, back + random.choice((1, 5, 30, 300))))
         handles.append(window.checkpoint())
         if random.random() < 0.3:
@@ -60,7 +60,7 @@ def test_thousands_of_checkpoints_leave_everything_flat(
     with open_store(url) as store:
         window = oracle.begin(store, 100, 4, 4, name="leaks")
         for number in range(checkpoints):
-            back = window.tree.back
+            back = window.structure.back
             window.extend(oracle.events(back, back + 7))
             handle = window.checkpoint()
             if number % 3 == 0:

@@ -15,12 +15,12 @@ class HoledSoak(Soak):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.name, self.tree = f"holes{seed}", PagedReactiveAggregator
+        self.name, self.structure = f"holes{seed}", PagedReactiveAggregator
         self._connect()
         self.store = self.faulty
         sizes = self.random.choice((2, 3, 7)), self.random.choice((2, 4, 16))
         self.window = oracle.begin(
-            self.store, self.size, *sizes, aggregator=self.tree, retain=self.retain
+            self.store, self.size, *sizes, aggregator=self.structure, retain=self.retain
         )
         self.handle = self.window.checkpoint()
         self.events: list[str] = []
@@ -37,11 +37,11 @@ class HoledSoak(Soak):
             self.take()
 
     def extend(self) -> None:
-        back, count = self.window.tree.back, self.random.choice((2, 20, 200))
+        back, count = self.window.structure.back, self.random.choice((2, 20, 200))
         try:
             results = self.window.extend(oracle.events(back, back + count))
         except _EXPECTED:
-            self._audit(self.window.tree.back)
+            self._audit(self.window.structure.back)
             raise
         self._audit(back + count)
         assert results[-1] == "".join(self.events)
@@ -52,7 +52,7 @@ class HoledSoak(Soak):
         places = sorted(self.random.sample(range(len(self.events)), count))
         oldest = next((i for i, place in enumerate(places) if place != i), len(places))
         order = places[oldest:] + places[:oldest]
-        tree = self.window.tree
+        tree = self.window.structure
         assert isinstance(tree, PagedReactiveAggregator)
         try:
             tree.evict_at([tree.front + place for place in places])
@@ -78,7 +78,7 @@ class HoledSoak(Soak):
         self.heal()
         self.store.flush()
         self.save()
-        self.window = oracle.reopen(self.handle, self.memory, self.size, aggregator=self.tree)
+        self.window = oracle.reopen(self.handle, self.memory, self.size, aggregator=self.structure)
         alive = set(live_keys(self.window))
         self.memory.delete_many(set(self.memory.keys()) - alive)
         self.window.check()
@@ -87,7 +87,7 @@ class HoledSoak(Soak):
 
     def _audit(self, back: int) -> None:
         """The window is the list, with what has come in since the last time."""
-        assert self.window.tree.back == back
+        assert self.window.structure.back == back
         self.events = (self.events + oracle.events(self.seen, back))[-self.size :]
         self.seen = back
         assert self.window.query() == "".join(self.events)

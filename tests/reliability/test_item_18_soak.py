@@ -27,12 +27,12 @@ class Soak:
         self.name = f"soak{seed}"  # a memory that survives those who close it
         self._connect()
         self.size = self.random.choice((10, 100, 500))
-        self.tree = self.random.choice(oracle.TREES)
+        self.structure = self.random.choice(oracle.TREES)
         self.retain = self.random.choice((2, 3))
         self.store: PageStore = self.faulty
         sizes = self.random.choice((2, 3, 7)), self.random.choice((2, 4, 16))
         self.window = oracle.begin(
-            self.store, self.size, *sizes, aggregator=self.tree, retain=self.retain
+            self.store, self.size, *sizes, aggregator=self.structure, retain=self.retain
         )
         self.handle, self.saved = self.window.checkpoint(), 0
         self.answers = self.failures = self.restarts = 0
@@ -56,7 +56,7 @@ class Soak:
                 self.heal()
 
     def insert(self) -> None:
-        back = self.window.tree.back
+        back = self.window.structure.back
         try:
             self.window.insert(oracle.event(back))
         except _EXPECTED:
@@ -65,11 +65,11 @@ class Soak:
         self._audit(back + 1)
 
     def extend(self) -> None:
-        back, count = self.window.tree.back, self.random.choice((2, 20, 200))
+        back, count = self.window.structure.back, self.random.choice((2, 20, 200))
         try:
             results = self.window.extend(oracle.events(back, back + count))
         except _EXPECTED:
-            self._audit(self.window.tree.back)
+            self._audit(self.window.structure.back)
             raise
         for i in range(0, count, 7):
             assert results[i] == oracle.text(back + i + 1, self.size)
@@ -77,7 +77,7 @@ class Soak:
 
     def save(self) -> None:
         self.handle = self.window.checkpoint()
-        self.saved = self.window.tree.back
+        self.saved = self.window.structure.back
 
     def restart(self) -> None:
         """The process dies: what was buffered or held back is lost, and others serve from here."""
@@ -96,7 +96,7 @@ class Soak:
 
     def reopen(self) -> None:
         self.window = oracle.reopen(
-            self.handle, self.store, self.size, aggregator=self.tree, retain=self.retain
+            self.handle, self.store, self.size, aggregator=self.structure, retain=self.retain
         )
         self._audit(self.saved)
 
@@ -127,7 +127,7 @@ class Soak:
             self.store.flush()
         self.save()
         oracle.assert_whole(self.window, self.size)
-        self.window = oracle.reopen(self.handle, self.memory, self.size, aggregator=self.tree)
+        self.window = oracle.reopen(self.handle, self.memory, self.size, aggregator=self.structure)
         oracle.assert_whole(self.window, self.size)
         alive = set(live_keys(self.window))
         self.memory.delete_many(set(self.memory.keys()) - alive)
@@ -135,7 +135,7 @@ class Soak:
         assert not audit(self.window).damaged
 
     def _audit(self, back: int) -> None:
-        assert self.window.tree.back == back
+        assert self.window.structure.back == back
         assert self.window.query() == oracle.text(back, self.size)
         self.answers += 1
 

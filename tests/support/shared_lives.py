@@ -78,7 +78,7 @@ class SharedLife(Noted):
 
     def assert_whole(self, window: AnyWindow) -> int:
         assert isinstance(window, SharedWindows)
-        back = window.events.tree.back
+        back = window.events.structure.back
         self._assert_answers(window, back)
         window.check()
         found = audit(window)

@@ -128,7 +128,7 @@ def nothing(point: str) -> None:
 def save(life: Noted, window: AnyWindow, at: Callable[[str], None] = nothing) -> None:
     """Take a handle and save it, with marks before and after."""
     handle = window.checkpoint()
-    back = events_of(window).tree.back
+    back = events_of(window).structure.back
     at("between pages and handle")
     _note(life, f"pending {back}")
     draft = life.handle.with_suffix(".draft")
@@ -151,7 +151,7 @@ def write_for_ever(
     random = Random(seed)
     window = life.open(options, retain)
     while True:
-        back = events_of(window).tree.back
+        back = events_of(window).structure.back
         if random.random() < 0.3:
             life.insert(window, back)
         else:

@@ -164,7 +164,7 @@ def test_a_policy_that_evicts_half_the_window_takes_log_n(
     done, rising = 0, [float(i) for i in range(n)]
     times = np.zeros(n, "<i8") if aggregator.by_time else None
     while done < n:  # past the policy, which would keep all of these
-        done += window.tree.extend(rising, times, done, n)
+        done += window.structure.extend(rising, times, done, n)
     cost = counted.of(lambda: window.insert(1.5 * n))
     assert len(window) == n // 2  # of 0, 1, ... those up to n / 2 have left
     height = levels(n // leaf_arity, arity) + 1
@@ -195,7 +195,7 @@ def test_bulk_eviction_reads_at_most_a_page_a_level(
     height = window.stats().levels
     # A tree by time also fills up the nodes that the cut has left too small, from two neighbours.
     most = 3 * height if aggregator.by_time else height
-    if window.tree.by_time:
+    if window.structure.by_time:
         window.checkpoint()  # whatever was to be written is
     for count in (N // 2 + 1, N // 4 - 5, 12_345):
         store.reset()
@@ -272,12 +272,12 @@ def test_a_handle_takes_at_most_128_kib_at_the_defaults(n: int) -> None:
         times = np.arange(n + n // 3).astype("M8[s]").astype("M8[us]")
         sizes = []
         # The tail of events, the largest part, is fullest just before it is sealed.
-        nearly = window.tree.levels.leaf_arity - 1
+        nearly = window.structure.levels.leaf_arity - 1
         for end in (n, n + n // 3 - nearly, n + n // 3):
             start = window.stats().inserted
             window.extend(values(end - start), times[start:end], results="last")
             sizes.append(len(window.checkpoint()))
-        room = window.tree.room() - 1
+        room = window.structure.room() - 1
         more = times[-1] + np.arange(1, room + 1).astype("m8[s]")
         window.extend(values(room), more, results="last")
         sizes.append(len(window.checkpoint()))
