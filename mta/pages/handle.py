@@ -16,7 +16,7 @@
     counts   = [late events dropped, invalid events dropped]
     levels, pages = how many levels the structure has, and about how many pages
     state    = array, what the aggregator itself keeps; its grammar stands with the aggregator
-               (``level_state`` for Log MTA and Amortized MTA)
+               (``levels.tree`` for Log MTA and Amortized MTA)
 
 A handle is a consistent snapshot for as long as the pages it names are in the store. Version 1 had
 the state of Log MTA and Amortized MTA among its fields and is still read (``_from_version_1``).

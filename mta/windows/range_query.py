@@ -16,7 +16,7 @@ import numpy as np
 from mta.cursors.reach import RememberedEvents, fold_between, fold_positions
 from mta.errors import InvalidTime, UnsupportedOperation
 from mta.fiba.pages import TreePages
-from mta.levels.leaves import Lookup
+from mta.levels.leaves import LeafReader
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import Partial
 from mta.monoids.product import plain
@@ -50,7 +50,7 @@ def range_query_of_positions(window: Window, start: int, stop: int, partial: boo
 def _events_of(window: Window) -> RememberedEvents:
     tree = window.structure
     if isinstance(tree, MonoidTree):
-        return Lookup(tree)
+        return LeafReader(tree)
     if isinstance(tree, TreePages):
         return tree.stored
     raise UnsupportedOperation(

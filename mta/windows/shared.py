@@ -17,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from mta.cursors.cursor import Cursor
 from mta.cursors.reach import Reach, fold_between, fold_positions, reach_of
+from mta.cursors.view import part_of
 from mta.errors import EventsGone, InvalidTime, InvariantViolation
 from mta.fiba.kept import KeptTree
 from mta.levels.kept import KeepAll, KeptEvents
@@ -34,7 +35,6 @@ from mta.times import to_time
 from mta.windows.feed import Feed
 from mta.windows.intake import Invalid, Late
 from mta.windows.shared_handle import MAX_NAME_BYTES, SharedHandle, WindowState
-from mta.windows.view import part_of
 from mta.windows.window import Window
 from stores import PageStore
 
@@ -234,7 +234,7 @@ class SharedWindows:
             place = _place(known, columns, monoid)
             if place is None:
                 raise ValueError(f"{policy!r} looks at {monoid.name}, which is not kept here")
-            lenses[id(observer)] = part_of(cast(Any, self.monoid), place + 1)
+            lenses[id(observer)] = part_of(self.monoid, place + 1)
         return Cursor(self.monoid, policy, self._tree, lenses)
 
     def _check_observed(self, policies: Iterable[AbstractPolicy]) -> None:

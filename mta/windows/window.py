@@ -18,6 +18,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from mta.cursors.view import WindowView
 from mta.errors import HandleMismatch, NotPageable
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.monoids.base import AbstractMonoid, Monoid
@@ -30,7 +31,6 @@ from mta.windows.intake import Intake, Invalid, Late
 from mta.windows.revision import Revision, revise
 from mta.windows.sizes import group_sizes
 from mta.windows.snapshot import make_handle, take_up
-from mta.windows.view import WindowView
 from stores import PageStore, open_store
 
 
