@@ -188,3 +188,27 @@ def test_the_package_is_whole() -> None:
     for package in ("mta", "stores", "spark_integration"):
         assert (files(package) / "py.typed").is_file()
     assert (files("spark_integration") / "log4j2.properties").is_file()
+
+
+def test_systems_that_neither_fork_nor_lock_files(tmp_path: Path) -> None:
+    """As on Windows: no fork, no hooks around it, no ``fcntl``, no folders to be synced."""
+    code = f"""
+import os, sys
+for name in ("fork", "forkpty", "register_at_fork", "sched_getaffinity", "O_DIRECTORY"):
+    if hasattr(os, name):
+        delattr(os, name)
+sys.modules["fcntl"] = None
+import lmdb, mta
+from mta import CountWindow, Max, Window
+from stores import CountingStore, open_store
+with open_store("file://{tmp_path}/pages?map_size=16MiB") as store:
+    window = Window(Max(), CountWindow(9), CountingStore(store), "w", arity=2, leaf_arity=2)
+    window.extend([float(at) for at in range(99)])
+    handle = window.checkpoint()
+with open_store("file://{tmp_path}/pages?map_size=16MiB") as store:
+    again = Window.restore(handle, Max(), CountWindow(9), store)
+    again.insert(0.0)
+    assert again.query() == 98.0
+"""
+    done = python(code)
+    assert (done.returncode, done.stderr) == (0, "")
