@@ -7,10 +7,12 @@ more is installed, they run as if it were not.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib import import_module
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
 
@@ -38,6 +40,13 @@ WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))\n"
 WHOLE = WITHOUT + "from spark_integration.cli import main; sys.exit(main())"
 BARE = WITHOUT + "import runpy; runpy.run_module('mta', run_name='__main__')"
 EVENTS = [float(at * 37 % 101) for at in range(500)]
+
+
+def test_nothing_but_the_core_is_installed() -> None:
+    if "MTA_CORE_ALONE" not in os.environ:
+        pytest.skip("here more may be installed")
+    assert not [name for name in EXTRAS if name != "google" and find_spec(name)]
+    assert "site-packages" in str(mta.__file__)
 
 
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
