@@ -41,7 +41,7 @@ from mta.monoids.sketches import DistinctCount, FrequentItems, KLLQuantiles
 from mta.policies.base import AbstractPolicy, BoundWindow, CountWindow, Policy, TimeWindow
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
-from mta.triggers.rules import EveryCount, EveryEvent, EveryPeriod, OnDemand, Trigger
+from mta.triggers.rules import EveryCount, EveryPeriod, OnDemand, Trigger
 from mta.triggers.sliced import SlicedWindow
 from mta.triggers.triggered import Due, TriggeredWindow
 from mta.windows.shared import SharedStats, SharedWindows
@@ -63,7 +63,6 @@ __all__ = [
     "DistinctCount",
     "Due",
     "EveryCount",
-    "EveryEvent",
     "EveryPeriod",
     "FiBA",
     "First",

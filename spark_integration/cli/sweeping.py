@@ -28,7 +28,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from mta import describe_handle
-from mta.audit.walk import events_of, live_keys
+from mta.audit.walk import live_keys
 from mta.cli.console import human_bytes, plural, say
 from mta.errors import CorruptPage, MissingPage
 from mta.times import to_duration
@@ -138,13 +138,13 @@ def _mark(
     live: set[str] = set()
     damaged: dict[str, str] = {}
     for at, (_, windows) in enumerate(windows_of(folder, handles + doomed, store)):
-        window = events_of(windows)
+        events = windows.engine.structure
         try:
             if at >= len(handles):
-                window.evict(len(window))  # some of its pages may be gone already
-            live.update(live_keys(window))
+                events.evict_to(events.back)  # some of its pages may be gone already
+            live.update(live_keys(windows))
         except (MissingPage, CorruptPage) as error:
-            damaged[window.name] = str(error)
+            damaged[windows.engine.name] = str(error)
     return live, damaged
 
 

@@ -136,7 +136,7 @@ SAVED = [(name, 2) for name in WINDOWS] + [(name, 1) for name in ("numbers", "ti
 
 
 def monoid_and_policy(window: Window) -> tuple[Any, Any, Any]:
-    return window.results_of, window.policy, type(window.structure)
+    return window.monoid, window.policy, type(window.structure)
 
 
 @EACH
