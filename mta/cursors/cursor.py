@@ -34,10 +34,9 @@ from mta.cursors.ordered import Hand, Leaf, OrderedEvents, suffixes_of
 from mta.folds.fronts import TimeFronts, as_array, rows_at
 from mta.monoids.base import AbstractMonoid, Partial, same_value
 from mta.monoids.product import Observed
-from mta.pages.structure import Lens
+from mta.pages.structure import Lens, part_of
 from mta.policies.base import AbstractPolicy
 from mta.policies.cuts import cuts, tells
-from mta.windows.view import part_of
 
 #: The front after each event in hand.
 Told = range | np.ndarray | TimeFronts

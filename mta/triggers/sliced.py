@@ -32,7 +32,8 @@ from mta.columns.schemas import Row, Rows
 from mta.errors import HandleMismatch
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.handle import Handle
-from mta.policies.base import AbstractPolicy, CountWindow, TimeWindow
+from mta.policies.base import AbstractPolicy
+from mta.policies.windows import CountWindow, TimeWindow
 from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
 from mta.triggers.triggered import ResultsWhenDue, events_before

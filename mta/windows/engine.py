@@ -36,7 +36,8 @@ from mta.monoids.base import AbstractMonoid, Monoid, Partial
 from mta.monoids.product import Observed, plain
 from mta.pages.handle import NAME, Handle
 from mta.pages.structure import Aggregator, Setting
-from mta.policies.base import AbstractPolicy, CountWindow
+from mta.policies.base import AbstractPolicy
+from mta.policies.windows import CountWindow
 from mta.times import to_count, to_time
 from mta.windows.intake import Intake
 from mta.windows.settings import Settings

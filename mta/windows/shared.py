@@ -28,12 +28,12 @@ from mta.levels.kept import KeepAll, KeptEvents
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Columns
 from mta.pages.handle import Handle
+from mta.pages.structure import part_of
 from mta.policies.base import AbstractPolicy
 from mta.windows.engine import Engine, alone, require_policy
 from mta.windows.feed import Feed
 from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
 from mta.windows.shared_handle import MAX_NAME_BYTES, SharedHandle, WindowState
-from mta.windows.view import part_of
 from stores import PageStore
 
 #: After how many leaf groups events that no window needs are let go of, where no handle does it.

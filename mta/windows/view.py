@@ -7,7 +7,7 @@ from typing import Any
 
 from mta.monoids.base import Partial
 from mta.monoids.product import Observed
-from mta.pages.structure import Aggregator, Lens
+from mta.pages.structure import Aggregator, Lens, part_of
 from mta.policies.base import AbstractPolicy
 
 
@@ -69,8 +69,3 @@ class WindowView:
             suffix = monoid.combine(pick(event), suffix)
             results.append(monoid.lower(suffix))
         return enumerate(reversed(results), self._tree.front)
-
-
-def part_of(monoid: Observed, index: int) -> Lens:
-    """How to see the window's own aggregate (0), or one that policies observe, in a partial."""
-    return monoid.monoids[index], lambda partial: partial[index]
