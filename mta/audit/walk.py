@@ -46,7 +46,7 @@ _BATCH = 64
 
 
 class Sharing(Protocol):
-    """Several windows over the same events: ``SharedWindows``, or what ``unread`` makes of them."""
+    """Several windows over the same events: ``SharedWindows``, or what ``opaque`` makes of them."""
 
     @property
     def events(self) -> Window:
@@ -94,7 +94,7 @@ class Audit:
     """What an audit has found."""
 
     pages: int = 0
-    """Pages that were found and read."""
+    """Pages that were read and found whole."""
     gone: int = 0
     """Missing pages of events that have left, which a later checkpoint may have deleted."""
     damaged: list[Damage] = field(default_factory=list)
@@ -208,9 +208,9 @@ class _Auditor:
         if data is None and not named.needed:
             self._found.gone += named.name != NO_NAME
             return None
-        self._found.pages += data is not None
         group, what = self._read(named, data)
         if what is None:
+            self._found.pages += 1
             return group
         damage = Damage(
             self._key(named), named.level, named.number, what,

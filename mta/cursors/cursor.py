@@ -15,7 +15,7 @@ Only when the front leaves the leaf is the next leaf read (or as many as the run
 and what follows it folded anew out of the structure: O(arity * log n) combines and a page or two a
 level. So a window costs about two whole-group combines an event, and the scan of each leaf,
 whatever its length. Where the front has come to events in hand (short windows), results are folds
-of ranges of them (see ``blocks``).
+of ranges of them (``folds.sliding``).
 
 A cursor writes nothing, and all it holds beside its front can be had again from the structure: when
 a call fails, its front is where it was, or it is behind and is put in its place later.
@@ -31,11 +31,11 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.cursors.cursor_times import CursorTimes
 from mta.cursors.ordered import Hand, Leaf, OrderedEvents, suffixes_of
-from mta.folds.fronts import TimeFronts, rows_at
+from mta.folds.fronts import TimeFronts, as_array, rows_at
 from mta.monoids.base import AbstractMonoid, Partial, same_value
 from mta.monoids.product import Observed
 from mta.pages.structure import Lens
-from mta.policies.base import AbstractPolicy, as_array
+from mta.policies.base import AbstractPolicy
 from mta.policies.cuts import cuts, tells
 from mta.windows.view import part_of
 
@@ -143,7 +143,7 @@ class Cursor:
         fronts, done = self._fronts(hand), 0
         stored = _count_below(fronts, 0)
         if stored < hand.count:
-            yield stored, hand.folds_from(fronts[stored:], stored)
+            yield stored, hand.sliding.folds(fronts[stored:], stored)
         while done < stored:
             end = self._hold(fronts, done, stored, hand.first)
             yield done, self._stored_piece(hand, fronts[done:end], done)
@@ -151,7 +151,7 @@ class Cursor:
         self.back = hand.stop
         self._move(hand.first + int(fronts[-1]))
         if self._suffixes is not None:
-            self._grow(hand.fold)
+            self._grow(hand.sliding.total)
 
     def _stored_piece(self, hand: Hand, fronts: Told, done: int) -> Rows:
         """S (x) G (x) P, for fronts in the leaves that are held."""
@@ -159,7 +159,9 @@ class Cursor:
         lefts = rows_at(monoid, self._suffixes, fronts, self._origin - hand.first)
         if self._grown is not None:
             lefts = monoid.combine_rows(lefts, schema.one(self._grown), count)
-        return monoid.combine_rows(lefts, schema.cut(hand.prefixes, done, done + count), count)
+        return monoid.combine_rows(
+            lefts, schema.cut(hand.sliding.prefixes, done, done + count), count
+        )
 
     def _fronts(self, hand: Hand) -> Told:
         """The front after each event in hand, never before what is kept or where it was.

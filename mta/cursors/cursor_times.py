@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mta.cursors.ordered import Hand
-from mta.folds.fronts import Stretch, TimeFronts
+from mta.folds.fronts import Fronts, Stretch, TimeFronts
 from mta.folds.overlaps import may_overlap
 from mta.kernels.ranks import SortedTimes
-from mta.policies.base import Fronts
 
 if TYPE_CHECKING:
     from mta.cursors.cursor import Cursor

@@ -12,9 +12,9 @@ from mta.fiba.bulk import evict_first, insert_sorted
 from mta.fiba.fingers import FingerTree
 from mta.fiba.node import Node
 from mta.fiba.spans import Passage, after_time, at_position, fold_between, rank, rank_of_leaf
-from mta.folds.fronts import known
+from mta.folds.fronts import as_array, known
 from mta.monoids.base import Partial
-from mta.policies.base import AbstractPolicy, TimeWindow, as_array
+from mta.policies.base import AbstractPolicy, TimeWindow
 from mta.policies.cuts import cuts
 
 #: How many leaves are remembered: for each of some windows the one its front is in.

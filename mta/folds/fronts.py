@@ -22,7 +22,9 @@ from mta.columns.schemas import Rows
 from mta.folds.scans import repeat_rows
 from mta.kernels.ranks import SortedTimes
 from mta.monoids.base import AbstractMonoid
-from mta.policies.base import Fronts, as_array
+
+#: Front positions after each event of a run: one for all, one more each time, or any.
+Fronts = int | range | np.ndarray
 
 #: Folds that change more often than at every so many rows are taken one by one; so many tell it.
 _SELDOM, _SAMPLES = 8, 256
@@ -132,6 +134,20 @@ class TimeFronts:
             return found
         held: np.ndarray = np.maximum(as_array(found, len(found)), self._stood)
         return held
+
+
+def as_array(fronts: Fronts, count: int) -> np.ndarray:
+    """The front after each of ``count`` events."""
+    if isinstance(fronts, range):
+        return np.arange(fronts.start, fronts.stop)[:count]
+    return np.full(count, fronts) if isinstance(fronts, int) else np.asarray(fronts)[:count]
+
+
+def fronts_upto(fronts: range | np.ndarray, last: int, count: int) -> range | np.ndarray:
+    """Those of the first ``count`` fronts, which never decrease, that are at most ``last``."""
+    if isinstance(fronts, range):
+        return fronts[: max(0, min(count, last - fronts.start + 1))]
+    return fronts[: min(count, int(np.searchsorted(fronts, last, side="right")))]
 
 
 def _moved(ranks: range | np.ndarray, first: int) -> range | np.ndarray:

@@ -19,6 +19,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Hand, Leaf
+from mta.folds.fronts import Fronts
 from mta.levels import state as level_state
 from mta.levels.leaves import Lookup
 from mta.levels.pages import LevelPages
@@ -27,7 +28,7 @@ from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.product import Columns
 from mta.pages.handle import Handle, corrupt
 from mta.pages.structure import Lens, Setting
-from mta.policies.base import AbstractPolicy, Fronts, Run, View
+from mta.policies.base import AbstractPolicy, Run, View
 
 _SWEEP_GROUPS = 32
 

@@ -23,13 +23,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from mta.errors import PolicyNotMonotone
+from mta.folds.fronts import Fronts, as_array
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.naming import name_of
 from mta.monoids.product import Columns
 from mta.times import to_duration
-
-#: Front positions after each event of a run: one for all, one more each time, or any.
-Fronts = int | range | np.ndarray
 
 
 class View(Protocol):
@@ -329,13 +327,6 @@ def _described(on: tuple[Columns, AbstractMonoid]) -> str:
     columns, monoid = on
     names = [columns] if isinstance(columns, str) else list(columns or ())
     return f"{monoid.name}({', '.join(names)})" if names else monoid.name
-
-
-def as_array(fronts: Fronts, count: int) -> np.ndarray:
-    """The front after each of ``count`` events."""
-    if isinstance(fronts, range):
-        return np.arange(fronts.start, fronts.stop)[:count]
-    return np.full(count, fronts) if isinstance(fronts, int) else np.asarray(fronts)[:count]
 
 
 def _require_monotone(policy: AbstractPolicy, verdicts: list[tuple[int, bool]]) -> None:

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from mta.folds.fronts import TimeFronts, known
-from mta.policies.base import AbstractPolicy, CountWindow, Fronts, TimeWindow, _Both, as_array
+from mta.folds.fronts import Fronts, TimeFronts, as_array, known
+from mta.policies.base import AbstractPolicy, CountWindow, TimeWindow, _Both
 
 
 class TimeSearch(Protocol):

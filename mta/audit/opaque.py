@@ -7,10 +7,10 @@ them cannot be compared. Values and partials are left as they are, bytes that no
     >>> from mta import CountWindow, Monoid, Window
     >>> from mta.audit import audit, live_keys
     >>> words = Monoid(identity="", combine=lambda a, b: a + b, name="words")
-    >>> window = Window(words, CountWindow(4), store="memory://unread", name="demo", arity=2)
+    >>> window = Window(words, CountWindow(4), store="memory://opaque", name="demo", arity=2)
     >>> _ = window.extend(list("abcdefgh"))
     >>> handle = window.checkpoint()
-    >>> again = restore_unread(handle, "memory://unread")
+    >>> again = restore_opaque(handle, "memory://opaque")
     >>> sorted(live_keys(again)) == sorted(live_keys(window)), audit(again).damaged
     (True, [])
 """
@@ -50,7 +50,7 @@ _AGGREGATORS: dict[str, type[Aggregator]] = {
 
 
 @dataclass(frozen=True)
-class Unread:
+class Opaque:
     """The events of a handle, to be walked through and verified, never to be added to."""
 
     events: Window
@@ -58,7 +58,7 @@ class Unread:
     """Where each window begins, of several that share these events; None of one by itself."""
 
 
-def restore_unread(handle: bytes, store: str | PageStore) -> Unread:
+def restore_opaque(handle: bytes, store: str | PageStore) -> Opaque:
     """What ``audit`` and ``live_keys`` take, of a handle of a window or of several; no store call.
 
     Raises CorruptHandle, and HandleMismatch for an aggregator that this release does not know.
@@ -74,10 +74,10 @@ def restore_unread(handle: bytes, store: str | PageStore) -> Unread:
             f"{sorted(_AGGREGATORS)}; use the release that wrote it"
         )
     monoid, policy = _UnknownMonoid(state), _UnknownPolicy(state)
-    return Unread(Window.restore(data, monoid, policy, store, aggregator=aggregator), fronts)
+    return Opaque(Window.restore(data, monoid, policy, store, aggregator=aggregator), fronts)
 
 
-class _Unread(Objects):
+class _Untouched(Objects):
     """So many columns, whose bytes are left alone."""
 
     def __init__(self, columns: int) -> None:
@@ -98,7 +98,7 @@ class _UnknownMonoid(Monoid):
     def __init__(self, handle: Handle) -> None:
         super().__init__(_ANY, lambda left, right: _ANY, name=handle.monoid[0])
         inputs, partials = _columns_of(handle)
-        self.inputs, self.partials = _Unread(inputs), _Unread(partials)
+        self.inputs, self.partials = _Untouched(inputs), _Untouched(partials)
         self.fingerprint = handle.monoid[1]
 
     def fold(self, partials: Rows, count: int) -> Partial:
