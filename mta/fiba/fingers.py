@@ -97,6 +97,16 @@ class FingerTree(Tree):
         return self._left
 
     @property
+    def first_leaf(self) -> Node:
+        """The leaf with the oldest entries."""
+        return self.left[0] if self.right else self.root
+
+    @property
+    def last_leaf(self) -> Node:
+        """The leaf with the newest entries."""
+        return self.right[0] if self.right else self.root
+
+    @property
     def has_left(self) -> bool:
         """Whether there is a left spine."""
         return self._left is not None
@@ -145,7 +155,7 @@ class FingerTree(Tree):
 
     def insert(self, time: int, row: Row, existing: Existing = "append") -> None:
         """Add a value; O(arity * log d) combines amortised, 1 at the end."""
-        leaf = self.right[0] if self.right else self.root
+        leaf = self.last_leaf
         newest = leaf.time_at(leaf.count - 1) if leaf.count else None
         in_order = newest is None or (time >= newest if existing == "append" else time > newest)
         if not in_order or leaf.arity >= 2 * self.least(0):
@@ -169,7 +179,7 @@ class FingerTree(Tree):
         """
         if count > self.size:
             raise EmptyWindow(f"cannot evict {count} events of a window of {self.size}")
-        leaf = self.left[0] if self.right else self.root
+        leaf = self.first_leaf
         if leaf is not self.root and leaf.arity - count < self.least(0):
             self.remove(leaf, 0)
             return
