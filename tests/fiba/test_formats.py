@@ -89,7 +89,7 @@ def test_what_was_written_can_be_read(name: str, file: str) -> None:
     store = MemoryStore()
     store.put_many(golden_pages(name))
     written: Any = MAKE[name](MemoryStore())
-    handle = (GOLDEN / name / "handle.2").read_bytes()
+    handle = (GOLDEN / name / file).read_bytes()
     window = Window.restore(handle, written.monoid, written.policy, store, aggregator=FiBA)
     window.check()
     assert not audit(window).damaged
