@@ -131,7 +131,7 @@ def golden_handle(name: str) -> bytes:
 
 
 def monoid_and_policy(window: Window) -> tuple[Any, Any, Any]:
-    return window.results_of, window.policy, type(window.structure)
+    return window.monoid, window.policy, type(window.structure)
 
 
 @EACH
