@@ -13,8 +13,9 @@ from mta.fiba.fingers import FingerTree, Passage, after_time
 from mta.fiba.node import Node
 from mta.folds.fronts import as_array, known
 from mta.monoids.base import Partial
-from mta.policies.base import AbstractPolicy, TimeWindow
+from mta.policies.base import AbstractPolicy
 from mta.policies.cuts import cuts
+from mta.policies.windows import TimeWindow
 
 #: How many leaves are remembered: for each of some windows the one its front is in.
 _LEAVES = 8

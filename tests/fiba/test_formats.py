@@ -23,7 +23,15 @@ class CrowdedFiBA(FiBA):
 def numbers(store: MemoryStore) -> Window:
     """Late numbers, and two handles, so that there are notes of retired pages."""
     window = Window(
-        Max(), CountWindow(20), store, "numbers", 2, 3, CrowdedFiBA, lateness=20, late="drop"
+        Max(),
+        CountWindow(20),
+        store,
+        "numbers",
+        arity=2,
+        leaf_arity=3,
+        aggregator=CrowdedFiBA,
+        lateness=20,
+        late="drop",
     )
     window.extend([0.5 * (7 * i % 23) for i in range(40)], [(i * 7) % 31 for i in range(40)])
     window.checkpoint()
@@ -35,7 +43,16 @@ def texts(store: MemoryStore) -> Window:
     """A product with texts, by time."""
     joined = Monoid(identity="", combine=lambda a, b: a + b, name="joined")
     product = Product({"sum": ("n", Sum("int64")), "text": ("t", joined)})
-    window = Window(product, TimeWindow(12), store, "texts", 2, 2, CrowdedFiBA, lateness=5)
+    window = Window(
+        product,
+        TimeWindow(12),
+        store,
+        "texts",
+        arity=2,
+        leaf_arity=2,
+        aggregator=CrowdedFiBA,
+        lateness=5,
+    )
     batch = {"n": list(range(20)), "t": list("abcdefghijklmnopqrst")}
     window.extend(batch, [i - 3 * (i % 4 == 3) for i in range(20)])
     return window
@@ -73,7 +90,7 @@ def test_what_was_written_can_be_read(name: str, file: str) -> None:
     store.put_many(golden_pages(name))
     written: Any = MAKE[name](MemoryStore())
     handle = (GOLDEN / name / file).read_bytes()
-    window = Window.restore(handle, written.results_of, written.policy, store, aggregator=FiBA)
+    window = Window.restore(handle, written.monoid, written.policy, store, aggregator=FiBA)
     window.check()
     assert not audit(window).damaged
     for count in range(len(written)):
