@@ -166,10 +166,10 @@ class AmortizedMTA(MonoidTree):
                 return done
         count = min(self.room(), stop - start)
         coming = None if times is None else times[start : start + count]
-        told = policy.fronts(self, coming, count)
-        if told is None:
+        ahead = policy.fronts(self, coming, count)
+        if ahead is None:
             return 0
-        fronts, count = told
+        fronts, count = ahead
         monoid = self.monoid
         lefts: Any = monoid.partials.one(self.left)
         if not isinstance(fronts, int):
@@ -220,10 +220,10 @@ class AmortizedMTA(MonoidTree):
             return 0
         coming = None if times is None else times[start:stop]
         new = Events(monoid.inputs.cut(rows, start, stop), coming, stop - start)
-        told = ShortRun(monoid, self.front, held, new).folds(policy)
-        if told is None:
+        found = ShortRun(monoid, self.front, held, new).folds(policy)
+        if found is None:
             return 0  # where nothing leaves, the stack need not even be looked at
-        fronts, folds = told
+        fronts, folds = found
         monoid.outputs.put_many(out, start, monoid.lower_rows(folds))
         return self._follow(new, fronts, folds)
 

@@ -21,7 +21,7 @@ from mta.levels.rebuilding import Rebuilder
 from mta.pages.handle import MAX_LEVELS, Handle, corrupt
 from mta.pages.page import Group, Layout
 from mta.pages.pager import ResidentPager, StorePager
-from mta.pages.structure import Aggregator, Named, Rebuild, Setting
+from mta.pages.structure import Named, Rebuild, Setting, Structure
 
 #: So many leaf groups leave before their pages are deleted, where no handle needs them.
 _SWEEP_GROUPS = 32
@@ -30,7 +30,7 @@ _SWEEP_GROUPS = 32
 TailState = tuple[int, int, list[Payload]]
 
 
-class LevelPages(Aggregator):
+class LevelPages(Structure):
     """The events of level queues, and their pages, which the tails name."""
 
     def __init__(self, levels: Levels, setting: Setting) -> None:

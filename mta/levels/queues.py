@@ -272,11 +272,11 @@ class Levels:
         """Delete the pages wholly before ``upto``; return how many.
 
         Reads the inner pages between the last sweep and here, 1/arity of those it deletes. Children
-        go before their parents, so a sweep that was cut short is taken up again by the next one.
+        go before their parents, so the next sweep goes on where one was cut short.
         """
         places: list[Place] = []
         for tail in reversed(self.tails[1:]):
-            places.extend(self._doomed(tail.level, tail.first, tail, upto))
+            places.extend(self._pages_before(tail.level, tail.first, tail, upto))
         self.pager.delete(places)
         self.swept = max(self.swept, upto)
         # A level that ends just there says when the event before was, so it stays.
@@ -284,7 +284,7 @@ class Levels:
             self.tails.pop()
         return len(places)
 
-    def _doomed(self, level: int, first: int, group: Group, upto: int) -> Iterator[Place]:
+    def _pages_before(self, level: int, first: int, group: Group, upto: int) -> Iterator[Place]:
         span = self.span(level)
         start = max(self.swept // span - first, 0)
         stop = min(-(-upto // span) - first, group.count)
@@ -299,7 +299,7 @@ class Levels:
                     # An earlier sweep of the same pages got as far as here, or nobody can tell any
                     # more what was below: nothing that left may keep the window from going on.
                     continue
-                yield from self._doomed(level - 1, number * self.arity, below, upto)
+                yield from self._pages_before(level - 1, number * self.arity, below, upto)
             if self.swept < (number + 1) * span <= upto:
                 yield level - 1, number, name
 

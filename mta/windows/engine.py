@@ -36,7 +36,7 @@ from mta.levels.tree import MonoidTree
 from mta.monoids.base import AbstractMonoid, Monoid, Partial
 from mta.monoids.product import Observed, plain
 from mta.pages.handle import NAME, Handle
-from mta.pages.structure import Aggregator, Setting
+from mta.pages.structure import Aggregator, Setting, Structure
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow
 from mta.times import to_count, to_time
@@ -120,16 +120,14 @@ class Engine:
         self.store = open_store(store) if isinstance(store, str) else store
         self._begin(name, *sizes)
 
-    def _begin(
-        self, name: str, leaf_arity: int, arity: int, like: Aggregator | None = None
-    ) -> None:
+    def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
         """Be without events, under this name; ``like`` is the structure of another of its kind."""
         settings, self.name = self.settings, name
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
             self.timed, self.policy, settings.lateness or 0,
         )  # fmt: skip
-        self.structure = (
+        self.structure: Structure = (
             settings.aggregator.begin(setting) if like is None else like.sibling(setting)
         )
         self.intake = Intake(self.monoid, self.policy, self.main.name, settings)
@@ -272,9 +270,9 @@ class Engine:
 class WindowEngine(Engine):
     """The engine of a single window, which its policy slides."""
 
-    def _begin(
-        self, name: str, leaf_arity: int, arity: int, like: Aggregator | None = None
-    ) -> None:
+    structure: Aggregator
+
+    def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
         policy = self.policy
         self._view = WindowView(self.structure, [observer for observer, _, _ in policy.observers])
