@@ -20,7 +20,6 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow
 from mta.monoids.base import AbstractMonoid, Partial
-from mta.monoids.product import Observed
 from mta.pages.handle import Handle
 from mta.pages.page import Group, Layout
 
@@ -30,12 +29,6 @@ if TYPE_CHECKING:
 
 #: How to see one observed aggregate in a partial (or in rows): its monoid, and where it stands.
 Lens = tuple[AbstractMonoid, Callable[[Any], Any]]
-
-
-def part_of(monoid: Observed, index: int) -> Lens:
-    """How to see the window's own aggregate (0), or one that policies observe, in a partial."""
-    return monoid.monoids[index], lambda partial: partial[index]
-
 
 #: A lost page and those lost below it by their keys, or None if they cannot be put together.
 Rebuild = Callable[["Named"], dict[str, bytes] | None]

@@ -19,6 +19,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.cursors.reach import RememberedEvents, fold_between, fold_positions
+from mta.cursors.view import WindowView
 from mta.errors import (
     CorruptHandle,
     CorruptPage,
@@ -30,7 +31,7 @@ from mta.errors import (
 )
 from mta.fiba.pages import TreePages
 from mta.levels.kept import KeptEvents
-from mta.levels.leaves import Lookup
+from mta.levels.leaves import LeafReader
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import AbstractMonoid, Monoid, Partial
 from mta.monoids.product import Observed, plain
@@ -41,7 +42,6 @@ from mta.policies.windows import CountWindow
 from mta.times import to_count, to_time
 from mta.windows.intake import Intake
 from mta.windows.settings import Settings
-from mta.windows.view import WindowView
 from stores import PageStore, open_store
 
 _Args = ParamSpec("_Args")
@@ -176,7 +176,7 @@ class Engine:
         if isinstance(structure, KeptEvents):
             return structure
         if isinstance(structure, MonoidTree):
-            return Lookup(structure)
+            return LeafReader(structure)
         if isinstance(structure, TreePages):
             return structure.stored
         raise UnsupportedOperation(

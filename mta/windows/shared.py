@@ -16,19 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, Unpack, cast
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 
 from mta.cursors.cursor import Cursor
 from mta.cursors.reach import Reach, reach_of
+from mta.cursors.view import part_of
 from mta.errors import EventsGone, InvariantViolation
 from mta.fiba.kept import KeptTree
 from mta.levels.kept import KeepAll, KeptEvents
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Columns
 from mta.pages.handle import Handle
-from mta.pages.structure import part_of
 from mta.policies.base import AbstractPolicy
 from mta.windows.engine import Engine, alone, require_policy
 from mta.windows.feed import Feed
@@ -222,7 +222,7 @@ class SharedWindows:
             place = _place(known, columns, monoid)
             if place is None:
                 raise ValueError(f"{policy!r} looks at {monoid.name}, which is not kept here")
-            lenses[id(observer)] = part_of(cast(Any, self.engine.monoid), place + 1)
+            lenses[id(observer)] = part_of(self.engine.monoid, place + 1)
         return Cursor(self.engine.monoid, policy, self.structure, lenses)
 
     def _check_observed(self, policies: Iterable[AbstractPolicy]) -> None:

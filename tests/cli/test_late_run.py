@@ -8,8 +8,9 @@ import pytest
 
 import mta as windows_of_mta
 from spark_integration.cli import main
-from spark_integration.cli.expressions import over_windows, parse_aggregation, parse_windows
+from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.job import Job, read_job
+from spark_integration.cli.run import over_windows
 from spark_integration.errors import InvalidRequest
 from stores import open_store
 

@@ -147,7 +147,7 @@ def test_the_number_of_files_can_be_set(tmp_path):
     assert plan_batches(job, open_source(job)) == Batching(1)
 
 
-def test_a_time_of_unknown_form_is_told_before_anything_is_read(tmp_path):
+def test_a_time_of_unknown_form_is_told_before_anything_is_read(tmp_path, spark):
     path = tmp_path / "a.csv"
     path.write_text("ts,watts\n31/12/2025 10:00,1\n")
     job = job_for(path, time="ts", value=("watts",))

@@ -7,10 +7,12 @@ more is installed, they run as if it were not.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib import import_module
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
 
@@ -38,6 +40,13 @@ WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))\n"
 WHOLE = WITHOUT + "from spark_integration.cli import main; sys.exit(main())"
 BARE = WITHOUT + "import runpy; runpy.run_module('mta', run_name='__main__')"
 EVENTS = [float(at * 37 % 101) for at in range(500)]
+
+
+def test_nothing_but_the_core_is_installed() -> None:
+    if "MTA_CORE_ALONE" not in os.environ:
+        pytest.skip("here more may be installed")
+    assert not [name for name in EXTRAS if name != "google" and find_spec(name)]
+    assert "site-packages" in str(mta.__file__)
 
 
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -188,3 +197,27 @@ def test_the_package_is_whole() -> None:
     for package in ("mta", "stores", "spark_integration"):
         assert (files(package) / "py.typed").is_file()
     assert (files("spark_integration") / "log4j2.properties").is_file()
+
+
+def test_systems_that_neither_fork_nor_lock_files(tmp_path: Path) -> None:
+    """As on Windows: no fork, no hooks around it, no ``fcntl``, no folders to be synced."""
+    code = f"""
+import os, sys
+for name in ("fork", "forkpty", "register_at_fork", "sched_getaffinity", "O_DIRECTORY"):
+    if hasattr(os, name):
+        delattr(os, name)
+sys.modules["fcntl"] = None
+import lmdb, mta
+from mta import CountWindow, Max, Window
+from stores import CountingStore, open_store
+with open_store("file://{tmp_path}/pages?map_size=16MiB") as store:
+    window = Window(Max(), CountWindow(9), CountingStore(store), "w", arity=2, leaf_arity=2)
+    window.extend([float(at) for at in range(99)])
+    handle = window.checkpoint()
+with open_store("file://{tmp_path}/pages?map_size=16MiB") as store:
+    again = Window.restore(handle, Max(), CountWindow(9), store)
+    again.insert(0.0)
+    assert again.query() == 98.0
+"""
+    done = python(code)
+    assert (done.returncode, done.stderr) == (0, "")

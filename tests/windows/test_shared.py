@@ -750,7 +750,7 @@ def test_batches_of_many_hands(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Windows shorter than a hand, of a few hands and longer; tables and blocks of a few rows."""
-    monkeypatch.setattr("mta.cursors.cursor_times._FEW", 16)
+    monkeypatch.setattr("mta.cursors.cursor._FEW", 16)
     monkeypatch.setattr("mta.folds.overlaps._LEAST_STEP", 1)
     monkeypatch.setattr("mta.windows.feed._HAND", 250)
     monkeypatch.setattr("mta.kernels.ranks._FEW", 16)
