@@ -35,7 +35,8 @@ from mta.pages.structure import Aggregator
 from mta.policies.base import AbstractPolicy, View
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
-from mta.windows.window import Window
+from mta.windows.engine import Engine
+from mta.windows.settings import Settings
 from stores import PageStore
 
 #: Stands for any value and any partial. Not None: that is how pages are marked of which no parent
@@ -53,7 +54,7 @@ _AGGREGATORS: dict[str, type[Aggregator]] = {
 class Opaque:
     """The events of a handle, to be walked through and verified, never to be added to."""
 
-    events: Window
+    engine: Engine
     fronts: Mapping[str, int] | None = None
     """Where each window begins, of several that share these events; None of one by itself."""
 
@@ -74,7 +75,10 @@ def restore_opaque(handle: bytes, store: str | PageStore) -> Opaque:
             f"{sorted(_AGGREGATORS)}; use the release that wrote it"
         )
     monoid, policy = _UnknownMonoid(state), _UnknownPolicy(state)
-    return Opaque(Window.restore(data, monoid, policy, store, aggregator=aggregator), fronts)
+    settings = Settings(aggregator=aggregator, lateness=0 if aggregator.by_time else None)
+    engine = Engine(monoid, policy, store, state.window, settings.of_handle(state))
+    engine.restore(state)
+    return Opaque(engine, fronts)
 
 
 class _Untouched(Objects):

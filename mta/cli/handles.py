@@ -58,8 +58,8 @@ def check(path: Path, store_url: str | None, repair: bool) -> int:
     total = Audit()
     with open_store(address) as store:
         held = restore_opaque(_read(path), store)
-        add_up(total, audit(held), held.events.name)
-    say(f"windows   {', '.join(sorted(held.fronts or [held.events.name]))}")
+        add_up(total, audit(held), held.engine.name)
+    say(f"windows   {', '.join(sorted(held.fronts or [held.engine.name]))}")
     say(f"store     {without_credentials(address)}")
     sum_up(total)
     return 1 if total.left else 0
@@ -75,7 +75,7 @@ def collect(paths: list[Path], store_url: str | None, delete: bool) -> None:
         windows: defaultdict[str, list[Opaque]] = defaultdict(list)
         for path in paths:
             held = restore_opaque(_read(path), store)
-            windows[held.events.name].append(held)
+            windows[held.engine.name].append(held)
         keys = list(store.keys())
         say(f"store     {without_credentials(address)}: {plural(len(keys), 'page')}")
         garbage = [

@@ -1,6 +1,7 @@
 """Events in order, as cursors read them: leaves, folds of ranges, positions by time.
 
-Whatever keeps events so can be shared by several windows: level queues (``lookup``), FiBA's tree.
+Whatever keeps events so can be shared by several windows: level queues (``levels.leaves``), and the
+tree of FiBA.
 """
 
 from __future__ import annotations

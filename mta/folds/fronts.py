@@ -150,6 +150,10 @@ def fronts_upto(fronts: range | np.ndarray, last: int, count: int) -> range | np
     return fronts[: min(count, int(np.searchsorted(fronts, last, side="right")))]
 
 
+#: The front after each event, where there may be many.
+EachFront = range | np.ndarray | TimeFronts
+
+
 def _moved(ranks: range | np.ndarray, first: int) -> range | np.ndarray:
     """Ranks as positions, in place."""
     if isinstance(ranks, range):
@@ -160,7 +164,7 @@ def _moved(ranks: range | np.ndarray, first: int) -> range | np.ndarray:
 
 
 @overload
-def known(fronts: range | np.ndarray | TimeFronts) -> range | np.ndarray: ...
+def known(fronts: EachFront) -> range | np.ndarray: ...
 @overload
 def known(fronts: Fronts | TimeFronts) -> Fronts: ...
 def known(fronts: Fronts | TimeFronts) -> Fronts:
@@ -168,9 +172,7 @@ def known(fronts: Fronts | TimeFronts) -> Fronts:
     return fronts.known() if isinstance(fronts, TimeFronts) else fronts
 
 
-def rows_at(
-    monoid: AbstractMonoid, rows: Rows, fronts: range | np.ndarray | TimeFronts, origin: int
-) -> Rows:
+def rows_at(monoid: AbstractMonoid, rows: Rows, fronts: EachFront, origin: int) -> Rows:
     """The rows at some fronts, the first row being at ``origin``; as a view where there can be one.
 
     >>> from mta import Max

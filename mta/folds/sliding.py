@@ -27,7 +27,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.folds.blocks import Blocks
-from mta.folds.fronts import Fronts, TimeFronts, as_array, known
+from mta.folds.fronts import EachFront, Fronts, as_array, known
 from mta.folds.overlaps import Overlaps, may_overlap
 from mta.monoids.base import AbstractMonoid, Partial
 
@@ -79,7 +79,7 @@ class SlidingFolds:
         rows, count = self.monoid.partials.cut(self.lifted, start, self.count), self.count - start
         return self.monoid.suffixes(rows, count, right)
 
-    def folds(self, fronts: range | np.ndarray | TimeFronts, first: int) -> Rows:
+    def folds(self, fronts: EachFront, first: int) -> Rows:
         """The fold from each front, which never decrease, to the rows from the ``first`` on.
 
         At most four combines a row, all but those of plain functions whole-group.

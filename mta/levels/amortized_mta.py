@@ -33,8 +33,9 @@ from mta.columns.schemas import Record, Row, Rows
 from mta.errors import InvariantViolation
 from mta.folds.fronts import fronts_upto, rows_at
 from mta.folds.sliding import Events, ShortRun, short_run_of
+from mta.levels.path import Frame
 from mta.levels.queues import Levels
-from mta.levels.tree import Frame, MonoidTree
+from mta.levels.tree import MonoidTree
 from mta.monoids.base import Partial, same_value
 from mta.pages.page import Group
 from mta.pages.structure import Setting

@@ -39,7 +39,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mta import HandleSummary, describe_handle
-from mta.audit.walk import Audit, audit, events_of, live_keys
+from mta.audit.walk import Audit, audit, live_keys
 from mta.cli.console import human_bytes, plural, say
 from mta.cli.handles import (
     add_up,
@@ -254,13 +254,13 @@ def _mark(
     live: set[str] = set()
     damaged: dict[str, str] = {}
     for at, (_, windows) in enumerate(windows_of(folder, handles + doomed, store)):
-        window = events_of(windows)
+        events = windows.engine.structure
         try:
             if at >= len(handles):
-                window.evict(len(window))  # some of its pages may be gone already
-            live.update(live_keys(window))
+                events.evict_to(events.back)  # some of its pages may be gone already
+            live.update(live_keys(windows))
         except (MissingPage, CorruptPage) as error:
-            damaged[window.name] = str(error)
+            damaged[windows.engine.name] = str(error)
     return live, damaged
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from mta import CountWindow, Max, SharedWindows, TimeWindow, Window, describe_handle
 from mta.audit.opaque import restore_opaque
-from mta.audit.walk import audit, events_of, is_garbage, live_keys
+from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptHandle, HandleMismatch, MissingPage
 from mta.fiba.kept import KeptTree
 from mta.pages.handle import Handle
@@ -46,7 +46,7 @@ def begin(store: MemoryStore, lateness: int | None, retain: int = 2) -> SharedWi
 def go_on(windows: SharedWindows, count: int, mark: str = "") -> None:
     """Add so many events, ten at a time, some of them late where they may be."""
     start = windows.stats().inserted
-    late = 5 if windows.events.structure.by_time else 0
+    late = 5 if windows.engine.structure.by_time else 0
     for back in range(start, start + count, 10):
         new = range(back, back + 10)
         times = [position - late * (position % 3 == 0) for position in new]
@@ -206,13 +206,13 @@ def test_garbage_never_becomes_alive(beginning: Begin, seed: int) -> None:
     for handle in saved:
         assert not [d for d in audit(windows.sibling(handle)).damaged if d.needed]
     windows.check()
-    assert bool(garbage) != (events_of(windows).structure.name in WRITTEN_ANEW)
+    assert bool(garbage) != (windows.engine.structure.name in WRITTEN_ANEW)
 
 
 def add(windows: Window | SharedWindows, count: int, mark: str, random: Random) -> None:
     """Events, in order of time or a little late."""
     back = windows.stats().inserted
-    events = events_of(windows)
+    events = windows.engine
     values = [f"{mark}{position}." for position in range(back, back + count)]
     if not events.timed:
         windows.extend(values)

@@ -145,7 +145,8 @@ def test_a_parent_that_disagrees_is_found() -> None:
     store = MemoryStore()
     window = reopened(timed(store))
     tail = window.structure.levels.tails[-1]
-    window.monoid.partials.put(tail.rows, tail.count - 1, (1e9, window.monoid.identity[1]))
+    monoid = window.engine.monoid
+    monoid.partials.put(tail.rows, tail.count - 1, (1e9, monoid.identity[1]))
     assert [d.what for d in audit(window).damaged] == [
         "its fold is not the aggregate that its parent has"
     ]
