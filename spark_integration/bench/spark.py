@@ -19,8 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mta import Max, Mean, TimeWindow
-from mta.bench.frame.beside import beside
-from mta.bench.frame.figure import Figure
+from mta.bench.frame.beside import Figure, beside
 from mta.cli.console import say
 from spark_integration.bench.generator import write_stream
 from spark_integration.plan import Plan
