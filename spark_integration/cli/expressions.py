@@ -9,8 +9,8 @@ from typing import Any
 
 import mta
 from spark_integration.errors import InvalidRequest
+from spark_integration.options import read_every
 from spark_integration.plan import column_name
-from spark_integration.step.every import read_every
 
 
 @dataclass(frozen=True)
