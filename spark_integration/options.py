@@ -15,7 +15,7 @@ from typing import Any, get_args
 from mta import EveryCount, EveryPeriod, FiBA, Trigger
 from mta.monoids.base import AbstractMonoid
 from mta.policies.base import AbstractPolicy
-from mta.windows.window import to_lateness
+from mta.windows.settings import to_lateness
 
 from .errors import InvalidRequest
 from .plan import CORRECTED, LATE, Corrections, OnBadRow, OnLate, Output, Silent, policies_of

@@ -25,7 +25,7 @@ from spark_integration.plan import Plan
 from spark_integration.step.columns import Ints, from_micros, key_columns, to_arrow
 from spark_integration.step.silence import end_of
 from spark_integration.step.states import Saved
-from spark_integration.step.windows import AnyWindow, by_column
+from spark_integration.step.windows import AnyWindow, by_column, events_of
 
 
 def _triggered(window: AnyWindow, plan: Plan, before: Saved | None) -> TriggeredWindow | SharedDue:
@@ -36,7 +36,7 @@ def _triggered(window: AnyWindow, plan: Plan, before: Saved | None) -> Triggered
         assert isinstance(every, EveryPeriod)
         return SharedDue(window, every, newest)
     triggered = TriggeredWindow(window, every)
-    events = window.structure.back
+    events = events_of(window)
     given = events - events % every.count if isinstance(every, EveryCount) else None
     triggered.progress = Progress(events, newest, given)
     return triggered

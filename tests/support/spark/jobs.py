@@ -13,8 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mta import Count, CountWindow, Max, Sum
 from spark_integration import sliding_aggregate
 from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.cli.inspection import has_commits
-from spark_integration.cli.state_checkpoint import read_pages
+from spark_integration.cli.checkpoints import has_commits, read_pages
 from spark_integration.options import Options
 from spark_integration.request import make_request
 from spark_integration.sliding import run_request
