@@ -146,6 +146,20 @@ def test_every_wing_is_drawn_and_described() -> None:
     assert not [name for name in dotted if f"`{name}`" not in page]
 
 
+@pytest.mark.parametrize("wing", wings(), ids=name_of)
+def test_the_head_of_a_wing_names_its_modules(wing: Path) -> None:
+    head = ast.get_docstring(ast.parse((wing / "__init__.py").read_text())) or ""
+    modules = {path.stem for path in wing.glob("*.py") if not path.stem.startswith("_")}
+    modules |= {path.parent.name for path in wing.glob("*/__init__.py")}
+    named = set(re.findall(r"``([a-z]\w*)``", head))
+    assert modules <= named, "name them in the wing's head"
+    assert named - modules <= OTHERS, "these are no modules of the wing"
+
+
+#: What heads of wings speak of that is no module of theirs.
+OTHERS = {"mta", "gc", "check", "inspect", "sliding_aggregate"}
+
+
 def test_every_grammar_is_shown() -> None:
     grammar = re.compile(r"^ *(?:page|body|state) +=", re.MULTILINE)
     found = set()
