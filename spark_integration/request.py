@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     AtomicType,
@@ -54,6 +54,7 @@ from .options import (
     read_lateness,
 )
 from .plan import LATE, Plan, Silent, column_name
+from .versions import arrow_schema, arrow_type
 
 Columns = str | tuple[str, ...] | None
 Aggregations = Mapping[str, tuple[Columns, AbstractMonoid]]
@@ -122,7 +123,7 @@ def make_request(
         policy=policy,
         store=store,
         columns=columns,
-        results={alias: to_arrow_type(kind, timezone="UTC") for alias, kind in found.items()},
+        results={alias: arrow_type(kind) for alias, kind in found.items()},
         key_types=tuple(fields[key].simpleString() for key in keys),
         every=trigger,
         **options,
@@ -170,7 +171,7 @@ def result_schema(df: DataFrame, plan: Plan, found: Mapping[str, DataType]) -> S
 def row_schema(fields: Mapping[str, DataType], columns: Iterable[str]) -> pa.Schema:
     """What Spark hands to Python for these columns, but for flags and a session's time zone."""
     spark = StructType([StructField(name, fields[name]) for name in columns])
-    return to_arrow_schema(spark, timezone="UTC")
+    return arrow_schema(spark)
 
 
 def make_product(aggregations: Aggregations) -> Product:
