@@ -15,6 +15,7 @@ from mta.fiba.keeper import Keeper
 from mta.fiba.node import Kind
 from mta.fiba.paging import NOTES, NOTES_LAYOUT, PageKeeper
 from mta.fiba.walk import difference, named_below, named_pages
+from mta.monoids.base import Refold
 from mta.pages.handle import Handle
 from mta.pages.page import Group, Layout
 from mta.pages.structure import Aggregator, Named, Setting
@@ -105,10 +106,7 @@ class TreePages(Aggregator):
     def check(self) -> None:
         """Assert the tree's invariants and the result, reading all pages."""
         self.tree.check()
-        fold = self.monoid.identity
-        for event in self.events():
-            fold = self.monoid.combine(fold, event)
-        require_same("the result", self.query(), fold, self.monoid.same)
+        require_same("the result", self.query(), Refold(self.monoid, self.events()))
         if not self.stored.front <= self.front <= self.back:
             raise InvariantViolation(f"kept {self.stored.front}, front {self.front}")
 

@@ -78,7 +78,7 @@ def difference(fiba: TreePages, named: Named, group: Group) -> str | None:
         node = fiba.pages_in.to_node(named.level, group)
         if kind.size(node) != named.end - named.first:
             return f"it has {kind.size(node)} events, its parent says {named.end - named.first}"
-        agrees = fiba.monoid.same(kind.whole(node), named.fold)
+        agrees = kind.refold(node).agrees(named.fold)
     except CorruptPage as error:
         return str(error)
     except Exception as error:  # a user's combine may raise anything at what it never saw

@@ -373,4 +373,4 @@ class BoundaryAggregator(InOrderAggregator):
         slices = [row(self._saa, slot) for slot in range(self._current - self._start)]
         current = [p for p in (self._slice, self._newest) if p is not _NOTHING]
         parts = [p for p in (self._csa, self._waiting, self._newest) if p is not _NOTHING]
-        self._require_same(self._fold(parts), self._fold([*slices, *current]), "csa")
+        self._require_exact(self._fold(parts).partial, self._fold([*slices, *current]), "csa")

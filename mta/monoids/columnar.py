@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Array, Record, Row, Rows, Schema, read_column, read_value
+from mta.columns.reading import read_column, read_value
+from mta.columns.schemas import Array, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.monoids.base import AbstractMonoid, Partial, same_value
+from mta.monoids.equality import ROUNDING, Scale, same
 
 #: How many ones are kept at first, and at most.
 _ONES, _MOST_ONES = 1 << 12, 1 << 16
@@ -168,6 +170,12 @@ class ColumnarMonoid(AbstractMonoid):
 
     def results(self, outputs: Rows) -> Any:
         return outputs
+
+    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
+        """To a rounding a combine, where there are ufuncs: they add, multiply or choose."""
+        if scale is None or not self.ufuncs:
+            return super().same(one, other, scale)
+        return same(one, other, scale, (scale.count + 1) * ROUNDING)
 
 
 def _schema(layout: Any) -> Schema:

@@ -25,11 +25,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mta.columns.reading import objects, plain
 from mta.columns.schemas import Objects, Rows
 from mta.monoids.base import Partial
 from mta.monoids.basic import Max
 from mta.monoids.columnar import ColumnarMonoid, ones
-from mta.monoids.product import Columns, plain
+from mta.monoids.product import Columns
 from mta.policies.base import Policy
 
 
@@ -117,10 +118,7 @@ class LongestIncreasingRun(ColumnarMonoid):
         return [IncreasingRun(*row) for row in rows]
 
     def results(self, outputs: Rows) -> Any:
-        array = np.empty(len(outputs), dtype=object)
-        for i, run in enumerate(outputs):
-            array[i] = run
-        return array
+        return objects(outputs)
 
 
 class SinceMax(Policy):

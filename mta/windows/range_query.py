@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from mta.columns.reading import plain
 from mta.cursors.reach import RememberedEvents, fold_between, fold_positions
 from mta.errors import InvalidTime, UnsupportedOperation
 from mta.fiba.pages import TreePages
 from mta.levels.leaves import Lookup
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import Partial
-from mta.monoids.product import plain
 from mta.times import to_time
 from mta.windows.window import Window
 

@@ -21,13 +21,14 @@ from typing import Any, Literal, Self, cast
 
 import numpy as np
 
+from mta.columns.reading import plain
 from mta.cursors.cursor import Cursor
 from mta.cursors.reach import Reach, fold_between, fold_positions, reach_of
 from mta.errors import EventsGone, InvalidTime, InvariantViolation
 from mta.fiba.kept import KeptTree
 from mta.levels.kept import KeepAll, KeptEvents
-from mta.monoids.base import AbstractMonoid, Partial
-from mta.monoids.product import Columns, plain
+from mta.monoids.base import AbstractMonoid, Partial, Refold
+from mta.monoids.product import Columns
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy
 from mta.times import to_time
@@ -369,12 +370,11 @@ class SharedWindows:
         with np.errstate(all="ignore"):
             self.events.check()
             for name, cursor in self.feed.cursors.items():
-                found, fold = self.feed.ready(cursor).query(), self.monoid.identity
+                found = self.feed.ready(cursor).query()
                 if not self._tree.front <= cursor.front <= cursor.back:
                     raise InvariantViolation(f"window {name!r} begins before the events it is of")
-                for event in cursor.partials():
-                    fold = self.monoid.combine(fold, event)
-                if not self.monoid.same(found, fold):
+                fold = Refold(self.monoid, cursor.partials())
+                if not fold.agrees(found):
                     raise InvariantViolation(f"window {name!r} is {found!r} instead of {fold!r}")
 
     def __repr__(self) -> str:

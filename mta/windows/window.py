@@ -18,10 +18,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from mta.columns.reading import plain
 from mta.errors import HandleMismatch, NotPageable
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.monoids.base import AbstractMonoid, Monoid
-from mta.monoids.product import Observed, plain
+from mta.monoids.product import Observed
 from mta.pages.handle import NAME, Handle
 from mta.pages.structure import Aggregator, Setting
 from mta.policies.base import AbstractPolicy, CountWindow
