@@ -5,6 +5,8 @@
 #                          (if need be, KEY=, TIME=, VALUE= name the columns, WINDOW= the size,
 #                          TIME_FORMAT= the form of times as in dd/MM/yyyy HH:mm)
 #   make test              all tests          make test ARGS="tests/cli -k java"
+#   make core              the core alone: its wheel in an environment without any extra, tested
+#                          there, outside this folder
 #   make soak              thousands of kills and faults, under an hour (MTA_SOAK_KILLS=2000 is how
 #                          many writers are killed, and a Spark driver for each hundred; the
 #                          printed MTA_SOAK_SEED replays a run)
@@ -23,11 +25,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 RUN := $(VENV)/.run-installed
 ALL := $(VENV)/.all-installed
 PEERS := $(VENV)/.peers-installed
+PACKAGES := mta stores spark_integration
 EVENTS ?= 4000000
 KEYS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak lint bench clean
+.PHONY: help demo test core soak lint bench clean
 
 help:
 	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
@@ -40,6 +43,21 @@ demo: $(RUN)
 
 test: $(ALL)
 	@$(BIN)/python -m pytest $(ARGS)
+
+# Outside this folder, so that nothing is found but what the wheel brings.
+core:
+	@set -e; place=$$(mktemp -d); trap 'rm -rf "$$place"' EXIT; \
+	echo "-- installing the core alone, from its wheel, into $$place"; \
+	$(PYTHON) -m venv "$$place/venv"; \
+	pip="$$place/venv/bin/python -m pip --disable-pip-version-check --quiet"; \
+	mkdir "$$place/source"; cp -r pyproject.toml README.md $(PACKAGES) "$$place/source"; \
+	$$pip wheel --no-deps --wheel-dir "$$place" "$$place/source"; \
+	rm -r "$$place/source"; $$pip install "$$place"/*.whl "pytest>=8"; $$pip check; \
+	cp -r tests/core "$$place/tests"; cd "$$place"; \
+	venv/bin/mta --version; \
+	MTA_CORE_ALONE=1 venv/bin/python -m pytest -q -p no:cacheprovider tests; \
+	venv/bin/python -m pytest -q -p no:cacheprovider --doctest-modules \
+		--doctest-ignore-import-errors --pyargs mta stores
 
 soak: $(ALL)
 	@$(BIN)/python -m pytest -s -m soak $(ARGS)

@@ -29,19 +29,22 @@ from mta.monoids.basic import (
 )
 from mta.monoids.bloom import BloomFilter, Members
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.increasing_run import (
-    IncreasingRun,
-    LongestIncreasingRun,
-    SinceLongestRun,
-    SinceMax,
-)
+from mta.monoids.increasing_run import IncreasingRun, LongestIncreasingRun
 from mta.monoids.moments import MomentSketch
 from mta.monoids.product import Product
 from mta.monoids.sketches import DistinctCount, FrequentItems, KLLQuantiles
-from mta.policies.base import AbstractPolicy, BoundWindow, CountWindow, Policy, TimeWindow
+from mta.policies import (
+    AbstractPolicy,
+    BoundWindow,
+    CountWindow,
+    Policy,
+    SinceLongestRun,
+    SinceMax,
+    TimeWindow,
+)
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
-from mta.triggers.rules import EveryCount, EveryEvent, EveryPeriod, OnDemand, Trigger
+from mta.triggers.rules import EveryCount, EveryPeriod, OnDemand, Trigger
 from mta.triggers.sliced import SlicedWindow
 from mta.triggers.triggered import Due, TriggeredWindow
 from mta.windows.shared import SharedStats, SharedWindows
@@ -63,7 +66,6 @@ __all__ = [
     "DistinctCount",
     "Due",
     "EveryCount",
-    "EveryEvent",
     "EveryPeriod",
     "FiBA",
     "First",

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from mta import FiBA
 from mta.policies.base import AbstractPolicy
-from mta.windows.window import to_lateness
+from mta.windows.settings import to_lateness
 
 from .errors import InvalidRequest
 from .plan import CORRECTED, LATE, Corrections, OnBadRow, OnLate, Output, Silent, policies_of

@@ -27,7 +27,7 @@ from .errors import (
 )
 from .head_cache import HeadCache
 from .memory import MemoryStore
-from .opening import open_store
+from .opening import open_store, stores_at_hand
 from .wrapper import WrapperStore
 from .write_buffer import WriteBuffer
 
@@ -56,4 +56,5 @@ __all__ = [
     "WrapperStore",
     "WriteBuffer",
     "open_store",
+    "stores_at_hand",
 ]

@@ -18,7 +18,7 @@ BELOW: dict[str, set[str]] = {
 }
 #: Where each library may be imported; nowhere what could run bytes of a store.
 ONLY_IN: dict[str, tuple[str, ...]] = {
-    "couchbase": ("stores/couchbase.py", "stores/couchbase_errors.py"),
+    "couchbase": ("stores/couchbase.py",),
     "redis": ("stores/redis.py",),
     "lmdb": ("stores/",),
     "datasketches": ("mta/monoids/sketches.py",),

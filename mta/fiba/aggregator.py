@@ -148,12 +148,7 @@ class FiBA(TreePages):
                 return
             if position > self.stored.front:
                 self.tree.load_left()
-        gone = self._kept(position) - self.stored.front
-        if 0 < gone <= self.tree.spare():
-            self.tree.evict_oldest(gone)
-            self.stored.front += gone
-        elif gone > 0:
-            self.stored.cut_off(self.stored.front + gone)
+        self.stored.slide_to(self._kept(position))
         self.front = position
 
     def evict_to(self, position: int) -> None:

@@ -258,6 +258,7 @@ class Tree:
         while self.root.level and not self.root.count:
             old, self.root = self.root, self.child(self.root, 0)
             self.root.parent = None
+            self._untouch(old)
             self.keeper.forget(old)
             self._lowered()
             self.touch(self.root)
@@ -393,7 +394,7 @@ class Tree:
     def check(self) -> None:
         """Assert the size, order and aggregation invariants; O(n) combines, reads every page.
 
-        Raises InvariantViolation.
+        Changes nothing. Raises InvariantViolation.
         """
         folds = check_tree(self)
         require_same("the root's aggregate", self.query(), folds[self.root][0])

@@ -58,7 +58,7 @@ def _ends_of_last(tree: FingerTree, node: Node) -> list[int]:
     full as may be, so that they are fewer pages. Where single events are evicted, which takes folds
     of the leaf at the front, leaves are halved instead.
     """
-    if tree.has_left or node is not (tree.right[0] if tree.right else tree.root):
+    if tree.has_left or node is not tree.last_leaf:
         return []
     least = tree.least(0)
     rest = node.arity - least
@@ -68,7 +68,7 @@ def _ends_of_last(tree: FingerTree, node: Node) -> list[int]:
 
 def _append(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> bool:
     """Add values at the end, if they are in order and the last leaf has room."""
-    leaf = tree.right[0] if tree.right else tree.root
+    leaf = tree.last_leaf
     if leaf.arity + count > 2 * tree.least(0):
         return False
     if leaf.count and times[0] < leaf.time_at(leaf.count - 1):

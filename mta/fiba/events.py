@@ -11,11 +11,20 @@ from mta.cursors.ordered import Hand, Leaf
 from mta.fiba.bulk import evict_first, insert_sorted
 from mta.fiba.fingers import FingerTree
 from mta.fiba.node import Node
-from mta.fiba.spans import Passage, after_time, at_position, fold_between, rank, rank_of_leaf
-from mta.folds.fronts import known
+from mta.fiba.spans import (
+    Passage,
+    after_time,
+    at_position,
+    fold_between,
+    newest_before,
+    rank,
+    rank_of_leaf,
+)  # fmt: skip
+from mta.folds.fronts import as_array, known
 from mta.monoids.base import Partial
-from mta.policies.base import AbstractPolicy, TimeWindow, as_array
+from mta.policies.base import AbstractPolicy
 from mta.policies.cuts import cuts
+from mta.policies.windows import TimeWindow
 
 #: How many leaves are remembered: for each of some windows the one its front is in.
 _LEAVES = 8
@@ -28,6 +37,8 @@ class TreeEvents:
         self.tree = tree
         #: The position of the oldest event that the tree has.
         self.front = 0
+        #: The time of the newest event that has left; None where that is not known, or none has.
+        self.newest_left: int | None = None
         #: Grows whenever events before the back have changed positions.
         self.stamp = 0
         #: The leaves handed out last, but for the last of all, which grows; and the stamp then.
@@ -59,7 +70,7 @@ class TreeEvents:
         if known is not None:
             return known
         node, first = self.place(position)
-        if not self.tree.right or node is self.tree.right[0]:
+        if node is self.tree.last_leaf:
             return Leaf(first, node.values(0, node.count), node.times, node.count)
         if node.parent is not None:
             self.tree.keeper.ahead(node.parent, node.parent.index_of(node))
@@ -90,7 +101,7 @@ class TreeEvents:
 
     def newest_time(self) -> int | None:
         """The time of the newest event, None without events; no page read."""
-        leaf = self.tree.right[0] if self.tree.right else self.tree.root
+        leaf = self.tree.last_leaf
         return leaf.time_at(leaf.count - 1) if leaf.count else None
 
     def place_of(self, time: int) -> int:
@@ -120,11 +131,31 @@ class TreeEvents:
         self.stamp += 1
         return position
 
+    def slide_to(self, position: int) -> None:
+        """As ``cut_off``; a few events of the first leaf take a combine each, amortised."""
+        gone = position - self.front
+        if not 0 < gone <= self.tree.spare():
+            self.cut_off(position)
+            return
+        newest = self.tree.first_leaf.time_at(gone - 1)
+        self.tree.evict_oldest(gone)
+        self._note_left(newest, position)
+
     def cut_off(self, position: int) -> None:
         """Take the events before a position out of the tree. A failed read changes nothing."""
-        if position > self.front:
-            evict_first(self.tree, position - self.front)
-            self.front = position
+        gone = position - self.front
+        if gone > 0:
+            newest = newest_before(self.tree, at_position(self.tree, gone))
+            evict_first(self.tree, gone)
+            self._note_left(newest, position)
+
+    def _note_left(self, newest: int, position: int) -> None:
+        """The events before a position have left, the last of them of this time."""
+        if self.front == 0:
+            self.newest_left = newest
+        elif self.newest_left is not None:
+            self.newest_left = max(self.newest_left, newest)
+        self.front = position
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -161,7 +192,9 @@ class TreeEvents:
         return node.time_at(index)
 
     def time_before(self, position: int) -> int | None:
-        """The time of the event before a position, None if it has left."""
+        """The time of the event before a position, of the front the newest one that has left."""
+        if position == self.front:
+            return self.newest_left
         return self.time_at(position - 1) if self.front < position <= self.back else None
 
     def hand_with(

@@ -97,6 +97,16 @@ class FingerTree(Tree):
         return self._left
 
     @property
+    def first_leaf(self) -> Node:
+        """The leaf with the oldest entries."""
+        return self.left[0] if self.right else self.root
+
+    @property
+    def last_leaf(self) -> Node:
+        """The leaf with the newest entries."""
+        return self.right[0] if self.right else self.root
+
+    @property
     def has_left(self) -> bool:
         """Whether there is a left spine."""
         return self._left is not None
@@ -145,7 +155,7 @@ class FingerTree(Tree):
 
     def insert(self, time: int, row: Row, existing: Existing = "append") -> None:
         """Add a value; O(arity * log d) combines amortised, 1 at the end."""
-        leaf = self.right[0] if self.right else self.root
+        leaf = self.last_leaf
         newest = leaf.time_at(leaf.count - 1) if leaf.count else None
         in_order = newest is None or (time >= newest if existing == "append" else time > newest)
         if not in_order or leaf.arity >= 2 * self.least(0):
@@ -169,7 +179,7 @@ class FingerTree(Tree):
         """
         if count > self.size:
             raise EmptyWindow(f"cannot evict {count} events of a window of {self.size}")
-        leaf = self.left[0] if self.right else self.root
+        leaf = self.first_leaf
         if leaf is not self.root and leaf.arity - count < self.least(0):
             self.remove(leaf, 0)
             return
@@ -181,6 +191,8 @@ class FingerTree(Tree):
         suffix = monoid.combine(monoid.partials.at(stack.suffixes, stack.at), stack.added)
         leaf.entries.drop(count)
         leaf.agg, leaf.stack = self._with_left_of(leaf, suffix), stack
+        # A root that is a leaf has been folded with that; what comes in is to be added to the fold.
+        self.is_folded |= leaf is self.root
         self.size -= count
         self.keeper.soil(leaf)
 
@@ -383,13 +395,11 @@ class FingerTree(Tree):
     def check(self) -> None:
         """Assert the size, order, spine and aggregation invariants; O(n) combines, all pages.
 
-        Raises InvariantViolation.
+        Changes nothing: what is not there yet is not made. Raises InvariantViolation.
         """
-        if not self.has_left:
-            check_tree(self)  # what parents know of the nodes that will be the left spine
-        self._fold_spine()
-        check_spines(self)
-        check_fingers(self, check_tree(self))
+        with self.keeper.undisturbed():
+            check_spines(self)
+            check_fingers(self, check_tree(self))
 
 
 def len_of(rows: object) -> int:

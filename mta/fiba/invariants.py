@@ -83,15 +83,16 @@ def _items(tree: Tree, node: Node, folds: Folds) -> list[Refold]:
 
 
 def check_fingers(tree: FingerTree, folds: Folds) -> None:
-    """The inner, left and right aggregates, from the root down to the fingers."""
-    cut = 1 if tree.root.level else 0
-    items = _items(tree, tree.root, folds)
-    inner = fold_of(tree, items[cut : len(items) - cut])
-    require_same("the inner aggregate", tree.root.agg, inner)
+    """The inner, left and right aggregates that there are, from the root down to the fingers."""
     left = right = Refold(tree.monoid)
-    for node in reversed(tree.left):
+    for node in reversed(tree.left if tree.has_left else []):
         left = fold_of(tree, _items(tree, node, folds)[node.level > 0 :]) + left
         require_same("a left aggregate", node.agg, left)
+    if not tree.is_folded:
+        return
+    items, cut = _items(tree, tree.root, folds), 1 if tree.root.level else 0
+    inner = fold_of(tree, items[cut : len(items) - cut])
+    require_same("the inner aggregate", tree.root.agg, inner)
     for node in reversed(tree.right):
         items = _items(tree, node, folds)
         right += fold_of(tree, items[: len(items) - (node.level > 0)])
@@ -100,7 +101,8 @@ def check_fingers(tree: FingerTree, folds: Folds) -> None:
 
 def check_spines(tree: FingerTree) -> None:
     """The spines are the first and the last nodes of each level, and the fingers are leaves."""
-    for spine, end in ((tree.left, 0), (tree.right, -1)):
+    spines = [(tree.right, -1), (tree.left, 0)] if tree.has_left else [(tree.right, -1)]
+    for spine, end in spines:
         node = tree.root
         for below in reversed(spine):
             is_end = bool(node.level) and node.links[end].node is below

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mta.fiba.node import Link, Node
@@ -30,6 +32,11 @@ class Keeper:
 
     def drop(self, level: int, links: list[Link], parent: Node) -> None:
         """Subtrees of this level, the first of a parent, are no more."""
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """What is read meanwhile is let go of at the end, as though nobody had asked for it."""
+        yield
 
     def trim(self, tree: Tree) -> None:
         """Let go of nodes that have not been needed for long."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -125,6 +126,17 @@ class PageKeeper(Keeper):
         numbers = np.array([link.number for link in node.links], "<i8")
         rows = (node.folds(0, arity), values, node.sizes(), numbers)
         return Group(rows, times, [link.name for link in node.links], arity)
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        before = self._recent.copy()
+        try:
+            yield
+        finally:
+            for node in self._recent.values():
+                if id(node) not in before:
+                    node.link.node = None
+            self._recent = before
 
     # --- from nodes to pages ----------------------------------------------------------------------
 

@@ -142,3 +142,22 @@ def rank(tree: FingerTree, cut: Passage) -> int:
         if not isinstance(cut, str):
             node = tree.child(node, index)
     return found
+
+
+def newest_before(tree: FingerTree, cut: Cut) -> int:
+    """The time of the entry just before a cut, of which there must be one.
+
+    At most a page read a level; of a leaf only where the cut goes through it or ends it.
+    """
+    node, time = tree.root, 0
+    while True:
+        index, passage = cut(node)
+        time = node.time_at(index - 1) if index else time
+        if not node.level or passage == "all after":
+            return time
+        node = tree.child(node, index)
+        if passage == "all before":
+            while node.level:
+                node = tree.child(node, node.count)
+            return node.time_at(node.count - 1)
+        cut = passage

@@ -1,6 +1,6 @@
 """What FiBA keeps in a handle beside its common fields.
 
-state    = [kept, serial, epochs, left, spine]
+state    = [kept, serial, epochs, left, spine, newest]
 kept     = position of the oldest event in the tree, which late events may ask for
 serial   = number of the next page
 epochs   = lists of notes [level, number, name, gone] of retired pages (``paging``), a list for
@@ -9,6 +9,8 @@ left     = [columns of one partial, count]: the aggregate of the root's first su
            many events it has, as in the root's columns; of no meaning where the root is a leaf
 spine    = from the root to the last leaf, [count, columns], columns as in a page; the page of
            the last subtree of each is the next one here, and has no name
+newest   = microseconds since 1970 of the newest event that has left, nil where none has; handles
+           without this field are read too, and then it is not known
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ def write(fiba: TreePages) -> list[Any]:
     left = [partials.dump(partials.one(fiba.monoid.identity)), 0]
     if tree.root.level:
         left = [partials.dump(tree.root.folds(0, 1)), tree.root.size_at(0)]
-    return [fiba.stored.front, keeper.serial, [*keeper.epochs, keeper.retired], left, spine]
+    epochs, stored = [*keeper.epochs, keeper.retired], fiba.stored
+    return [stored.front, keeper.serial, epochs, left, spine, stored.newest_left]
 
 
 def _saved(keeper: PageKeeper, node: Node) -> list[Any]:
@@ -49,9 +52,11 @@ def _saved(keeper: PageKeeper, node: Node) -> list[Any]:
 
 def take_up(fiba: TreePages, handle: Handle) -> None:
     """Make an empty tree what the handle says. Raises CorruptHandle or CorruptPage."""
-    if list(map(type, handle.state)) != [int, int, list, list, list]:
+    if list(map(type, handle.state[:5])) != [int, int, list, list, list]:
         raise corrupt("its state is not one of a tree")
-    kept, serial, epochs, left, spine = handle.state
+    kept, serial, epochs, left, spine, *rest = handle.state
+    if rest not in ([], [None]) and (list(map(type, rest)) != [int] or abs(rest[0]) >= 1 << 62):
+        raise corrupt("the time of what has left cannot be")
     if not 0 <= kept <= handle.front or not 0 <= serial < _MAX_POSITION:
         raise corrupt("its positions are out of order")
     keeper, tree = fiba.pages_in, fiba.tree
@@ -70,6 +75,7 @@ def take_up(fiba: TreePages, handle: Handle) -> None:
     tree.take_up(nodes, size)
     keeper.serial, keeper.epochs, keeper.retired = serial, epochs[:-1], epochs[-1]
     fiba.stored.front, fiba.front = kept, handle.front
+    fiba.stored.newest_left = rest[0] if rest else None
     fiba.restore_front_time(handle.front_time)
 
 

@@ -1,1 +1,16 @@
 """Window slide policies: which of the oldest events leave."""
+
+from mta.policies.base import AbstractPolicy
+from mta.policies.bounds import BoundWindow, Policy
+from mta.policies.since import SinceLongestRun, SinceMax
+from mta.policies.windows import CountWindow, TimeWindow
+
+__all__ = [
+    "AbstractPolicy",
+    "BoundWindow",
+    "CountWindow",
+    "Policy",
+    "SinceLongestRun",
+    "SinceMax",
+    "TimeWindow",
+]

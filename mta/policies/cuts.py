@@ -11,8 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
-from mta.folds.fronts import TimeFronts, known
-from mta.policies.base import AbstractPolicy, CountWindow, Fronts, TimeWindow, _Both, as_array
+from mta.folds.fronts import Fronts, TimeFronts, as_array, known
+from mta.policies.base import AbstractPolicy, Both
+from mta.policies.windows import CountWindow, TimeWindow
 
 
 class TimeSearch(Protocol):
@@ -27,7 +28,7 @@ class TimeSearch(Protocol):
 
 def tells(policy: AbstractPolicy) -> bool:
     """Whether ``cuts`` can tell where a policy cuts."""
-    if isinstance(policy, _Both):
+    if isinstance(policy, Both):
         return tells(policy.one) and tells(policy.other)
     return type(policy) in (CountWindow, TimeWindow)
 
@@ -40,7 +41,7 @@ def cuts(
     Not held to what is there yet: a cut may lie before the first event. TypeError for a policy that
     must be asked after every single event.
     """
-    if isinstance(policy, _Both):
+    if isinstance(policy, Both):
         one = cuts(policy.one, search, start, times, count)
         other = cuts(policy.other, search, start, times, count)
         choose = np.maximum if policy.any_of else np.minimum

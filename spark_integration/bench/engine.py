@@ -8,7 +8,6 @@ into as many; so both stages run so many tasks at once, where there are so many 
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -27,7 +26,7 @@ from mta.bench.pba_paper.data import COPIES, PLUGS, plugs
 from mta.in_order import PBA, SBA, BoundaryAggregator
 from spark_integration import sliding_aggregate
 from spark_integration.bench.engine_figures import OWN, draw_engine, found_engine
-from spark_integration.session import local_session
+from spark_integration.session import available_cores, local_session
 
 #: Readings (the paper: 60 million), the window, and partitions.
 READINGS, RANGE, PARTITIONS = 8_000_000, 2**10, (1, 2, 4)
@@ -134,7 +133,7 @@ class Engine:
         rows = []
         for (name, n), found in taken.items():
             count, seconds = self._rows["share" if name == OWN else "all"], min(found)
-            row: Row = {"algorithm": name, "partitions": n, "cores": len(os.sched_getaffinity(0))}
+            row: Row = {"algorithm": name, "partitions": n, "cores": available_cores()}
             row |= {"rows": count, "seconds": seconds, "krps": count / seconds / 1e3}
             rows.append(row | {"largest": self._largest(part[name], n)})
         for name, side in sides.items():  # at the end, when Java is as warm as it was above

@@ -22,7 +22,7 @@ from mta import Max, Mean, TimeWindow
 from mta.bench.frame.beside import beside
 from mta.bench.frame.figure import Figure
 from mta.cli.console import say
-from spark_integration.cli.generator import write_stream
+from spark_integration.bench.generator import write_stream
 from spark_integration.plan import Plan
 from spark_integration.request import Aggregations, make_request
 from spark_integration.session import local_session

@@ -136,7 +136,7 @@ def test_default_pages_fit_a_disk_page_and_handles_stay_small(aggregations: Any)
     product, policy = Product(aggregations), TimeWindow("1 hour")
     leaf_arity, arity = small_groups(product, policy)
     store = MemoryStore()
-    window = Window(product, policy, store, "n" * 100, arity, leaf_arity)
+    window = Window(product, policy, store, "n" * 100, arity=arity, leaf_arity=leaf_arity)
     count = leaf_arity * (arity * (arity + 1) + 1)  # every tail is full
     times = (np.arange(count) // 1000).astype("M8[s]")
     window.extend({"watts": np.arange(count, dtype=float)}, times, "last")

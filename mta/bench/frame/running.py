@@ -143,7 +143,8 @@ def bench(
 
     ``size`` scales the events and windows, 1 being the full form; None is the quick one. The report
     also has what earlier runs into the folder have finished. An
-    experiment that fails is told, and the others go on; the exit code is then 1.
+    experiment that fails is printed, and the others go on; the exit code is then 1. One that nobody
+    named, and whose library is not installed, is left out.
     """
     from mta.bench.frame.report import write_report
 
@@ -151,6 +152,10 @@ def bench(
     for name in chosen(names, modules):
         try:
             done[name] = runs.run(name)
+        except ModuleNotFoundError as error:
+            say(f"{name} is left out of the report: it needs {error.name}, which is missing\n")
+            failed += [name] if names else []
+            continue
         except Exception as error:
             failed.append(name)
             say(f"{name} failed and is left out of the report: {type(error).__name__}: {error}\n")

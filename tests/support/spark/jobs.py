@@ -13,12 +13,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mta import Count, CountWindow, Max, Sum
 from spark_integration import sliding_aggregate
 from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.cli.inspection import has_commits
-from spark_integration.cli.state_checkpoint import read_pages
+from spark_integration.cli.checkpoints import has_commits, read_pages
 from spark_integration.request import make_request
 from spark_integration.sliding import run_request
 from spark_integration.step.step import Step
 from stores import open_store
+from tests.support.spark.checkpoints import forget_commit
 from tests.support.spark.events import SCHEMA, Fold, in_form
 
 FOLDS: list[Fold] = [max, sum, len]
@@ -84,8 +84,7 @@ class Job:
 
     def forget_commit(self, batch: int) -> None:
         """As if the driver had died after the batch's work and before its commit."""
-        for name in (str(batch), f".{batch}.crc"):
-            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+        forget_commit(self.checkpoint, batch)
 
     def results(self) -> list[tuple[Any, ...]]:
         return in_form((row for rows in self.batches.values() for row in rows), *ALIASES)

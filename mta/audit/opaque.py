@@ -7,10 +7,10 @@ them cannot be compared. Values and partials are left as they are, bytes that no
     >>> from mta import CountWindow, Monoid, Window
     >>> from mta.audit import audit, live_keys
     >>> words = Monoid(identity="", combine=lambda a, b: a + b, name="words")
-    >>> window = Window(words, CountWindow(4), store="memory://unread", name="demo", arity=2)
+    >>> window = Window(words, CountWindow(4), store="memory://opaque", name="demo", arity=2)
     >>> _ = window.extend(list("abcdefgh"))
     >>> handle = window.checkpoint()
-    >>> again = restore_unread(handle, "memory://unread")
+    >>> again = restore_opaque(handle, "memory://opaque")
     >>> sorted(live_keys(again)) == sorted(live_keys(window)), audit(again).damaged
     (True, [])
 """
@@ -35,7 +35,8 @@ from mta.pages.structure import Aggregator
 from mta.policies.base import AbstractPolicy, View
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
-from mta.windows.window import Window
+from mta.windows.engine import Engine
+from mta.windows.settings import Settings
 from stores import PageStore
 
 #: Stands for any value and any partial. Not None: that is how pages are marked of which no parent
@@ -50,15 +51,15 @@ _AGGREGATORS: dict[str, type[Aggregator]] = {
 
 
 @dataclass(frozen=True)
-class Unread:
+class Opaque:
     """The events of a handle, to be walked through and verified, never to be added to."""
 
-    events: Window
+    engine: Engine
     fronts: Mapping[str, int] | None = None
     """Where each window begins, of several that share these events; None of one by itself."""
 
 
-def restore_unread(handle: bytes, store: str | PageStore) -> Unread:
+def restore_opaque(handle: bytes, store: str | PageStore) -> Opaque:
     """What ``audit`` and ``live_keys`` take, of a handle of a window or of several; no store call.
 
     Raises CorruptHandle, and HandleMismatch for an aggregator that this release does not know.
@@ -74,10 +75,13 @@ def restore_unread(handle: bytes, store: str | PageStore) -> Unread:
             f"{sorted(_AGGREGATORS)}; use the release that wrote it"
         )
     monoid, policy = _UnknownMonoid(state), _UnknownPolicy(state)
-    return Unread(Window.restore(data, monoid, policy, store, aggregator=aggregator), fronts)
+    settings = Settings(aggregator=aggregator, lateness=0 if aggregator.by_time else None)
+    engine = Engine(monoid, policy, store, state.window, settings.of_handle(state))
+    engine.restore(state)
+    return Opaque(engine, fronts)
 
 
-class _Unread(Objects):
+class _Untouched(Objects):
     """So many columns, whose bytes are left alone."""
 
     def __init__(self, columns: int) -> None:
@@ -98,7 +102,7 @@ class _UnknownMonoid(Monoid):
     def __init__(self, handle: Handle) -> None:
         super().__init__(_ANY, lambda left, right: _ANY, name=handle.monoid[0])
         inputs, partials = _columns_of(handle)
-        self.inputs, self.partials = _Unread(inputs), _Unread(partials)
+        self.inputs, self.partials = _Untouched(inputs), _Untouched(partials)
         self.fingerprint = handle.monoid[1]
 
     def fold(self, partials: Rows, count: int) -> Partial:
