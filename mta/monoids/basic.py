@@ -30,8 +30,9 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvalidValue
+from mta.kernels.scans import ones, running_count
 from mta.monoids.base import Monoid, Partial
-from mta.monoids.columnar import ColumnarMonoid, ones, running_count
+from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.equality import ROUNDING, Scale, close
 
 #: The smallest positive double: below it squares vanish.

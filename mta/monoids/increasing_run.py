@@ -20,8 +20,9 @@ import numpy as np
 
 from mta.columns.reading import objects, plain
 from mta.columns.schemas import Objects, Rows
+from mta.kernels.scans import ones
 from mta.monoids.base import Partial
-from mta.monoids.columnar import ColumnarMonoid, ones
+from mta.monoids.columnar import ColumnarMonoid
 
 
 class IncreasingRun(NamedTuple):
