@@ -21,8 +21,11 @@ raise: after an exception out of ``combine`` the window is in no defined state.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import accumulate
 from typing import Any, ClassVar
 
@@ -30,7 +33,7 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.errors import EmptyWindow, InvariantViolation, UnsuitableMonoid
-from mta.monoids.base import AbstractMonoid, Partial, Refold
+from mta.monoids.base import AbstractMonoid, Monoid, Partial, Refold
 from mta.monoids.equality import is_inexact
 
 
@@ -53,6 +56,11 @@ class InOrderAggregator(ABC):
             )
         self.monoid = monoid
         self._combine = monoid.combine
+        # A deviation of one value is 0 / 0, as it should be; plain functions hardly meet numpy.
+        plain_functions = isinstance(monoid, Monoid)
+        self._quietly: Callable[[], AbstractContextManager[Any]] = (
+            nullcontext if plain_functions else partial(np.errstate, all="ignore")
+        )
 
     @classmethod
     def suits(cls, monoid: AbstractMonoid) -> bool:
@@ -63,22 +71,22 @@ class InOrderAggregator(ABC):
     def insert(self, value: Any) -> None:
         """Add a value at the back. Raises InvalidValue for a wrong type."""
         monoid = self.monoid
-        self._insert(monoid.lift(monoid.row(value)))
+        with self._quietly():
+            self._insert(monoid.lift(monoid.row(value)))
 
     def evict(self) -> None:
         """Remove the oldest value. Raises EmptyWindow."""
         if not len(self):
             raise EmptyWindow("cannot evict from a window without values")
-        self._evict()
+        with self._quietly():
+            self._evict()
 
     def query(self) -> Any:
         """The result over the window in order; the monoid's ``empty`` without values."""
         monoid = self.monoid
         if not len(self):
             return monoid.empty
-        if not monoid.is_columnar:
-            return monoid.lower(self._query())
-        with np.errstate(all="ignore"):  # a deviation of one value is 0 / 0, as it should be
+        with self._quietly():
             return plain(monoid.lower(self._query()))
 
     @abstractmethod
@@ -144,4 +152,6 @@ def identical(one: Partial, other: Partial) -> bool:
         return all(map(identical, one, other))
     if isinstance(one, np.ndarray) and one.ndim:
         return bool(np.array_equal(one, other))
+    if isinstance(one, (float, np.floating, np.ndarray)) and one == 0 == other:
+        return math.copysign(1, one) == math.copysign(1, other)
     return bool(one == other or (one != one and other != other))

@@ -19,10 +19,6 @@ result: it is refused. Rounding errors of floating-point sums do stay until the 
 from __future__ import annotations
 
 from collections import deque
-from contextlib import nullcontext
-from functools import partial
-
-import numpy as np
 
 from mta.errors import InvalidValue
 from mta.in_order.base import InOrderAggregator, identical
@@ -79,8 +75,6 @@ class Undo:
         self.inverse, self.identity, self.name = monoid.inverse, monoid.identity, monoid.name
         #: Whether a value was taken out since the window was empty: its rounding has stayed.
         self.has_left = False
-        # An infinity less itself is a NaN, of which numpy would warn beside our error.
-        self.quietly = partial(np.errstate, invalid="ignore") if monoid.is_columnar else nullcontext
 
     def __call__(self, agg: Partial, v: Partial) -> Partial:
         """What is left of an aggregate without its oldest value; 1 inverse."""
@@ -89,8 +83,7 @@ class Undo:
     def require(self, v: Partial) -> None:
         """Raises InvalidValue if a value taken out of itself does not leave the identity."""
         try:
-            with self.quietly():
-                undone = identical(self.inverse(v, v), self.identity)
+            undone = identical(self.inverse(v, v), self.identity)
         except ArithmeticError:
             undone = False
         if not undone:

@@ -12,11 +12,11 @@
 | First, Last | the oldest, the newest value | NaN |
 | Collect, CollectDistinct | a list of all values, of the distinct ones | [] |
 
-Infinities are values like others (inf - inf is NaN, while both are in the window). A NaN or null is
-refused or dropped by the window. With ``invalid="accept"`` it makes sums, means, deviations and
-extremes NaN for as long as it is in the window; MinCount, MaxCount, ArgMin and ArgMax take it for
-the extreme; First, Last, Count and Collect treat it as any value. Nothing is ever subtracted, so no
-error survives the event that caused it.
+What each does with infinities, NaN, overflow, signed zeros and the ends of int64 is stated in
+``docs/numbers.md``, and is the same on every way. In short: infinities are values like others (inf
+- inf is NaN, while both are in the window), but a deviation beside one is NaN; one whose squares
+overflow is inf; no sum, mean or extreme is -0.0; a NaN or null is refused or dropped by the window.
+Nothing is ever subtracted, so no error survives the event that caused it.
 
 With ``dtype="int64"`` results are exact integers, and an empty window answers the identity.
 """
@@ -332,7 +332,7 @@ class _StdDev(ColumnarMonoid):
         run = squares.copy()
         run[1:] += step
         np.add.accumulate(run, out=run)
-        if not run[-1] < math.inf:
+        if not math.isfinite(run[-1]):
             run = np.where(np.isfinite(run), run, _overflown(squares))
         return total[turned], after[turned], run[turned]
 

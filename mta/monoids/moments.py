@@ -204,7 +204,7 @@ def _factorials(order: int) -> Floats:
 
 def estimate(partial: Floats, quantiles: Sequence[float]) -> list[float]:
     """The quantiles of the density of largest entropy with a partial's moments; 1 to 3 ms."""
-    count, low, high = (float(number) for number in partial[:_SUMS])
+    count, low, high = (float(number) + 0.0 for number in partial[:_SUMS])
     if count == 0 or low == high or not np.isfinite([low, high]).all():
         return [low if low == high else np.nan] * len(quantiles)
     k = (len(partial) - _SUMS) // 2

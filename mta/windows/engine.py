@@ -240,7 +240,8 @@ class Engine:
         if handle.algorithm != structure.name or handle.timed != structure.setting.timed:
             raise _mismatch("aggregator", handle.algorithm, structure.name)
         try:
-            structure.take_up_state(handle)
+            with np.errstate(all="ignore"):  # LogMTA folds its left branch
+                structure.take_up_state(handle)
         except CorruptHandle:
             raise
         except (CorruptPage, ValueError, TypeError) as error:
