@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns import codec
+from mta.columns.nulls import is_null
 from mta.errors import CorruptPage, InvalidValue
 
 Rows = Any
@@ -253,7 +254,7 @@ def read_column(values: Any, schema: Schema) -> Any:
             return list(listed() if listed else values)
         except TypeError:
             raise InvalidValue(f"a batch is a column of values, not {values!r}") from None
-    if hasattr(values, "to_numpy") and hasattr(values, "null_count"):  # Arrow
+    if type(values).__module__.startswith("pyarrow"):
         values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
     try:
         return _as_column(values, schema)
@@ -286,11 +287,10 @@ _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
 
 
 def _without_nulls(column: np.ndarray) -> np.ndarray:
-    """A column of objects as numbers, None and pandas' NA as NaN."""
+    """A column of objects as numbers, nulls as NaN."""
     items = column.tolist()
     if column.ndim != 1 or any(isinstance(item, _NO_NUMBERS) for item in items):
         raise TypeError("text, dates or nested values")
-    nulls = [item is None or type(item).__name__ == "NAType" for item in items]
-    clear = [np.nan if null else item for item, null in zip(items, nulls, strict=True)]
+    clear = [np.nan if is_null(item) else item for item in items]
     numbers = np.asarray(clear)
     return np.asarray(clear, dtype="f8") if numbers.dtype.kind == "O" else numbers

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns import codec
+from mta.columns.nulls import any_null, is_null
 from mta.columns.schemas import Objects, Row, Rows, Schema, read_column
 from mta.errors import NotPageable
 from mta.monoids.equality import same
@@ -196,12 +197,13 @@ class Monoid(AbstractMonoid):
         return rows, len(rows)
 
     def is_valid(self, row: Row) -> bool:
-        return row is not None and not (isinstance(row, float) and row != row)
+        return not is_null(row)
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
-        if all(map(self.is_valid, rows)):
+        if type(self).is_valid is Monoid.is_valid and not any_null(rows):
             return None
-        return np.array([not self.is_valid(row) for row in rows], dtype=bool)
+        mask = np.array([not self.is_valid(row) for row in rows], dtype=bool)
+        return mask if mask.any() else None
 
     # Comprehensions, not map, reduce and accumulate: a Python function called from Python code
     # costs half of one called from C.
