@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mta import ColumnarMonoid, Count, Max, Mean, Monoid, Product, Sum
 from mta.folds.sliding import Events, ShortRun, SlidingFolds, short_run_of
 from mta.monoids.base import AbstractMonoid
-from mta.policies.base import CountWindow, TimeWindow
+from mta.policies import CountWindow, TimeWindow
 
 KINDS: dict[str, Callable[[np.ndarray], tuple[AbstractMonoid, object]]] = {
     "plain functions": lambda numbers: (

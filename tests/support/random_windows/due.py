@@ -1,0 +1,201 @@
+"""The lives of windows with a trigger, sliced and not."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from mta import (
+    CountWindow,
+    EveryCount,
+    EveryEvent,
+    EveryPeriod,
+    OnDemand,
+    SlicedWindow,
+    TriggeredWindow,
+    Window,
+)
+from mta.errors import InvalidTime, InvalidValue
+from mta.pages.structure import Aggregator
+from tests.support.random_windows import hostile
+from tests.support.random_windows.base import GAPS, STARTS, Life
+from tests.support.random_windows.kinds import Kind, rows
+from tests.support.random_windows.lists import DueLists, OneWindow, Stream
+from tests.support.random_windows.rules import SECOND, count, draw_rule, span
+
+
+class DueLife(Life):
+    """A window that gives results when a trigger says so."""
+
+    steps = (
+        "insert", "insert", "insert", "extend", "extend", "extend", "query", "flush", "advance",
+        "checkpoint", "checkpoint", "crash", "crash",
+    )  # fmt: skip
+    hostile_steps = ("give_null", "give_no_time")
+
+    lists: DueLists
+    window: Any
+
+    def watch(self) -> None:
+        self.window.check()
+        repr(self.window)
+
+    def assert_due(self, moments: list[int], results: list[Any], expected: list[Any]) -> None:
+        assert moments == [moment for moment, _ in expected], "results at wrong moments"
+        for found, (_, values) in zip(results, expected, strict=True):
+            self.assert_is(found, values)
+
+    def assert_given(self, due: Any, expected: list[Any]) -> None:
+        self.assert_due(due.moments.astype("i8").tolist(), rows(due.results), expected)
+
+    def insert(self) -> None:
+        for time, _ in self.batch(self.lists.stream, 3)[:3]:
+            batch = self.renumber(self.lists.stream, [(time, self.value())])
+            value, given = batch[0][1], self.form(time) if self.lists.stream.timed else None
+            self.note(f"{value!r} at {given!r}")
+            pairs = self.window.insert(value, given)
+            moments = [int(np.int64(moment)) for moment, _ in pairs]
+            self.assert_due(moments, [one for _, one in pairs], self.lists.take(batch))
+
+    def extend(self) -> None:
+        batch = self.renumber(self.lists.stream, self.batch(self.lists.stream))
+        self.note(f"{batch}")
+        times = self.times(batch) if self.lists.stream.timed else None
+        due = self.window.extend(self.values(batch), times)
+        self.assert_given(due, self.lists.take(batch))
+
+    def flush(self) -> None:
+        self.assert_given(self.window.flush(), self.open())
+
+    def open(self) -> list[Any]:
+        return self.lists.flush()
+
+    def advance(self) -> None:
+        if isinstance(self.lists.trigger, EveryPeriod):
+            time = self.now = self.now + self.random.choice(GAPS)
+            self.note(str(time))
+            given = np.datetime64(time, "us")
+            self.assert_given(self.window.advance(given), self.lists.advance(time))
+
+    def query(self) -> None:
+        """Of windows that are asked at any time."""
+
+    def give_null(self) -> None:
+        null = self.random.choice(hostile.NULLS)
+        value = {**self.value(), "x": null} if self.kind.columns else null
+        batch, times = self.kind.batch([value]), self.times([(self.now, None)])
+        self.note(repr(null))
+        self.assert_refused(
+            lambda: self.window.extend(batch, times), InvalidValue, f"{null!r} in a batch"
+        )
+
+    def give_no_time(self) -> None:
+        if self.lists.stream.timed:
+            time, value = self.random.choice(hostile.NO_TIMES), self.value()
+            self.note(repr(time))
+            self.assert_refused(lambda: self.window.insert(value, time), InvalidTime, repr(time))
+
+    def _save(self) -> bytes:
+        handle: bytes = self.window.checkpoint()
+        return handle
+
+    def _copy(self) -> DueLists:
+        return self.lists.copy()
+
+    def _go_back(self, handle: bytes, then: DueLists) -> None:
+        self.lists = then.copy()
+        self.window = self.again(handle)
+
+    @abstractmethod
+    def again(self, handle: bytes) -> Any:
+        """The window that a handle describes."""
+
+
+class TriggeredLife(DueLife):
+    """A ``TriggeredWindow``."""
+
+    def __init__(self, random: Random, kind: Kind, aggregator: type[Aggregator]) -> None:
+        super().__init__(random, kind)
+        self.now = random.choice(STARTS)
+        rule = draw_rule(random, kind, settled=True)
+        trigger = random.choice(
+            [EveryPeriod(1), EveryPeriod("3 seconds"), EveryPeriod("700 ms"), EveryCount(4),
+             EveryCount(3), EveryEvent(), OnDemand(), OnDemand()]
+        )  # fmt: skip
+        lateness = None
+        if aggregator.by_time:
+            on_demand = isinstance(trigger, OnDemand)
+            lateness = random.choice([0, 5 * SECOND, 100 * SECOND]) if on_demand else 0
+        timed = rule.needs_times or aggregator.by_time or trigger.needs_times
+        self.lists = DueLists(kind, trigger, Stream(timed, lateness), OneWindow(rule))
+        self.monoid, self.policy = kind.monoid(self.lists.stream.is_late), rule.policy()
+        self.options: dict[str, Any] = {
+            "aggregator": aggregator,
+            "late": "drop",
+            "retain": self.retain,
+            "lateness": timedelta(microseconds=lateness) if lateness else 0,
+        }
+        window = Window(self.monoid, self.policy, self.store, "w", **self.sizes(), **self.options)
+        self.window = TriggeredWindow(window, trigger)
+
+    def __repr__(self) -> str:
+        lists = self.lists
+        return (
+            f"{self.kind.name}, {lists.trigger}, {lists.window.rule}, {self.options}, {self.store}"
+        )
+
+    def query(self) -> None:
+        lists = self.lists
+        self.assert_is(self.window.query(), lists.stream.values(lists.window.front))
+
+    def again(self, handle: bytes) -> TriggeredWindow:
+        assert self.store is not None
+        return TriggeredWindow.restore(
+            handle, self.lists.trigger, self.monoid, self.policy, self.store, **self.options
+        )
+
+
+class SlicedLife(DueLife):
+    """A ``SlicedWindow``."""
+
+    def __init__(self, random: Random, kind: Kind, aggregator: type[Aggregator]) -> None:
+        super().__init__(random, kind)
+        self.now = random.choice(STARTS)
+        parts, slide = random.choice([1, 2, 3, 20]), random.choice([1, 2, 3])
+        self.options: dict[str, Any] = {
+            "aggregator": aggregator, "late": "drop", "retain": self.retain,
+        }  # fmt: skip
+        self.slide = slide
+        if random.random() < 0.5:
+            rule = span(parts * slide * SECOND)
+            trigger: Any = EveryPeriod(slide)
+        else:
+            rule, trigger = count(parts * slide), EveryCount(slide)
+        self.monoid, self.policy = kind.monoid(False), rule.policy()
+        self.lists = DueLists(kind, trigger, Stream(rule.needs_times, None), OneWindow(rule))
+        self.window = SlicedWindow(
+            self.monoid, self.policy, slide, self.store, **self.sizes(), **self.options
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.kind.name}, sliced {self.slide}, {self.policy}, {self.options}, {self.store}"
+
+    def open(self) -> list[Any]:
+        """By count, a window holds whole slices, and the open one in place of the oldest."""
+        due, lists = self.lists.flush(), self.lists
+        if due and isinstance(lists.trigger, EveryCount):
+            count, slide = len(lists.stream.events), lists.trigger.count
+            assert isinstance(self.policy, CountWindow)
+            whole = self.policy.size - slide + count % slide
+            return [(count, lists.stream.values(count - whole))]
+        return due
+
+    def again(self, handle: bytes) -> SlicedWindow:
+        assert self.store is not None
+        return SlicedWindow.restore(
+            handle, self.monoid, self.policy, self.slide, self.store, **self.options
+        )

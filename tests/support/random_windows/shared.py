@@ -1,0 +1,270 @@
+"""The life of ``SharedWindows``, with windows that come, go, grow and shrink."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from mta import AbstractPolicy, CountWindow, SharedWindows
+from mta.errors import InvalidTime, InvalidValue
+from tests.support.random_windows import hostile
+from tests.support.random_windows.base import STARTS, Life
+from tests.support.random_windows.kinds import Kind
+from tests.support.random_windows.lists import OneWindow, Stream, take
+from tests.support.random_windows.rules import SECOND, Rule, draw_rule
+
+
+@dataclass
+class _Shared:
+    """The lists of several windows."""
+
+    stream: Stream
+    windows: dict[str, OneWindow]
+
+    def copy(self) -> _Shared:
+        return _Shared(self.stream.copy(), {n: w.copy() for n, w in self.windows.items()})
+
+
+_NAMES = ["a", "b", "c", "d"]
+
+
+class SharedLife(Life):
+    """``SharedWindows``, with windows that come, go, grow and shrink."""
+
+    steps = (
+        "insert", "insert", "insert", "extend", "extend", "extend", "query_all", "query_one",
+        "query_policy", "ask_for_times", "ask_for_positions", "set", "set", "remove", "reach",
+        "checkpoint", "checkpoint", "crash", "crash",
+    )  # fmt: skip
+    hostile_steps = ("give_null", "give_no_time")
+
+    def __init__(self, random: Random, kind: Kind, by_time: bool) -> None:
+        super().__init__(random, kind)
+        self.now = random.choice(STARTS)
+        lateness = random.choice([0, 5 * SECOND, 100 * SECOND]) if by_time else None
+        chosen = {
+            name: draw_rule(random, kind, settled=True)
+            for name in _NAMES[: random.choice([0, 1, 2, 3, 4])]
+        }
+        #: Whether a policy looks at values: then one of that sort must stay.
+        self.weighed = any(not rule.positional for rule in chosen.values())
+        self.keep = random.choice([None, None, CountWindow(10), CountWindow(30)])
+        self.timed = lateness is not None or random.random() < 0.7
+        timed = self.timed or any(rule.needs_times for rule in chosen.values())
+        self.lists = _Shared(
+            Stream(timed, lateness), {name: OneWindow(rule) for name, rule in chosen.items()}
+        )
+        self.monoid = kind.monoid(self.lists.stream.is_late)
+        self.options: dict[str, Any] = {
+            "late": "drop",
+            "retain": self.retain,
+            "keep": self.keep,
+            "lateness": None if lateness is None else 0 if not lateness
+            else timedelta(microseconds=lateness),
+        }  # fmt: skip
+        policies = {name: rule.policy() for name, rule in chosen.items()}
+        self.shared = SharedWindows(
+            self.monoid, policies, self.store, **self.sizes(), timed=timed, **self.options
+        )
+
+    def __repr__(self) -> str:
+        rules = {name: window.rule for name, window in self.lists.windows.items()}
+        return f"{self.kind.name}, shared {rules}, {self.options}, {self.store}"
+
+    def watch(self) -> None:
+        self.shared.check()
+        stats = self.shared.stats()
+        assert stats.inserted == len(self.lists.stream.events)
+        repr(self.shared), self.shared.fronts
+        for name, window in self.lists.windows.items():
+            assert self.shared.reach(name).events == len(self.held(window))
+
+    def held(self, window: OneWindow) -> list[Any]:
+        return self.lists.stream.values(window.front)
+
+    @property
+    def needed(self) -> int:
+        """From which position on events must be kept."""
+        stream = self.lists.stream
+        fronts = [window.front for window in self.lists.windows.values()]
+        if self.keep is not None:
+            fronts.append(max(0, len(stream.events) - self.keep.size))
+        return min(fronts, default=len(stream.events))
+
+    def assert_window(self, found: Any, window: OneWindow, start: int, stop: int) -> None:
+        """A result of a window; one that lacks events may have them from its floor on."""
+        self.answered(found)
+        values, stream = self.lists.stream.values, self.lists.stream
+        begins = range(start, max(start, min(window.floor, stop)) + 1)
+        assert any(self.kind.agrees(found, values(at, stop)) for at in begins), (
+            f"{found!r} where {self.kind.expect(stream.values(start, stop))!r} is right"
+        )
+
+    def insert(self) -> None:
+        for time, _ in self.batch(self.lists.stream, 3)[:3]:
+            batch = self.renumber(self.lists.stream, [(time, self.value())])
+            value, given = batch[0][1], self.form(time) if self.lists.stream.timed else None
+            self.note(f"{value!r} at {given!r}")
+            self.shared.insert(value, given)
+            take(self.lists.stream, [*self.lists.windows.values()], batch)
+
+    def extend(self) -> None:
+        batch = self.renumber(self.lists.stream, self.batch(self.lists.stream))
+        wanted = self.random.choice(["all", "all", "last"])
+        self.note(f"{batch} {wanted}")
+        stream, windows = self.lists.stream, self.lists.windows
+        times = self.times(batch) if stream.timed else None
+        found = self.shared.extend(self.values(batch), times, wanted)
+        assert found.keys() == windows.keys()
+        expected = take(stream, [*windows.values()], batch)
+        for (name, window), results in zip(windows.items(), expected, strict=True):
+            if wanted == "last":
+                self.assert_all(found[name], [self.held(window)] if results else [])
+            elif not window.floor or not stream.is_late:
+                self.assert_all(found[name], results)
+
+    def query_all(self) -> None:
+        found = self.shared.query()
+        assert found.keys() == self.lists.windows.keys()
+        for name, window in self.lists.windows.items():
+            self.assert_is(found[name], self.held(window))
+
+    def query_one(self) -> None:
+        if self.lists.windows:
+            name = self.random.choice(sorted(self.lists.windows))
+            self.note(name)
+            self.assert_is(self.shared.query(name), self.held(self.lists.windows[name]))
+
+    def rule(self) -> Rule:
+        """A policy that can be set."""
+        while True:
+            rule = draw_rule(self.random, self.kind, settled=True, positional=not self.weighed)
+            if self.lists.stream.timed or not rule.needs_times:
+                return rule
+
+    def query_policy(self) -> None:
+        rule, stream = self.rule(), self.lists.stream
+        window = OneWindow(rule)
+        window.move(stream)
+        self.note(f"{rule}")
+        policy = rule.policy()
+        self.assert_part(
+            lambda partial: self.shared.query(policy, partial=partial),
+            stream,
+            window.front,
+            len(stream.events),
+            # Nobody knows what a policy on values would have made of events that have left.
+            self.needed if rule.positional else len(stream.events) + 1,
+        )
+
+    def ask_for_times(self) -> None:
+        stream = self.lists.stream
+        if not stream.timed:
+            return
+        known = [time for time, _ in stream.events[-40:]] or [self.now]
+        after = self.random.choice(known) - self.random.choice([0, 1, SECOND, 20 * SECOND])
+        until = max(after, self.random.choice([*known, self.now]))
+        ask = np.datetime64(after, "us"), np.datetime64(until, "us")
+        self.note(f"{after} to {until}")
+        self.assert_part(
+            lambda partial: self.shared.range(*ask, partial=partial),
+            stream, stream.after(after), stream.after(until), self.needed,
+        )  # fmt: skip
+
+    def ask_for_positions(self) -> None:
+        stream = self.lists.stream
+        start = self.random.randint(0, len(stream.events))
+        stop = self.random.randint(start, len(stream.events))
+        self.note(f"{start} to {stop}")
+        self.assert_part(
+            lambda partial: self.shared.range_of_positions(start, stop, partial=partial),
+            stream, start, stop, self.needed,
+        )  # fmt: skip
+
+    def set(self) -> None:
+        """Add a window, or make one longer or shorter."""
+        name, rule = self.random.choice(_NAMES), self.rule()
+        windows, needed = self.lists.windows, self.needed
+        if self.weighed and not self._weighed_without(name) and rule.positional:
+            return
+        self.note(f"{name} {rule}")
+        change = self.shared.resize if name in windows else self.shared.add
+        reach = change(name, rule.policy())
+        windows[name] = OneWindow(rule)
+        windows[name].move(self.lists.stream)
+        self.assert_reach(reach, windows[name], needed)
+
+    def assert_reach(self, reach: Any, window: OneWindow, needed: int) -> None:
+        """What a window says of itself; take it at its word where events may have left."""
+        self.answered(reach)
+        cut, count = window.front, len(self.lists.stream.events)
+        assert cut <= reach.front <= max(cut, needed), f"it begins at {reach.front}, not at {cut}"
+        assert reach.events == count - reach.front
+        missing = reach.front - cut
+        assert reach.missing_at_least <= missing <= reach.missing_at_most, f"{missing} are missing"
+        window.front = reach.front
+        window.floor = reach.front if missing else 0
+
+    def _weighed_without(self, name: str) -> bool:
+        others = [window.rule for n, window in self.lists.windows.items() if n != name]
+        return any(not rule.positional for rule in others)
+
+    def remove(self) -> None:
+        if self.lists.windows:
+            name = self.random.choice(sorted(self.lists.windows))
+            if self.weighed and not self._weighed_without(name):
+                return
+            self.note(name)
+            self.shared.remove(name)
+            del self.lists.windows[name]
+
+    def reach(self) -> None:
+        """A window that says that it is complete is so; one that lacks nothing may not know it."""
+        for name, window in self.lists.windows.items():
+            reach = self.shared.reach(name)
+            self.answered(reach)
+            assert reach.front == window.front and reach.events == len(self.held(window))
+            cut = max(
+                0, window.rule.cut(self.lists.stream.events, 0, self.lists.stream.newest or 0)
+            )
+            if self.lists.stream.events and reach.complete:
+                assert cut >= window.front, f"{name} lacks {window.front - cut} events"
+
+    def give_null(self) -> None:
+        null = self.random.choice(hostile.NULLS)
+        value = {**self.value(), "x": null} if self.kind.columns else null
+        time = np.datetime64(self.now, "us")
+        self.note(repr(null))
+        self.assert_refused(
+            lambda: self.shared.insert(value, time), InvalidValue, f"{null!r} alone"
+        )
+
+    def give_no_time(self) -> None:
+        if self.lists.stream.timed:
+            time, value = self.random.choice(hostile.NO_TIMES), self.value()
+            self.note(repr(time))
+            self.assert_refused(lambda: self.shared.insert(value, time), InvalidTime, repr(time))
+
+    def _save(self) -> bytes:
+        return self.shared.checkpoint()
+
+    def _copy(self) -> tuple[_Shared, dict[str, AbstractPolicy]]:
+        return self.lists.copy(), dict(self.shared.windows)
+
+    def _go_back(self, handle: bytes, then: Any) -> None:
+        lists, policies = then
+        self.lists = lists.copy()
+        same = {n: p.fingerprint for n, p in policies.items()} == {
+            n: p.fingerprint for n, p in self.shared.windows.items()
+        }
+        if same and self.random.random() < 0.5:
+            self.shared = self.shared.sibling(handle)
+        else:
+            assert self.store is not None
+            self.shared = SharedWindows.restore(
+                handle, self.monoid, policies, self.store, **self.options
+            )

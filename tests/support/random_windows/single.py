@@ -1,0 +1,301 @@
+"""The life of one ``Window``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from mta import CountWindow, TimeWindow, Window
+from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent
+from mta.pages.structure import Aggregator
+from stores import MemoryStore
+from tests.support.naive import IN_ORDER
+from tests.support.random_windows import hostile
+from tests.support.random_windows.base import Life
+from tests.support.random_windows.kinds import Kind
+from tests.support.random_windows.lists import OneWindow, Stream, take
+from tests.support.random_windows.rules import SECOND, Event, draw_rule
+
+
+class SingleLife(Life):
+    """One ``Window``."""
+
+    steps = (
+        "insert", "insert", "insert", "extend", "extend", "extend", "evict", "evict_too_many",
+        "query", "query", "ask_for_times", "ask_for_positions", "revise", "checkpoint",
+        "checkpoint", "crash", "crash",
+    )  # fmt: skip
+    hostile_steps = (
+        "give_null", "give_unpageable", "give_no_time", "evict_by_numpy", "evict_by_no_count",
+        "ask_badly",
+    )  # fmt: skip
+
+    def __init__(self, random: Random, kind: Kind, aggregator: type[Aggregator]) -> None:
+        super().__init__(random, kind)
+        self.aggregator = aggregator
+        self.rule = draw_rule(random, kind)
+        lateness = None
+        if aggregator.by_time:
+            lateness = random.choice([0, 5 * SECOND, 100 * SECOND]) if self.rule.settled else 0
+        timed = self.rule.needs_times or aggregator.by_time
+        self.stream, self.one = Stream(timed, lateness), OneWindow(self.rule)
+        self.options: dict[str, Any] = {
+            "aggregator": aggregator,
+            "late": random.choice(["drop", "error"]),
+            "retain": self.retain,
+            "lateness": timedelta(microseconds=lateness) if lateness else 0,
+        }
+        self.monoid, self.policy = kind.monoid(self.stream.is_late), self.rule.policy()
+        self.window = self.begin()
+
+    def begin(self) -> Window:
+        return Window(self.monoid, self.policy, self.store, "w", **self.sizes(), **self.options)
+
+    def __repr__(self) -> str:
+        tree = self.aggregator.__name__
+        return f"{self.kind.name}, {tree}, {self.rule}, {self.options}, {self.store}"
+
+    def watch(self) -> None:
+        self.window.check()
+        assert len(self.window) == self.window.stats().events == len(self.held)
+        repr(self.window)
+
+    @property
+    def held(self) -> list[Any]:
+        """The values in the window."""
+        return self.stream.values(self.one.front)
+
+    def next_batch(self, most: int = 25) -> list[Event] | None:
+        """Events to come; None where one of them is late and that is an error."""
+        batch = self.renumber(self.stream, self.batch(self.stream, most))
+        times = [time for time, _ in batch]
+        if self.options["late"] == "error" and len(self.stream.accepted(times)) < len(times):
+            values, given = self.values(batch), self.times(batch)
+            self.assert_refused(lambda: self.window.extend(values, given), LateEvent, "late events")
+            return None
+        return batch
+
+    def insert(self) -> None:
+        for time, _ in self.batch(self.stream, 3)[:3]:
+            batch = self.renumber(self.stream, [(time, self.value())])
+            self.insert_one(batch)
+
+    def insert_one(self, batch: list[Event]) -> None:
+        (time, value), given = batch[0], None
+        if self.stream.timed:
+            given = self.form(time)
+        self.note(f"{value!r} at {given!r}")
+        if not self.stream.accepted([time]) and self.options["late"] == "error":
+            self.assert_refused(lambda: self.window.insert(value, given), LateEvent, "late event")
+            return
+        self.window.insert(value, given)
+        take(self.stream, [self.one], batch)
+
+    def extend(self) -> None:
+        batch = self.next_batch()
+        if batch is None:
+            return
+        wanted = self.random.choice(["all", "all", "last"])
+        times = self.times(batch) if self.stream.timed else None
+        self.note(f"{batch} {wanted}")
+        results = self.window.extend(self.values(batch), times, wanted)
+        expected = take(self.stream, [self.one], batch)[0]
+        if wanted == "all":
+            self.assert_all(results, expected)
+        elif expected:
+            self.assert_all(results, [self.held])
+
+    def revise(self) -> None:
+        """What a batch changes; of windows by count or time in order of time alone."""
+        if not self.aggregator.by_time or type(self.policy) not in (CountWindow, TimeWindow):
+            return
+        batch = self.next_batch(8)
+        if batch is None:
+            return
+        front = self.one.front
+        revision = self.window.revise(self.values(batch), self.times(batch))
+        chosen = self.stream.accepted([time for time, _ in batch])
+        take(self.stream, [self.one], batch)
+        if not chosen:
+            assert not len(revision.index)
+            return
+        first = self.stream.after(batch[chosen[0]][0] - 1)
+        at = next(
+            i for i in range(first, len(self.stream.events))
+            if self.stream.events[i] is batch[chosen[0]]
+        )  # fmt: skip
+        assert revision.times.astype("i8").tolist() == [t for t, _ in self.stream.events[at:]]
+        placed = [int(i) for i in revision.index if i >= 0]
+        assert placed == chosen, f"{placed} where {chosen} is right"
+        floor = 0 if self.stream.is_late else front
+        self.assert_all(
+            revision.results,
+            [
+                self.stream.values(max(floor, self.one.ending_with(self.stream, i)), i + 1)
+                for i in range(at, len(self.stream.events))
+            ],
+        )
+
+    def query(self) -> None:
+        self.assert_is(self.window.query(), self.held)
+
+    def evict(self) -> None:
+        """Where nothing is late: what is evicted then may still be asked for by late events."""
+        if self.stream.is_late:
+            return
+        held = len(self.held)
+        count = self.random.choice([0, min(1, held), held // 2, held])
+        self.note(str(count))
+        self.window.evict(count)
+        self.one.front += count
+
+    def evict_by_numpy(self) -> None:
+        if self.held and not self.stream.is_late:
+            self.window.evict(np.int64(1))  # type: ignore[arg-type]
+            self.one.front += 1
+
+    def evict_too_many(self) -> None:
+        more = len(self.held) + self.random.choice([1, 2, 100])
+        self.assert_refused(lambda: self.window.evict(more), EmptyWindow, f"evict({more})")
+
+    @property
+    def answers_ranges(self) -> bool:
+        return self.aggregator not in IN_ORDER[2:]
+
+    def ask_for_times(self) -> None:
+        if not self.stream.timed or not self.answers_ranges:
+            return
+        known = [time for time, _ in self.stream.events[-40:]] or [self.now]
+        after = self.random.choice(known) - self.random.choice([0, 1, SECOND])
+        until = max(after, self.random.choice([*known, self.now]))
+        if self.random.random() < 0.3:  # what a time window of a size holds
+            until, after = max(known), max(known) - self.random.choice([1, 5, 45]) * SECOND
+            if type(self.policy) is TimeWindow and self.random.random() < 0.5:
+                after = max(known) - self.policy.size
+        ask = np.datetime64(after, "us"), np.datetime64(until, "us")
+        self.note(f"{after} to {until}")
+        self.assert_part(
+            lambda partial: self.window.range(*ask, partial=partial),
+            self.stream,
+            self.stream.after(after),
+            self.stream.after(until),
+            self.one.front,
+        )
+
+    def ask_for_positions(self) -> None:
+        if not self.answers_ranges:
+            return
+        count = len(self.stream.events)
+        first = self.random.choice([0, max(0, self.one.front - 3), self.one.front])
+        start = self.random.randint(min(first, count), count)
+        stop = self.random.randint(start, count)
+        self.note(f"{start} to {stop}")
+        self.assert_part(
+            lambda partial: self.window.range_of_positions(start, stop, partial=partial),
+            self.stream,
+            start,
+            stop,
+            self.one.front,
+        )
+
+    # --- what nobody should give ------------------------------------------------------------------
+
+    def with_hole(self, null: Any) -> Any:
+        """A value that is null, or has a null."""
+        if not self.kind.columns:
+            return null
+        column = self.random.choice([c for c in self.kind.columns if c != "w"])
+        return {**self.value(), column: null}
+
+    def give_null(self) -> None:
+        null = self.random.choice(hostile.NULLS)
+        value, times = self.with_hole(null), self.times([(self.now, None)])
+        given = times if self.stream.timed else None
+        batch = self.kind.batch([value])
+        self.note(repr(null))
+        one = self.random.random() < 0.5
+        self.assert_refused(
+            (lambda: self.window.insert(value, None if given is None else given[0]))
+            if one
+            else (lambda: self.window.extend(batch, given)),
+            InvalidValue,
+            f"{null!r} {'alone' if one else 'in a batch'}",
+        )
+
+    def give_unpageable(self) -> None:
+        """Refused at the door, or it can be saved; where no page is written, anything goes."""
+        if not self.kind.takes_anything:
+            return
+        value = self.random.choice(hostile.UNPAGEABLE)
+        batch = [(self.now, value)]
+        times = self.times(batch) if self.stream.timed else None
+        one = self.random.random() < 0.5
+        self.note(f"{value!r} {'alone' if one else 'in a batch'}")
+        if not self.refused(
+            (lambda: self.window.insert(value, None if times is None else times[0]))
+            if one
+            else (lambda: self.window.extend([value], times))
+        ):
+            take(self.stream, [self.one], batch)
+
+    def give_no_time(self) -> None:
+        if not self.stream.timed:
+            return
+        time, value = self.random.choice(hostile.NO_TIMES), self.value()
+        batch, one = self.kind.batch([value]), self.random.random() < 0.5
+        self.note(f"{time!r} {'alone' if one else 'in a batch'}")
+        self.assert_refused(
+            (lambda: self.window.insert(value, time))
+            if one
+            else (lambda: self.window.extend(batch, [time])),
+            InvalidTime,
+            f"the time {time!r} {'alone' if one else 'in a batch'}",
+        )
+
+    def evict_by_no_count(self) -> None:
+        count = self.random.choice(hostile.NO_COUNTS)
+        self.note(repr(count))
+        self.assert_refused(
+            lambda: self.window.evict(count), (ValueError, TypeError), f"evict({count!r})"
+        )  # type: ignore[arg-type]
+
+    def ask_badly(self) -> None:
+        """Calls that are wrong in their form; refused, or answered and without effect."""
+        window, bad = self.window, self.random.choice(hostile.NO_COUNTS)
+        value = self.value()
+        values, times = self.kind.batch([value, value]), self.times([(self.now, None)])
+        call: Callable[[], Any] = self.random.choice(
+            [
+                lambda: window.extend(values, times if self.stream.timed else None, "some"),
+                lambda: window.extend(5, times),
+                lambda: window.range_of_positions(bad, bad),
+                lambda: window.range_of_positions(0, len(self.stream.events) + 1),
+                lambda: window.range("a", "b"),
+                lambda: window.range(5, 4),
+                lambda: Window.restore(b"", self.monoid, self.policy, self.store or MemoryStore()),
+            ]
+        )
+        self.refused(call)
+
+    # --- handles ----------------------------------------------------------------------------------
+
+    def _save(self) -> bytes:
+        return self.window.checkpoint()
+
+    def _copy(self) -> Any:
+        return self.stream.copy(), self.one.copy()
+
+    def _go_back(self, handle: bytes, then: Any) -> None:
+        stream, one = then
+        self.stream, self.one = stream.copy(), one.copy()
+        if self.random.random() < 0.5:
+            self.window = self.window.sibling(handle)
+        else:
+            assert self.store is not None
+            self.window = Window.restore(
+                handle, self.monoid, self.policy, self.store, **self.options
+            )
