@@ -14,7 +14,6 @@ from mta.fiba.node import Node
 from mta.folds.fronts import as_array, known
 from mta.monoids.base import Partial
 from mta.policies.base import AbstractPolicy
-from mta.policies.cuts import cuts
 from mta.policies.windows import TimeWindow
 
 #: How many leaves are remembered: for each of some windows the one its front is in.
@@ -270,13 +269,12 @@ _Search = Callable[[int], int]
 def _front_of(policy: AbstractPolicy, stored: TreeEvents, time: int, after: _Search) -> int:
     if type(policy) is TimeWindow:  # told without counting events
         return max(stored.front, after(time - policy.size))
-    fronts = cuts(policy, _Times(after), after(time) - 1, np.array([time]), 1)
-    assert fronts is not None  # only policies on positions are asked
+    fronts = policy.cuts(_Times(after), after(time) - 1, np.array([time]), 1)
     return max(stored.front, int(as_array(known(fronts), 1)[0]))
 
 
 class _Times:
-    """What policies on times ask for, of all events that are kept (``cuts.TimeSearch``)."""
+    """What policies on times ask for, of all events that are kept (``policies.TimeSearch``)."""
 
     def __init__(self, after: _Search) -> None:
         self._after = after

@@ -19,9 +19,8 @@ from statistics import median
 from typing import Any
 
 from mta import CountWindow, Max
-from mta.bench.frame.beside import draw, findings
+from mta.bench.frame.beside import Figure, draw, findings
 from mta.bench.frame.experiment import Experiment, Progress, Rows
-from mta.bench.frame.figure import Figure
 from mta.cli.console import human_bytes, say
 from mta.cli.handles import disk_bytes
 from spark_integration import sliding_aggregate

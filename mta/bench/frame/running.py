@@ -11,7 +11,6 @@ where it was. Plots and the report are made anew from the rows every time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -19,8 +18,9 @@ from time import monotonic
 from typing import Any
 
 from mta.bench import EXPERIMENTS
-from mta.bench.frame.experiment import Experiment, Finding, Progress, Rows
+from mta.bench.frame.experiment import Done, Experiment, Finding, Progress
 from mta.bench.frame.plots import style
+from mta.bench.frame.report import MARKS, write_report
 from mta.bench.frame.tables import (
     machine,
     read_record,
@@ -30,18 +30,6 @@ from mta.bench.frame.tables import (
     write_rows,
 )
 from mta.cli.console import say, table
-
-
-@dataclass(frozen=True)
-class Done:
-    """A finished experiment, as the report shows it."""
-
-    experiment: Experiment
-    rows: Rows
-    record: dict[str, Any]
-    plots: list[Path]
-    """The SVG files."""
-    findings: list[Finding]
 
 
 class Bench:
@@ -146,8 +134,6 @@ def bench(
     experiment that fails is printed, and the others go on; the exit code is then 1. One that nobody
     named, and whose library is not installed, is left out.
     """
-    from mta.bench.frame.report import write_report
-
     runs, done, failed = Bench(Path(folder), size, fresh, modules), {}, []
     for name in chosen(names, modules):
         try:
@@ -176,6 +162,5 @@ def bench(
 
 def printed(findings: Sequence[Finding]) -> str:
     """Findings as a table of text."""
-    marks = {True: "agrees", False: "differs", None: ""}
-    rows = [(one.what, one.seen, one.paper, marks[one.agrees]) for one in findings]
+    rows = [(one.what, one.seen, one.paper, MARKS[one.agrees]) for one in findings]
     return table(("", "seen", "paper or peer", ""), rows)
