@@ -105,3 +105,12 @@ def test_a_time_of_what_has_left_that_cannot_be(newest: object) -> None:
         handle.state = state
         with pytest.raises(CorruptHandle, match="has left"):
             window.sibling(handle.encode())
+
+
+def test_a_late_event_does_not_stand_for_younger_ones_that_have_left() -> None:
+    window = Window(joined(), TimeWindow(100), MemoryStore(), aggregator=FiBA, lateness=50)
+    window.extend("abcdefghij", range(10))
+    window.evict(8)
+    window.insert("!", 3)
+    assert asked(window, 2, 9) is None and asked(window, 4, 9) is None
+    assert asked(window, 7, 9) == "ij"
