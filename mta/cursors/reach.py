@@ -21,10 +21,13 @@ from mta.policies.base import AbstractPolicy
 class RememberedEvents(OrderedEvents, Protocol):
     """Events that know a little of those that have left."""
 
+    #: Whether events are in the order of their times, whatever order they come in.
+    by_time: bool
+
     def time_before(self, position: int) -> int | None:
         """The time of the event just before a position, though it may have left; None if unknown.
 
-        At most a page read a level.
+        Before the front, of the newest that has left. At most a page read a level.
         """
 
 
@@ -125,11 +128,12 @@ def fold_between(
     """
     if until < after:
         raise InvalidTime(f"a range from {_clock(after)} to {_clock(until)} ends before it begins")
-    start = events.first_after(after)
-    if start == events.front and not partial:
-        before = events.time_before(start)
-        if start > 0 and (before is None or before > after):
-            raise _gone(f"after {_clock(after)}", start)
+    front, start = events.front, events.first_after(after)
+    # Events that came late may be older than others that have left.
+    if front > 0 and (start == front or events.by_time) and not partial:
+        before = events.time_before(front)
+        if start == front if before is None else before > after:
+            raise _gone(f"after {_clock(after)}", front)
     stop = events.first_after(until)
     return events.fold(start, stop), stop - start
 
