@@ -11,6 +11,8 @@
 #                          many writers are killed, and a Spark driver for each hundred; the
 #                          printed MTA_SOAK_SEED replays a run)
 #   make lint              ruff and mypy
+#   make docs              these documents as a site, docs-output/index.html, to be read without a
+#                          network; fails where a link or a name leads nowhere
 #   make bench             the papers' experiments and our figures, with a report in bench-output
 #                          (hours, and resumable; make bench ARGS=--quick takes minutes)
 #   make clean             remove what these commands made
@@ -25,12 +27,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 RUN := $(VENV)/.run-installed
 ALL := $(VENV)/.all-installed
 PEERS := $(VENV)/.peers-installed
+DOCS := $(VENV)/.docs-installed
 PACKAGES := mta stores spark_integration
 EVENTS ?= 4000000
 KEYS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test core soak lint bench clean
+.PHONY: help demo test core soak lint docs bench clean
 
 help:
 	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
@@ -67,11 +70,15 @@ lint: $(ALL)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(DOCS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --config-file docs/site/mkdocs.yml
+	@echo "-- open docs-output/index.html"
+
 bench: $(PEERS)
 	@$(BIN)/mta bench $(ARGS)
 
 clean:
-	rm -rf $(VENV) demo-output bench-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-output bench-output docs-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What a run needs: Spark and plots, and a Java if the machine has none.
@@ -97,6 +104,12 @@ $(ALL): $(RUN)
 $(PEERS): $(RUN)
 	@echo "-- installing the libraries to compare with into $(VENV)"
 	@$(PIP) install --editable ".[spark,plots,bench,sketches]" || echo "-- some are not to be had: they will be skipped"
+	@touch $@
+
+# The site's generator, which reads the sources without importing them.
+$(DOCS): $(VENV)/pyvenv.cfg pyproject.toml
+	@echo "-- installing the site's generator into $(VENV)"
+	@$(PIP) install --editable ".[docs]"
 	@touch $@
 
 $(VENV)/pyvenv.cfg:

@@ -1,6 +1,20 @@
 """Sliding windows whose pages live in a key-value store.
 
-Start with ``Window``; the monoids are in ``monoids``, the policies in ``policy``.
+Start with ``Window`` and a monoid and a policy from here. The wings, each importing only those
+before it:
+
+- ``errors``, ``times``: what goes wrong, and times as whole microseconds
+- ``kernels``, ``columns``: numbers without a monoid; values and partials as columns
+- ``monoids``: what a window computes
+- ``in_order``: the papers' algorithms in memory
+- ``folds``: many ranges at once
+- ``policies``: which of the oldest events leave
+- ``pages``: the formats of pages and handles
+- ``cursors``: fronts over events that others keep
+- ``levels``, ``reactive``, ``fiba``: the papers' structures in pages
+- ``windows``, ``triggers``: what users hold
+- ``audit``, ``laws``: checks of what is stored, and of what users write
+- ``cli``, ``bench``: the commands without Spark, and the experiments
 """
 
 from mta.audit.description import HandleSummary, SubWindow, describe_handle

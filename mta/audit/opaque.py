@@ -155,7 +155,7 @@ def _of_kept(state: list[Any], timed: bool) -> tuple[int, int]:
 
 
 def _of_tree(state: list[Any], timed: bool) -> tuple[int, int]:
-    _, _, _, left, spine = state
+    _, _, _, left, spine, *_ = state
     return len(spine[-1][1]) - timed, len(left[0])
 
 

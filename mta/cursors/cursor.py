@@ -37,7 +37,6 @@ from mta.kernels.ranks import SortedTimes
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.structure import Lens
 from mta.policies.base import AbstractPolicy
-from mta.policies.cuts import cuts, tells
 
 #: For fewer events fronts are searched for one by one.
 _FEW = 1024
@@ -117,7 +116,7 @@ class Cursor(ObservedWindow):
         Events before the hand must be in the structure. Where the hand does not begin at the back
         of this window, windows are taken to be as the policy has them there.
         """
-        if not tells(self.policy):
+        if not self.policy.foreseen:
             return None
         schema = self.monoid.partials
         out = schema.new(hand.count)
@@ -130,7 +129,7 @@ class Cursor(ObservedWindow):
 
         The window moves on when the last piece has been taken.
         """
-        if not tells(self.policy) or not hand.count:
+        if not self.policy.foreseen or not hand.count:
             return
         self._fresh()
         if hand.first != self.back:
@@ -164,7 +163,7 @@ class Cursor(ObservedWindow):
 
         Counted from the first event in hand, before which it is negative.
         """
-        fronts = cuts(self.policy, _CursorTimes(self, hand), 0, hand.times, hand.count)
+        fronts = self.policy.cuts(_CursorTimes(self, hand), 0, hand.times, hand.count)
         stood = self.front - hand.first
         if isinstance(fronts, int):
             return np.full(hand.count, max(fronts, stood))

@@ -9,21 +9,11 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.cursors.ordered import Hand, Leaf
 from mta.fiba.bulk import evict_first, insert_sorted
-from mta.fiba.fingers import FingerTree
+from mta.fiba.fingers import FingerTree, Passage, after_time
 from mta.fiba.node import Node
-from mta.fiba.spans import (
-    Passage,
-    after_time,
-    at_position,
-    fold_between,
-    newest_before,
-    rank,
-    rank_of_leaf,
-)  # fmt: skip
 from mta.folds.fronts import as_array, known
 from mta.monoids.base import Partial
 from mta.policies.base import AbstractPolicy
-from mta.policies.cuts import cuts
 from mta.policies.windows import TimeWindow
 
 #: How many leaves are remembered: for each of some windows the one its front is in.
@@ -73,7 +63,7 @@ class TreeEvents:
         if node is self.tree.last_leaf:
             return Leaf(first, node.values(0, node.count), node.times, node.count)
         if node.parent is not None:
-            self.tree.keeper.ahead(node.parent, node.parent.index_of(node))
+            self.tree.cache.ahead(node.parent, node.parent.index_of(node))
         leaf = self._with_next(node, first)
         self._leaves = [leaf, *self._leaves[: _LEAVES - 1]]
         return leaf
@@ -145,7 +135,7 @@ class TreeEvents:
         """Take the events before a position out of the tree. A failed read changes nothing."""
         gone = position - self.front
         if gone > 0:
-            newest = newest_before(self.tree, at_position(self.tree, gone))
+            newest = self.tree.newest_before(self.tree.at_position(gone))
             evict_first(self.tree, gone)
             self._note_left(newest, position)
 
@@ -164,21 +154,22 @@ class TreeEvents:
         tree = self.tree
         if start >= stop:
             return tree.monoid.identity
-        left = at_position(tree, start - self.front)
-        right: Passage = "all before" if stop == self.back else at_position(tree, stop - self.front)
-        return fold_between(tree, left, right)
+        left = tree.at_position(start - self.front)
+        right: Passage = "all before" if stop == self.back else tree.at_position(stop - self.front)
+        return tree.fold_between(left, right)
 
     def first_after(self, time: int) -> int:
         """The position of the oldest event later than a time."""
-        return self.front + rank(self.tree, after_time(time))
+        return self.front + self.tree.rank(after_time(time))
 
     def leaf_after(self, time: int) -> int:
         """As ``first_after``, or a position before it where a leaf begins; reads no leaf."""
-        return self.front + rank_of_leaf(self.tree, after_time(time))
+        return self.front + self.tree.rank(after_time(time), reads_leaf=False)
 
     def leaf_at(self, position: int) -> int:
         """A position, or one before it where a leaf begins; reads no leaf."""
-        return self.front + rank_of_leaf(self.tree, at_position(self.tree, position - self.front))
+        cut = self.tree.at_position(position - self.front)
+        return self.front + self.tree.rank(cut, reads_leaf=False)
 
     def time_at(self, position: int) -> int:
         """The time of an event; at most a page read a level."""
@@ -278,13 +269,12 @@ _Search = Callable[[int], int]
 def _front_of(policy: AbstractPolicy, stored: TreeEvents, time: int, after: _Search) -> int:
     if type(policy) is TimeWindow:  # told without counting events
         return max(stored.front, after(time - policy.size))
-    fronts = cuts(policy, _Times(after), after(time) - 1, np.array([time]), 1)
-    assert fronts is not None  # only policies on positions are asked
+    fronts = policy.cuts(_Times(after), after(time) - 1, np.array([time]), 1)
     return max(stored.front, int(as_array(known(fronts), 1)[0]))
 
 
 class _Times:
-    """What policies on times ask for, of all events that are kept (``cuts.TimeSearch``)."""
+    """What policies on times ask for, of all events that are kept (``policies.TimeSearch``)."""
 
     def __init__(self, after: _Search) -> None:
         self._after = after

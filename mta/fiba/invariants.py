@@ -6,20 +6,43 @@ every page is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
+from mta.columns.schemas import Row
 from mta.errors import InvariantViolation
 from mta.fiba.node import Node
-from mta.monoids.base import Partial
+from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.equality import same
-
-if TYPE_CHECKING:
-    from mta.fiba.btree import Tree
-    from mta.fiba.fingers import FingerTree
 
 #: The aggregate of each subtree and how many events it has, folded from the events.
 Folds = dict[Node, tuple[Partial, int]]
+
+
+class Tree(Protocol):
+    """What is asked of any tree (``btree.Tree``)."""
+
+    monoid: AbstractMonoid
+    root: Node
+    size: int
+
+    def least(self, level: int) -> int: ...
+    def child(self, node: Node, index: int) -> Node: ...
+    def is_spine(self, node: Node) -> bool: ...
+    def nodes(self) -> Iterator[Node]: ...
+    def entries(self) -> Iterator[tuple[int, Row]]: ...
+
+
+class FingerTree(Tree, Protocol):
+    """What is asked of one with fingers, too (``fingers.FingerTree``)."""
+
+    right: list[Node]
+    is_folded: bool
+
+    @property
+    def has_left(self) -> bool: ...
+    @property
+    def left(self) -> list[Node]: ...
 
 
 def check_tree(tree: Tree) -> Folds:

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Objects, Rows
+from mta.kernels.scans import ones
 from mta.monoids.base import Partial
-from mta.monoids.columnar import ColumnarMonoid, ones
+from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import plain
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 #: How to see one observed aggregate in a partial (or in rows): its monoid, and where it stands.
 Lens = tuple[AbstractMonoid, Callable[[Any], Any]]
 
-
 #: A lost page and those lost below it by their keys, or None if they cannot be put together.
 Rebuild = Callable[["Named"], dict[str, bytes] | None]
 

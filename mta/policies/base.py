@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mta.folds.fronts import Fronts, as_array
+from mta.folds.fronts import Fronts, TimeFronts, as_array, known
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Columns
 
@@ -74,6 +74,16 @@ class Run(Protocol):
         """The times of the oldest events that are at hand, and the position of the first."""
 
 
+class TimeSearch(Protocol):
+    """What a policy on times asks for, for a whole run of events at once."""
+
+    def first_after_each(self, times: np.ndarray, age: int) -> Fronts | TimeFronts:
+        """The position of the oldest event that is less than ``age`` old at each of some times.
+
+        These never decrease. Positions before the window's front may be answered with that front.
+        """
+
+
 class AbstractPolicy(ABC):
     """A rule that says how much of the window's front leaves after an insertion."""
 
@@ -106,6 +116,23 @@ class AbstractPolicy(ABC):
         """
         del run, times, count
         return None
+
+    @property
+    def foreseen(self) -> bool:
+        """Whether ``cuts`` knows where a whole run of events is cut, before any is stored."""
+        return False
+
+    def cuts(
+        self, search: TimeSearch, start: int, times: np.ndarray | None, count: int
+    ) -> Fronts | TimeFronts:
+        """The cut after each of ``count`` events from position ``start`` on.
+
+        ``fronts`` ends with the group that a window's front is in; here a cursor goes on to the
+        next leaf instead. Not held to what is there yet: a cut may lie before the first event.
+        TypeError for a policy that is not ``foreseen``.
+        """
+        del search, start, times, count
+        raise TypeError(f"{self!r} must be asked after every event")
 
     @abstractmethod
     def describe(self) -> str:
@@ -159,6 +186,18 @@ class Both(AbstractPolicy):
         count = min(one[1], other[1])
         choose = np.maximum if self.any_of else np.minimum
         return choose(as_array(one[0], count), as_array(other[0], count)), count
+
+    @property
+    def foreseen(self) -> bool:
+        return self.one.foreseen and self.other.foreseen
+
+    def cuts(
+        self, search: TimeSearch, start: int, times: np.ndarray | None, count: int
+    ) -> Fronts | TimeFronts:
+        one, other = (p.cuts(search, start, times, count) for p in (self.one, self.other))
+        choose = np.maximum if self.any_of else np.minimum
+        cuts: np.ndarray = choose(as_array(known(one), count), as_array(known(other), count))
+        return cuts
 
     def describe(self) -> str:
         sign = "|" if self.any_of else "&"

@@ -7,8 +7,8 @@ from numbers import Real
 
 import numpy as np
 
-from mta.folds.fronts import Fronts
-from mta.policies.base import AbstractPolicy, Run, View
+from mta.folds.fronts import Fronts, TimeFronts
+from mta.policies.base import AbstractPolicy, Run, TimeSearch, View
 from mta.times import to_duration
 
 
@@ -36,6 +36,16 @@ class CountWindow(AbstractPolicy):
             return run.front, min(count, room)
         first = run.back + 1 - self.size
         return range(first, first + count), count
+
+    @property
+    def foreseen(self) -> bool:
+        return type(self) is CountWindow  # another kind of one may cut otherwise
+
+    def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> range:
+        if not self.foreseen:
+            super().cuts(search, start, times, count)
+        first = start + 1 - self.size
+        return range(first, first + count)
 
     def describe(self) -> str:
         return f"CountWindow({self.size})"
@@ -78,6 +88,17 @@ class TimeWindow(AbstractPolicy):
         if known == 0:
             return None
         return first + np.searchsorted(head, oldest[:known], side="right"), known
+
+    @property
+    def foreseen(self) -> bool:
+        return type(self) is TimeWindow
+
+    def cuts(
+        self, search: TimeSearch, start: int, times: np.ndarray | None, count: int
+    ) -> Fronts | TimeFronts:
+        if not self.foreseen or times is None:
+            return super().cuts(search, start, times, count)
+        return search.first_after_each(times[:count], self.size)
 
     def describe(self) -> str:
         return f"TimeWindow({self.size} us)"

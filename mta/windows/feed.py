@@ -18,7 +18,6 @@ from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Hand
 from mta.fiba.kept import KeptTree
 from mta.levels.kept import KeptEvents
-from mta.policies.cuts import tells
 from mta.windows.engine import Engine
 
 #: How many events of a batch are worked on at once, by one window after the other.
@@ -157,7 +156,7 @@ class Feed:
         outs: dict[str, Rows],
     ) -> None:
         """Store events; where fronts depend on values, one by one and with their results."""
-        stepped = {n: c for n, c in self.cursors.items() if not tells(c.policy)}
+        stepped = {n: c for n, c in self.cursors.items() if not c.policy.foreseen}
         stamp = self.structure.stamp
         while start < stop:
             if not stepped:

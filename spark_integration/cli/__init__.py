@@ -1,4 +1,11 @@
-"""The command line ``mta``: run windows over files, inspect them, see a demonstration."""
+"""The command line ``mta``: run windows over files, inspect them, see a demonstration.
+
+- ``commands``: what Spark adds to the commands of ``mta.cli``
+- ``job``, ``expressions``: what ``mta run`` is asked to do
+- ``sources``, ``run``, ``plot``: files in, results and a picture out
+- ``checkpoints``: inspect, check and sweep what a run has left
+- ``demo``, ``failures``: a demonstration, and Spark's failures in few words
+"""
 
 from __future__ import annotations
 

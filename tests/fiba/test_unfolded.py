@@ -88,7 +88,7 @@ def unfolded(texts: str, leaf_arity: int) -> FingerTree:
     insert_sorted(grown, np.arange(len(texts)), list(texts), len(texts))
     grown.settle_left()
     tree = FingerTree(joined(), 2, leaf_arity)
-    tree.take_up([grown.root, *reversed(grown.right)], grown.size)
+    tree.restore([grown.root, *reversed(grown.right)], grown.size)
     return tree
 
 

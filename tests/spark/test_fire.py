@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from spark_integration import sliding_aggregate
 from spark_integration.carriers.batch import delete_abandoned
+from spark_integration.options import Options
 from spark_integration.request import make_request
 from spark_integration.sliding import run_request
 from stores import open_store
@@ -251,8 +252,7 @@ def test_a_batch_query_whose_worker_was_killed_leaves_pages_that_can_be_told(
     spark: SparkSession, job: Job, tmp_path: Path
 ) -> None:
     df = spark.createDataFrame(make_events(3000, 3))
-    settings = job.settings(output="event", name=None, late="error", invalid="error", retain=2)
-    request = make_request(df, keys=(settings.pop("key"),), **settings)
+    request = make_request(df, Options(**job.settings()))
     dying = run_request(df, request, dying_inside(str(tmp_path / "killed"), 30))
     with pytest.raises(Exception, match="worker exited unexpectedly"):
         dying.collect()

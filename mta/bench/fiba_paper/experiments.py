@@ -24,7 +24,7 @@ from mta.bench.frame.fits import shape
 from mta.bench.frame.plots import lines, percentile_boxes
 from mta.fiba import FingerTree, Tree
 from mta.fiba.bulk import insert_sorted
-from mta.fiba.spans import before_time, fold_between
+from mta.fiba.fingers import before_time
 from mta.in_order import DABA, TwoStacks
 from mta.monoids.base import AbstractMonoid
 from mta.reactive.in_memory import ReactiveAggregator
@@ -316,7 +316,7 @@ class Shared:
             tree.evict_oldest()
             tree.insert(new, value)
             lower(tree.query())
-            lower(fold_between(tree, before_time(oldest), "all before"))
+            lower(tree.fold_between(before_time(oldest), "all before"))
             taken.append(thread_time_ns() - began)
         return np.array(taken)
 

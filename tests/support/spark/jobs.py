@@ -14,6 +14,7 @@ from mta import Count, CountWindow, Max, Sum
 from spark_integration import sliding_aggregate
 from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.cli.checkpoints import has_commits, read_pages
+from spark_integration.options import Options
 from spark_integration.request import make_request
 from spark_integration.sliding import run_request
 from spark_integration.step.step import Step
@@ -76,10 +77,7 @@ class Job:
 
     def run_step(self, step: Step, **changes: Any) -> StreamingQuery:
         """Run to the end of the input with another step than the usual one."""
-        options = {"output": "event", "name": None, "late": "error", "invalid": "error"}
-        settings = self.settings(**options, retain=2, **changes)
-        settings["keys"] = (settings.pop("key"),)
-        request = make_request(self.source(), **settings)
+        request = make_request(self.source(), Options(**self.settings(**changes)))
         return self.run_frame(run_request(self.source(), request, step))
 
     def forget_commit(self, batch: int) -> None:

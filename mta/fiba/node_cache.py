@@ -1,9 +1,10 @@
 """Nodes as pages: which are in memory, which are written, and which may be deleted.
 
 In memory are the root, the spines and the nodes that were needed last; every other node is an
-immutable page, named like the groups of level queues (``mta.page``). A node that changes is written
-anew, under a new number, when it is let go or when a handle is taken; so are the nodes above it. A
-page therefore never comes back with other content, and its parent tells its number and name.
+immutable page, named like the groups of level queues (``pages.page``). A node that changes is
+written anew, under a new number, when it is let go or when a handle is taken; so are the nodes
+above it. A page therefore never comes back with other content, and its parent knows its number and
+name.
 
     leaf page    events: their values, and times
     inner page   a row a subtree: its up-aggregate, the value of the entry after it, how many events
@@ -19,23 +20,17 @@ once takes a note a level. Many notes are put into a page of their own (level ``
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mta.columns.schemas import Array, Record
 from mta.errors import CorruptPage, MissingPage
-from mta.fiba.keeper import Keeper
-from mta.fiba.node import NO_NOTE, Kind, Link, Node, Note
-from mta.fiba.shelf import Shelf
+from mta.fiba.node import NO_NOTE, Kind, Link, Node, Note, RowBuffer
 from mta.pages.page import NO_NAME, Group, Layout
 from mta.pages.pager import Place, StorePager
 from stores import PageStore
-
-if TYPE_CHECKING:
-    from mta.fiba.btree import Tree
 
 #: The level of pages that hold notes; no tree is so high.
 NOTES = 255
@@ -54,7 +49,37 @@ class NodePager(StorePager):
         return NOTES_LAYOUT if level == NOTES else super()._layout(level)
 
 
-class PageKeeper(Keeper):
+class NodeCache:
+    """Keeps every node in memory."""
+
+    def child(self, node: Node, index: int) -> Node:
+        """A child of a node; where it is a page, one page read."""
+        child = node.links[index].node
+        assert child is not None
+        return child
+
+    def ahead(self, node: Node, index: int) -> None:
+        """The children after this one will be asked for soon."""
+
+    def mark_dirty(self, node: Node) -> None:
+        """A node is about to differ from the page that it was."""
+
+    def forget(self, node: Node) -> None:
+        """A node is no more; its children have got another parent."""
+
+    def drop(self, level: int, links: list[Link], parent: Node) -> None:
+        """Subtrees of this level, the first of a parent, are no more."""
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """What is read meanwhile is let go of at the end, as though nobody had asked for it."""
+        yield
+
+    def trim(self, is_pinned: Callable[[Node], bool]) -> None:
+        """Let go of nodes that have not been needed for long, but for those of the spines."""
+
+
+class PagedNodeCache(NodeCache):
     """Keeps a bounded number of nodes in memory, the others in a store."""
 
     def __init__(self, kind: Kind, store: PageStore, window: str, most: int) -> None:
@@ -104,14 +129,16 @@ class PageKeeper(Keeper):
         """A page, or the same columns in a handle, as a node. Raises CorruptPage."""
         count = group.count
         if not level:
-            return self.kind.leaf(Shelf(self.kind.entries, (group.times, group.rows), count))
+            return self.kind.leaf(RowBuffer(self.kind.entries, (group.times, group.rows), count))
         sums, values, sizes, numbers = group.rows
         if count < 2 or min(sizes.min(), numbers.min()) < 0:
             raise CorruptPage("a node's page has no subtrees, or negative numbers")
-        entries = Shelf(self.kind.entries, (group.times, values), count - 1)
+        entries = RowBuffer(self.kind.entries, (group.times, values), count - 1)
         pairs = zip(numbers.tolist(), group.names, strict=True)
         links = [Link(None, number, name) for number, name in pairs]
-        return self.kind.inner(level, entries, links, Shelf(self.kind.sums, (sums, sizes), count))
+        return self.kind.inner(
+            level, entries, links, RowBuffer(self.kind.sums, (sums, sizes), count)
+        )
 
     def to_group(self, node: Node) -> Group:
         """A node as the columns of its page."""
@@ -151,7 +178,7 @@ class PageKeeper(Keeper):
             node.paged = [link.name for link in node.links]
         self.serial += len(nodes)
 
-    def soil(self, node: Node) -> None:
+    def mark_dirty(self, node: Node) -> None:
         """A node is about to differ from its page, and so are those above it."""
         above: Node | None = node
         while above is not None:
@@ -167,27 +194,25 @@ class PageKeeper(Keeper):
             link.name = NO_NAME
             above = above.parent
 
-    def trim(self, tree: Tree) -> None:
+    def trim(self, is_pinned: Callable[[Node], bool]) -> None:
         """Let go of the nodes not needed for longest, written first; then fewer are left.
 
         When the store fails, all stay.
         """
         self._limit_notes()
         while len(self._recent) > self._most:
-            idle = [node for node in self._recent.values() if self._is_idle(tree, node)]
-            idle = idle[: len(self._recent) - self._most // 2]
+            recent = list(self._recent.values())
+            pinned = [node for node in recent if is_pinned(node)]
+            idle = [node for node in recent if not is_pinned(node) and node.is_lowest]
+            idle = idle[: len(recent) - self._most // 2]
             self.write([node for node in idle if node.link.name == NO_NAME])
             for node in idle:
                 del self._recent[id(node)]
                 node.link.node = None
-            pinned = [node for node in self._recent.values() if tree.is_spine(node)]
             for node in pinned:
                 del self._recent[id(node)]
             if not idle and not pinned:
                 return
-
-    def _is_idle(self, tree: Tree, node: Node) -> bool:
-        return not tree.is_spine(node) and all(link.node is None for link in node.links)
 
     def write_changed(self, nodes: list[Node]) -> None:
         """Write what is below some nodes, but not these, and not in pages yet; the lowest first."""
@@ -204,7 +229,7 @@ class PageKeeper(Keeper):
     # --- retired pages ----------------------------------------------------------------------------
 
     def forget(self, node: Node) -> None:
-        self.soil(node)
+        self.mark_dirty(node)
         self._recent.pop(id(node), None)
         node.link.node = None
 
@@ -270,16 +295,16 @@ class PageKeeper(Keeper):
 
         Those already gone are no error, so that a deletion that was cut short can be done again.
         """
-        self.pager.delete(list(self._doomed(notes)))
+        self.pager.delete(list(self._all_below(notes)))
 
-    def _doomed(self, notes: list[Note]) -> Iterator[Place]:
+    def _all_below(self, notes: list[Note]) -> Iterator[Place]:
         for level, number, name, gone in notes:
             if gone:
                 try:
                     group = self.pager.read(level, number, name)
                 except (MissingPage, CorruptPage):
                     continue  # deleted once already, or nobody can tell what was below
-                yield from self._doomed(list(self.below(level, group, gone)))
+                yield from self._all_below(list(self.below(level, group, gone)))
             yield level, number, name
 
     def below(self, level: int, group: Group, gone: int) -> Iterator[Note]:
