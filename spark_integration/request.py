@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     AtomicType,
@@ -41,6 +41,7 @@ from mta.pages.page import NAME_BYTES
 from mta.policies.base import AbstractPolicy
 from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.carriers.state_stream import check_session
+from spark_integration.versions import arrow_schema, arrow_type
 from stores import open_store
 
 from .errors import InvalidRequest
@@ -89,10 +90,10 @@ def make_request(df: DataFrame, options: Options) -> Request:
         monoid=product,
         policy=options.policy,
         columns=columns,
-        results={alias: to_arrow_type(kind, timezone="UTC") for alias, kind in found.items()},
+        results={alias: arrow_type(kind) for alias, kind in found.items()},
         key_types=tuple(fields[key].simpleString() for key in options.keys),
         # What Spark hands to Python for these columns, but for flags and a session's time zone.
-        schema=to_arrow_schema(given, timezone="UTC"),
+        schema=arrow_schema(given),
         store=options.store,
         name=options.name,
         output=options.output,
