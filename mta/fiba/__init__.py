@@ -1,10 +1,10 @@
 """Out-of-order windows after the FiBA papers: B-trees by time, with fingers, in pages.
 
-The tree: ``node``, ``node_cache`` (nodes in memory and in pages), ``btree`` (the classic one),
-``fingers`` (FiBA, and its ranges), ``bulk`` (many events at once), ``invariants``.
-
-As a window's structure: ``events`` by position, ``pages`` with what stands in a handle,
-``aggregator``, and ``kept`` for several windows.
+- ``node``, ``btree``: nodes and their rows, and the classic B-tree
+- ``fingers``, ``bulk``: FiBA, one event at a time and many at once
+- ``invariants``: what holds in a tree between operations
+- ``node_cache``, ``pages``: nodes as pages, and a tree as pages and handles
+- ``events``, ``aggregator``, ``kept``: events by position, and a window's structure of them
 """
 
 from mta.fiba.aggregator import FiBA
