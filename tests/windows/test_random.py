@@ -58,6 +58,7 @@ def test_what_nobody_should_give_harms_nothing(sort: str, order: str, kind: Kind
 
 
 @pytest.mark.soak
+@pytest.mark.xfail(strict=True, reason="faults that are known and not mended yet")
 @pytest.mark.parametrize("sort", SORTS)
 def test_lives_without_number(sort: str) -> None:
     """As many lives of each sort as the other long forms kill writers."""
