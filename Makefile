@@ -5,10 +5,14 @@
 #                          (if need be, KEY=, TIME=, VALUE= name the columns, WINDOW= the size,
 #                          TIME_FORMAT= the form of times as in dd/MM/yyyy HH:mm)
 #   make test              all tests          make test ARGS="tests/cli -k java"
+#   make core              the core alone: its wheel in an environment without any extra, tested
+#                          there, outside this folder
 #   make soak              thousands of kills and faults, under an hour (MTA_SOAK_KILLS=2000 is how
 #                          many writers are killed, and a Spark driver for each hundred; the
 #                          printed MTA_SOAK_SEED replays a run)
 #   make lint              ruff and mypy
+#   make docs              these documents as a site, docs-output/index.html, to be read without a
+#                          network; fails where a link or a name leads nowhere
 #   make bench             the papers' experiments and our figures, with a report in bench-output
 #                          (hours, and resumable; make bench ARGS=--quick takes minutes)
 #   make clean             remove what these commands made
@@ -23,11 +27,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 RUN := $(VENV)/.run-installed
 ALL := $(VENV)/.all-installed
 PEERS := $(VENV)/.peers-installed
+DOCS := $(VENV)/.docs-installed
+PACKAGES := mta stores spark_integration
 EVENTS ?= 4000000
 KEYS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak lint bench clean
+.PHONY: help demo test core soak lint docs bench clean
 
 help:
 	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
@@ -41,6 +47,21 @@ demo: $(RUN)
 test: $(ALL)
 	@$(BIN)/python -m pytest $(ARGS)
 
+# Outside this folder, so that nothing is found but what the wheel brings.
+core:
+	@set -e; place=$$(mktemp -d); trap 'rm -rf "$$place"' EXIT; \
+	echo "-- installing the core alone, from its wheel, into $$place"; \
+	$(PYTHON) -m venv "$$place/venv"; \
+	pip="$$place/venv/bin/python -m pip --disable-pip-version-check --quiet"; \
+	mkdir "$$place/source"; cp -r pyproject.toml README.md $(PACKAGES) "$$place/source"; \
+	$$pip wheel --no-deps --wheel-dir "$$place" "$$place/source"; \
+	rm -r "$$place/source"; $$pip install "$$place"/*.whl "pytest>=8"; $$pip check; \
+	cp -r tests/core "$$place/tests"; cd "$$place"; \
+	venv/bin/mta --version; \
+	MTA_CORE_ALONE=1 venv/bin/python -m pytest -q -p no:cacheprovider tests; \
+	venv/bin/python -m pytest -q -p no:cacheprovider --doctest-modules \
+		--doctest-ignore-import-errors --pyargs mta stores
+
 soak: $(ALL)
 	@$(BIN)/python -m pytest -s -m soak $(ARGS)
 
@@ -49,11 +70,15 @@ lint: $(ALL)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(DOCS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --config-file docs/site/mkdocs.yml
+	@echo "-- open docs-output/index.html"
+
 bench: $(PEERS)
 	@$(BIN)/mta bench $(ARGS)
 
 clean:
-	rm -rf $(VENV) demo-output bench-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-output bench-output docs-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What a run needs: Spark and plots, and a Java if the machine has none.
@@ -79,6 +104,12 @@ $(ALL): $(RUN)
 $(PEERS): $(RUN)
 	@echo "-- installing the libraries to compare with into $(VENV)"
 	@$(PIP) install --editable ".[spark,plots,bench,sketches]" || echo "-- some are not to be had: they will be skipped"
+	@touch $@
+
+# The site's generator, which reads the sources without importing them.
+$(DOCS): $(VENV)/pyvenv.cfg pyproject.toml
+	@echo "-- installing the site's generator into $(VENV)"
+	@$(PIP) install --editable ".[docs]"
 	@touch $@
 
 $(VENV)/pyvenv.cfg:

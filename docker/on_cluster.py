@@ -22,10 +22,10 @@ from urllib.parse import quote
 
 from pyspark.sql import SparkSession
 
+from spark_integration.bench.generator import write_stream
 from spark_integration.cli import main
+from spark_integration.cli.checkpoints import inspect
 from spark_integration.cli.demo import check
-from spark_integration.cli.generator import write_stream
-from spark_integration.cli.inspection import show
 from spark_integration.cli.job import Job
 from spark_integration.cli.run import run
 from spark_integration.sliding import recommended_conf
@@ -81,7 +81,7 @@ def run_demo(spark: SparkSession, arguments: list[str]) -> int:
         events.parent.mkdir(parents=True, exist_ok=True)
         write_stream(events, given.events, given.keys)
         run(job)
-        show(job.folder, job.store, 10, spark)
+        inspect(job.folder, job.store, 10, spark)
         check(spark, job)
     except WindowStoreError as error:
         sys.stderr.write(f"demo: {error}\n")

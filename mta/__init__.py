@@ -1,6 +1,20 @@
 """Sliding windows whose pages live in a key-value store.
 
-Start with ``Window``; the monoids are in ``monoids``, the policies in ``policy``.
+Start with ``Window`` and a monoid and a policy from here. The wings, each importing only those
+before it:
+
+- ``errors``, ``times``: what goes wrong, and times as whole microseconds
+- ``kernels``, ``columns``: numbers without a monoid; values and partials as columns
+- ``monoids``: what a window computes
+- ``in_order``: the papers' algorithms in memory
+- ``folds``: many ranges at once
+- ``policies``: which of the oldest events leave
+- ``pages``: the formats of pages and handles
+- ``cursors``: fronts over events that others keep
+- ``levels``, ``reactive``, ``fiba``: the papers' structures in pages
+- ``windows``, ``triggers``: what users hold
+- ``audit``, ``laws``: checks of what is stored, and of what users write
+- ``cli``, ``bench``: the commands without Spark, and the experiments
 """
 
 from mta.audit.description import HandleSummary, SubWindow, describe_handle
@@ -29,19 +43,22 @@ from mta.monoids.basic import (
 )
 from mta.monoids.bloom import BloomFilter, Members
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.increasing_run import (
-    IncreasingRun,
-    LongestIncreasingRun,
-    SinceLongestRun,
-    SinceMax,
-)
+from mta.monoids.increasing_run import IncreasingRun, LongestIncreasingRun
 from mta.monoids.moments import MomentSketch
 from mta.monoids.product import Product
 from mta.monoids.sketches import DistinctCount, FrequentItems, KLLQuantiles
-from mta.policies.base import AbstractPolicy, BoundWindow, CountWindow, Policy, TimeWindow
+from mta.policies import (
+    AbstractPolicy,
+    BoundWindow,
+    CountWindow,
+    Policy,
+    SinceLongestRun,
+    SinceMax,
+    TimeWindow,
+)
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
-from mta.triggers.rules import EveryCount, EveryEvent, EveryPeriod, OnDemand, Trigger
+from mta.triggers.rules import EveryCount, EveryPeriod, OnDemand, Trigger
 from mta.triggers.sliced import SlicedWindow
 from mta.triggers.triggered import Due, TriggeredWindow
 from mta.windows.shared import SharedStats, SharedWindows
@@ -63,7 +80,6 @@ __all__ = [
     "DistinctCount",
     "Due",
     "EveryCount",
-    "EveryEvent",
     "EveryPeriod",
     "FiBA",
     "First",

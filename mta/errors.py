@@ -42,6 +42,7 @@ __all__ = [
     "StoreUnavailable",
     "UnsuitableMonoid",
     "UnsupportedOperation",
+    "WindowBusy",
     "WindowStoreError",
 ]
 
@@ -96,6 +97,10 @@ class CorruptPage(WindowStoreError, ValueError):
 
 class MissingPage(WindowStoreError, LookupError):
     """A page that the window needs is not in the store: open the store that holds it."""
+
+
+class WindowBusy(WindowStoreError, RuntimeError):
+    """A window was called in the middle of another call: lock it, or give each thread its own."""
 
 
 class InvariantViolation(WindowStoreError, AssertionError):

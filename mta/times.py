@@ -1,10 +1,16 @@
-"""Times and durations: inside, both are whole microseconds; numbers from outside are seconds."""
+"""Numbers from outside: times, durations and counts.
+
+Inside, times and durations are whole microseconds; numbers from outside are seconds.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from numbers import Real
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -29,10 +35,32 @@ _UNITS = {
     "w": 7 * 86400 * MICROSECONDS,
     "week": 7 * 86400 * MICROSECONDS,
 }
+_NANOSECONDS = {
+    "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,
+    "D": 86400 * 10**9, "W": 7 * 86400 * 10**9,
+}  # fmt: skip
 _LIMIT = 2**62  # room for sums and differences of times
 
 
-def to_duration(size: float | str | timedelta) -> int:
+def to_count(value: Any, what: str, least: int = 0, most: int | None = None) -> int:
+    """A whole number, numpy's included. Raises TypeError for another type, ValueError for others.
+
+    >>> to_count(np.int64(3), "a size")
+    3
+    """
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{what} is a whole number, not {value!r}")
+    try:
+        number = index(value)
+    except TypeError:  # an array of several
+        raise TypeError(f"{what} is a whole number, not {value!r}") from None
+    if number < least or (most is not None and number > most):
+        upper = "on" if most is None else f"to {most}"
+        raise ValueError(f"{what} is a number from {least} {upper}, not {value!r}")
+    return number
+
+
+def to_duration(size: float | str | timedelta, what: str = "a time window", least: int = 1) -> int:
     """Seconds, a timedelta or text as microseconds. Raises ValueError with the units it knows.
 
     >>> to_duration(1.5), to_duration("2 minutes"), to_duration(timedelta(hours=1))
@@ -49,12 +77,24 @@ def to_duration(size: float | str | timedelta) -> int:
     elif isinstance(size, timedelta):
         micros = size // timedelta(microseconds=1)
     elif isinstance(size, np.timedelta64):
-        micros = int(size.astype("m8[us]").astype("i8"))
+        micros = _whole_micros(size)
+    elif isinstance(size, (Real, Decimal)) and not isinstance(size, bool):
+        seconds = float(size) if -_LIMIT < size < _LIMIT else math.inf
+        micros = round(seconds * MICROSECONDS) if math.isfinite(seconds) else -1
     else:
-        micros = round(float(size) * MICROSECONDS) if math.isfinite(size) else 0
-    if not 0 < micros < _LIMIT:
-        raise ValueError(f"a time window must be longer than 0 and finite, not {size!r}")
+        raise TypeError(f"{what} is a number of seconds, text or a timedelta, not {size!r}")
+    if not least <= micros < _LIMIT:
+        length = "longer than 0" if least else "0 or longer"
+        raise ValueError(f"{what} must be {length} and finite, not {size!r}")
     return micros
+
+
+def _whole_micros(value: np.timedelta64) -> int:
+    """In Python's integers, which do not wrap; -1 where it is none."""
+    unit, count = np.datetime_data(value.dtype)
+    if np.isnat(value) or unit not in _NANOSECONDS:
+        return -1
+    return int(value.astype("i8")) * count * _NANOSECONDS[unit] // 1_000
 
 
 def to_time(value: Any) -> int:
@@ -119,3 +159,12 @@ def to_times(values: Any) -> np.ndarray:
             raise InvalidTime("a time is NaN, infinite or out of range; times are in seconds")
         return micros.astype("i8")
     return np.fromiter((to_time(value) for value in array.tolist()), "i8", len(array))
+
+
+def clock(micros: int) -> str:
+    """A time as errors give it.
+
+    >>> clock(1_500_000)
+    '1970-01-01T00:00:01.500000 (1.5 s)'
+    """
+    return f"{np.datetime64(micros, 'us')} ({micros / 1e6} s)"

@@ -1,6 +1,13 @@
 """Sliding windows for PySpark: ``from spark_integration import sliding_aggregate``.
 
 PySpark is an extra, so it is imported only when one of these names is asked for.
+
+- ``sliding``: ``sliding_aggregate`` itself
+- ``request``, ``options``, ``plan``: from what is asked to plain data for the workers
+- ``step``: one micro-batch of some keys, without Spark
+- ``carriers``: how Spark calls the step
+- ``session``, ``java``: a local Spark
+- ``errors``, ``cli``, ``bench``: what goes wrong, the command line, Spark's experiments
 """
 
 from __future__ import annotations

@@ -1,19 +1,28 @@
-"""The options of ``sliding_aggregate`` that can be judged without its DataFrame."""
+"""What a call of ``sliding_aggregate`` may ask for, and which of it goes together.
+
+``Options`` holds every rule that can be judged without the DataFrame; ``request.py`` has the rest.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, get_args
 
-from mta import FiBA
+from mta import EveryCount, EveryPeriod, FiBA, Trigger
+from mta.monoids.base import AbstractMonoid
 from mta.policies.base import AbstractPolicy
-from mta.windows.window import to_lateness
+from mta.windows.settings import to_lateness
 
 from .errors import InvalidRequest
 from .plan import CORRECTED, LATE, Corrections, OnBadRow, OnLate, Output, Silent, policies_of
 
+Columns = str | tuple[str, ...] | None
+Aggregations = Mapping[str, tuple[Columns, AbstractMonoid]]
+Every = int | str | timedelta | None
 Lateness = float | str | timedelta | None
 MAX_BUCKETS = 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}")
@@ -21,66 +30,168 @@ _WINDOW = re.compile(r"[A-Za-z0-9_]{1,40}")
 _ZERO = re.compile(r"\s*0+(\.0+)?\s*[a-z]+\s*")
 
 
-def check_options(
-    *,
-    output: Output,
-    name: str | None,
-    buckets: int,
-    arity: int | None,
-    leaf_arity: int | None,
-    late: OnLate,
-    invalid: OnBadRow,
-    retain: int,
-    silent: Silent = "keep",
-    corrections: Corrections = "onward",
-) -> None:
-    """Raises InvalidRequest for an option outside its range."""
-    choices: dict[str, tuple[str, Any]] = {
-        "output": (output, Output),
-        "late": (late, OnLate),
-        "invalid": (invalid, OnBadRow),
-        "silent": (silent, Silent),
-        "corrections": (corrections, Corrections),
-    }
-    for argument, (value, literal) in choices.items():
-        if value not in get_args(literal):
-            known = " or ".join(map(repr, get_args(literal)))
-            raise InvalidRequest(f"{argument} is {value!r}: it must be {known}")
-    if name is not None and not _NAME.fullmatch(name):
-        raise InvalidRequest(
-            f"name is {name!r}: use 1 to 40 letters, digits, dots, colons, dashes or underscores"
-        )
-    if not 1 <= buckets <= MAX_BUCKETS:
-        raise InvalidRequest(f"buckets is {buckets}: it must be between 1 and {MAX_BUCKETS}")
-    for argument, size in (("arity", arity), ("leaf_arity", leaf_arity)):
-        if size is not None and size < 2:
-            raise InvalidRequest(f"{argument} is {size}: it must be at least 2")
-    if retain < 2:
-        raise InvalidRequest(
-            f"retain is {retain}: it must be at least 2, as a replay needs the state before"
-        )
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What ``sliding_aggregate`` says of each; raises InvalidRequest for what cannot be done."""
 
+    key: str | Sequence[str]
+    time: str
+    aggregations: Aggregations
+    policy: AbstractPolicy | Mapping[str, AbstractPolicy]
+    store: str
+    output: Output = "event"
+    every: Every = None
+    keep: Sequence[str] = ()
+    types: Mapping[str, str] | None = None
+    name: str | None = None
+    buckets: int = 64
+    arity: int | None = None
+    leaf_arity: int | None = None
+    late: OnLate = "error"
+    allowed_lateness: Lateness = None
+    corrections: Corrections = "onward"
+    invalid: OnBadRow = "error"
+    silent: Silent = "keep"
+    retain: int = 2
 
-def check_windows(
-    policy: AbstractPolicy | Mapping[str, AbstractPolicy],
-) -> dict[str, AbstractPolicy]:
-    """The policy of each window by its name, '' for a single one. Raises InvalidRequest."""
-    several = isinstance(policy, Mapping)
-    windows = policies_of(policy)
-    if not windows:
-        raise InvalidRequest('policy is empty: name at least one window, as {"1h": TimeWindow(..)}')
-    for name, one in windows.items():
-        if several and not (isinstance(name, str) and _WINDOW.fullmatch(name)):
+    def __post_init__(self) -> None:
+        self._check_choices()
+        self._check_sizes()
+        self._check_windows()
+        self._check_corrections()
+        self._check_every()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key's columns."""
+        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
+
+    @cached_property
+    def windows(self) -> dict[str, AbstractPolicy]:
+        """The policy of each window by its name, '' for a single one."""
+        return policies_of(self.policy)
+
+    @cached_property
+    def lateness(self) -> int | None:
+        """The allowed lateness in microseconds; None for none at all."""
+        return read_lateness(self.allowed_lateness)
+
+    @cached_property
+    def trigger(self) -> Trigger | None:
+        """When results are wanted; None for after every event."""
+        return read_every(self.every)
+
+    @property
+    def marks(self) -> list[str]:
+        """The columns that mark rows, in the order of the result."""
+        return [CORRECTED] * (self.corrections == "append") + [LATE] * (self.late == "side")
+
+    def _check_choices(self) -> None:
+        choices: dict[str, Any] = {
+            "output": Output,
+            "late": OnLate,
+            "invalid": OnBadRow,
+            "silent": Silent,
+            "corrections": Corrections,
+        }
+        for argument, literal in choices.items():
+            if (value := getattr(self, argument)) not in get_args(literal):
+                known = " or ".join(map(repr, get_args(literal)))
+                raise InvalidRequest(f"{argument} is {value!r}: it must be {known}")
+
+    def _check_sizes(self) -> None:
+        if self.name is not None and not _NAME.fullmatch(self.name):
             raise InvalidRequest(
-                f"a window is called {name!r}: use 1 to 40 letters, digits or underscores, as the "
-                "columns of its results end with it"
+                f"name is {self.name!r}: use 1 to 40 letters, digits, dots, colons, dashes or "
+                "underscores"
             )
-        if not isinstance(one, AbstractPolicy):
+        if not 1 <= self.buckets <= MAX_BUCKETS:
             raise InvalidRequest(
-                f'policy is {one!r}: give one, as CountWindow(1000) or TimeWindow("24 hours"), or '
-                'several by name, as {"1h": TimeWindow("1 hour"), "1d": TimeWindow("1 day")}'
+                f"buckets is {self.buckets}: it must be between 1 and {MAX_BUCKETS}"
             )
-    return windows
+        for argument, size in (("arity", self.arity), ("leaf_arity", self.leaf_arity)):
+            if size is not None and size < 2:
+                raise InvalidRequest(f"{argument} is {size}: it must be at least 2")
+        if self.retain < 2:
+            raise InvalidRequest(
+                f"retain is {self.retain}: it must be at least 2, as a replay needs the state "
+                "before"
+            )
+
+    def _check_windows(self) -> None:
+        if not self.windows:
+            raise InvalidRequest(
+                'policy is empty: name at least one window, as {"1h": TimeWindow(..)}'
+            )
+        several = isinstance(self.policy, Mapping)
+        for name, one in self.windows.items():
+            if several and not (isinstance(name, str) and _WINDOW.fullmatch(name)):
+                raise InvalidRequest(
+                    f"a window is called {name!r}: use 1 to 40 letters, digits or underscores, as "
+                    "the columns of its results end with it"
+                )
+            if not isinstance(one, AbstractPolicy):
+                raise InvalidRequest(
+                    f"policy is {one!r}: give one, as CountWindow(1000) or TimeWindow("
+                    '"24 hours"), or several by name, as {"1h": TimeWindow("1 hour"), '
+                    '"1d": TimeWindow("1 day")}'
+                )
+
+    def _check_corrections(self) -> None:
+        """Rows can be given again only where windows keep all that is in them."""
+        lateness = self.lateness  # read first, so that a wrong one is named
+        if self.corrections == "onward":
+            return
+        what = "corrections is 'append', but "
+        if lateness is None:
+            raise InvalidRequest(
+                what + "no event may come late: set allowed_lateness, as '10 minutes', or leave "
+                "corrections out"
+            )
+        if self.keep:
+            raise InvalidRequest(
+                f"{what}windows do not store {', '.join(self.keep)} of earlier events: leave keep "
+                "empty, or join the results with the events"
+            )
+        if "" not in self.windows:
+            raise InvalidRequest(
+                f"{what}there are several windows: call sliding_aggregate for each window, or "
+                "leave corrections as it is ('onward')"
+            )
+        if not self.windows[""].positional:
+            raise InvalidRequest(
+                f"{what}a {self.windows['']!r} looks at values, and cannot be asked for earlier "
+                "results: give a count or a time window, or leave corrections as it is ('onward')"
+            )
+
+    def _check_every(self) -> None:
+        """Results now and then do not go with options that make rows of other events."""
+        if self.trigger is None:
+            return
+        if self.corrections == "append":
+            raise InvalidRequest(
+                "corrections is 'append', but with every most rows are never given, and cannot be "
+                "given again: leave corrections as it is ('onward'), or leave every out"
+            )
+        if not self.trigger.needs_times:
+            if self.silent != "keep" and self.lateness is None:
+                raise InvalidRequest(
+                    f"every is {self.every!r}, but with silent={self.silent!r} the count of a "
+                    "key's events would depend on when its silence is noticed: give a period, as "
+                    "every='1 minute' with silent='drop', or set allowed_lateness, as 0, where a "
+                    "key counts anew once it was forgotten, or leave silent as it is ('keep')"
+                )
+            return
+        if self.lateness is not None:
+            raise InvalidRequest(
+                "every is a period, but with allowed_lateness an event may come after the result "
+                "of its boundary: give a number of events, as every=100, or leave one of them out"
+            )
+        if self.silent == "emit":
+            raise InvalidRequest(
+                "silent is 'emit', but with a period for every the boundaries tell when a window "
+                "is empty: set silent='drop'"
+            )
 
 
 def read_lateness(lateness: Lateness) -> int | None:
@@ -96,39 +207,14 @@ def read_lateness(lateness: Lateness) -> int | None:
         ) from error
 
 
-def check_corrections(
-    windows: Mapping[str, AbstractPolicy],
-    keep: Sequence[str],
-    lateness: int | None,
-    corrections: Corrections = "onward",
-    **_: Any,
-) -> None:
-    """Raises InvalidRequest where rows cannot be given again."""
-    if corrections == "onward":
-        return
-    what = "corrections is 'append', but "
-    if lateness is None:
+def read_every(every: Every) -> Trigger | None:
+    """When results are wanted; None for after every event. Raises InvalidRequest."""
+    if every is None:
+        return None
+    try:
+        return EveryPeriod(every) if isinstance(every, (str, timedelta)) else EveryCount(every)
+    except (TypeError, ValueError) as error:
         raise InvalidRequest(
-            what + "no event may come late: set allowed_lateness, as '10 minutes', or leave "
-            "corrections out"
-        )
-    if keep:
-        raise InvalidRequest(
-            f"{what}windows do not store {', '.join(keep)} of earlier events: leave keep empty, or "
-            "join the results with the events"
-        )
-    if "" not in windows:
-        raise InvalidRequest(
-            f"{what}there are several windows: call sliding_aggregate for each window, or leave "
-            "corrections as it is ('onward')"
-        )
-    if not windows[""].positional:
-        raise InvalidRequest(
-            f"{what}a {windows['']!r} looks at values, and cannot be asked for earlier results: "
-            "give a count or a time window, or leave corrections as it is ('onward')"
-        )
-
-
-def marks_of(late: OnLate, corrections: Corrections = "onward", **_: Any) -> list[str]:
-    """The columns that mark rows, in the order of the result."""
-    return [CORRECTED] * (corrections == "append") + [LATE] * (late == "side")
+            f"every is {every!r}: give a period, as '1 minute' or a timedelta, or a number of "
+            "events, or leave it out"
+        ) from error

@@ -56,7 +56,7 @@ class Plan:
     every: Trigger | None = None
     """When results come out; None: after every event."""
     schema: pa.Schema | None = None
-    """The types of ``columns``, for results that belong to no row; None where each has one."""
+    """The types of ``columns``, for results that belong to no row."""
     retain: int = 2
     temporary: bool = False
     """A batch query: the windows start empty, and their pages are deleted with the task."""
@@ -111,10 +111,11 @@ class Plan:
         """How far behind the watermark rows may still come, in microseconds."""
         return self.lateness or 0
 
-    def no_rows(self) -> pa.Table:
-        """Rows for a step that is called for silent keys alone."""
+    @property
+    def row_schema(self) -> pa.Schema:
+        """The types of ``columns``, for plans that were given them."""
         assert self.schema is not None
-        return self.schema.empty_table()
+        return self.schema
 
     def fingerprint(self) -> bytes:
         """16 bytes that change when the saved windows no longer suit this plan."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     AtomicType,
@@ -41,22 +41,13 @@ from mta.pages.page import NAME_BYTES
 from mta.policies.base import AbstractPolicy
 from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.carriers.state_stream import check_session
-from spark_integration.step.every import Every, check_every, read_every
+from spark_integration.versions import arrow_schema, arrow_type
 from stores import open_store
 
 from .errors import InvalidRequest
-from .options import (
-    Lateness,
-    check_corrections,
-    check_options,
-    check_windows,
-    marks_of,
-    read_lateness,
-)
-from .plan import LATE, Plan, Silent, column_name
+from .options import Aggregations, Columns, Options
+from .plan import LATE, Plan, column_name
 
-Columns = str | tuple[str, ...] | None
-Aggregations = Mapping[str, tuple[Columns, AbstractMonoid]]
 #: What a group's columns may weigh; names and numbers around them take up to 200 bytes more.
 LEAF_BYTES, INNER_BYTES = 3840, 1024
 #: What a value or a partial is taken to weigh where only its bytes would tell.
@@ -72,62 +63,52 @@ class Request(NamedTuple):
     schema: StructType
 
 
-def make_request(
-    df: DataFrame,
-    *,
-    keys: tuple[str, ...],
-    time: str,
-    aggregations: Aggregations,
-    policy: AbstractPolicy | Mapping[str, AbstractPolicy],
-    store: str,
-    keep: tuple[str, ...] = (),
-    types: Mapping[str, str] | None = None,
-    allowed_lateness: Lateness = None,
-    every: Every = None,
-    **options: Any,
-) -> Request:
-    """The checked request of one ``sliding_aggregate``; raises InvalidRequest. Reads no data."""
-    check_options(**options)
-    windows = check_windows(policy)
-    silent = options.get("silent", "keep")
-    options["lateness"] = read_lateness(allowed_lateness)
-    check_corrections(windows, keep, **options)
-    trigger = read_every(every)
-    check_every(trigger, **options)
-    check_store(store, df)
-    product = make_product(aggregations)
+def make_request(df: DataFrame, options: Options) -> Request:
+    """The request of one ``sliding_aggregate``; raises InvalidRequest. Reads no data."""
+    check_store(options.store, df)
+    product = make_product(options.aggregations)
     values = tuple(product.columns)
-    check_columns(df.columns, key=keys, time=(time,), aggregations=values, keep=keep)
+    check_columns(
+        df, key=options.keys, time=(options.time,), aggregations=values, keep=options.keep
+    )
     fields = {field.name: field.dataType for field in df.schema.fields}
-    check_types(fields, keys, time, aggregations)
-    columns = tuple(dict.fromkeys((*keys, time, *values, *keep)))
-    found = result_types(product, aggregations, fields, types or {})
-    check_aliases(columns, [column_name(a, w) for a in found for w in windows], marks_of(**options))
-    if silent != "keep":
-        check_silent(df, time, windows.values(), silent)
-        options["schema"] = row_schema(fields, columns)
-    if trigger is not None and trigger.needs_times:
-        check_moments(df, time, f"every={every!r}")
-        options["schema"] = row_schema(fields, columns)
-    leaf_arity, arity = small_groups(
-        product, *windows.values(), by_time=options["lateness"] is not None
-    )
-    options["leaf_arity"] = options["leaf_arity"] or options["arity"] or leaf_arity
-    options["arity"] = options["arity"] or arity
-    found = {column_name(a, window): found[a] for a in found for window in windows}
+    check_types(fields, options)
+    check_silent(df, options)
+    columns = tuple(dict.fromkeys((*options.keys, options.time, *values, *options.keep)))
+    found = {
+        column_name(alias, window): kind
+        for alias, kind in result_types(product, options, fields).items()
+        for window in options.windows
+    }
+    check_aliases(columns, found, options)
+    by_time = options.lateness is not None
+    leaf_arity, arity = small_groups(product, *options.windows.values(), by_time=by_time)
+    given = StructType([StructField(name, fields[name]) for name in columns])
     plan = Plan(
-        keys=keys,
-        time=time,
+        keys=options.keys,
+        time=options.time,
         monoid=product,
-        policy=policy,
-        store=store,
+        policy=options.policy,
         columns=columns,
-        results={alias: to_arrow_type(kind, timezone="UTC") for alias, kind in found.items()},
-        key_types=tuple(fields[key].simpleString() for key in keys),
-        every=trigger,
-        **options,
+        results={alias: arrow_type(kind) for alias, kind in found.items()},
+        key_types=tuple(fields[key].simpleString() for key in options.keys),
+        # What Spark hands to Python for these columns, but for flags and a session's time zone.
+        schema=arrow_schema(given),
+        store=options.store,
+        name=options.name,
+        output=options.output,
+        buckets=options.buckets,
+        arity=options.arity or arity,
+        leaf_arity=options.leaf_arity or options.arity or leaf_arity,
+        late=options.late,
+        lateness=options.lateness,
+        corrections=options.corrections,
+        invalid=options.invalid,
+        silent=options.silent,
+        every=options.trigger,
+        retain=options.retain,
     )
-    return Request(plan, result_schema(df, plan, found))
+    return Request(plan, result_schema(df, plan, found, options.marks))
 
 
 def small_groups(
@@ -152,7 +133,9 @@ def small_groups(
     return min(max(leaf_arity // 2, 8), 256), min(max(arity // 2, 4), 32)
 
 
-def result_schema(df: DataFrame, plan: Plan, found: Mapping[str, DataType]) -> StructType:
+def result_schema(
+    df: DataFrame, plan: Plan, found: Mapping[str, DataType], marked: Iterable[str]
+) -> StructType:
     """The result's columns: the input's as they are, one per aggregation, and what marks rows."""
     given = [copy(df.schema[name]) for name in plan.columns]
     for field in given:
@@ -162,15 +145,9 @@ def result_schema(df: DataFrame, plan: Plan, found: Mapping[str, DataType]) -> S
             plan.time,
         ):
             field.nullable = True
-    marks = [StructField(mark, BooleanType()) for mark in marks_of(plan.late, plan.corrections)]
+    marks = [StructField(mark, BooleanType()) for mark in marked]
     results = [StructField(alias, kind) for alias, kind in found.items()]
     return StructType([*given, *results, *marks])
-
-
-def row_schema(fields: Mapping[str, DataType], columns: Iterable[str]) -> pa.Schema:
-    """What Spark hands to Python for these columns, but for flags and a session's time zone."""
-    spark = StructType([StructField(name, fields[name]) for name in columns])
-    return to_arrow_schema(spark, timezone="UTC")
 
 
 def make_product(aggregations: Aggregations) -> Product:
@@ -191,39 +168,48 @@ def make_product(aggregations: Aggregations) -> Product:
         raise InvalidRequest(str(error)) from error
 
 
-def check_columns(present: list[str], **wanted: Iterable[str]) -> None:
+def check_columns(df: DataFrame, **wanted: Iterable[str]) -> None:
     """Raises InvalidRequest for a column that the DataFrame has not, or has twice."""
+    exact = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    folded = [name if exact else name.lower() for name in df.columns]
     for argument, names in wanted.items():
         for name in names:
-            if present.count(name) != 1:
-                state = "no" if name not in present else "more than one"
+            same = folded.count(name if exact else name.lower())
+            if name not in df.columns or same != 1:
+                state = "no" if name not in df.columns else "more than one"
                 raise InvalidRequest(
                     f"{argument} names column {name!r}, but the DataFrame has {state} such "
-                    f"column; it has {', '.join(present)}"
+                    f"column; it has {', '.join(df.columns)}"
                 )
     if not tuple(wanted["key"]):
         raise InvalidRequest("key is empty: name at least one column")
 
 
-def check_types(
-    fields: dict[str, DataType], keys: tuple[str, ...], time: str, aggregations: Aggregations
-) -> None:
+def check_types(fields: dict[str, DataType], options: Options) -> None:
     """Raises InvalidRequest for a column of a type that its role cannot take."""
-    for key in keys:
+    for key in options.keys:
         if not isinstance(fields[key], AtomicType):
             raise InvalidRequest(
                 f"key column {key!r} is {fields[key].simpleString()}: a key is an atomic value; "
                 "name the fields that make it up as several columns"
             )
-    if not isinstance(fields[time], (TimestampType, TimestampNTZType, DateType, NumericType)):
+    time, kind = options.time, fields[options.time]
+    if not isinstance(kind, (TimestampType, TimestampNTZType, DateType, NumericType)):
         raise InvalidRequest(
-            f"time column {time!r} is {fields[time].simpleString()}: cast it to timestamp "
+            f"time column {time!r} is {kind.simpleString()}: cast it to timestamp "
             "(to_timestamp), or give a date or a number of seconds"
         )
-    for alias, (columns, monoid) in aggregations.items():
+    if not isinstance(kind, (TimestampType, TimestampNTZType)):
+        by_period = options.trigger is not None and options.trigger.needs_times
+        if by_period or options.silent == "emit":
+            option = f"every={options.every!r}" if by_period else "silent='emit'"
+            raise InvalidRequest(
+                f"{option} puts moments into the time column {time!r}, which is "
+                f"{kind.simpleString()}: cast it to timestamp"
+            )
+    for alias, (columns, monoid) in options.aggregations.items():
         for name, schema in zip(names_of(columns), inputs_of(monoid), strict=True):
-            allowed = _allowed(schema)
-            if not isinstance(fields[name], allowed):
+            if not isinstance(fields[name], _allowed(schema)):
                 raise InvalidRequest(
                     f"aggregation {alias!r}: {monoid.name} cannot read column {name!r}, which is "
                     f"{fields[name].simpleString()}; cast it, or choose another column or monoid"
@@ -248,12 +234,10 @@ def _allowed(schema: Schema) -> tuple[type[DataType], ...]:
     return (NumericType, BooleanType)
 
 
-def check_aliases(
-    columns: tuple[str, ...], results: Iterable[str], marks: Iterable[str] = ()
-) -> None:
+def check_aliases(columns: tuple[str, ...], results: Iterable[str], options: Options) -> None:
     """Raises InvalidRequest for two result columns of one name, by Spark's rule without case."""
     seen = {name.lower(): name for name in columns}
-    for mark in marks:
+    for mark in options.marks:
         if mark in seen:
             option = "late='side'" if mark == LATE else "corrections='append'"
             raise InvalidRequest(
@@ -270,33 +254,22 @@ def check_aliases(
         seen[alias.lower()] = alias
 
 
-def check_silent(
-    df: DataFrame, time: str, policies: Iterable[AbstractPolicy], silent: Silent
-) -> None:
+def check_silent(df: DataFrame, options: Options) -> None:
     """Raises InvalidRequest unless time alone can empty the windows, and the stream knows it."""
-    for policy in policies:
+    silent, time = options.silent, options.time
+    if silent == "keep":
+        return
+    for policy in options.windows.values():
         if policy.lifetime is None or not policy.needs_times:
             raise InvalidRequest(
                 f"silent is {silent!r}, but time alone never empties a {policy!r}: give a "
                 "TimeWindow, by itself or as one side of |, or leave silent as it is ('keep')"
             )
-    if silent == "emit":
-        check_moments(df, time, "silent='emit'")
     if df.isStreaming and watermark_delay(df, time) is None:
         raise InvalidRequest(
             f"silent is {silent!r}, but the stream has no watermark on {time!r}, which tells when "
             f"a key is silent: give df.withWatermark({time!r}, '10 minutes'), with the time that "
             "rows of different keys may be apart, after the last change of that column"
-        )
-
-
-def check_moments(df: DataFrame, time: str, option: str) -> None:
-    """Raises InvalidRequest for a time column that cannot hold moments."""
-    kind = df.schema[time].dataType
-    if not isinstance(kind, (TimestampType, TimestampNTZType)):
-        raise InvalidRequest(
-            f"{option} puts moments into the time column {time!r}, which is "
-            f"{kind.simpleString()}: cast it to timestamp"
         )
 
 
@@ -332,17 +305,15 @@ def check_store(store: str, df: DataFrame) -> None:
 
 
 def result_types(
-    product: Product,
-    aggregations: Aggregations,
-    fields: dict[str, DataType],
-    asked: Mapping[str, str],
+    product: Product, options: Options, fields: dict[str, DataType]
 ) -> dict[str, DataType]:
-    """The Spark type of each result: as asked for, or as the monoid's output tells."""
-    unknown = [alias for alias in asked if alias not in aggregations]
+    """The Spark type of each aggregation: as asked for, or as the monoid's output tells."""
+    asked = options.types or {}
+    unknown = [alias for alias in asked if alias not in options.aggregations]
     if unknown:
         raise InvalidRequest(f"types names {unknown[0]!r}, but no aggregation is called so")
     found: dict[str, DataType] = {}
-    for alias, (columns, monoid) in aggregations.items():
+    for alias, (columns, monoid) in options.aggregations.items():
         read = [fields[name] for name in names_of(columns)]
         dtype = product.output_types[alias]
         if alias in asked:

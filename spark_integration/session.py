@@ -43,7 +43,7 @@ def local_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Whatever name and network the machine has, nothing needs to reach this session from outside.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    cores = cores or len(os.sched_getaffinity(0))
+    cores = cores or available_cores()
     if log is None:
         log = Path(tempfile.gettempdir(), f"mta-spark-{os.getpid()}.log")
         atexit.register(log.unlink, missing_ok=True)
@@ -71,6 +71,13 @@ def local_session(
         session.stop()
         raise KeyboardInterrupt
     return session
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    # macOS and Windows do not say which of the machine's cores are a process's own.
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 @contextmanager

@@ -19,16 +19,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StructType, TimestampType
 
 from spark_integration.carriers.batch import advance_batch
-from spark_integration.carriers.packing import BLOB, BUCKET, TIME, Counts, pack, unpack
+from spark_integration.carriers.packing import BLOB, BUCKET, TIME, pack, unpack
 from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.carriers.state_stream import advance_in_state
 from spark_integration.carriers.streaming import advance_stream
-from spark_integration.step.every import Every
+from spark_integration.step.results import Counts
 from spark_integration.step.step import Step, step
 
-from .options import Lateness
+from .options import Aggregations, Every, Lateness, Options
 from .plan import Corrections, OnBadRow, OnLate, Output, Silent
-from .request import WATERMARK_DELAY, Aggregations, Request, make_request, watermark_delay
+from .request import WATERMARK_DELAY, Request, make_request, watermark_delay
 
 if TYPE_CHECKING:
     from mta.policies.base import AbstractPolicy
@@ -103,8 +103,8 @@ def sliding_aggregate(
 
     every: 100 gives the row of each 100th event of a key since its beginning, and no other; events
     count in the order in which micro-batches bring them, those of one micro-batch by time. With
-    ``silent`` "drop" or "emit" the count begins anew with the first event after the window was
-    empty; with ``allowed_lateness`` only where the key was forgotten. Not with "append". "1
+    ``silent`` "drop" or "emit" it needs ``allowed_lateness``, and the count begins anew where the
+    key was forgotten. Not with "append". "1
     minute" (or a timedelta) gives, in place of the events' rows, one for each whole minute since
     1970: key, time, the results of the window of the events up to and at that time, and nulls in
     all other columns. It comes with the key's first later event, in a batch query also at the end;
@@ -136,9 +136,8 @@ def sliding_aggregate(
     InvalidTime, InvalidValue, LateEvent, StateMismatch, CorruptState, MissingPage, CorruptPage
     and the store's errors, inside Spark's own exception.
     """
-    request = make_request(
-        df,
-        keys=(key,) if isinstance(key, str) else tuple(key),
+    options = Options(
+        key=key,
         time=time,
         aggregations=aggregations,
         policy=policy,
@@ -158,7 +157,7 @@ def sliding_aggregate(
         silent=silent,
         retain=retain,
     )
-    return run_request(df, request, step, metrics)
+    return run_request(df, make_request(df, options), step, metrics)
 
 
 def run_request(

@@ -5,6 +5,14 @@
 ...     store.put_many({"window/0/1": b"a page"})
 ...     store.get_many(["window/0/1", "window/0/2"])
 [b'a page', None]
+
+- ``base``, ``errors``: what a store is, and what goes wrong
+- ``opening``, ``address``: from a URL to a store
+- ``memory``, ``local_disk`` (over ``lmdb_environment``): on this machine
+- ``redis``, ``couchbase`` (over ``server``): on a server
+- ``wrapper``, ``write_buffer``, ``head_cache``: what stands in front of a store
+- ``forks``: what begins anew in a child
+- ``testing``: for tests of stores
 """
 
 from stores.testing.counting import CountingStore
@@ -27,7 +35,7 @@ from .errors import (
 )
 from .head_cache import HeadCache
 from .memory import MemoryStore
-from .opening import open_store
+from .opening import open_store, stores_at_hand
 from .wrapper import WrapperStore
 from .write_buffer import WriteBuffer
 
@@ -56,4 +64,5 @@ __all__ = [
     "WrapperStore",
     "WriteBuffer",
     "open_store",
+    "stores_at_hand",
 ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from .errors import InvalidKey, PageTooLarge
+from .errors import InvalidKey, PageTooLarge, StoreClosed
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class PageStore(ABC):
 
     #: The address without credentials, for messages and logs.
     url: str
+    _closed = False
 
     @property
     @abstractmethod
@@ -88,6 +89,10 @@ class PageStore(ABC):
     def close(self) -> None:
         """Flush and let go of the connection; closing twice is harmless."""
         return
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"{self.url} was closed: open it again")
 
     def __enter__(self) -> Self:
         return self

@@ -26,15 +26,15 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from operator import methodcaller
-from typing import Any, TypeVar
+from typing import Any
 
+from couchbase import exceptions
 from couchbase.auth import CertificateAuthenticator, PasswordAuthenticator
 from couchbase.cluster import Cluster
 from couchbase.durability import DurabilityLevel, ServerDurability
-from couchbase.exceptions import CouchbaseException, DocumentNotFoundException
 from couchbase.kv_range_scan import PrefixScan, RangeScan
 from couchbase.options import (
     ClusterOptions,
@@ -47,11 +47,18 @@ from couchbase.options import (
 )
 from couchbase.transcoder import RawBinaryTranscoder
 
-from .address import Option, StoreAddress, count, seconds, switch
+from .address import Option, StoreAddress
 from .base import Capabilities, check_keys, check_pages
-from .couchbase_errors import named
-from .errors import InvalidStoreURL, WindowStoreError
-from .forks import start_over_in_children
+from .errors import (
+    InvalidStoreURL,
+    PageTooLarge,
+    StoreAccessDenied,
+    StoreFull,
+    StoreUnavailable,
+    UnsupportedOperation,
+    WindowStoreError,
+)
+from .server import OPTIONS as SERVER_OPTIONS
 from .server import ServerStore, batches
 
 _LEVELS = {
@@ -76,15 +83,9 @@ def _network(text: str) -> str:
 
 
 OPTIONS: dict[str, Option] = {
+    **SERVER_OPTIONS,
     "durability": _durability,
-    "ttl": count,
-    "timeout": seconds,
-    "connect_timeout": seconds,
     "network": _network,
-    "ca_file": str,
-    "cert_file": str,
-    "key_file": str,
-    "verify": switch,
 }
 
 _CAPABILITIES = Capabilities(
@@ -94,7 +95,19 @@ _BATCH_BYTES = 8 << 20  # pages under way at once
 _BATCH_KEYS = 512
 _BATCH_READS = 256  # of pages of 64 KiB 16 MiB; each batch is a wait for the server
 _SCAN = 1000
-_T = TypeVar("_T")
+_NOWHERE = (
+    exceptions.BucketNotFoundException,
+    exceptions.BucketDoesNotExistException,
+    exceptions.ScopeNotFoundException,
+    exceptions.CollectionNotFoundException,
+    exceptions.KeyspaceNotFoundException,
+)
+_CANNOT = (
+    exceptions.FeatureUnavailableException,
+    exceptions.UnsupportedOperation,
+    exceptions.DurabilityInvalidLevelException,
+)
+_VALUE_TOO_LARGE = 104  # the client has no class for it
 
 
 def _immortalise(thing: object) -> None:
@@ -121,6 +134,10 @@ class CouchbaseStore(ServerStore):
     """Pages in one collection of a Couchbase cluster."""
 
     example = "host/bucket"
+    limits = _CAPABILITIES
+    failures = (exceptions.CouchbaseException,)
+    failure_after_close = RuntimeError
+    _cluster: Any = None
 
     def __init__(self, address: StoreAddress) -> None:
         super().__init__(address)
@@ -135,22 +152,13 @@ class CouchbaseStore(ServerStore):
         if options.get("ttl"):
             writing["expiry"] = timedelta(seconds=options["ttl"])
         self._writing = writing | {"transcoder": _TRANSCODER}
-        self._cluster: Any = None
-        self._collection: Any = None
-        self.start_over()
-        start_over_in_children(self)
 
     def start_over(self) -> None:
         """Leave the connection alone, as a forked child must; no store call."""
         self._lock = threading.Lock()
         if self._cluster is not None:
-            _immortalise((self._cluster, self._collection))
-        self._cluster = self._collection = None
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Outside this process, seen by every machine; no store call."""
-        return _CAPABILITIES
+            _immortalise((self._cluster, self._client))
+        self._cluster = self._client = None
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The pages in the order of the keys; one batch for each 256 keys.
@@ -162,7 +170,7 @@ class CouchbaseStore(ServerStore):
         found: dict[str, bytes | None] = {}
         for batch in batches(dict.fromkeys(keys), _BATCH_READS):
             got = self._run(methodcaller("get_multi", batch, options))
-            self._raise_first(got, but=DocumentNotFoundException)
+            self._raise_first(got, but=exceptions.DocumentNotFoundException)
             results = got.results
             for key in batch:
                 found[key] = results[key].value if key in results else None
@@ -188,15 +196,7 @@ class CouchbaseStore(ServerStore):
         options = RemoveMultiOptions(**self._removing)
         for batch in batches(keys, _BATCH_KEYS):
             gone = self._run(methodcaller("remove_multi", batch, options))
-            self._raise_first(gone, but=DocumentNotFoundException)
-
-    def keys(self, prefix: str = "") -> Iterator[str]:
-        """Keys that start with ``prefix``, by range scan: every document of that range is visited.
-
-        Raises ``UnsupportedOperation`` where the server has no range scan (before 7.6).
-        """
-        self._check_open()
-        return self._scan(prefix)
+            self._raise_first(gone, but=exceptions.DocumentNotFoundException)
 
     def flush(self) -> None:
         """Every page is acknowledged already, as durably as the options say; no store call."""
@@ -206,11 +206,15 @@ class CouchbaseStore(ServerStore):
         """Let go of the connection; closing twice is harmless."""
         self._closed = True
         with self._lock:
-            cluster, self._cluster, self._collection = self._cluster, None, None
+            cluster, self._cluster, self._client = self._cluster, None, None
         if cluster is not None:
             cluster.close()
 
     def _scan(self, prefix: str) -> Iterator[str]:
+        """By range scan: every document of that range is visited.
+
+        Raises ``UnsupportedOperation`` where the server has no range scan (before 7.6).
+        """
         kind = PrefixScan(prefix) if prefix else RangeScan()
         options = ScanOptions(ids_only=True, batch_item_limit=_SCAN)
         found = self._run(lambda collection: iter(collection.scan(kind, options)))
@@ -223,44 +227,32 @@ class CouchbaseStore(ServerStore):
             if not isinstance(error, but):
                 raise self._named(error)
 
-    def _run(self, operation: Callable[[Any], _T]) -> _T:
-        """Do the operation, with the client's errors under our names and without their chain."""
-        try:
-            return operation(self._collection or self._connect())
-        except CouchbaseException as error:
-            wrong = self._named(error)
-        except RuntimeError:  # the client's answer to calls after close()
-            self._check_open()
-            raise
-        raise wrong from None
-
     def _connect(self) -> Any:
         with self._lock:
             self._check_open()
-            if self._collection is None:
+            if self._client is None:
                 host = self._address.public.removesuffix(self._address.path)
                 bucket, scope, collection = self._keyspace
                 cluster = Cluster(host, ClusterOptions(**self._options))
                 try:
                     opened = cluster.bucket(bucket)
-                except CouchbaseException:
+                except exceptions.CouchbaseException:
                     cluster.close()
                     raise
-                self._collection = (
+                self._client = (
                     opened.scope(scope).collection(collection)
                     if collection
                     else opened.default_collection()
                 )
                 self._cluster = cluster
-            return self._collection
+            return self._client
 
     def _named(self, error: Exception) -> WindowStoreError:
-        return named(error, self.url, self._address.password)
+        return _named(error, self.url, self._address.password)
 
 
-def from_address(address: StoreAddress) -> CouchbaseStore:
-    """The store that the address names; ``InvalidStoreURL`` if it names no host or bucket."""
-    return CouchbaseStore(address)
+#: The store that an address names; ``InvalidStoreURL`` if it names no host or bucket.
+from_address = CouchbaseStore
 
 
 def _keyspace(address: StoreAddress) -> tuple[str, str, str]:
@@ -310,3 +302,43 @@ def _client_options(
     if secure and not options.get("verify", True):
         settings["tls_verify"] = TLSVerifyMode.NO_VERIFY
     return settings
+
+
+def _named(error: Exception, url: str, password: str | None = None) -> WindowStoreError:
+    """The project's error for an error of the client, without a password or a page in it."""
+    reasons = _retry_reasons(error)
+    text = type(error).__name__ + (f", {', '.join(sorted(reasons))}" if reasons else "")
+    message = str(getattr(error, "message", "") or "")
+    if message and message != "Operation failed":
+        text += f": {message.replace(password, '***') if password else message}"
+    if isinstance(error, exceptions.AuthenticationException):
+        return StoreAccessDenied(f"{url} refused ({text}): correct user, password or rights")
+    if isinstance(error, _NOWHERE) or any("collection" in reason for reason in reasons):
+        return InvalidStoreURL(
+            f"{url} is not there ({text}): create the bucket, scope or collection, "
+            "give the user the right to it, or correct the URL"
+        )
+    if isinstance(error, _CANNOT):
+        return UnsupportedOperation(
+            f"{url} cannot do this ({text}): listing keys needs Couchbase Server 7.6, "
+            "scopes and collections 7.0, durability 6.5 and enough nodes"
+        )
+    if isinstance(error, exceptions.InvalidArgumentException):
+        return InvalidStoreURL(f"{url}: the client does not take an option ({text}): correct it")
+    if isinstance(error, exceptions.QuotaLimitedException):
+        return StoreFull(f"{url} is full ({text}): raise the quota or delete pages")
+    if getattr(error, "error_code", None) == _VALUE_TOO_LARGE:
+        return PageTooLarge(f"{url} takes no page of this size: choose a smaller arity")
+    if isinstance(error, exceptions.TemporaryFailException) or any(
+        "temporary_failure" in reason for reason in reasons
+    ):
+        return StoreUnavailable(
+            f"{url} has no memory for it now ({text}): retry later, or raise the bucket's quota"
+        )
+    return StoreUnavailable(f"{url} does not answer ({text}): retry when it is back")
+
+
+def _retry_reasons(error: Exception) -> set[str]:
+    """Why the client tried again until its time was up."""
+    reasons = getattr(getattr(error, "context", None), "retry_reasons", None) or ()
+    return {str(reason) for reason in reasons}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Protocol
 from weakref import WeakSet
 
@@ -27,4 +28,10 @@ def _after_fork_in_child() -> None:
         thing.start_over()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+def at_fork(**calls: Callable[[], None]) -> None:
+    """Make calls around every fork, as ``os.register_at_fork``; on Windows nothing forks."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(**calls)
+
+
+at_fork(after_in_child=_after_fork_in_child)

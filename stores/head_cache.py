@@ -24,7 +24,6 @@ from itertools import islice
 from typing import Any
 
 from .base import Capabilities, PageStore
-from .errors import StoreClosed
 from .forks import start_over_in_children
 from .wrapper import WrapperStore
 
@@ -43,7 +42,6 @@ class HeadCache(WrapperStore):
     def __init__(self, store: PageStore, capacity_bytes: int = 16 << 20) -> None:
         super().__init__(store)
         self._capacity = capacity_bytes
-        self._closed = False
         self.start_over()
         start_over_in_children(self)
 
@@ -87,12 +85,13 @@ class HeadCache(WrapperStore):
         return [found[key] for key in keys]
 
     def peek(self, key: str) -> bytes | None:
-        """The page if it is cached; no store call."""
+        """The page if it is cached, or at hand in the store behind; no store call."""
         with self._changed:
             page = self._pages.get(key)
             if page is not None:
                 self._pages.move_to_end(key)
-            return page
+                return page
+        return self.store.peek(key)
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Put into the store; one store call. Written pages are not cached: they are read late."""
@@ -180,10 +179,6 @@ class HeadCache(WrapperStore):
         while self._bytes > self._capacity:
             _, oldest = self._pages.popitem(last=False)
             self._bytes -= len(oldest) + _ENTRY_BYTES
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreClosed(f"{self.url} was closed: open it again")
 
     # Without it
 

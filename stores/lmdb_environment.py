@@ -20,6 +20,8 @@ from typing import Any
 
 import lmdb
 
+from .forks import at_fork
+
 _MAX_READERS = 2048  # 64 bytes each in the lock file; one for each thread that reads right now
 _SMALLEST_MAP = 1 << 30
 
@@ -124,7 +126,7 @@ def _after_fork_in_child() -> None:
         discard(environment)
 
 
-os.register_at_fork(
+at_fork(
     before=_before_fork,
     after_in_parent=_after_fork_in_parent,
     after_in_child=_after_fork_in_child,

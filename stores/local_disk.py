@@ -28,7 +28,6 @@ from .base import Capabilities, PageStore, check_keys, check_pages
 from .errors import (
     InvalidStoreURL,
     StoreAccessDenied,
-    StoreClosed,
     StoreDamaged,
     StoreFull,
     StoreUnavailable,
@@ -66,7 +65,6 @@ class LocalDiskStore(PageStore):
         self.folder = os.path.realpath(folder)
         self.url = f"file://{self.folder}"
         self._map_size = map_size
-        self._closed = False
         self._environment: Environment | None = None
         self._release: Callable[[], Any] = lambda: None
 
@@ -199,10 +197,6 @@ class LocalDiskStore(PageStore):
             self._environment = environment
             return environment
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreClosed(f"{self.url} was closed: open it again")
-
     def _raise_named(self, error: Exception) -> NoReturn:
         raise _named(self.url, error) from error
 
@@ -265,6 +259,8 @@ def _make_folder(folder: str) -> list[str]:
 
 
 def _sync_folder(folder: str) -> None:
+    if not hasattr(os, "O_DIRECTORY"):
+        return  # Windows opens no folder, and keeps its entries by itself
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

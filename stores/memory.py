@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from .address import Option, StoreAddress
 from .base import Capabilities, PageStore, check_keys, check_pages
-from .errors import InvalidStoreURL, StoreClosed
+from .errors import InvalidStoreURL
 
 OPTIONS: dict[str, Option] = {}
 
@@ -29,7 +29,6 @@ class MemoryStore(PageStore):
     def __init__(self, name: str = "") -> None:
         self.url = f"memory://{name}"
         self._name = name
-        self._closed = False
         self._pages: dict[str, bytes] = _named.setdefault(name, {}) if name else {}
 
     @property
@@ -71,10 +70,6 @@ class MemoryStore(PageStore):
         """Let go of the pages, unless the store has a name; no store call."""
         self._closed = True
         self._pages = {}
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreClosed(f"{self.url} was closed: open it again")
 
     def __repr__(self) -> str:
         return f"MemoryStore({self._name!r})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from .address import Option, parse, seconds, size
@@ -76,6 +77,11 @@ def open_store(
     if write_buffer:
         store = WriteBuffer(store, write_buffer, settings.get("deadline", deadline))
     return store
+
+
+def stores_at_hand() -> list[str]:
+    """The schemes whose libraries are installed; nothing is imported, no store call."""
+    return [scheme for scheme in _MODULES if scheme not in _EXTRAS or find_spec(_EXTRAS[scheme])]
 
 
 def _load(scheme: str) -> Any:

@@ -19,17 +19,17 @@ Thread safety: any number of threads; each call takes a connection from a pool.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import methodcaller
-from typing import Any, TypeVar
+from typing import Any
 
 import redis
 from redis import exceptions
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-from .address import Option, StoreAddress, count, seconds, switch
+from .address import Option, StoreAddress, count, switch
 from .base import Capabilities, check_keys, check_pages
 from .errors import (
     InvalidStoreURL,
@@ -38,21 +38,15 @@ from .errors import (
     StoreUnavailable,
     WindowStoreError,
 )
-from .forks import start_over_in_children
+from .server import OPTIONS as SERVER_OPTIONS
 from .server import ServerStore, batches
 
 OPTIONS: dict[str, Option] = {
+    **SERVER_OPTIONS,
     "prefix": str,
-    "ttl": count,
     "cluster": switch,
     "wait": count,
     "waitaof": switch,
-    "timeout": seconds,
-    "connect_timeout": seconds,
-    "ca_file": str,
-    "cert_file": str,
-    "key_file": str,
-    "verify": switch,
 }
 
 _CAPABILITIES = Capabilities(
@@ -79,13 +73,15 @@ _REFUSED = re.compile(
     "unauthenticated"  # of many keys at once, of which a server without the password reads none
 )
 _PIPELINE = re.compile(r"^Command # .* of pipeline caused error: ", re.DOTALL)  # shows pages
-_T = TypeVar("_T")
 
 
 class RedisStore(ServerStore):
-    """Pages in one Redis server or cluster. It connects on first use, and anew in a child."""
+    """Pages in one Redis server or cluster."""
 
     example = "host:6379/0"
+    limits = _CAPABILITIES
+    failures = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
+    failure_after_close = ValueError  # I/O on a closed file
 
     def __init__(self, address: StoreAddress) -> None:
         super().__init__(address)
@@ -99,17 +95,6 @@ class RedisStore(ServerStore):
         self._tls = address.scheme == "rediss"
         self._settings = _client_settings(address, options, self._timeout)
         self._check_options()
-        self.start_over()
-        start_over_in_children(self)
-
-    def start_over(self) -> None:
-        """Forget the connections, as a forked child does; no store call."""
-        self._client: Any = None
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Outside this process, seen by every machine; no store call."""
-        return _CAPABILITIES
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The pages in the order of the keys; one MGET for each 64 keys (and cluster slot).
@@ -140,14 +125,6 @@ class RedisStore(ServerStore):
         check_keys(keys, _CAPABILITIES)
         for batch in self._batches([self._name(key) for key in keys]):
             self._run(methodcaller("unlink", *batch))
-
-    def keys(self, prefix: str = "") -> Iterator[str]:
-        """Keys that start with ``prefix``; it scans every key of the server, a thousand a call.
-
-        A key may come twice while the server resizes its tables.
-        """
-        self._check_open()
-        return self._scan(prefix)
 
     def flush(self) -> None:
         """Wait for replicas or the server's disk, if the options say so; else no store call.
@@ -198,6 +175,10 @@ class RedisStore(ServerStore):
             )
 
     def _scan(self, prefix: str) -> Iterator[str]:
+        """Every key of the server is visited, a thousand a call.
+
+        One may come twice while the server resizes its tables.
+        """
         group, slash, rest = prefix.partition("/")
         start = f"{self._prefix}:{{{group}" + (f"}}/{rest}" if slash else "")
         pattern = re.sub(r"([*?\[\]\\^])", r"\\\1", start) + "*"
@@ -229,21 +210,6 @@ class RedisStore(ServerStore):
         for members in slots.values():
             yield from batches(members, most, pages, _COMMAND_BYTES)
 
-    def _run(self, operation: Callable[[Any], _T]) -> _T:
-        """Do the operation, with the client's errors under our names and without their chain."""
-        try:
-            client = self._client
-            if client is None:
-                self._check_open()
-                client = self._client = self._connect()
-            return operation(client)
-        except (exceptions.RedisError, exceptions.RedisClusterException, OSError) as error:
-            named = self._named(error)
-        except ValueError:  # redis-py: I/O on a connection that close() has taken away
-            self._check_open()
-            raise
-        raise named from None
-
     def _connect(self) -> Any:
         if self._cluster:
             return redis.RedisCluster(ssl=self._tls, **self._settings)
@@ -273,9 +239,8 @@ class RedisStore(ServerStore):
             raise InvalidStoreURL(f"{self.url}: a cluster has one database and no wait or waitaof")
 
 
-def from_address(address: StoreAddress) -> RedisStore:
-    """The store that the address names; ``InvalidStoreURL`` if it names no server."""
-    return RedisStore(address)
+#: The store that an address names; ``InvalidStoreURL`` if it names no server.
+from_address = RedisStore
 
 
 def _client_settings(

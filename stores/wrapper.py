@@ -45,6 +45,10 @@ class WrapperStore(PageStore):
         """What the store behind holds."""
         return self.store.keys(prefix)
 
+    def peek(self, key: str) -> bytes | None:
+        """What is at hand in the store behind; no store call."""
+        return self.store.peek(key)
+
     def prefetch(self, keys: Sequence[str]) -> None:
         """A hint to the store behind."""
         self.store.prefetch(keys)

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from .base import PageStore, check_keys, check_pages
-from .errors import StoreClosed, StoreUnavailable
+from .errors import StoreUnavailable
 from .forks import start_over_in_children
 from .wrapper import WrapperStore
 
@@ -56,7 +56,6 @@ class WriteBuffer(WrapperStore):
         self._deadline = deadline
         self._worthwhile = max(1, capacity_bytes // 4)
         self._limits = store.capabilities
-        self._closed = False
         self.start_over()
         start_over_in_children(self)
         _buffers.add(self)
@@ -265,10 +264,6 @@ class WriteBuffer(WrapperStore):
     def _merged_keys(self, prefix: str, held: Mapping[str, bytes | None]) -> Iterator[str]:
         yield from (k for k, page in held.items() if page is not None and k.startswith(prefix))
         yield from (key for key in self.store.keys(prefix) if key not in held)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreClosed(f"{self.url} was closed: open it again")
 
     def _unavailable(self, reason: object) -> StoreUnavailable:
         return StoreUnavailable(

@@ -24,11 +24,7 @@ PATHS = [str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
-pytest.register_assert_rewrite(
-    "stores.testing.conformance",
-    "stores.testing.conformance_hooks",
-    "stores.testing.conformance_pages",
-)
+pytest.register_assert_rewrite("stores.testing.conformance")
 
 __all__ = [
     "own_redis",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -18,7 +20,7 @@ BELOW: dict[str, set[str]] = {
 }
 #: Where each library may be imported; nowhere what could run bytes of a store.
 ONLY_IN: dict[str, tuple[str, ...]] = {
-    "couchbase": ("stores/couchbase.py", "stores/couchbase_errors.py"),
+    "couchbase": ("stores/couchbase.py",),
     "redis": ("stores/redis.py",),
     "lmdb": ("stores/",),
     "datasketches": ("mta/monoids/sketches.py",),
@@ -74,3 +76,131 @@ def test_the_core_needs_no_extra() -> None:
     loaded = set(run.stdout.split())
     assert {"numpy", "mta"} <= loaded
     assert not loaded & (ONLY_IN.keys() - {"lmdb", "msgpack", "pickle", "marshal"})
+
+
+# --- wings --------------------------------------------------------------------------------------
+
+#: The wings of each package from the ground up: each may import those before it.
+WINGS: dict[str, tuple[str, ...]] = {
+    "mta": (
+        "errors", "times", "kernels", "columns", "monoids", "in_order", "folds", "policies",
+        "pages", "cursors", "levels", "reactive", "fiba", "windows", "keyed", "triggers", "audit",
+        "laws", "cli", "bench", "__main__",
+    ),
+    "spark_integration": (
+        "errors", "versions", "plan", "java", "options", "step", "carriers", "request", "sliding",
+        "session", "bench", "cli",
+    ),
+}  # fmt: skip
+#: Which wings may import what their package shows to users.
+BEFORE_THE_FACE = {"mta": ("cli", "bench"), "spark_integration": ("bench", "cli")}
+#: How imports that still go up, and circles that still stand, are named below, from the beginning.
+STANDING: tuple[str, ...] = ("circle of mta.reactive.",)
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(path: Path, modules: Container[str]) -> Iterator[str]:
+    """Which of the modules one imports, wherever in it, also for the sake of types alone."""
+    here = name_of(path).split(".")
+    package = here if path.name == "__init__.py" else here[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found = [(alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) + 1 - node.level] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            found = [(base, alias.name) for alias in node.names]
+        else:
+            continue
+        for base, part in found:
+            name = f"{base}.{part}" if f"{base}.{part}" in modules else base
+            if name in modules:
+                yield name
+
+
+@pytest.fixture(scope="module")
+def graph() -> dict[str, set[str]]:
+    """Each module and what it imports of ours."""
+    paths = {name_of(path): path for p in BELOW for path in (ROOT / p).rglob("*.py")}
+    return {name: set(imported(path, paths)) for name, path in paths.items()}
+
+
+def breaches(graph: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Imports that go up the order of the wings."""
+    for module, below in graph.items():
+        package, _, rest = module.partition(".")
+        if package not in WINGS or not rest:
+            continue
+        order, own = WINGS[package], rest.partition(".")[0]
+        if own not in order:
+            yield f"{module} is in none of the wings of {package}: {', '.join(order)}"
+            continue
+        for other in below:
+            owner, _, part = other.partition(".")
+            wing = part.partition(".")[0]
+            if owner != package:
+                continue
+            if not wing and own not in BEFORE_THE_FACE[package]:
+                yield f"{module} imports {other}, the face of its own package"
+            elif wing and order.index(wing) > order.index(own):
+                yield f"{module} imports {other}, of a wing above its own"
+
+
+def circles(graph: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Modules that import one another, over however many others."""
+    reached: dict[str, set[str]] = {}
+    for module in graph:
+        found, due = set[str](), [*graph[module]]
+        while due:
+            other = due.pop()
+            if other not in found:
+                found.add(other)
+                due.extend(graph[other])
+        reached[module] = found
+    for module in sorted(graph):
+        if module in reached[module]:
+            others = {o for o in reached[module] if module in reached[o]}
+            if module == min(others):
+                yield f"circle of {', '.join(sorted(others))}"
+
+
+def test_wings_import_only_what_is_beneath_them(graph: dict[str, set[str]]) -> None:
+    assert not [text for text in breaches(graph) if not text.startswith(STANDING)]
+
+
+def test_no_modules_import_one_another(graph: dict[str, set[str]]) -> None:
+    assert not [text for text in circles(graph) if not text.startswith(STANDING)]
+
+
+def test_what_breaks_the_order_is_named() -> None:
+    bad = {
+        "mta.kernels.ranks": ["mta.folds.blocks", "mta.errors"],
+        "mta.folds.blocks": ["mta", "mta.folds.scans"],
+        "mta.folds.scans": ["mta.folds.ranges"],
+        "mta.folds.ranges": ["mta.folds.blocks"],
+        "mta.drawer.things": [],
+        "mta.errors": [],
+        "mta": ["mta.folds.blocks"],
+        "mta.bench.figures": ["mta"],
+    }
+    assert {text.partition(":")[0] for text in breaches(bad)} == {
+        "mta.kernels.ranks imports mta.folds.blocks, of a wing above its own",
+        "mta.folds.blocks imports mta, the face of its own package",
+        "mta.drawer.things is in none of the wings of mta",
+    }
+    assert list(circles(bad)) == [
+        "circle of mta, mta.folds.blocks, mta.folds.ranges, mta.folds.scans"
+    ]
+
+
+def test_imports_for_types_alone_count() -> None:
+    path = ROOT / "mta" / "policies" / "some.py"
+    source = "from typing import TYPE_CHECKING\nfrom .. import errors\nfrom .base import View\n"
+    source += "if TYPE_CHECKING:\n    import mta.times\n"
+    known = ("mta.errors", "mta.policies.base", "mta.times")
+    with patch.object(Path, "read_text", return_value=source):
+        assert set(imported(path, known)) == set(known)

@@ -1,4 +1,9 @@
-"""What a handle reaches: described, verified, swept."""
+"""What a handle reaches: described, verified, swept.
+
+- ``description``: what a handle tells without reading a page
+- ``walk``: every page that it reaches, verified, or named for a sweep
+- ``opaque``: windows out of their handles alone, without their operation
+"""
 
 from mta.audit.description import HandleSummary, SubWindow, describe_handle
 from mta.audit.walk import Audit, Damage, audit, is_garbage, live_keys

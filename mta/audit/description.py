@@ -8,7 +8,7 @@ import msgpack
 
 from mta.errors import CorruptHandle
 from mta.levels.kept import KeptEvents
-from mta.levels.state import check_tails
+from mta.levels.pages import check_tails
 from mta.pages.handle import Handle
 from mta.windows.shared_handle import MAGIC, SharedHandle, WindowState
 

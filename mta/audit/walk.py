@@ -34,6 +34,7 @@ import numpy as np
 from mta.errors import CorruptPage, MissingPage, NotPageable
 from mta.pages import page
 from mta.pages.page import NO_NAME, Group
+from mta.windows.engine import Engine
 from mta.windows.window import Window
 
 if TYPE_CHECKING:
@@ -46,10 +47,10 @@ _BATCH = 64
 
 
 class Sharing(Protocol):
-    """Several windows over the same events: ``SharedWindows``, or what ``unread`` makes of them."""
+    """Several windows over the same events: ``SharedWindows``, or what ``opaque`` makes of them."""
 
     @property
-    def events(self) -> Window:
+    def engine(self) -> Engine:
         """What holds the events."""
 
     @property
@@ -94,7 +95,7 @@ class Audit:
     """What an audit has found."""
 
     pages: int = 0
-    """Pages that were found and read."""
+    """Pages that were read and found whole."""
     gone: int = 0
     """Missing pages of events that have left, which a later checkpoint may have deleted."""
     damaged: list[Damage] = field(default_factory=list)
@@ -131,15 +132,15 @@ def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
     One read an inner page, none for leaves. Raises NotPageable without a store; MissingPage or
     CorruptPage for an inner page, without which nobody knows what else is alive.
     """
-    window = events_of(window)
-    _store_of(window)
-    tree = window.structure
+    engine = window.engine
+    _store_of(engine)
+    tree = engine.structure
     waiting = list(tree.pages())
     while waiting:
         named = waiting.pop()
         if named.name == NO_NAME or (own and not named.needed):
             continue
-        yield page.key_of(window.name, named.level, named.number, named.name)
+        yield page.key_of(engine.name, named.level, named.number, named.name)
         if named.level:
             try:
                 group = tree.read(named)
@@ -156,34 +157,29 @@ def is_garbage(window: Window | Sharing, key: str) -> bool:
     It is, if who goes on from this handle, or from a newer one, cannot come to name it. A page
     that is not may be one that such a writer has put just now. No store call.
     """
-    window = events_of(window)
+    engine = window.engine
     name, _, place = key.rpartition("/")[0].partition("/")
     numbers = place.split("/")
-    if name != window.name or len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
+    if name != engine.name or len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
         return False
-    return window.structure.is_past(int(numbers[0]), int(numbers[1]))
+    return engine.structure.is_past(int(numbers[0]), int(numbers[1]))
 
 
-def events_of(window: Window | Sharing) -> Window:
-    """What holds the events of a window, or of several."""
-    return window if isinstance(window, Window) else window.events
-
-
-def _store_of(window: Window) -> PageStore:
-    if window.store is None:
+def _store_of(engine: Engine) -> PageStore:
+    if engine.store is None:
         raise NotPageable("this window is in memory alone (store=None): it has no pages")
-    return window.store
+    return engine.store
 
 
 class _Auditor:
     """One walk over a window's pages."""
 
     def __init__(self, shared: Window | Sharing, repair: bool) -> None:
-        window = events_of(shared)
+        engine = shared.engine
         self._fronts = None if isinstance(shared, Window) else shared.fronts
-        self._name, self._tree, self._store = window.name, window.structure, _store_of(window)
+        self._name, self._tree, self._store = engine.name, engine.structure, _store_of(engine)
         self._repairs = repair
-        self._rebuild = window.structure.rebuilder() if repair else None
+        self._rebuild = engine.structure.rebuilder() if repair else None
         self._found = Audit()
 
     def run(self) -> Audit:
@@ -208,9 +204,9 @@ class _Auditor:
         if data is None and not named.needed:
             self._found.gone += named.name != NO_NAME
             return None
-        self._found.pages += data is not None
         group, what = self._read(named, data)
         if what is None:
+            self._found.pages += 1
             return group
         damage = Damage(
             self._key(named), named.level, named.number, what,

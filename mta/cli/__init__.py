@@ -1,1 +1,6 @@
-"""The commands that need no Spark."""
+"""The command ``mta`` as far as it needs no Spark; ``spark_integration.cli`` adds the rest.
+
+- ``commands``: options in, exit code out
+- ``handles``: ``inspect``, ``check`` and ``gc`` of handles saved in files
+- ``console``: what the commands print
+"""

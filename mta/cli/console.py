@@ -6,6 +6,12 @@ import re
 import sys
 from collections.abc import Sequence
 
+from stores.errors import WindowStoreError
+
+
+class InvalidCommand(WindowStoreError, ValueError):
+    """The arguments of a command do not fit each other or what they name: correct them."""
+
 
 def say(text: str = "") -> None:
     """Print one line, at once."""
@@ -71,3 +77,17 @@ def human_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} TiB"
+
+
+def human_duration(micros: int) -> str:
+    """``86400000000`` as ``24 hours``: in the largest unit that leaves no fraction, or seconds.
+
+    >>> human_duration(5_400_000_000), human_duration(1_500_000)
+    ('90 minutes', '1.5 seconds')
+    """
+    for unit, size in (("hour", 3_600_000_000), ("minute", 60_000_000)):
+        if micros and micros % size == 0:
+            return plural(micros // size, unit)
+    if micros % 1_000_000 == 0:
+        return plural(micros // 1_000_000, "second")
+    return f"{micros // 1_000_000:,}.{micros % 1_000_000:06d}".rstrip("0") + " seconds"

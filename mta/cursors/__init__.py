@@ -1,1 +1,7 @@
-"""Cursors: windows that are fronts over events which others keep."""
+"""Cursors: windows that are fronts over events which others keep.
+
+- ``ordered``: what may be read of events in order
+- ``view``: what a policy sees of a window
+- ``cursor``: the front of one of several windows
+- ``reach``: ranges of kept events, and how far back a window reaches
+"""

@@ -15,7 +15,7 @@ Only when the front leaves the leaf is the next leaf read (or as many as the run
 and what follows it folded anew out of the structure: O(arity * log n) combines and a page or two a
 level. So a window costs about two whole-group combines an event, and the scan of each leaf,
 whatever its length. Where the front has come to events in hand (short windows), results are folds
-of ranges of them (see ``blocks``).
+of ranges of them (``folds.sliding``).
 
 A cursor writes nothing, and all it holds beside its front can be had again from the structure: when
 a call fails, its front is where it was, or it is behind and is put in its place later.
@@ -29,21 +29,20 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.cursors.cursor_times import CursorTimes
 from mta.cursors.ordered import Hand, Leaf, OrderedEvents, suffixes_of
-from mta.folds.fronts import TimeFronts, rows_at
-from mta.monoids.base import AbstractMonoid, Partial, same_value
-from mta.monoids.product import Observed
+from mta.cursors.view import ObservedWindow
+from mta.folds.fronts import EachFront, Fronts, Stretch, TimeFronts, as_array, rows_at
+from mta.folds.overlaps import may_overlap
+from mta.kernels.ranks import SortedTimes
+from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.structure import Lens
-from mta.policies.base import AbstractPolicy, as_array
-from mta.policies.cuts import cuts, tells
-from mta.windows.view import part_of
+from mta.policies.base import AbstractPolicy
 
-#: The front after each event in hand.
-Told = range | np.ndarray | TimeFronts
+#: For fewer events fronts are searched for one by one.
+_FEW = 1024
 
 
-class Cursor:
+class Cursor(ObservedWindow):
     """One window over shared events: its policy and its front.
 
     ``lenses`` say where in a partial the aggregates stand that policies observe, by the policy's
@@ -57,12 +56,8 @@ class Cursor:
         events: OrderedEvents,
         lenses: Mapping[int, Lens] | None = None,
     ) -> None:
-        self.monoid, self.policy, self.events = monoid, policy, events
-        self._own: Lens = (monoid, same_value)
-        if isinstance(monoid, Observed):
-            self._own = part_of(monoid, 0)
-        self._lenses = lenses or {}
-        #: The window's oldest event, and the position after its newest.
+        super().__init__(monoid, lenses)
+        self.policy, self.events = policy, events
         self.front = self.back = events.front
         self._stamp = events.stamp
         #: A leaf that was looked at last.
@@ -121,7 +116,7 @@ class Cursor:
         Events before the hand must be in the structure. Where the hand does not begin at the back
         of this window, windows are taken to be as the policy has them there.
         """
-        if not tells(self.policy):
+        if not self.policy.foreseen:
             return None
         schema = self.monoid.partials
         out = schema.new(hand.count)
@@ -134,7 +129,7 @@ class Cursor:
 
         The window moves on when the last piece has been taken.
         """
-        if not tells(self.policy) or not hand.count:
+        if not self.policy.foreseen or not hand.count:
             return
         self._fresh()
         if hand.first != self.back:
@@ -143,7 +138,7 @@ class Cursor:
         fronts, done = self._fronts(hand), 0
         stored = _count_below(fronts, 0)
         if stored < hand.count:
-            yield stored, hand.folds_from(fronts[stored:], stored)
+            yield stored, hand.sliding.folds(fronts[stored:], stored)
         while done < stored:
             end = self._hold(fronts, done, stored, hand.first)
             yield done, self._stored_piece(hand, fronts[done:end], done)
@@ -151,30 +146,32 @@ class Cursor:
         self.back = hand.stop
         self._move(hand.first + int(fronts[-1]))
         if self._suffixes is not None:
-            self._grow(hand.fold)
+            self._grow(hand.sliding.total)
 
-    def _stored_piece(self, hand: Hand, fronts: Told, done: int) -> Rows:
+    def _stored_piece(self, hand: Hand, fronts: EachFront, done: int) -> Rows:
         """S (x) G (x) P, for fronts in the leaves that are held."""
         monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
         lefts = rows_at(monoid, self._suffixes, fronts, self._origin - hand.first)
         if self._grown is not None:
             lefts = monoid.combine_rows(lefts, schema.one(self._grown), count)
-        return monoid.combine_rows(lefts, schema.cut(hand.prefixes, done, done + count), count)
+        return monoid.combine_rows(
+            lefts, schema.cut(hand.sliding.prefixes, done, done + count), count
+        )
 
-    def _fronts(self, hand: Hand) -> Told:
+    def _fronts(self, hand: Hand) -> EachFront:
         """The front after each event in hand, never before what is kept or where it was.
 
         Counted from the first event in hand, before which it is negative.
         """
-        told = cuts(self.policy, CursorTimes(self, hand), 0, hand.times, hand.count)
+        fronts = self.policy.cuts(_CursorTimes(self, hand), 0, hand.times, hand.count)
         stood = self.front - hand.first
-        if isinstance(told, int):
-            return np.full(hand.count, max(told, stood))
-        if told[0] >= stood:
-            return told
-        if isinstance(told, TimeFronts):
-            return told.not_before(stood)
-        held: np.ndarray = np.maximum(as_array(told, hand.count), stood)
+        if isinstance(fronts, int):
+            return np.full(hand.count, max(fronts, stood))
+        if fronts[0] >= stood:
+            return fronts
+        if isinstance(fronts, TimeFronts):
+            return fronts.not_before(stood)
+        held: np.ndarray = np.maximum(as_array(fronts, hand.count), stood)
         return held
 
     # --- the leaves that the front is in and comes to -------------------------------------------
@@ -213,7 +210,7 @@ class Cursor:
         self._leaf = None if isinstance(leaf, Hand) else leaf
         return leaf
 
-    def _hold(self, fronts: Told, start: int, stop: int, back: int) -> int:
+    def _hold(self, fronts: EachFront, start: int, stop: int, back: int) -> int:
         """Hold the suffix folds for fronts from index ``start`` on, which reach to ``back``.
 
         For as many of the fronts, counted from the back, as lie in leaves that follow one another;
@@ -240,14 +237,6 @@ class Cursor:
 
     # --- what the policy asks ---------------------------------------------------------------------
 
-    def _lens(self, policy: AbstractPolicy) -> Lens:
-        return self._lenses.get(id(policy), self._own)
-
-    def total(self, policy: AbstractPolicy) -> Any:
-        """The result over the whole window."""
-        monoid, pick = self._lens(policy)
-        return monoid.lower(pick(self.query()))
-
     def first_after(self, time: int) -> int:
         """The position of the oldest event later than ``time``, from the front on."""
         if self.front == self.back:
@@ -262,7 +251,7 @@ class Cursor:
 
     def longest_prefix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
         """Where the longest prefix ends whose result is accepted; O(log n) folds of ranges."""
-        monoid, pick = self._lens(policy)
+        monoid, pick = self.lens(policy)
         prefix, position, step, growing = monoid.identity, self.front, 1, True
         while step:
             end = position + step
@@ -278,7 +267,7 @@ class Cursor:
 
     def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
         """Where the longest suffix begins whose result is accepted; O(log n) folds of ranges."""
-        monoid, pick = self._lens(policy)
+        monoid, pick = self.lens(policy)
 
         def refused(position: int) -> bool:
             fold = self.query() if position == self.front else self.events.fold(position, self.back)
@@ -295,24 +284,6 @@ class Cursor:
             low, high = (middle, high) if refused(middle) else (low, middle)
         return high
 
-    def all_prefixes(self, policy: AbstractPolicy) -> Iterator[tuple[int, Any]]:
-        """The result of every prefix and where it ends; reads the whole window."""
-        monoid, pick = self._lens(policy)
-        prefix = monoid.identity
-        for position, event in enumerate(self.partials(), self.front + 1):
-            prefix = monoid.combine(prefix, pick(event))
-            yield position, monoid.lower(prefix)
-
-    def all_suffixes(self, policy: AbstractPolicy) -> Iterator[tuple[int, Any]]:
-        """The result of every suffix and where it begins, longest first; reads the whole window."""
-        monoid, pick = self._lens(policy)
-        suffix: Partial = monoid.identity
-        results = []
-        for event in reversed(list(self.partials())):
-            suffix = monoid.combine(pick(event), suffix)
-            results.append(monoid.lower(suffix))
-        return enumerate(reversed(results), self.front)
-
     def partials(self) -> Iterator[Partial]:
         """Every event of the window, lifted, from the oldest on; reads every leaf once."""
         position = self.front
@@ -324,7 +295,67 @@ class Cursor:
             position = leaf.stop
 
 
-def _count_below(fronts: Told, position: int) -> int:
+class _CursorTimes:
+    """The times a cursor's policy may search: stored ones from the front on, then those in hand.
+
+    Positions are counted from the first event in hand; those of stored events are negative. Times
+    are searched a stretch at a time: a hand of the batch under way that has been stored, with the
+    table that other windows have had of it, or leaves that follow one another, put together; at
+    last the hand itself (``kernels.ranks``). So each time is compared about once, by whole columns.
+    """
+
+    def __init__(self, cursor: Cursor, hand: Hand) -> None:
+        self._cursor, self._hand = cursor, hand
+
+    def first_after_each(self, times: np.ndarray, age: int) -> Fronts | TimeFronts:
+        """The position of the oldest event that is less than ``age`` old at each of some times.
+
+        Leaf by leaf; where a whole leaf is passed over, the next is looked up from the top.
+        """
+        cursor, hand, count = self._cursor, self._hand, len(times)
+        position, done = cursor.front, 0
+        stretches: list[Stretch] = []
+        while done < count and position < hand.first:
+            first, stored, end = self._gather(position, times, age, done)
+            if done == 0 and times[-1] - age < stored.times[position - first]:
+                return position - hand.first
+            position = first + len(stored.times)
+            if end > done:
+                stretches.append(Stretch(stored, first - hand.first, end))
+                done = end
+            else:
+                position = max(position, cursor.events.first_after(int(times[end]) - age))
+        if done < count:
+            stretches.append(Stretch(hand.sorted_times, 0, count))
+        fronts = TimeFronts(times, age, stretches)
+        seldom = count >= _FEW and may_overlap(cursor.monoid) and not fronts.seem_steady()
+        return fronts if seldom else fronts.known()
+
+    def _gather(
+        self, position: int, times: np.ndarray, age: int, done: int
+    ) -> tuple[int, SortedTimes, int]:
+        """The stored times from a leaf on, and through more while some of the searches end there.
+
+        Answers with the position of the first, and where those of ``times`` end that they serve.
+        """
+        cursor, back = self._cursor, self._hand.first
+        leaf = start = cursor.leaf(position, back)
+        stop = leaf.first
+        gathered: list[np.ndarray] = []
+        while leaf.first == stop and not (gathered and isinstance(leaf, Hand)):
+            stored = leaf.times
+            assert stored is not None
+            gathered.append(stored)
+            stop, end = leaf.stop, done + int(times[done:].searchsorted(stored[-1] + age))
+            if end == done or end == len(times) or stop == back or isinstance(leaf, Hand):
+                break
+            done, leaf = end, cursor.leaf(stop, back)
+        if len(gathered) == 1:
+            return start.first, start.sorted_times, end
+        return start.first, SortedTimes(np.concatenate(gathered)), end
+
+
+def _count_below(fronts: EachFront, position: int) -> int:
     """How many of the fronts, which never decrease, lie before a position."""
     if isinstance(fronts, TimeFronts):
         return int(fronts.below(np.array([position]))[0])

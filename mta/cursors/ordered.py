@@ -1,6 +1,7 @@
 """Events in order, as cursors read them: leaves, folds of ranges, positions by time.
 
-Whatever keeps events so can be shared by several windows: level queues (``lookup``), FiBA's tree.
+Whatever keeps events so can be shared by several windows: level queues (``levels.leaves``), and the
+tree of FiBA.
 """
 
 from __future__ import annotations
@@ -13,9 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.folds.blocks import Blocks, fold_sliding
-from mta.folds.fronts import TimeFronts, known
-from mta.folds.overlaps import Overlaps, may_overlap
+from mta.folds.sliding import SlidingFolds
 from mta.kernels.ranks import SortedTimes
 from mta.monoids.base import AbstractMonoid, Partial
 
@@ -125,46 +124,12 @@ class Hand(Leaf):
         self.monoid = monoid
 
     @cached_property
-    def lifted(self) -> Rows:
-        """The events as partial aggregates."""
-        return self.monoid.lift_rows(self.rows, self.count)
-
-    @cached_property
-    def prefixes(self) -> Rows:
-        """P: the folds of the first 1, 2, ... events; one combine each, for all cursors."""
-        if "blocks" in self.__dict__:
-            return self.blocks.prefixes_of_all()
-        return self.monoid.prefixes(self.lifted, self.count, self.monoid.identity)
-
-    @cached_property
-    def fold(self) -> Partial:
-        """The aggregate of all events."""
-        if "prefixes" in self.__dict__:
-            return self.monoid.partials.at(self.prefixes, self.count - 1)
-        return self.monoid.fold(self.lifted, self.count)
-
-    @cached_property
-    def blocks(self) -> Blocks | Overlaps:
-        """The events in blocks, for windows that begin in hand."""
-        kind = Overlaps if may_overlap(self.monoid) else Blocks
-        return kind(self.monoid, self.lifted, self.count)
-
-    def folds_from(self, fronts: range | np.ndarray | TimeFronts, first: int) -> Rows:
-        """The aggregate after each event from the ``first`` on, of windows that begin in hand.
-
-        ``fronts`` and ``first`` are counted from the first event in hand.
-        """
-        if not self.monoid.is_columnar:
-            return fold_sliding(self.monoid, self.lifted, self.count, known(fronts), first)
-        if isinstance(self.blocks, Overlaps):
-            return self.blocks.folds(fronts, first)
-        return self.blocks.folds(known(fronts), first)
+    def sliding(self) -> SlidingFolds:
+        """The events as partial aggregates, and all folds of them; one combine each, once."""
+        return SlidingFolds(self.monoid, self.monoid.lift_rows(self.rows, self.count), self.count)
 
     def partials(self, start: int, stop: int, monoid: AbstractMonoid) -> Rows:
-        return monoid.partials.cut(self.lifted, start - self.first, stop - self.first)
+        return monoid.partials.cut(self.sliding.lifted, start - self.first, stop - self.first)
 
     def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
-        """As those of a leaf; out of the blocks where there are some."""
-        if "blocks" in self.__dict__:
-            return self.blocks.suffixes_of_all(position - self.first, right)
-        return super().suffixes(position, right, monoid)
+        return self.sliding.suffixes(position - self.first, right)

@@ -21,7 +21,7 @@ every result of a batch is wanted; bulk eviction O(arity * log n), and a page or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from mta.fiba.events import as_of, leaf_needed_from, needed_from
 from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
 from mta.monoids.base import Partial
-from mta.pages.structure import Lens, Setting
+from mta.pages.structure import Setting
 from mta.policies.base import AbstractPolicy
 
 #: How many events of a batch go in at once.
@@ -64,7 +64,6 @@ class FiBA(TreePages):
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         super().__init__(setting, kind)
         self._cursor = Cursor(self.monoid, setting.policy, self.stored)
-        self._last_insert = 0
         #: The time of the event at a position that was the front when it was asked for.
         self._front_time = (-1, 0)
 
@@ -76,7 +75,7 @@ class FiBA(TreePages):
         Nodes are let go, and events that have left are cut off, where that has not been done at
         once, as soon as ``count`` of them have.
         """
-        self.keeper.trim(self.tree)
+        self.trim()
         if self.front - self.stored.front < count:
             return
         kept = self._kept(self.front)
@@ -100,7 +99,7 @@ class FiBA(TreePages):
         assert time is not None
         self._make_ready()
         position = self.stored.add(row, time)
-        self._last_insert = time
+        self.last_insert = time
         if position < self.back - 1:
             self._note_late(position, 1)
 
@@ -113,7 +112,7 @@ class FiBA(TreePages):
 
     def take_back(self) -> None:
         """Undo the last ``insert``, which nothing has followed."""
-        self._note_late(self.stored.take_back(self._last_insert), -1)
+        self._note_late(self.stored.take_back(self.last_insert), -1)
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         """Add events without their results; the tree takes as many as a run has."""
@@ -148,12 +147,7 @@ class FiBA(TreePages):
                 return
             if position > self.stored.front:
                 self.tree.load_left()
-        gone = self._kept(position) - self.stored.front
-        if 0 < gone <= self.tree.spare():
-            self.tree.evict_oldest(gone)
-            self.stored.front += gone
-        elif gone > 0:
-            self.stored.cut_off(self.stored.front + gone)
+        self.stored.slide_to(self._kept(position))
         self.front = position
 
     def evict_to(self, position: int) -> None:
@@ -162,7 +156,7 @@ class FiBA(TreePages):
             return
         self.require_events(position)
         self.tree.load_left()
-        self.keeper.trim(self.tree)
+        self.trim()
         self.stored.cut_off(position)
         self.front = position
         self._cursor.place(position, self.back)
@@ -188,10 +182,10 @@ class FiBA(TreePages):
         assert times is not None
         count, monoid = min(stop - start, RUN), self.monoid
         new, coming = monoid.inputs.cut(rows, start, start + count), times[start : start + count]
-        told = self._run(new, coming, count)
-        if told is None:
+        found = self._run(new, coming, count)
+        if found is None:
             return 0
-        _, folds, is_new = told
+        _, folds, is_new = found
         if is_new is not None:
             folds = monoid.partials.take(folds, np.flatnonzero(is_new))
         monoid.outputs.put_many(out, start, monoid.lower_rows(folds))
@@ -201,7 +195,7 @@ class FiBA(TreePages):
         """Add a batch in order of time; every result that is new or has changed, run by run.
 
         These are the results of all events from the first added one on. Raises NotRevisable
-        where the policy cannot be told ahead.
+        where the cuts of the policy cannot be known ahead.
         """
         for start in range(0, count, RUN):
             stop = min(start + RUN, count)
@@ -212,10 +206,10 @@ class FiBA(TreePages):
             def end(time: int | None = following) -> int:
                 return self.back if time is None else self.stored.place_of(time)
 
-            told = self._run(new, coming, stop - start, end)
-            if told is None:
+            found = self._run(new, coming, stop - start, end)
+            if found is None:
                 raise NotRevisable(f"{self.setting.policy!r} cannot be asked for earlier results")
-            hand, folds, is_new = told
+            hand, folds, is_new = found
             assert hand.times is not None
             mask = np.ones(hand.count, bool) if is_new is None else is_new
             outputs = self.monoid.lower_rows(folds)
@@ -227,7 +221,7 @@ class FiBA(TreePages):
         """Insert a run; what was looked at, the aggregates as of each, and which are new.
 
         ``end`` is asked for the position up to which stored events are looked at, if any are
-        later than the first. None, and nothing done, where the policy cannot be told ahead.
+        later than the first. None, and nothing done, where the cuts cannot be known ahead.
         """
         self._make_ready(self._left_behind)
         hand, is_new = self.stored.hand_with(rows, times, count, end)
@@ -256,39 +250,7 @@ class FiBA(TreePages):
         return self._front_time[1]
 
     def restore_front_time(self, time: int | None) -> None:
-        """Take up the time of the oldest event from a handle."""
+        """The time of the oldest event, as a handle has it."""
         if time is not None:
             self._front_time = self.front, time
         self._cursor.place(self.front, self.back)
-
-    def head_times(self) -> tuple[int, np.ndarray]:
-        if self.front == self.back:
-            return self.front, np.empty(0, "<i8")
-        leaf = self.stored.leaf(self.front)
-        assert leaf.times is not None
-        return self.front, leaf.times[self.front - leaf.first :]
-
-    def first_after(self, time: int) -> int:
-        return max(self.front, self.stored.first_after(time))
-
-    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        return self._searching(lens).longest_prefix(self.setting.policy, accepts)
-
-    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        return self._searching(lens).longest_suffix(self.setting.policy, accepts)
-
-    def _searching(self, lens: Lens) -> Cursor:
-        policy = self.setting.policy
-        cursor = Cursor(self.monoid, policy, self.stored, {id(policy): lens})
-        cursor.place(self.front, self.back)
-        return cursor
-
-    def events(self) -> Iterator[Partial]:
-        position = self.front
-        while position < self.back:
-            leaf = self.stored.leaf(position)
-            rows = leaf.partials(position, leaf.stop, self.monoid)
-            for i in range(leaf.stop - position):
-                yield self.monoid.partials.at(rows, i)
-            position = leaf.stop
-            self.keeper.trim(self.tree)

@@ -36,8 +36,8 @@ from typing import Literal
 
 from mta.columns.schemas import Row
 from mta.fiba.invariants import check_tree, require_same
-from mta.fiba.keeper import Keeper
-from mta.fiba.node import Kind, Node
+from mta.fiba.node import Kind, Node, parent_of
+from mta.fiba.node_cache import NodeCache
 from mta.monoids.base import AbstractMonoid, Partial
 
 #: What an insertion at the time of another event does: add it behind, replace it, combine them.
@@ -55,11 +55,11 @@ class Tree:
         monoid: AbstractMonoid,
         min_arity: int = 2,
         leaf_min_arity: int | None = None,
-        keeper: Keeper | None = None,
+        cache: NodeCache | None = None,
         kind: Kind | None = None,
     ) -> None:
         self.monoid, self.kind = monoid, kind or Kind(monoid)
-        self.keeper = keeper or Keeper()
+        self.cache = cache or NodeCache()
         self._least = (min_arity if leaf_min_arity is None else leaf_min_arity, min_arity)
         if min(self._least) < 2:
             raise ValueError(f"a minimal arity is 2 or more, not {min(self._least)}")
@@ -76,7 +76,7 @@ class Tree:
 
     def child(self, node: Node, index: int) -> Node:
         """A child of a node; where it is a page, one page read."""
-        return self.keeper.child(node, index)
+        return self.cache.child(node, index)
 
     def is_spine(self, node: Node) -> bool:
         """Whether a node is kept in memory for its place alone."""
@@ -159,7 +159,7 @@ class Tree:
 
     def find(self, time: int) -> tuple[Node, int] | None:
         """The oldest entry of a time: its node and index, or None."""
-        node, found = self._start_at(time), None
+        node, found = self._start(time, True), None
         while True:
             index = bisect_left(node.times, time)
             if index < node.count and node.time_at(index) == time:
@@ -170,19 +170,15 @@ class Tree:
 
     def _place_after(self, time: int) -> tuple[Node, int]:
         """The leaf where a value belongs, after others of its time, and the index."""
-        node = self._start_after(time)
+        node = self._start(time, False)
         while True:
             index = bisect_right(node.times, time)
             if not node.level:
                 return node, index
             node = self.child(node, index)
 
-    def _start_at(self, time: int) -> Node:
-        """A node below which every entry of a time is, or that has it."""
-        return self.root
-
-    def _start_after(self, time: int) -> Node:
-        """A node below which the place after all entries of a time is."""
+    def _start(self, time: int, at_first: bool) -> Node:
+        """A node below which, or in which, the first entry of a time is, or the place after all."""
         return self.root
 
     # --- rebalancing ------------------------------------------------------------------------------
@@ -192,8 +188,7 @@ class Tree:
         while node.arity > 2 * self.least(node.level):
             if node is self.root:
                 self._raise()
-            parent = node.parent
-            assert parent is not None
+            parent = parent_of(node)
             self.split(node, parent, ends)
             node, ends = parent, ()
 
@@ -242,8 +237,7 @@ class Tree:
 
     def fill(self, node: Node) -> Node:
         """Merge an underfull node with a neighbour, or fill it up from there; the parent."""
-        parent = node.parent
-        assert parent is not None
+        parent = parent_of(node)
         at = parent.index_of(node)
         left = max(at - 1, 0)
         pair = self.child(parent, left), self.child(parent, left + 1)
@@ -258,7 +252,8 @@ class Tree:
         while self.root.level and not self.root.count:
             old, self.root = self.root, self.child(self.root, 0)
             self.root.parent = None
-            self.keeper.forget(old)
+            self._untouch(old)
+            self.cache.forget(old)
             self._lowered()
             self.touch(self.root)
 
@@ -275,7 +270,7 @@ class Tree:
         del parent.links[at + 1]
         parent.sums.remove(at + 1)
         self._untouch(right)
-        self.keeper.forget(right)
+        self.cache.forget(right)
         self.touch(left)
         self.touch(parent)
         self._replaced(right, left)
@@ -334,7 +329,7 @@ class Tree:
             self._touched.append({})
         self._touched[node.level][id(node)] = node
         node.stack = None
-        self.keeper.soil(node)
+        self.cache.mark_dirty(node)
 
     def _untouch(self, node: Node) -> None:
         if node.level < len(self._touched):
@@ -393,7 +388,7 @@ class Tree:
     def check(self) -> None:
         """Assert the size, order and aggregation invariants; O(n) combines, reads every page.
 
-        Raises InvariantViolation.
+        Changes nothing. Raises InvariantViolation.
         """
         folds = check_tree(self)
         require_same("the root's aggregate", self.query(), folds[self.root][0], self.monoid.same)

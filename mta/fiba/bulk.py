@@ -28,7 +28,6 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.fiba.fingers import FingerTree
 from mta.fiba.node import Node
-from mta.fiba.spans import at_position
 
 #: So many values are put into a leaf one after the other.
 _FEW = 2
@@ -58,7 +57,7 @@ def _ends_of_last(tree: FingerTree, node: Node) -> list[int]:
     full as may be, so that they are fewer pages. Where single events are evicted, which takes folds
     of the leaf at the front, leaves are halved instead.
     """
-    if tree.has_left or node is not (tree.right[0] if tree.right else tree.root):
+    if tree.has_left or node is not tree.last_leaf:
         return []
     least = tree.least(0)
     rest = node.arity - least
@@ -68,7 +67,7 @@ def _ends_of_last(tree: FingerTree, node: Node) -> list[int]:
 
 def _append(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> bool:
     """Add values at the end, if they are in order and the last leaf has room."""
-    leaf = tree.right[0] if tree.right else tree.root
+    leaf = tree.last_leaf
     if leaf.arity + count > 2 * tree.least(0):
         return False
     if leaf.count and times[0] < leaf.time_at(leaf.count - 1):
@@ -83,7 +82,7 @@ def _append(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> bool
         monoid.lift_rows(rows, count)  # what cannot be lifted must not get in
     leaf.entries.extend((times, rows), count)
     tree.size += count
-    tree.keeper.soil(leaf)
+    tree.cache.mark_dirty(leaf)
     return True
 
 
@@ -188,7 +187,7 @@ def _load_cut(tree: FingerTree, node: Node, count: int) -> None:
         at = parent.index_of(node)
         neighbours = [tree.child(parent, i) for i in range(at + 1, min(at + 3, parent.arity))]
     while node.level:
-        index, passage = at_position(tree, count)(node)
+        index, passage = tree.at_position(count)(node)
         count -= tree.events_before(node, index)
         if passage == "all after" and not tree.has_left:
             return
@@ -204,7 +203,7 @@ def _load_cut(tree: FingerTree, node: Node, count: int) -> None:
 
 def _reach(tree: FingerTree, node: Node, count: int) -> int:
     """How many places of a node go with its oldest entries."""
-    return at_position(tree, count)(node)[0] if node.level else count
+    return tree.at_position(count)(node)[0] if node.level else count
 
 
 def _size(tree: FingerTree, node: Node) -> int:
@@ -237,7 +236,7 @@ def _cut_node(tree: FingerTree, node: Node, count: int) -> tuple[list[Node], int
 
     Beside it, new nodes below that are to be filled.
     """
-    index, passage = at_position(tree, count)(node)
+    index, passage = tree.at_position(count)(node)
     tree.touch(node)
     if passage == "all before":
         # The subtree goes as a whole; the entry after it needs an empty one before it.
@@ -252,7 +251,7 @@ def _cut_node(tree: FingerTree, node: Node, count: int) -> tuple[list[Node], int
 
 def _drop(tree: FingerTree, node: Node, links: int, entries: int) -> None:
     """Drop the first subtrees and entries of a node."""
-    tree.keeper.drop(node.level - 1, node.links[:links], node)
+    tree.cache.drop(node.level - 1, node.links[:links], node)
     del node.links[:links]
     node.sums.drop(links)
     node.entries.drop(entries)

@@ -9,13 +9,12 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.cursors.ordered import Hand, Leaf
 from mta.fiba.bulk import evict_first, insert_sorted
-from mta.fiba.fingers import FingerTree
+from mta.fiba.fingers import FingerTree, Passage, after_time
 from mta.fiba.node import Node
-from mta.fiba.spans import Passage, after_time, at_position, fold_between, rank, rank_of_leaf
-from mta.folds.fronts import known
+from mta.folds.fronts import as_array, known
 from mta.monoids.base import Partial
-from mta.policies.base import AbstractPolicy, TimeWindow, as_array
-from mta.policies.cuts import cuts
+from mta.policies.base import AbstractPolicy
+from mta.policies.windows import TimeWindow
 
 #: How many leaves are remembered: for each of some windows the one its front is in.
 _LEAVES = 8
@@ -28,6 +27,8 @@ class TreeEvents:
         self.tree = tree
         #: The position of the oldest event that the tree has.
         self.front = 0
+        #: The time of the newest event that has left; None where that is not known, or none has.
+        self.newest_left: int | None = None
         #: Grows whenever events before the back have changed positions.
         self.stamp = 0
         #: The leaves handed out last, but for the last of all, which grows; and the stamp then.
@@ -59,10 +60,10 @@ class TreeEvents:
         if known is not None:
             return known
         node, first = self.place(position)
-        if not self.tree.right or node is self.tree.right[0]:
+        if node is self.tree.last_leaf:
             return Leaf(first, node.values(0, node.count), node.times, node.count)
         if node.parent is not None:
-            self.tree.keeper.ahead(node.parent, node.parent.index_of(node))
+            self.tree.cache.ahead(node.parent, node.parent.index_of(node))
         leaf = self._with_next(node, first)
         self._leaves = [leaf, *self._leaves[: _LEAVES - 1]]
         return leaf
@@ -90,7 +91,7 @@ class TreeEvents:
 
     def newest_time(self) -> int | None:
         """The time of the newest event, None without events; no page read."""
-        leaf = self.tree.right[0] if self.tree.right else self.tree.root
+        leaf = self.tree.last_leaf
         return leaf.time_at(leaf.count - 1) if leaf.count else None
 
     def place_of(self, time: int) -> int:
@@ -120,11 +121,31 @@ class TreeEvents:
         self.stamp += 1
         return position
 
+    def slide_to(self, position: int) -> None:
+        """As ``cut_off``; a few events of the first leaf take a combine each, amortised."""
+        gone = position - self.front
+        if not 0 < gone <= self.tree.spare():
+            self.cut_off(position)
+            return
+        newest = self.tree.first_leaf.time_at(gone - 1)
+        self.tree.evict_oldest(gone)
+        self._note_left(newest, position)
+
     def cut_off(self, position: int) -> None:
         """Take the events before a position out of the tree. A failed read changes nothing."""
-        if position > self.front:
-            evict_first(self.tree, position - self.front)
-            self.front = position
+        gone = position - self.front
+        if gone > 0:
+            newest = self.tree.newest_before(self.tree.at_position(gone))
+            evict_first(self.tree, gone)
+            self._note_left(newest, position)
+
+    def _note_left(self, newest: int, position: int) -> None:
+        """The events before a position have left, the last of them of this time."""
+        if self.front == 0:
+            self.newest_left = newest
+        elif self.newest_left is not None:
+            self.newest_left = max(self.newest_left, newest)
+        self.front = position
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -133,21 +154,22 @@ class TreeEvents:
         tree = self.tree
         if start >= stop:
             return tree.monoid.identity
-        left = at_position(tree, start - self.front)
-        right: Passage = "all before" if stop == self.back else at_position(tree, stop - self.front)
-        return fold_between(tree, left, right)
+        left = tree.at_position(start - self.front)
+        right: Passage = "all before" if stop == self.back else tree.at_position(stop - self.front)
+        return tree.fold_between(left, right)
 
     def first_after(self, time: int) -> int:
         """The position of the oldest event later than a time."""
-        return self.front + rank(self.tree, after_time(time))
+        return self.front + self.tree.rank(after_time(time))
 
     def leaf_after(self, time: int) -> int:
         """As ``first_after``, or a position before it where a leaf begins; reads no leaf."""
-        return self.front + rank_of_leaf(self.tree, after_time(time))
+        return self.front + self.tree.rank(after_time(time), reads_leaf=False)
 
     def leaf_at(self, position: int) -> int:
         """A position, or one before it where a leaf begins; reads no leaf."""
-        return self.front + rank_of_leaf(self.tree, at_position(self.tree, position - self.front))
+        cut = self.tree.at_position(position - self.front)
+        return self.front + self.tree.rank(cut, reads_leaf=False)
 
     def time_at(self, position: int) -> int:
         """The time of an event; at most a page read a level."""
@@ -161,7 +183,9 @@ class TreeEvents:
         return node.time_at(index)
 
     def time_before(self, position: int) -> int | None:
-        """The time of the event before a position, None if it has left."""
+        """The time of the event before a position, of the front the newest one that has left."""
+        if position == self.front:
+            return self.newest_left
         return self.time_at(position - 1) if self.front < position <= self.back else None
 
     def hand_with(
@@ -245,13 +269,12 @@ _Search = Callable[[int], int]
 def _front_of(policy: AbstractPolicy, stored: TreeEvents, time: int, after: _Search) -> int:
     if type(policy) is TimeWindow:  # told without counting events
         return max(stored.front, after(time - policy.size))
-    fronts = cuts(policy, _Times(after), after(time) - 1, np.array([time]), 1)
-    assert fronts is not None  # only policies on positions are asked
+    fronts = policy.cuts(_Times(after), after(time) - 1, np.array([time]), 1)
     return max(stored.front, int(as_array(known(fronts), 1)[0]))
 
 
 class _Times:
-    """What policies on times ask for, of all events that are kept (``cuts.TimeSearch``)."""
+    """What policies on times ask for, of all events that are kept (``policies.TimeSearch``)."""
 
     def __init__(self, after: _Search) -> None:
         self._after = after

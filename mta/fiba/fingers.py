@@ -2,7 +2,7 @@
 
 Fingers point at the first and the last leaf, and the *spines* are the nodes from there up to the
 root. Searches start at the finger that is nearer; and so that a change far from the root need not
-be told to it, a node keeps the aggregate that suits its place (Figure 2):
+reach it, a node keeps the aggregate that suits its place (Figure 2):
 
     up      off the spines: the whole subtree (kept in the parent, see ``node``)
     inner   the root: everything but the first and the last subtree
@@ -26,6 +26,10 @@ named by letters, left and right of them the spines:
 'bcdefg!h'
 >>> tree.left[0].agg, tree.root.agg, tree.right[0].agg
 ('bc', 'def', 'g!h')
+>>> tree.fold_between(before_time(20), after_time(50)), tree.rank(before_time(20))
+('cdef', 1)
+>>> tree.fold_between(tree.at_position(5), "all before")  # to the end
+'g!h'
 
 Instead of flags in the nodes, which a published implementation forgot to update where a node
 borrowed from the left spine, each spine is a list of its nodes, one a level, and a node is on it
@@ -41,6 +45,7 @@ nearer end, O(1) at the ends, where a leaf is folded as Two-Stacks; range query 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -49,10 +54,33 @@ from mta.columns.schemas import Row
 from mta.errors import EmptyWindow
 from mta.fiba.btree import Existing, Tree
 from mta.fiba.invariants import check_fingers, check_spines, check_tree
-from mta.fiba.keeper import Keeper
-from mta.fiba.node import Kind, Node
-from mta.fiba.spans import fold_all
+from mta.fiba.node import Kind, Node, Piece, parent_of
+from mta.fiba.node_cache import NodeCache
 from mta.monoids.base import AbstractMonoid, Partial
+
+#: A way through a tree between two entries. In each node that it comes to it passes through one
+#: subtree, or beside it: the index of the entry after it, and how it goes on in the subtree before
+#: that entry, or on which side of it that whole subtree is.
+Cut = Callable[[Node], "tuple[int, Passage]"]
+Passage = Cut | Literal["all before", "all after"]
+
+
+def before_time(time: int) -> Cut:
+    """The cut before the entries of a time."""
+
+    def cut(node: Node) -> tuple[int, Passage]:
+        return int(node.times.searchsorted(time, side="left")), cut
+
+    return cut
+
+
+def after_time(time: int) -> Cut:
+    """The cut after the entries of a time."""
+
+    def cut(node: Node) -> tuple[int, Passage]:
+        return int(node.times.searchsorted(time, side="right")), cut
+
+    return cut
 
 
 class FingerTree(Tree):
@@ -63,10 +91,10 @@ class FingerTree(Tree):
         monoid: AbstractMonoid,
         min_arity: int = 2,
         leaf_min_arity: int | None = None,
-        keeper: Keeper | None = None,
+        cache: NodeCache | None = None,
         kind: Kind | None = None,
     ) -> None:
-        super().__init__(monoid, min_arity, leaf_min_arity, keeper, kind)
+        super().__init__(monoid, min_arity, leaf_min_arity, cache, kind)
         #: The spines from the fingers up, without the root. The left one is None while there is
         #: none.
         self._left: list[Node] | None = []
@@ -90,11 +118,21 @@ class FingerTree(Tree):
         if self._left is None:
             spine, node = [], self.root
             while node.level:
-                node = self.keeper.child(node, 0)
+                node = self.cache.child(node, 0)
                 spine.append(node)
             self._left = spine[::-1]
             self._renew_left(self.root.level - 1)
         return self._left
+
+    @property
+    def first_leaf(self) -> Node:
+        """The leaf with the oldest entries."""
+        return self.left[0] if self.right else self.root
+
+    @property
+    def last_leaf(self) -> Node:
+        """The leaf with the newest entries."""
+        return self.right[0] if self.right else self.root
 
     @property
     def has_left(self) -> bool:
@@ -145,7 +183,7 @@ class FingerTree(Tree):
 
     def insert(self, time: int, row: Row, existing: Existing = "append") -> None:
         """Add a value; O(arity * log d) combines amortised, 1 at the end."""
-        leaf = self.right[0] if self.right else self.root
+        leaf = self.last_leaf
         newest = leaf.time_at(leaf.count - 1) if leaf.count else None
         in_order = newest is None or (time >= newest if existing == "append" else time > newest)
         if not in_order or leaf.arity >= 2 * self.least(0):
@@ -159,7 +197,7 @@ class FingerTree(Tree):
         leaf.entries.insert(leaf.count, (time, row))
         leaf.agg = aggregate
         self.size += 1
-        self.keeper.soil(leaf)
+        self.cache.mark_dirty(leaf)
 
     def evict_oldest(self, count: int = 1) -> None:
         """Remove the oldest values, more than one only if ``spare`` allows it.
@@ -169,20 +207,22 @@ class FingerTree(Tree):
         """
         if count > self.size:
             raise EmptyWindow(f"cannot evict {count} events of a window of {self.size}")
-        leaf = self.left[0] if self.right else self.root
+        leaf = self.first_leaf
         if leaf is not self.root and leaf.arity - count < self.least(0):
             self.remove(leaf, 0)
             return
         stack = leaf.stack
-        if stack is None or stack.at + count >= len_of(stack.suffixes):
+        if stack is None or stack.at + count > stack.size:
             stack = self.kind.stack(leaf)
         stack.at += count
         monoid = self.monoid
         suffix = monoid.combine(monoid.partials.at(stack.suffixes, stack.at), stack.added)
         leaf.entries.drop(count)
         leaf.agg, leaf.stack = self._with_left_of(leaf, suffix), stack
+        # A root that is a leaf has been folded with that; what comes in is to be added to the fold.
+        self.is_folded |= leaf is self.root
         self.size -= count
-        self.keeper.soil(leaf)
+        self.cache.mark_dirty(leaf)
 
     def spare(self) -> int:
         """How many of the oldest values can go without looking beyond the first leaf."""
@@ -205,8 +245,8 @@ class FingerTree(Tree):
 
     def clear(self) -> None:
         """Remove everything; no combine, no page read."""
-        self.keeper.drop(self.root.level - 1, self.root.links, self.root)
-        self.keeper.forget(self.root)
+        self.cache.drop(self.root.level - 1, self.root.links, self.root)
+        self.cache.forget(self.root)
         self.root = self.kind.leaf()
         self.root.agg = self.monoid.identity
         self._left, self.right, self.size = [], [], 0
@@ -223,14 +263,14 @@ class FingerTree(Tree):
         self._left = below[::-1] + spine[len(below) :]
         self._new_left = max(self._new_left, path[0].level)
 
-    # --- saving and taking up -----------------------------------------------------------------
+    # --- saving and restoring -----------------------------------------------------------------
 
     def settle_left(self) -> None:
         """Bring up to date what parents know of the left spine, so that it can be written."""
         for node in [*self._left[1:], self.root] if self._left else ():
             node.sums.put(0, (self.whole(node, 0), self.size_of(node, 0)))
 
-    def take_up(self, spine: list[Node], size: int) -> None:
+    def restore(self, spine: list[Node], size: int) -> None:
         """Be a tree of this root and right spine; no combine."""
         self.root, self.right = spine[0], spine[:0:-1]
         self._left, self.is_folded, self.size = None, False, size
@@ -239,53 +279,24 @@ class FingerTree(Tree):
 
     def subtree_for(self, first: int, last: int) -> Node:
         """A node of the spines below which values between two times belong, or the root."""
-        node = self._start_after(first)
-        while node is not self.root and self.on_left(node) and not self.on_right(node):
-            parent = self._parent(self.left, node.level)
-            if last < parent.time_at(0):
+        node = self._start(first, False)
+        while node.parent is not None and self.on_left(node) and not self.on_right(node):
+            if last < node.parent.time_at(0):
                 break
-            node = parent
+            node = node.parent
         return node
 
-    def _side(self, time: int, equals_left: bool) -> Literal["left", "right", None]:
-        """Which of the root's outer subtrees a time is in."""
+    def _start(self, time: int, at_first: bool) -> Node:
         root = self.root
-        if not root.level:
-            return None
-        if time < root.time_at(0):
-            return "left" if self.has_left else None
-        newest = root.time_at(root.count - 1)
-        return "right" if time > newest or (time == newest and not equals_left) else None
-
-    def _start_at(self, time: int) -> Node:
-        side, level = self._side(time, equals_left=True), 0
-        if side == "left":
-            while self._parent(self.left, level).time_at(0) <= time:
-                level += 1
-            return self.left[level]
-        if side == "right":
-            while self._last_time(self._parent(self.right, level)) >= time:
-                level += 1
-            return self.right[level]
-        return self.root
-
-    def _start_after(self, time: int) -> Node:
-        side, level = self._side(time, equals_left=False), 0
-        if side == "left":
-            while self._parent(self.left, level).time_at(0) <= time:
-                level += 1
-            return self.left[level]
-        if side == "right":
-            while self._last_time(self._parent(self.right, level)) > time:
-                level += 1
-            return self.right[level]
-        return self.root
-
-    def _parent(self, spine: list[Node], level: int) -> Node:
-        return spine[level + 1] if level + 1 < len(spine) else self.root
-
-    def _last_time(self, node: Node) -> int:
-        return node.time_at(node.count - 1)
+        if root.level and time < root.time_at(0):
+            spine = self._left or []
+            return next((node for node in spine if time < parent_of(node).time_at(0)), root)
+        for node in self.right:
+            above = parent_of(node)
+            newest = above.time_at(above.count - 1)
+            if time > newest or (time == newest and not at_first):
+                return node
+        return root
 
     # --- aggregates -------------------------------------------------------------------------------
 
@@ -345,7 +356,9 @@ class FingerTree(Tree):
     def whole(self, node: Node, index: int) -> Partial:
         """The up-aggregate of a child, on the spines too: there O(arity * levels) combines."""
         below = self.spine_child(node, index)
-        return node.fold_at(index) if below is None else fold_all(self, below)
+        return (
+            node.fold_at(index) if below is None else self._fold(below, "all after", "all before")
+        )
 
     def size_of(self, node: Node, index: int) -> int:
         """The events below a child, on the spines too."""
@@ -378,22 +391,105 @@ class FingerTree(Tree):
         """How many events come before a child of an inner node, in the node's subtree."""
         return int(self.places_of(node)[index - 1]) + 1 if index else 0
 
+    # --- between two cuts -------------------------------------------------------------------------
+
+    def at_position(self, position: int) -> Cut:
+        """The cut before the entry of a position, which counts from the oldest in the subtree."""
+
+        def cut(node: Node) -> tuple[int, Passage]:
+            if not node.level:
+                return min(position, node.count), "all before"
+            places = self.places_of(node)
+            index = int(places.searchsorted(position))
+            if index < node.count and places[index] == position:
+                return index, "all before"
+            inside = position - (int(places[index - 1]) + 1 if index else 0)
+            return (index, self.at_position(inside)) if inside else (index, "all after")
+
+        return cut
+
+    def fold_between(self, start: Passage, stop: Passage) -> Partial:
+        """The aggregate of the entries between two cuts, the identity where there are none.
+
+        O(arity * log n) combines, and at most two page reads a level.
+        """
+        return self._fold(self.root, start, stop)
+
+    def _fold(self, node: Node, start: Passage, stop: Passage) -> Partial:
+        pieces: list[Piece] = []
+        self._gather(node, start, stop, pieces)
+        return self.kind.fold_pieces(pieces)
+
+    def _gather(self, node: Node, start: Passage, stop: Passage, pieces: list[Piece]) -> None:
+        """The aggregates of what is between two cuts, in order, to be folded all at once."""
+        first, left = (0, start) if isinstance(start, str) else start(node)
+        end, right = (node.count, stop) if isinstance(stop, str) else stop(node)
+        if node.level and first == end:
+            self._gather_child(node, first, left, right, pieces)
+        elif first < end:
+            if node.level:
+                self._gather_child(node, first, left, "all before", pieces)
+            pieces.append(self.kind.piece(node, first, end))
+            if node.level:
+                self._gather_child(node, end, "all after", right, pieces)
+
+    def _gather_child(
+        self, node: Node, index: int, start: Passage, stop: Passage, pieces: list[Piece]
+    ) -> None:
+        """What is between two cuts of a subtree; it is only read where a cut goes through it."""
+        if start == "all before" or stop == "all after":
+            return
+        whole = isinstance(start, str) and isinstance(stop, str)
+        below = self.spine_child(node, index) if whole else self.child(node, index)
+        if below is None:
+            pieces.append((node.folds(index, index + 1), 1))
+        else:
+            self._gather(below, start, stop, pieces)
+
+    def rank(self, cut: Passage, reads_leaf: bool = True) -> int:
+        """How many entries are before a cut; at most a page read a level.
+
+        Without reading a leaf: before the leaf that the cut goes through, or one before it.
+        """
+        node, found = self.root, 0
+        while not isinstance(cut, str):
+            index, cut = cut(node)
+            if not node.level:
+                return found + index if reads_leaf else found
+            found += self.events_before(node, index)
+            if not reads_leaf and (node.level == 1 or cut == "all before"):
+                return found
+            if cut == "all before":
+                return found + self.size_of(node, index)
+            if not isinstance(cut, str):
+                node = self.child(node, index)
+        return found
+
+    def newest_before(self, cut: Cut) -> int:
+        """The time of the entry just before a cut, of which there must be one.
+
+        At most a page read a level; of a leaf only where the cut goes through it or ends it.
+        """
+        node, time = self.root, 0
+        while True:
+            index, passage = cut(node)
+            time = node.time_at(index - 1) if index else time
+            if not node.level or passage == "all after":
+                return time
+            node = self.child(node, index)
+            if passage == "all before":
+                while node.level:
+                    node = self.child(node, node.count)
+                return node.time_at(node.count - 1)
+            cut = passage
+
     # --- invariants -------------------------------------------------------------------------------
 
     def check(self) -> None:
         """Assert the size, order, spine and aggregation invariants; O(n) combines, all pages.
 
-        Raises InvariantViolation.
+        Changes nothing: what is not there yet is not made. Raises InvariantViolation.
         """
-        if not self.has_left:
-            check_tree(self)  # what parents know of the nodes that will be the left spine
-        self._fold_spine()
-        check_spines(self)
-        check_fingers(self, check_tree(self))
-
-
-def len_of(rows: object) -> int:
-    """How many rows there are."""
-    while isinstance(rows, tuple):
-        rows = rows[0]
-    return len(rows)  # type: ignore[arg-type]
+        with self.cache.undisturbed():
+            check_spines(self)
+            check_fingers(self, check_tree(self))

@@ -6,20 +6,43 @@ every page is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
+from mta.columns.schemas import Row
 from mta.errors import InvariantViolation
 from mta.fiba.node import Node
-from mta.monoids.base import Partial
+from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.equality import same
-
-if TYPE_CHECKING:
-    from mta.fiba.btree import Tree
-    from mta.fiba.fingers import FingerTree
 
 #: The aggregate of each subtree and how many events it has, folded from the events.
 Folds = dict[Node, tuple[Partial, int]]
+
+
+class Tree(Protocol):
+    """What is asked of any tree (``btree.Tree``)."""
+
+    monoid: AbstractMonoid
+    root: Node
+    size: int
+
+    def least(self, level: int) -> int: ...
+    def child(self, node: Node, index: int) -> Node: ...
+    def is_spine(self, node: Node) -> bool: ...
+    def nodes(self) -> Iterator[Node]: ...
+    def entries(self) -> Iterator[tuple[int, Row]]: ...
+
+
+class FingerTree(Tree, Protocol):
+    """What is asked of one with fingers, too (``fingers.FingerTree``)."""
+
+    right: list[Node]
+    is_folded: bool
+
+    @property
+    def has_left(self) -> bool: ...
+    @property
+    def left(self) -> list[Node]: ...
 
 
 def check_tree(tree: Tree) -> Folds:
@@ -84,17 +107,17 @@ def _items(tree: Tree, node: Node, folds: Folds) -> list[Partial]:
 
 
 def check_fingers(tree: FingerTree, folds: Folds) -> None:
-    """The inner, left and right aggregates, from the root down to the fingers."""
+    """The inner, left and right aggregates that there are, from the root down to the fingers."""
     combine, alike = tree.monoid.combine, tree.monoid.same
-    cut = 1 if tree.root.level else 0
-    items = _items(tree, tree.root, folds)
-    require_same(
-        "the inner aggregate", tree.root.agg, fold_of(tree, items[cut : len(items) - cut]), alike
-    )
     left = right = tree.monoid.identity
-    for node in reversed(tree.left):
+    for node in reversed(tree.left if tree.has_left else []):
         left = combine(fold_of(tree, _items(tree, node, folds)[node.level > 0 :]), left)
         require_same("a left aggregate", node.agg, left, alike)
+    if not tree.is_folded:
+        return
+    items, cut = _items(tree, tree.root, folds), 1 if tree.root.level else 0
+    inner = fold_of(tree, items[cut : len(items) - cut])
+    require_same("the inner aggregate", tree.root.agg, inner, alike)
     for node in reversed(tree.right):
         items = _items(tree, node, folds)
         right = combine(right, fold_of(tree, items[: len(items) - (node.level > 0)]))
@@ -103,7 +126,8 @@ def check_fingers(tree: FingerTree, folds: Folds) -> None:
 
 def check_spines(tree: FingerTree) -> None:
     """The spines are the first and the last nodes of each level, and the fingers are leaves."""
-    for spine, end in ((tree.left, 0), (tree.right, -1)):
+    spines = [(tree.right, -1), (tree.left, 0)] if tree.has_left else [(tree.right, -1)]
+    for spine, end in spines:
         node = tree.root
         for below in reversed(spine):
             is_end = bool(node.level) and node.links[end].node is below

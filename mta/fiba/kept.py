@@ -1,24 +1,21 @@
 """Events kept in order of time, without a window of their own, for windows that share them.
 
-What ``kept_events`` is to level queues: every window has a cursor which reads here.
+What ``levels.kept`` is to level queues: every window has a cursor which reads here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Hand, Leaf
 from mta.fiba.events import needed_from
 from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
-from mta.levels.kept import KeepAll
 from mta.monoids.base import Partial
-from mta.pages.structure import Lens, Setting
+from mta.pages.structure import Setting
 from mta.policies.base import AbstractPolicy
 
 #: How many events of a batch go in at once.
@@ -29,14 +26,12 @@ class KeptTree(TreePages):
     """Events in a tree by time, read by position; costs as FiBA's."""
 
     name = "Kept events by time"
-    _policy = KeepAll(timed=True)
 
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         super().__init__(setting, kind)
         self.leaf: Callable[[int], Leaf] = self.stored.leaf
         self.fold: Callable[[int, int], Partial] = self.stored.fold
         self.time_before: Callable[[int], int | None] = self.stored.time_before
-        self._last_insert = 0
 
     @property
     def stamp(self) -> int:
@@ -46,23 +41,23 @@ class KeptTree(TreePages):
     @property
     def discards(self) -> bool:
         """Whether events may be let go of at any time, as no handle needs them."""
-        return self.setting.store is None or not self.pages_in.retain
+        return self.setting.store is None or not self.paged.retain
 
     # --- events in and out ----------------------------------------------------------------------
 
     def insert(self, row: Row, time: int | None = None) -> None:
         assert time is not None
-        self.keeper.trim(self.tree)
+        self.trim()
         self.stored.add(row, time)
-        self._last_insert = time
+        self.last_insert = time
 
     def take_back(self) -> None:
-        self.stored.take_back(self._last_insert)
+        self.stored.take_back(self.last_insert)
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         assert times is not None
         stop = min(stop, start + _RUN)
-        self.keeper.trim(self.tree)
+        self.trim()
         new = self.monoid.inputs.cut(rows, start, stop)
         self.stored.add_sorted(new, times[start:stop], stop - start)
         return stop - start
@@ -84,12 +79,12 @@ class KeptTree(TreePages):
         if position <= self.front:
             return
         self.require_events(position)
-        self.keeper.trim(self.tree)
+        self.trim()
         self.stored.cut_off(position)
         self.front = position
 
     def cut_off_what_left(self) -> None:
-        self.keeper.trim(self.tree)
+        self.trim()
 
     def needed_from(self, policy: AbstractPolicy, front: int) -> int:
         """From where on a window with a front may still be asked for, as late events look back."""
@@ -105,26 +100,3 @@ class KeptTree(TreePages):
 
     def oldest_time(self) -> int | None:
         return None if self.front == self.back else self.stored.time_at(self.front)
-
-    def head_times(self) -> tuple[int, np.ndarray]:
-        leaf = self.leaf(self.front)
-        assert leaf.times is not None
-        return self.front, leaf.times[self.front - leaf.first :]
-
-    def first_after(self, time: int) -> int:
-        return self.stored.first_after(time)
-
-    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        return self._whole(lens).longest_prefix(self._policy, accepts)
-
-    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        return self._whole(lens).longest_suffix(self._policy, accepts)
-
-    def _whole(self, lens: Lens) -> Cursor:
-        """All events, as a window whose policy looks through a lens."""
-        cursor = Cursor(self.monoid, self._policy, self, {id(self._policy): lens})
-        cursor.place(self.front, self.back)
-        return cursor
-
-    def events(self) -> Iterator[Partial]:
-        return self._whole((self.monoid, lambda partial: partial)).partials()

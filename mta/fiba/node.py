@@ -15,18 +15,131 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Array, Record, Rows
-from mta.fiba.shelf import Shelf
+from mta.columns.schemas import Array, Record, Row, Rows
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.page import NO_NAME, Layout
 
 WHOLE_NUMBERS = Array("<i8")
-#: Of a page: level, number, name, and below how many of its subtrees all is gone (``paging``).
+#: Of a page: level, number, name, and below how many of its subtrees all is gone (``node_cache``).
 Note = list[Any]
 #: Partial aggregates in order, and how many.
 Piece = tuple[Rows, int]
 #: What stands for no note of any time.
 NO_NOTE: tuple[int, Note] = (0, [])
+
+
+class RowBuffer:
+    """Rows of one schema in order, with room for more; what a node keeps its entries and sums in.
+
+    Rows that came out of a page are not written to; the first change copies them.
+    """
+
+    __slots__ = ("_capacity", "_room", "_start", "count", "derived", "schema")
+
+    def __init__(self, schema: Record, rows: Rows = None, count: int = 0) -> None:
+        self.schema, self.count = schema, count
+        self._room = schema.new(0) if rows is None else rows
+        #: Rows that there is room for; 0 while the room is somebody else's.
+        self._capacity = 0
+        self._start = 0
+        #: What somebody has computed of the rows; None after every change to them.
+        self.derived: Any = None
+
+    @property
+    def rows(self) -> Rows:
+        """All rows, as a view."""
+        return self.cut(0, self.count)
+
+    def cut(self, start: int, stop: int) -> Rows:
+        """Some rows, as a view."""
+        return self.schema.cut(self._room, self._start + start, self._start + stop)
+
+    def numbers(self, which: int) -> np.ndarray:
+        """One of the columns that are arrays, as a view."""
+        column: np.ndarray = self._room[which][self._start : self._start + self.count]
+        return column
+
+    def part(self, which: int, start: int, stop: int) -> Rows:
+        """Some rows of one of the columns, as a view."""
+        first = self._start
+        return self.schema.schemas[which].cut(self._room[which], first + start, first + stop)
+
+    def at(self, index: int) -> Row:
+        """One row."""
+        return self.schema.at(self._room, self._start + index)
+
+    def part_at(self, which: int, index: int) -> Row:
+        """One row of one of the columns."""
+        return self.schema.schemas[which].at(self._room[which], self._start + index)
+
+    def put(self, index: int, row: Row) -> None:
+        """Replace one row."""
+        self._own(self.count)
+        self.schema.put(self._room, self._start + index, row)
+
+    def insert(self, index: int, row: Row) -> None:
+        """Put a row before the one at an index; those after it move on."""
+        self._own(self.count + 1)
+        schema, room, at = self.schema, self._room, self._start + index
+        if index < self.count:
+            schema.put_many(room, at + 1, schema.cut(room, at, self._start + self.count))
+        schema.put(room, at, row)
+        self.count += 1
+
+    def remove(self, index: int) -> Row:
+        """Take a row out; those after it move back, unless it was the first."""
+        row = self.at(index)
+        if index == 0:
+            self.drop(1)
+            return row
+        self._own(self.count)
+        schema, room, at = self.schema, self._room, self._start + index
+        schema.put_many(room, at, schema.cut(room, at + 1, self._start + self.count))
+        self.count -= 1
+        return row
+
+    def extend(self, rows: Rows, count: int) -> None:
+        """Add rows at the end."""
+        self._own(self.count + count)
+        self.schema.put_many(self._room, self._start + self.count, rows)
+        self.count += count
+
+    def extend_front(self, rows: Rows, count: int) -> None:
+        """Add rows before the first."""
+        old, size = self.rows, self.count
+        self._room = self.schema.new(count + size)
+        self._capacity, self._start = count + size, 0
+        self.schema.put_many(self._room, 0, rows)
+        self.schema.put_many(self._room, count, old)
+        self.count = count + size
+        self.derived = None
+
+    def drop(self, count: int) -> None:
+        """Remove the first rows; nothing is moved."""
+        self._start += count
+        self.count -= count
+        self.derived = None
+
+    def truncate(self, count: int) -> None:
+        """Keep the first rows alone."""
+        self.count = count
+        self.derived = None
+
+    def copy(self, start: int, stop: int) -> RowBuffer:
+        """Some rows, in a buffer of their own."""
+        copied = RowBuffer(self.schema)
+        copied.extend(self.cut(start, stop), stop - start)
+        return copied
+
+    def _own(self, size: int) -> None:
+        """Make the room ours, and large enough for so many rows, which are about to change."""
+        self.derived = None
+        if self._start + size <= self._capacity:
+            return
+        rows = self.rows
+        self._capacity, self._start = size + size // 2 + 4, 0
+        self._room = self.schema.new(self._capacity)
+        self.schema.put_many(self._room, 0, rows)
 
 
 class Link:
@@ -49,7 +162,7 @@ class Node:
         "sums",
     )  # fmt: skip
 
-    def __init__(self, level: int, entries: Shelf, sums: Shelf) -> None:
+    def __init__(self, level: int, entries: RowBuffer, sums: RowBuffer) -> None:
         self.level = level
         #: Times and values, in order.
         self.entries = entries
@@ -94,6 +207,11 @@ class Node:
         """The time of an entry."""
         return int(self.entries.numbers(0)[index])
 
+    @property
+    def is_lowest(self) -> bool:
+        """Whether no node below it is in memory."""
+        return all(link.node is None for link in self.links)
+
     def index_of(self, child: Node) -> int:
         """Where a child stands."""
         return self.links.index(child.link)
@@ -127,16 +245,23 @@ class Node:
                 link.node.parent = self
 
 
+def parent_of(node: Node) -> Node:
+    """The parent of a node that is not the root."""
+    assert node.parent is not None
+    return node.parent
+
+
 class LeafStack:
     """A leaf as Two-Stacks: the folds of its oldest entries, and the fold of those added since.
 
     So evicting one event at a time from a leaf of any size takes O(1) combines amortised.
     """
 
-    __slots__ = ("added", "at", "suffixes")
+    __slots__ = ("added", "at", "size", "suffixes")
 
-    def __init__(self, suffixes: Rows, added: Partial) -> None:
-        self.suffixes = suffixes
+    def __init__(self, suffixes: Rows, size: int, added: Partial) -> None:
+        #: The folds of the last ``size``, size - 1, ... 0 of the entries.
+        self.suffixes, self.size = suffixes, size
         self.at = 0
         self.added = added
 
@@ -149,27 +274,27 @@ class Kind:
         self.entries = Record([WHOLE_NUMBERS, monoid.inputs])
         self.sums = Record([monoid.partials, WHOLE_NUMBERS])
         inner = Record([monoid.partials, monoid.inputs, WHOLE_NUMBERS, WHOLE_NUMBERS])
-        #: How leaf pages and inner pages are laid out (``paging``).
+        #: How leaf pages and inner pages are laid out (``node_cache``).
         self.layouts = (
             Layout(monoid.inputs, timed=True, named=False),
             Layout(inner, timed=True, named=True),
         )
-        # Nothing is written to them: a shelf that came with rows copies them first.
+        # Nothing is written to them: a buffer that came with rows copies them first.
         self._no_entries, self._no_sums = self.entries.new(0), self.sums.new(0)
 
-    def leaf(self, entries: Shelf | None = None) -> Node:
+    def leaf(self, entries: RowBuffer | None = None) -> Node:
         """A leaf, without entries or with these."""
         return Node(0, entries or self.no_entries(), self.no_sums())
 
-    def no_entries(self) -> Shelf:
+    def no_entries(self) -> RowBuffer:
         """Room for entries."""
-        return Shelf(self.entries, self._no_entries)
+        return RowBuffer(self.entries, self._no_entries)
 
-    def no_sums(self) -> Shelf:
+    def no_sums(self) -> RowBuffer:
         """Room for what is known of subtrees."""
-        return Shelf(self.sums, self._no_sums)
+        return RowBuffer(self.sums, self._no_sums)
 
-    def inner(self, level: int, entries: Shelf, links: list[Link], sums: Shelf) -> Node:
+    def inner(self, level: int, entries: RowBuffer, links: list[Link], sums: RowBuffer) -> Node:
         """An inner node over children."""
         node = Node(level, entries, sums)
         node.links = links
@@ -236,4 +361,4 @@ class Kind:
         """The suffix folds of a leaf; a combine an entry."""
         identity = self.monoid.identity
         lifted = self.lift(leaf, 0, leaf.count)
-        return LeafStack(self.monoid.suffixes(lifted, leaf.count, identity), identity)
+        return LeafStack(self.monoid.suffixes(lifted, leaf.count, identity), leaf.count, identity)

@@ -1,23 +1,51 @@
-"""A tree by time as pages and handles: what FiBA needs for that."""
+"""A tree by time as pages and handles: what all structures over such a tree share.
+
+In a handle, beside the common fields:
+
+    state    = [kept, serial, epochs, left, spine, newest]
+    kept     = position of the oldest event in the tree, which late events may ask for
+    serial   = number of the next page
+    epochs   = lists of notes [level, number, name, gone] of retired pages (``node_cache``), a list
+               for each earlier handle that is still to be restorable, and one since then
+    left     = [columns of one partial, count]: the aggregate of the root's first subtree, and how
+               many events it has, as in the root's columns; of no meaning where the root is a leaf
+    spine    = from the root to the last leaf, [count, columns], columns as in a page; the page of
+               the last subtree of each is the next one here, and has no name
+    newest   = microseconds since 1970 of the newest event that has left, nil where none has;
+               handles without this field are read too, and then it is not known
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Self
 
-from mta.errors import InvariantViolation
-from mta.fiba import state
+import numpy as np
+
+from mta.cursors.cursor import Cursor
+from mta.errors import CorruptPage, InvariantViolation
 from mta.fiba.events import TreeEvents
 from mta.fiba.fingers import FingerTree
 from mta.fiba.invariants import require_same
-from mta.fiba.keeper import Keeper
-from mta.fiba.node import Kind
-from mta.fiba.paging import NOTES, NOTES_LAYOUT, PageKeeper
-from mta.fiba.walk import difference, named_below, named_pages
-from mta.pages.handle import Handle
-from mta.pages.page import Group, Layout
-from mta.pages.structure import Aggregator, Named, Setting
+from mta.fiba.node import Kind, Node, Note
+from mta.fiba.node_cache import NOTES, NOTES_LAYOUT, NodeCache, PagedNodeCache
+from mta.monoids.base import Partial
+from mta.pages.handle import MAX_LEVELS, Handle, corrupt
+from mta.pages.page import NAME_BYTES, NO_NAME, Group, Layout, read_columns, write_columns
+from mta.pages.structure import Aggregator, Lens, Named, Setting
+
+_MAX_POSITION = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Retired(Named):
+    """A page that only earlier handles need, or a page of such notes."""
+
+    gone: int = 0
+    """Below how many of its subtrees all is retired as well; -1 for all."""
 
 
 class TreePages(Aggregator):
@@ -30,12 +58,12 @@ class TreePages(Aggregator):
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         self.setting, self.monoid = setting, setting.monoid
         kind, store = kind or Kind(setting.monoid), setting.store
-        self.keeper: Keeper = Keeper()
+        self.cache: NodeCache = NodeCache()
         if store is not None:
-            self.keeper = PageKeeper(kind, store, setting.window, self.resident_nodes)
-        self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.keeper, kind)
+            self.cache = PagedNodeCache(kind, store, setting.window, self.resident_nodes)
+        self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.cache, kind)
         self.stored = TreeEvents(self.tree)
-        self.front = 0
+        self.front = self.last_insert = 0
 
     @classmethod
     def begin(cls, setting: Setting) -> Self:
@@ -49,10 +77,14 @@ class TreePages(Aggregator):
         return self.stored.back
 
     @property
-    def pages_in(self) -> PageKeeper:
-        """The keeper of pages; only of a window with a store."""
-        assert isinstance(self.keeper, PageKeeper)
-        return self.keeper
+    def paged(self) -> PagedNodeCache:
+        """The cache of nodes; only of a window with a store."""
+        assert isinstance(self.cache, PagedNodeCache)
+        return self.cache
+
+    def trim(self) -> None:
+        """Let go of nodes that have not been needed for long. When the store fails, all stay."""
+        self.cache.trim(self.tree.is_spine)
 
     @abstractmethod
     def cut_off_what_left(self) -> None:
@@ -60,31 +92,117 @@ class TreePages(Aggregator):
 
     @abstractmethod
     def restore_front_time(self, time: int | None) -> None:
-        """Take up the time of the oldest event from a handle."""
+        """The time of the oldest event, as a handle has it."""
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def head_times(self) -> tuple[int, np.ndarray]:
+        if self.front == self.back:
+            return self.front, np.empty(0, "<i8")
+        leaf = self.stored.leaf(self.front)
+        assert leaf.times is not None
+        return self.front, leaf.times[self.front - leaf.first :]
+
+    def first_after(self, time: int) -> int:
+        return max(self.front, self.stored.first_after(time))
+
+    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        return self._searching(lens).longest_prefix(self.setting.policy, accepts)
+
+    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        return self._searching(lens).longest_suffix(self.setting.policy, accepts)
+
+    def _searching(self, lens: Lens) -> Cursor:
+        policy = self.setting.policy
+        cursor = Cursor(self.monoid, policy, self.stored, {id(policy): lens})
+        cursor.place(self.front, self.back)
+        return cursor
+
+    def events(self) -> Iterator[Partial]:
+        position = self.front
+        while position < self.back:
+            leaf = self.stored.leaf(position)
+            rows = leaf.partials(position, leaf.stop, self.monoid)
+            for i in range(leaf.stop - position):
+                yield self.monoid.partials.at(rows, i)
+            position = leaf.stop
+            self.trim()
 
     # --- pages and handles ----------------------------------------------------------------------
 
     def tidy(self) -> None:
         self.cut_off_what_left()
         self.tree.settle_left()
-        keeper = self.pages_in
-        keeper.write_changed([self.tree.root, *self.tree.right])
-        keeper.tidy()
+        self.paged.write_changed([self.tree.root, *self.tree.right])
+        self.paged.tidy()
 
     def hold(self, retain: int) -> None:
-        self.pages_in.hold(retain)
+        self.paged.hold(retain)
 
     def delete_pages(self) -> None:
-        if isinstance(self.keeper, PageKeeper):
+        if isinstance(self.cache, PagedNodeCache):
             self.stored.front = self.front = self.back
             self.tree.clear()
-            self.keeper.delete_all()
+            self.cache.delete_all()
 
     def write_state(self) -> list[Any]:
-        return state.write(self)
+        """The state of a tree of which all but the right spine is in pages; no store call."""
+        tree, partials, stored = self.tree, self.monoid.partials, self.stored
+        spine = [node.saved or self._saved(node) for node in (tree.root, *reversed(tree.right))]
+        left = [partials.dump(partials.one(self.monoid.identity)), 0]
+        if tree.root.level:
+            left = [partials.dump(tree.root.folds(0, 1)), tree.root.size_at(0)]
+        serial, epochs = self.paged.serial, [*self.paged.epochs, self.paged.retired]
+        return [stored.front, serial, epochs, left, spine, stored.newest_left]
+
+    def _saved(self, node: Node) -> list[Any]:
+        group = self.paged.to_group(node)
+        return [group.count, write_columns(group, self.layout_of(node.level))]
 
     def take_up_state(self, handle: Handle) -> None:
-        state.take_up(self, handle)
+        if list(map(type, handle.state[:5])) != [int, int, list, list, list]:
+            raise corrupt("its state is not one of a tree")
+        kept, serial, epochs, left, spine, *rest = handle.state
+        if rest not in ([], [None]) and (list(map(type, rest)) != [int] or abs(rest[0]) >= 1 << 62):
+            raise corrupt("the time of what has left cannot be")
+        if not 0 <= kept <= handle.front or not 0 <= serial < _MAX_POSITION:
+            raise corrupt("its positions are out of order")
+        _check_notes(epochs)
+        nodes = self._read_spine(spine)
+        if len(left) != 2 or type(left[0]) is not list or type(left[1]) is not int:
+            raise corrupt("the aggregate of its left subtree is of the wrong type")
+        if not 0 <= left[1] < _MAX_POSITION:
+            raise corrupt("the size of its left subtree cannot be")
+        size = handle.back - kept
+        found = sum(n.count + (int(n.sizes()[:-1].sum()) if n.level else 0) for n in nodes)
+        if found != size:
+            raise corrupt(f"its tree has {found} events, its positions say {size}")
+        if nodes[0].level and left[1] != nodes[0].size_at(0):
+            raise corrupt("the size of its left subtree is not what its root says")
+        self.tree.restore(nodes, size)
+        self.paged.serial, self.paged.epochs, self.paged.retired = serial, epochs[:-1], epochs[-1]
+        self.stored.front, self.front = kept, handle.front
+        self.stored.newest_left = rest[0] if rest else None
+        self.restore_front_time(handle.front_time)
+
+    def _read_spine(self, spine: list[Any]) -> list[Node]:
+        """The root and the right spine, from the root down."""
+        if not 0 < len(spine) <= MAX_LEVELS:
+            raise corrupt("its spine makes no tree")
+        nodes: list[Node] = []
+        for level, saved in zip(reversed(range(len(spine))), spine, strict=True):
+            if type(saved) is not list or len(saved) != 2 or type(saved[0]) is not int:
+                raise corrupt("a node of its spine is of the wrong type")
+            group = read_columns(saved[0], saved[1], self.layout_of(level))
+            node = self.paged.to_node(level, group)
+            node.saved = saved
+            if level and (group.names[-1] != NO_NAME or NO_NAME in group.names[:-1]):
+                raise corrupt("the pages of its spine are not named as they must be")
+            if nodes:
+                link = nodes[-1].links[-1]
+                node.link, node.parent, link.node = link, nodes[-1], node
+            nodes.append(node)
+        return nodes
 
     @property
     def height(self) -> int:
@@ -92,8 +210,7 @@ class TreePages(Aggregator):
 
     @property
     def page_count(self) -> int:
-        keeper = self.pages_in
-        notes = sum(map(len, keeper.epochs), len(keeper.retired))
+        notes = sum(map(len, self.paged.epochs), len(self.paged.retired))
         return self.tree.size // self.setting.leaf_arity + notes
 
     @property
@@ -103,30 +220,93 @@ class TreePages(Aggregator):
     # --- verifying ------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Assert the tree's invariants and the result, reading all pages."""
-        self.tree.check()
-        fold = self.monoid.identity
-        for event in self.events():
-            fold = self.monoid.combine(fold, event)
-        require_same("the result", self.query(), fold, self.monoid.same)
+        """Assert the tree's invariants and the result, reading all pages; changes nothing."""
         if not self.stored.front <= self.front <= self.back:
             raise InvariantViolation(f"kept {self.stored.front}, front {self.front}")
+        tree, monoid, fold = self.tree, self.monoid, self.monoid.identity
+        tree.check()
+        with self.cache.undisturbed():
+            for _, row in islice(tree.entries(), self.front - self.stored.front, None):
+                fold = monoid.combine(fold, monoid.lift(row))
+            # A query would fold what has not been folded yet.
+            query: Callable[[], Partial] = self.query if tree.is_folded else self.fold_window
+            require_same("the result", query(), fold, monoid.same)
+
+    def fold_window(self) -> Partial:
+        """The aggregate of the window out of the tree, whatever is known of it."""
+        return self.stored.fold(self.front, self.back)
 
     def layout_of(self, level: int) -> Layout:
         return NOTES_LAYOUT if level == NOTES else self.tree.kind.layouts[level > 0]
 
     def pages(self) -> Iterator[Named]:
-        return named_pages(self)
+        yield from self._pages_of(self.tree.root, self.stored.front)
+        for notes in [*self.paged.epochs, self.paged.retired]:
+            yield from map(_retired, notes)
+
+    def _pages_of(self, node: Node, first: int) -> Iterator[Named]:
+        """The pages that a node in memory names, itself or by its changed children."""
+        tree = self.tree
+        sizes = tree.sizes_of(node).tolist() if node.level else []
+        for index, (link, size) in enumerate(zip(node.links, sizes, strict=True)):
+            if link.name != NO_NAME:
+                fold = tree.whole(node, index)
+                yield Named(node.level - 1, link.number, link.name, fold, None, first, first + size)
+            elif link.node is not None:
+                yield from self._pages_of(link.node, first)
+            first += size + 1
 
     def pages_below(self, named: Named, group: Group) -> Iterator[Named]:
-        return named_below(self, named, group)
+        if isinstance(named, Retired):
+            if named.gone:
+                yield from map(_retired, self.paged.below(named.level, group, named.gone))
+        elif named.level:
+            sums, _, sizes, numbers = group.rows
+            first, level, at = named.first, named.level - 1, self.monoid.partials.at
+            for index, name in enumerate(group.names):
+                end = first + int(sizes[index])
+                yield Named(level, int(numbers[index]), name, at(sums, index), None, first, end)
+                first = end + 1
 
     def read(self, named: Named) -> Group:
-        return self.pages_in.pager.read(named.level, named.number, named.name)
+        return self.paged.pager.read(named.level, named.number, named.name)
 
     def is_past(self, level: int, number: int) -> bool:
         del level  # every page has a number of its own
-        return number < self.pages_in.serial
+        return number < self.paged.serial
 
     def difference(self, named: Named, group: Group) -> str | None:
-        return difference(self, named, group)
+        if isinstance(named, Retired):
+            return None
+        times = group.times[: group.count - (named.level > 0)] if group.times is not None else None
+        if times is None or bool((np.diff(times) < 0).any()):
+            return "its times decrease"
+        kind = self.tree.kind
+        try:
+            node = self.paged.to_node(named.level, group)
+            if kind.size(node) != named.end - named.first:
+                return f"it has {kind.size(node)} events, its parent says {named.end - named.first}"
+            agrees = self.monoid.same(kind.whole(node), named.fold)
+        except CorruptPage as error:
+            return str(error)
+        except Exception as error:  # a user's combine may raise anything at what it never saw
+            return f"its elements cannot be folded ({type(error).__name__}: {error})"
+        return None if agrees else "its fold is not the aggregate that its parent has"
+
+
+def _retired(note: Note) -> Retired:
+    level, number, name, gone = note
+    return Retired(level, number, name, None, None, 0, 1, needed=False, gone=gone)
+
+
+def _check_notes(epochs: list[Any]) -> None:
+    if not epochs or any(type(notes) is not list for notes in epochs):
+        raise corrupt("its notes of retired pages are of the wrong type")
+    for note in (note for notes in epochs for note in notes):
+        if type(note) is not list or list(map(type, note)) != [int, int, bytes, int]:
+            raise corrupt("a note of a retired page is of the wrong type")
+        level, number, name, gone = note
+        if not (0 <= level <= MAX_LEVELS or level == NOTES) or number < 0 or gone < -1:
+            raise corrupt("a note of a retired page cannot be")
+        if len(name) != NAME_BYTES or name == NO_NAME:
+            raise CorruptPage("a note of a retired page has no name")

@@ -1,1 +1,9 @@
-"""Folds of many ranges of rows at once, under any monoid."""
+"""Folds of many ranges of rows at once, under any monoid.
+
+- ``sliding``: the one entry, which takes the way that costs the least
+- ``ranges``: many short ranges
+- ``blocks``: ranges of any length, by prefix and suffix folds
+- ``overlaps``: where a row may be folded in twice
+- ``scans``: within blocks of rows
+- ``fronts``: where windows by time begin
+"""

@@ -168,29 +168,6 @@ def _merged(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return both
 
 
-def fold_sliding(
-    monoid: AbstractMonoid, partials: Rows, count: int, starts: range | np.ndarray, first: int
-) -> Rows:
-    """As ``Blocks.folds``, row by row: Two-Stacks, for monoids of plain functions.
-
-    Three combines a range. The rows before a cut are in a stack of suffix folds, those from there
-    on in one aggregate; when a range begins beyond the cut, all rows so far become the stack.
-    """
-    schema, combine = monoid.partials, monoid.combine
-    found = schema.new(len(starts))
-    origin = cut = first
-    stack, right = schema.one(monoid.identity), monoid.identity
-    for at, start in enumerate(starts.tolist() if isinstance(starts, np.ndarray) else starts):
-        last = first + at
-        if start > cut or last == first:
-            origin, cut, right = start, last, monoid.identity
-            rows = schema.cut(partials, origin, cut)
-            stack = monoid.suffixes(rows, cut - origin, monoid.identity)
-        right = combine(right, schema.at(partials, last))
-        schema.put(found, at, combine(schema.at(stack, start - origin), right))
-    return found
-
-
 def _runs(monoid: AbstractMonoid, rows: Rows, count: int, length: int) -> Rows:
     """The fold of ``length`` rows from each row on that has as many."""
     schema, runs, covered = monoid.partials, None, 0

@@ -22,7 +22,9 @@ from mta.columns.schemas import Rows
 from mta.folds.scans import repeat_rows
 from mta.kernels.ranks import SortedTimes
 from mta.monoids.base import AbstractMonoid
-from mta.policies.base import Fronts, as_array
+
+#: Front positions after each event of a run: one for all, one more each time, or any.
+Fronts = int | range | np.ndarray
 
 #: Folds that change more often than at every so many rows are taken one by one; so many tell it.
 _SELDOM, _SAMPLES = 8, 256
@@ -134,6 +136,24 @@ class TimeFronts:
         return held
 
 
+def as_array(fronts: Fronts, count: int) -> np.ndarray:
+    """The front after each of ``count`` events."""
+    if isinstance(fronts, range):
+        return np.arange(fronts.start, fronts.stop)[:count]
+    return np.full(count, fronts) if isinstance(fronts, int) else np.asarray(fronts)[:count]
+
+
+def fronts_upto(fronts: range | np.ndarray, last: int, count: int) -> range | np.ndarray:
+    """Those of the first ``count`` fronts, which never decrease, that are at most ``last``."""
+    if isinstance(fronts, range):
+        return fronts[: max(0, min(count, last - fronts.start + 1))]
+    return fronts[: min(count, int(np.searchsorted(fronts, last, side="right")))]
+
+
+#: The front after each event, where there may be many.
+EachFront = range | np.ndarray | TimeFronts
+
+
 def _moved(ranks: range | np.ndarray, first: int) -> range | np.ndarray:
     """Ranks as positions, in place."""
     if isinstance(ranks, range):
@@ -144,7 +164,7 @@ def _moved(ranks: range | np.ndarray, first: int) -> range | np.ndarray:
 
 
 @overload
-def known(fronts: range | np.ndarray | TimeFronts) -> range | np.ndarray: ...
+def known(fronts: EachFront) -> range | np.ndarray: ...
 @overload
 def known(fronts: Fronts | TimeFronts) -> Fronts: ...
 def known(fronts: Fronts | TimeFronts) -> Fronts:
@@ -152,9 +172,7 @@ def known(fronts: Fronts | TimeFronts) -> Fronts:
     return fronts.known() if isinstance(fronts, TimeFronts) else fronts
 
 
-def rows_at(
-    monoid: AbstractMonoid, rows: Rows, fronts: range | np.ndarray | TimeFronts, origin: int
-) -> Rows:
+def rows_at(monoid: AbstractMonoid, rows: Rows, fronts: EachFront, origin: int) -> Rows:
     """The rows at some fronts, the first row being at ``origin``; as a view where there can be one.
 
     >>> from mta import Max

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.folds.fronts import TimeFronts, rows_at
+from mta.folds.fronts import EachFront, TimeFronts, rows_at
 from mta.folds.scans import join_blocks
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
@@ -57,7 +57,7 @@ class Overlaps:
         """Where ranges that end with each row stop."""
         return np.arange(1, self.count + 1)
 
-    def folds(self, starts: range | np.ndarray | TimeFronts, first: int) -> Rows:
+    def folds(self, starts: EachFront, first: int) -> Rows:
         """The folds from each start, which never decrease, to the rows from the ``first`` on.
 
         One combine a range; blocks of the longest range's size, one a row for each doubling, once.
@@ -100,7 +100,7 @@ class Overlaps:
         most = max(int((ends[1:] - known[:-1]).max(initial=0)), int(ends[0] - known[0]))
         return least, most
 
-    def _of_length(self, starts: range | np.ndarray | TimeFronts, first: int, most: int) -> Rows:
+    def _of_length(self, starts: EachFront, first: int, most: int) -> Rows:
         """As ``folds``, for ranges of at most so many rows, and none half as long."""
         schema, count, size = self.monoid.partials, len(starts), (most + 1) // 2
         rows = self._folds_of(size)

@@ -4,7 +4,7 @@
     prefixes      a ab abc | d de def | g gh ghi | j jk
     suffixes      abc bc c | def ef f | ghi hi i | jk k
 
-Where a monoid has ufuncs, a scan is one ``ufunc.accumulate`` a column; else all blocks advance
+Where a monoid has ufuncs, a scan is one a column (``kernels.scans``); else all blocks advance
 together, a whole-group combine for each row of a block. Parts of products go each its own way.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Rows
+from mta.kernels.scans import accumulate_blocks, combine_blocks
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import _Parts
@@ -31,7 +32,7 @@ def scan_blocks(monoid: AbstractMonoid, rows: Rows, count: int, size: int, backw
     if isinstance(monoid, ColumnarMonoid) and monoid.ufuncs:
         columns = rows if isinstance(rows, tuple) else (rows,)
         pairs = zip(monoid.ufuncs, columns, strict=True)
-        scans = [_accumulate(ufunc, column, size, backwards) for ufunc, column in pairs]
+        scans = [accumulate_blocks(ufunc, column, size, backwards) for ufunc, column in pairs]
         return tuple(scans) if isinstance(rows, tuple) else scans[0]
     return _in_step(monoid, rows, count, size, backwards)
 
@@ -57,8 +58,8 @@ def join_blocks(
     # A ufunc is commutative.
     if isinstance(rows, tuple):
         columns = zip(monoid.ufuncs, beside, rows, strict=True)
-        return tuple([_broadcast(ufunc, one, other, size) for ufunc, one, other in columns])
-    return _broadcast(monoid.ufuncs[0], beside, rows, size)
+        return tuple([combine_blocks(ufunc, one, other, size) for ufunc, one, other in columns])
+    return combine_blocks(monoid.ufuncs[0], beside, rows, size)
 
 
 def repeat_rows(rows: Rows, counts: np.ndarray) -> Rows:
@@ -68,30 +69,6 @@ def repeat_rows(rows: Rows, counts: np.ndarray) -> Rows:
     if isinstance(rows, np.ndarray):
         return np.repeat(rows, counts, axis=0)
     return [row for row, count in zip(rows, counts.tolist(), strict=True) for _ in range(count)]
-
-
-def _accumulate(ufunc: np.ufunc, column: np.ndarray, size: int, backwards: bool) -> np.ndarray:
-    count, step = len(column), -1 if backwards else 1
-    room, whole = np.empty(count, column.dtype), count // size * size
-    counting = ufunc is np.add and (column == 1).all()  # a mean has a column of ones
-    for start, stop, width in ((0, whole, size), (whole, count, count - whole)):
-        if start < stop:
-            given, scan = (a[start:stop].reshape(-1, width)[:, ::step] for a in (column, room))
-            if counting:
-                scan[:] = np.arange(1, width + 1)
-            else:
-                ufunc.accumulate(given, axis=1, out=scan)
-    return room
-
-
-def _broadcast(ufunc: np.ufunc, beside: np.ndarray, column: np.ndarray, size: int) -> np.ndarray:
-    blocks = len(column) // size
-    room, whole = np.empty_like(column), blocks * size
-    given, joined = (a[:whole].reshape(-1, size) for a in (column, room))
-    ufunc(beside[:blocks, None], given, out=joined)
-    if whole < len(column):
-        ufunc(beside[blocks], column[whole:], out=room[whole:])
-    return room
 
 
 def _in_step(monoid: AbstractMonoid, rows: Rows, count: int, size: int, backwards: bool) -> Rows:

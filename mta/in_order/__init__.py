@@ -3,6 +3,12 @@
 Beside the paged aggregators of this project (``mta.AmortizedMTA``) they are what the papers compare
 with: take them for windows that fit into memory and need no checkpoint. ``ALL`` lists them.
 
+- ``base``: the data type that all share
+- ``recalculate``, ``subtract_on_evict``, ``two_stacks``, ``two_stacks_lite``: the baselines
+- ``foa``, ``ioa``, ``daba``, ``daba_lite``: the DABA papers, over the ``chunked_queue``
+- ``flatfit``, ``slick_deque``: two more
+- ``sba``, ``pba``: boundary aggregators, over ``boundary``, ``chunks`` and ``chunk_size``
+
 >>> from mta import Mean
 >>> [algorithm.__name__ for algorithm in ALL if algorithm.suits(Mean())][:2]
 ['RecalculateFromScratch', 'SubtractOnEvict']

@@ -1,1 +1,4 @@
-"""Number work without a monoid, by whole columns."""
+"""Number work without a monoid, by whole columns: the place for compiled code.
+
+- ``ranks``: many keys in sorted times
+"""

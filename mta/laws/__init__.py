@@ -1,4 +1,8 @@
-"""The laws that windows rely on, checked on examples: for monoids and policies of one's own."""
+"""The laws that windows rely on, checked on examples: for monoids and policies of one's own.
+
+- ``check``: what users call
+- ``monoid``, ``policy``: the laws, one method each
+"""
 
 from mta.laws.check import (
     Law,

@@ -31,21 +31,15 @@ import numpy as np
 
 from mta.columns.schemas import Record, Row, Rows
 from mta.errors import InvariantViolation
-from mta.folds.blocks import Blocks
+from mta.folds.fronts import fronts_upto, rows_at
+from mta.folds.sliding import Events, ShortRun, short_run_of
+from mta.levels.path import Frame
 from mta.levels.queues import Levels
-from mta.levels.short_run import ShortRun
-from mta.levels.tree import Frame, MonoidTree
+from mta.levels.tree import MonoidTree
 from mta.monoids.base import Partial, same_value
+from mta.pages.page import Group
 from mta.pages.structure import Setting
-from mta.policies.base import AbstractPolicy, Fronts, as_array
-
-#: How many events of a batch are folded range by range at once.
-_BLOCK = 4096
-#: The longest window for which that is done; for a longer one the stack is faster.
-_SHORT = 256
-#: How long it may become in the run, lest a window that is now longer, now shorter, go by the stack
-#: time and again.
-_LONGEST_SHORT = 4 * _SHORT
+from mta.policies.base import AbstractPolicy
 
 
 class AmortizedMTA(MonoidTree):
@@ -163,86 +157,77 @@ class AmortizedMTA(MonoidTree):
 
         The results are combine(suffix after each eviction, prefix after each insertion): about two
         combines an event, all of them whole-group. Where the window is short beside the batch,
-        they are folds of ranges instead, which need no stack (see ``ranges``).
+        they are folds of ranges instead, which need no stack (``folds.sliding``).
         """
-        count = min(_BLOCK, stop - start)
-        if self.monoid.is_columnar and _is_short(len(self), count):
-            new = self.monoid.inputs.cut(rows, start, start + count)
-            coming = None if times is None else times[start : start + count]
-            short = self._run_short(policy, new, coming, count, start, out)
-            if short:
-                return short
+        short = short_run_of(self.monoid, len(self), stop - start)
+        if short:
+            done = self._run_short(policy, rows, times, start, start + short, out)
+            if done:
+                return done
         count = min(self.room(), stop - start)
         coming = None if times is None else times[start : start + count]
         told = policy.fronts(self, coming, count)
         if told is None:
             return 0
         fronts, count = told
-        lefts: Any = self.monoid.partials.one(self.left)
+        monoid = self.monoid
+        lefts: Any = monoid.partials.one(self.left)
         if not isinstance(fronts, int):
             frame = self.open_path()
             if frame is None:
                 return 0
-            fronts = _within(fronts, self.front + frame.stop - frame.next, count)
+            fronts = fronts_upto(fronts, self.front + frame.stop - frame.next, count)
             count = len(fronts)
             if count == 0:
                 return 0
-            lefts = self._stack_entries(frame, fronts)
-        monoid = self.monoid
+            lefts = rows_at(monoid, frame.suffixes, fronts, self.front - frame.next + frame.origin)
         new = monoid.inputs.cut(rows, start, start + count)
         rights = monoid.prefixes(monoid.lift_rows(new, count), count, self._right)
-        monoid.outputs.put_many(
-            out, start, monoid.lower_rows(monoid.combine_rows(lefts, rights, count))
-        )
+        results = monoid.lower_rows(monoid.combine_rows(lefts, rights, count))
+        monoid.outputs.put_many(out, start, results)
         self.levels.append_many(new, None if coming is None else coming[:count], count)
         self._right = monoid.partials.at(rights, count - 1)
         if not isinstance(fronts, int) and not self._pop(int(fronts[-1]) - self.front):
             self.evict_to(int(fronts[-1]))
         return count
 
-    def _head_group(self) -> Frame | None:
-        """The group with the oldest events, if the leaf tail is all that follows it.
-
-        The leaf tail itself where it holds the whole window; None where the window is longer.
-        """
-        leaf = self.levels.tails[0]
-        if self.front >= leaf.first:
-            return Frame(0, leaf.first, leaf, self.front - leaf.first, leaf.count)
-        if self.middle == leaf.first and len(self.path) == 1 and not self.path[0].level:
-            return self.path[0]
-        return None
+    def _held(self) -> list[Events] | None:
+        """The window's events, where they lie in the leaf tail and the one group before it."""
+        leaf, inputs = self.levels.tails[0], self.monoid.inputs
+        parts: list[tuple[Group, int, int]] = [(leaf, max(self.front - leaf.first, 0), leaf.count)]
+        if self.front < leaf.first:
+            if self.middle != leaf.first or len(self.path) != 1 or self.path[0].level:
+                return None
+            head = self.path[0]
+            parts.insert(0, (head.group, head.next, head.stop))
+        return [
+            Events(inputs.cut(g.rows, i, j), None if g.times is None else g.times[i:j], j - i)
+            for g, i, j in parts
+        ]
 
     def _run_short(
         self,
         policy: AbstractPolicy,
-        new: Rows,
-        coming: np.ndarray | None,
-        count: int,
+        rows: Rows,
+        times: np.ndarray | None,
         start: int,
+        stop: int,
         out: Rows,
     ) -> int:
-        """A run that would use up the stack many times, as the window is short beside it.
-
-        The window and the new events are put side by side, and each result is the fold of a range.
-        """
-        head = self._head_group()
-        if head is None:
+        """A run over a window that is short beside it: each result is the fold of a range."""
+        held, monoid = self._held(), self.monoid
+        if held is None:
             return 0
-        run = ShortRun(self, head, new, coming, count)
-        told = policy.fronts(run, coming, count)
-        if told is None or isinstance(told[0], int):
+        coming = None if times is None else times[start:stop]
+        new = Events(monoid.inputs.cut(rows, start, stop), coming, stop - start)
+        told = ShortRun(monoid, self.front, held, new).folds(policy)
+        if told is None:
             return 0  # where nothing leaves, the stack need not even be looked at
-        fronts, count = as_array(*told), told[1]
-        lengths = np.arange(self.back + 1, self.back + 1 + count) - fronts
-        if int(lengths.max()) > _LONGEST_SHORT:
-            return 0
-        monoid, size = self.monoid, len(self) + count
-        partials = monoid.lift_rows(monoid.inputs.cut(run.rows(), 0, size), size)
-        folds = Blocks(monoid, partials, size).folds(fronts - self.front, len(self))
+        fronts, folds = told
         monoid.outputs.put_many(out, start, monoid.lower_rows(folds))
-        return self._follow(new, coming, fronts, folds)
+        return self._follow(new, fronts, folds)
 
-    def _follow(self, new: Rows, coming: np.ndarray | None, fronts: np.ndarray, folds: Rows) -> int:
+    def _follow(self, new: Events, fronts: np.ndarray, folds: Rows) -> int:
         """Bring the structure to where the folds of a short run are, group by group.
 
         Returns how many events are in. When the store fails, they stay in, and their results
@@ -256,8 +241,8 @@ class AmortizedMTA(MonoidTree):
                 if done:
                     return done
                 raise
-            piece, front = inputs.cut(new, done, end), int(fronts[end - 1])
-            times = None if coming is None else coming[done:end]
+            piece, front = inputs.cut(new.rows, done, end), int(fronts[end - 1])
+            times = None if new.times is None else new.times[done:end]
             if front < self.levels.tails[0].first:
                 self.append(piece, times, end - done)
                 self.evict_to(front)
@@ -269,15 +254,6 @@ class AmortizedMTA(MonoidTree):
                 self._right = self.monoid.partials.at(folds, end - 1)
             done = end
         return done
-
-    def _stack_entries(self, frame: Frame, fronts: range | np.ndarray) -> Rows:
-        """R0 after each eviction, out of the stack."""
-        offset = frame.next - self.front - frame.origin
-        if isinstance(fronts, range):
-            return self.monoid.partials.cut(
-                frame.suffixes, fronts.start + offset, fronts.stop + offset
-            )
-        return self.monoid.partials.take(frame.suffixes, fronts + offset)
 
     # --- the stack and the result pair ----------------------------------------------------------
 
@@ -340,19 +316,3 @@ class AmortizedMTA(MonoidTree):
             right = monoid.combine(right, event)
         if not self.monoid.same(right, self._right):
             raise InvariantViolation(f"R1 is {self._right!r} instead of {right!r}")
-
-
-def _is_short(window: int, count: int) -> bool:
-    """Whether folding ranges beats the stack: the run would use it up again and again.
-
-    A handful of whole-group combines on small groups costs about as much as using it up once.
-    """
-    return window <= min(2 * count, _SHORT)
-
-
-def _within(fronts: Fronts, last: int, count: int) -> Any:
-    """Those of the fronts that the open head group can answer for."""
-    if isinstance(fronts, range):
-        return fronts[: max(0, min(count, last - fronts.start + 1))]
-    assert isinstance(fronts, np.ndarray)
-    return fronts[: int(np.searchsorted(fronts, last, side="right"))]

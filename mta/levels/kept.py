@@ -1,12 +1,12 @@
 """Kept events: level queues without a front of their own, for windows that share them.
 
-Events come in at the back and are sealed into pages as in ``levels``; nothing is aggregated beyond
-that, since every window has a cursor (see ``cursor``) which reads here through ``lookup``. Eviction
+Events come in at the back and are sealed into pages as in ``queues``; nothing is aggregated beyond
+that, since every window has a cursor (``cursors``) which reads here through ``leaves``. Eviction
 only moves the position before which pages may be deleted: no read, no combine.
 
 In a handle, beside the common fields:
 
-    state    = [swept, kept, tails], each as in ``level_state``
+    state    = [swept, kept, tails], each as in ``pages``
 """
 
 from __future__ import annotations
@@ -19,17 +19,15 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Hand, Leaf
-from mta.levels import state as level_state
-from mta.levels.leaves import Lookup
+from mta.folds.fronts import Fronts
+from mta.levels.leaves import LeafReader
 from mta.levels.pages import LevelPages
-from mta.levels.queues import Levels, RestoredTail
+from mta.levels.queues import Levels
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.product import Columns
 from mta.pages.handle import Handle, corrupt
 from mta.pages.structure import Lens, Setting
-from mta.policies.base import AbstractPolicy, Fronts, Run, View
-
-_SWEEP_GROUPS = 32
+from mta.policies.base import AbstractPolicy, Run, View
 
 Observers = tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]
 
@@ -63,15 +61,11 @@ class KeptEvents(LevelPages):
 
     def __init__(self, levels: Levels, setting: Setting) -> None:
         super().__init__(levels, setting)
-        self.lookup = Lookup(self)
-        self.leaf: Callable[[int], Leaf] = self.lookup.stretch
-        self.fold: Callable[[int, int], Partial] = self.lookup.fold
-        self.time_before: Callable[[int], int | None] = self.lookup.time_before
-        self.stamp = self.lookup.stamp
-
-    @property
-    def back(self) -> int:
-        return self.levels.back
+        self.reader = LeafReader(self)
+        self.leaf: Callable[[int], Leaf] = self.reader.stretch
+        self.fold: Callable[[int, int], Partial] = self.reader.fold
+        self.time_before: Callable[[int], int | None] = self.reader.time_before
+        self.stamp = self.reader.stamp
 
     # --- events in and out ----------------------------------------------------------------------
 
@@ -81,25 +75,12 @@ class KeptEvents(LevelPages):
 
     def take_back(self) -> None:
         self.levels.take_back()
-        self.lookup.taken_back()
+        self.reader.taken_back()
 
-    def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
-        stop = min(stop, start + self.room())
-        coming = None if times is None else times[start:stop]
-        self.levels.append_many(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
-        return stop - start
-
-    def room(self) -> int:
-        """How many events fit into the leaf tail; a full one is sealed first: one store call."""
-        levels = self.levels
-        leaf = levels.tails[0]
-        if leaf.is_full:
-            if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:
-                levels.sweep(self.front)
-            levels.seal()
-            self.lookup.sealed(leaf)
-            leaf = levels.tails[0]
-        return leaf.capacity - leaf.count
+    def _seal(self) -> None:
+        leaf = self.levels.tails[0]
+        self.levels.seal()
+        self.reader.sealed(leaf)
 
     def evict_to(self, position: int) -> None:
         self.require_events(position)
@@ -113,11 +94,11 @@ class KeptEvents(LevelPages):
 
     def keep(self, hand: Hand) -> None:
         """Keep a hand that has just been stored, until ``let_go``."""
-        self.lookup.keep(hand)
+        self.reader.keep(hand)
 
     def let_go(self) -> None:
         """Forget the hands of a batch, at its end."""
-        self.lookup.let_go()
+        self.reader.let_go()
 
     def needed_from(self, policy: AbstractPolicy, front: int) -> int:
         """From where on events of a window with a front are needed."""
@@ -138,7 +119,7 @@ class KeptEvents(LevelPages):
         return self.front, leaf.times[self.front - leaf.first :]
 
     def first_after(self, time: int) -> int:
-        return self.lookup.first_after(time)
+        return self.reader.first_after(time)
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         return self._whole(lens).longest_prefix(self._policy, accepts)
@@ -160,24 +141,12 @@ class KeptEvents(LevelPages):
     # --- handles --------------------------------------------------------------------------------
 
     def write_state(self) -> list[Any]:
-        levels = self.levels
-        tails = [(tail.number, tail.count, tail.columns()) for tail in levels.tails]
-        return [levels.swept, self.kept, tails]
+        return [self.levels.swept, self.kept, self.tail_states()]
 
     def take_up_state(self, handle: Handle) -> None:
         if list(map(type, handle.state)) != [int, list, list]:
             raise corrupt("its state is not one of kept events")
-        swept, kept, tails = handle.state
-        level_state.check_tails(handle, swept, tails)
-        level_state.check_positions(handle, handle.front, swept, kept)
-        levels = self.levels
-        levels.swept, levels.back = swept, handle.back
-        levels.tails = [RestoredTail(levels, level, *tail) for level, tail in enumerate(tails)]
-        self.front, self.kept = handle.front, kept
-
-    @property
-    def page_count(self) -> int:
-        return level_state.pages_of(self)
+        self.restore_tails(handle, handle.front, *handle.state)
 
     @property
     def resident_rows(self) -> int:

@@ -5,9 +5,9 @@ keeps what it has read for whoever comes next:
 
 - *recent* leaves, those sealed last, so that a window of a few leaves reads no page at all;
 - *fetched* ones, read back for a front or a range, and the inner groups above them;
-- while a batch is under way its last *hands* (see ``feed``), with what was computed of them.
+- while a batch is under way its last *hands* (``cursors.ordered``), with what was computed of them.
 
-The first two are bounded in bytes, whatever the arity. Levels are those of ``levels``: a range is
+The first two are bounded in bytes, whatever the arity. Levels are those of ``queues``: a range is
 whole elements in the middle and, at either end, one element a level to go down into:
 
     level 1      [ a b c d e ]            fold(3, 18), pairs of leaves of 4:
@@ -35,7 +35,7 @@ _HANDS = 2
 _READ_AHEAD = 8
 
 
-class Lookup:
+class LeafReader:
     """The events of level queues in order (``ordered.OrderedEvents``).
 
     Positions from the front of ``pages`` to its back may be asked for.
@@ -190,7 +190,9 @@ class Lookup:
         levels = self._levels
         for tail in reversed(levels.tails):
             assert tail.times is not None
-            if tail.count and tail.times[tail.count - 1] > time:
+            # A level may have elements before the front alone.
+            is_live = tail.count and levels.end(tail.level) > self.front
+            if is_live and tail.times[tail.count - 1] > time:
                 return max(self.front, self._first_within(tail.level, tail.number, time))
         return self.back
 

@@ -5,7 +5,7 @@ right branch (Algorithm 1), an eviction prunes from the root to the leaves and r
 branch bottom-up (Algorithm 2). The result stands at the root.
 
 In place of the printed Algorithm 1, which overflows the root and loses an aggregate there, sealed
-groups move up as in ``levels``; the element above an open group, whose value would change with
+groups move up as in ``queues``; the element above an open group, whose value would change with
 every event, is the running fold of that group in ``branch``, here kept up with every event. Figure
 2's bulk eviction, a maximum over times with a window of four units, when 8 arrives after 1 to 4:
 
@@ -21,8 +21,9 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
+from mta.levels.path import Frame
 from mta.levels.queues import Levels
-from mta.levels.tree import Frame, MonoidTree
+from mta.levels.tree import MonoidTree
 from mta.monoids.base import Partial
 from mta.pages.structure import Setting
 

@@ -1,19 +1,37 @@
-"""Level queues as pages and handles: what Log MTA and Amortized MTA share of that."""
+"""Level queues as a structure of pages and handles, whatever is computed over them.
+
+What they keep in a handle stands with each of them; all have these in it:
+
+swept    = position before which pages have been deleted
+kept     = fronts of the earlier handles that are still to be restorable
+tails    = from level 0 up, [group, count, columns], columns as in a page
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, Self
 
-from mta.levels.queues import Levels, layouts_of
+import numpy as np
+
+from mta.columns.schemas import Payload, Rows
+from mta.levels.queues import Levels, RestoredTail, layouts_of
 from mta.levels.rebuilding import Rebuilder
+from mta.pages.handle import MAX_LEVELS, Handle, corrupt
 from mta.pages.page import Group, Layout
 from mta.pages.pager import ResidentPager, StorePager
 from mta.pages.structure import Aggregator, Named, Rebuild, Setting
 
+#: So many leaf groups leave before their pages are deleted, where no handle needs them.
+_SWEEP_GROUPS = 32
+
+#: An open group as a handle holds it: group, count, columns.
+TailState = tuple[int, int, list[Payload]]
+
 
 class LevelPages(Aggregator):
-    """The pages of level queues, which their tails name."""
+    """The events of level queues, and their pages, which the tails name."""
 
     def __init__(self, levels: Levels, setting: Setting) -> None:
         self.levels, self.setting = levels, setting
@@ -33,6 +51,42 @@ class LevelPages(Aggregator):
             Levels(setting.monoid, pager, setting.leaf_arity, setting.arity, layouts), setting
         )
 
+    @property
+    def back(self) -> int:
+        """The position after the newest event."""
+        return self.levels.back
+
+    def __len__(self) -> int:
+        return self.levels.back - self.front
+
+    # --- insertion ------------------------------------------------------------------------------
+
+    def room(self) -> int:
+        """How many events fit into the leaf tail; a full one is sealed first: one store call."""
+        levels = self.levels
+        leaf = levels.tails[0]
+        if leaf.count == leaf.capacity:
+            if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:
+                levels.sweep(self.front)
+            self._seal()
+            leaf = levels.tails[0]
+        return leaf.capacity - leaf.count
+
+    @abstractmethod
+    def _seal(self) -> None:
+        """Seal the full tails, the leaves' among them; when the store fails, nothing changes."""
+
+    def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
+        """Add events, for which the leaf tail must have room, without their results."""
+        self.levels.append_many(rows, times, count)
+
+    def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
+        """Add as many events as the leaf tail has room for, without their results."""
+        stop = min(stop, start + self.room())
+        coming = None if times is None else times[start:stop]
+        self.append(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
+        return stop - start
+
     # --- handles --------------------------------------------------------------------------------
 
     def tidy(self) -> None:
@@ -48,6 +102,34 @@ class LevelPages(Aggregator):
     @property
     def height(self) -> int:
         return len(self.levels.tails)
+
+    @property
+    def page_count(self) -> int:
+        """How many pages a handle names, those of earlier handles included."""
+        swept, span, count = self.levels.swept, 1, 0
+        for tail in self.levels.tails:
+            span *= tail.capacity
+            count += max(0, tail.number - swept // span)
+        return count
+
+    def tail_states(self) -> list[TailState]:
+        """The tails as a handle holds them."""
+        return [(tail.number, tail.count, tail.columns()) for tail in self.levels.tails]
+
+    def restore_tails(
+        self, handle: Handle, middle: int, swept: int, kept: list[int], tails: list[TailState]
+    ) -> None:
+        """Have the levels and positions that a handle says.
+
+        Raises CorruptHandle unless tails hang together and end at the back, and positions, with a
+        ``middle`` between front and back, are in their order.
+        """
+        check_tails(handle, swept, tails)
+        _check_positions(handle, middle, swept, kept)
+        levels = self.levels
+        levels.swept, levels.back = swept, handle.back
+        levels.tails = [RestoredTail(levels, level, *tail) for level, tail in enumerate(tails)]
+        self.front, self.kept = handle.front, kept
 
     # --- verifying ------------------------------------------------------------------------------
 
@@ -108,3 +190,34 @@ class LevelPages(Aggregator):
             return None
         pages = Rebuilder(self.setting.window, self.levels, store)
         return lambda named: pages.rebuild(named.level, named.number, named.name)
+
+
+def check_tails(handle: Handle, swept: int, tails: list[TailState]) -> None:
+    """Raises CorruptHandle unless tails hang together and end at the back."""
+    if not 0 < len(tails) <= MAX_LEVELS or any(len(tail) != 3 for tail in tails):
+        raise corrupt("its tails make no window")
+    span, begin = 1, handle.back
+    for level, (number, count, columns) in enumerate(tails):
+        if type(number) is not int or type(count) is not int or type(columns) is not list:
+            raise corrupt(f"the tail of level {level} is of the wrong types")
+        arity = handle.arity if level else handle.leaf_arity
+        end = (number * arity + count) * span
+        if number < 0 or not (level > 0) <= count <= arity:
+            raise corrupt(f"the tail of level {level} cannot be")
+        if begin != end:
+            raise corrupt(f"the tail of level {level} does not end where level {level - 1} begins")
+        begin = number * arity * span
+        span *= arity
+    if begin > swept:
+        raise corrupt("its highest level does not begin where its pages do")
+
+
+def _check_positions(handle: Handle, middle: int, swept: int, kept: list[int]) -> None:
+    """Raises CorruptHandle unless positions are in their order."""
+    if {type(number) for number in kept} - {int}:
+        raise corrupt("its positions are of the wrong types")
+    if not 0 <= swept <= handle.front <= middle <= handle.back:
+        raise corrupt("its positions are out of order")
+    fronts = [swept, *kept, handle.front]
+    if fronts != sorted(fronts):
+        raise corrupt("the positions to keep are out of order")

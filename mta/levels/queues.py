@@ -279,7 +279,8 @@ class Levels:
             places.extend(self._doomed(tail.level, tail.first, tail, upto))
         self.pager.delete(places)
         self.swept = max(self.swept, upto)
-        while len(self.tails) > 1 and self.end(len(self.tails) - 1) <= self.swept:
+        # A level that ends just there says when the event before was, so it stays.
+        while len(self.tails) > 1 and self.end(len(self.tails) - 1) < self.swept:
             self.tails.pop()
         return len(places)
 

@@ -19,13 +19,10 @@ waits, and nothing fails.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from mta.levels.path import Frame
 from mta.levels.queues import Levels
 from mta.pages.pager import Place
-
-if TYPE_CHECKING:
-    from mta.levels.tree import Frame
 
 _FIRST_DEPTH = 8
 

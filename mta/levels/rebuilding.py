@@ -14,19 +14,15 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mta.errors import CorruptPage
-from mta.levels.queues import BEFORE_ALL
+from mta.levels.queues import BEFORE_ALL, Levels
+from mta.monoids.base import Partial
 from mta.pages import page
 from mta.pages.page import NAME_BYTES, NO_NAME, Group
-
-if TYPE_CHECKING:
-    from mta.levels.queues import Levels
-    from mta.monoids.base import Partial
-    from stores import PageStore
+from stores import PageStore
 
 #: So many ways to put a page together are tried: leftovers of failed writers are few.
 _MOST_WAYS = 256

@@ -1,53 +1,34 @@
-"""What Log MTA and Amortized MTA share: the head path, eviction by position, and the search.
+"""What Log MTA and Amortized MTA share: the head path, and eviction by position.
 
-The *head path* holds the groups on the way to the oldest event, the root first. Each of its frames
-is a group of which some elements are left; an element is opened, its page read, only when the front
-reaches into it. From left to right the window is then
+The *head path* holds the groups on the way to the oldest event, the root first (``path``). Each of
+its frames is a group of which some elements are left; an element is opened, its page read, only
+when the front reaches into it.
 
-    the frames of the head path, leaf first | the tails below the leftmost tree, highest first
+In a handle, beside the common fields (for swept, kept and tails see ``pages``):
 
-and every search walks these *segments*, skips whole elements, and opens one group a level.
+state    = [middle, swept, kept, pair, tails]
+middle   = position where the leftmost tree ends
+pair     = columns of two partials, the result pair R0 and R1
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
-from mta.columns.schemas import Rows
-from mta.levels import search
-from mta.levels import state as level_state
-from mta.levels.pages import LevelPages
+from mta.errors import CorruptPage
+from mta.levels.path import Frame, Segment
 from mta.levels.queues import Levels
 from mta.levels.read_ahead import ReadAhead
+from mta.levels.search import SegmentedWindow
 from mta.monoids.base import Partial
-from mta.pages.handle import Handle
-from mta.pages.page import Group
-from mta.pages.structure import Lens, Setting
-
-#: Some elements of a group: level, index of the group's first element, group, start, stop.
-Segment = tuple[int, int, Group, int, int]
-
-_SWEEP_GROUPS = 32
+from mta.pages.handle import Handle, corrupt
+from mta.pages.page import Layout, read_columns
+from mta.pages.structure import Setting
 
 
-class Frame:
-    """A group on the head path: the elements from ``next`` to ``stop`` are left."""
-
-    __slots__ = ("first", "group", "level", "next", "origin", "stop", "suffixes")
-
-    def __init__(self, level: int, first: int, group: Group, start: int, stop: int) -> None:
-        self.level, self.first, self.group = level, first, group
-        self.next = self.origin = start
-        self.stop = stop
-        #: Amortized MTA: the folds from element origin, origin + 1, ... stop to the middle.
-        self.suffixes: Rows = None
-
-
-class MonoidTree(LevelPages):
+class MonoidTree(SegmentedWindow):
     """A window over level queues: insertion at the back, eviction at the front, by position."""
 
     def __init__(self, levels: Levels, setting: Setting) -> None:
@@ -63,17 +44,7 @@ class MonoidTree(LevelPages):
         self.branch: list[Partial] = []
         #: The head path, root first; empty when it was not needed yet.
         self.path: list[Frame] = []
-        #: The time of the event at a position that was the front when it was asked for.
-        self._front_time = (-1, 0)
         self._ahead = ReadAhead(levels) if levels.pager.reads_ahead else None
-
-    @property
-    def back(self) -> int:
-        """The position after the newest event."""
-        return self.levels.back
-
-    def __len__(self) -> int:
-        return self.levels.back - self.front
 
     # --- what the two algorithms do differently -------------------------------------------------
 
@@ -83,12 +54,8 @@ class MonoidTree(LevelPages):
         """The aggregate from the middle to the back (the paper's R1)."""
 
     @abstractmethod
-    def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
-        """Add events, for which the leaf tail must have room, without their results."""
-
-    @abstractmethod
     def restore_right(self, right: Partial) -> None:
-        """Take up the aggregate from the middle to the back from a handle."""
+        """Have the aggregate from the middle to the back out of a handle."""
 
     @abstractmethod
     def _take_right(self, right: Partial) -> None:
@@ -112,26 +79,9 @@ class MonoidTree(LevelPages):
 
     # --- insertion ------------------------------------------------------------------------------
 
-    def room(self) -> int:
-        """How many events fit into the leaf tail; a full one is sealed first."""
-        leaf = self.levels.tails[0]
-        if leaf.count == leaf.capacity:
-            self._seal()
-            leaf = self.levels.tails[0]
-        return leaf.capacity - leaf.count
-
-    def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
-        """Add as many events as the leaf tail has room for, without their results."""
-        count = min(self.room(), stop - start)
-        new = self.monoid.inputs.cut(rows, start, start + count)
-        self.append(new, None if times is None else times[start : start + count], count)
-        return count
-
     def _seal(self) -> None:
         """Seal the full tails, and let the leftmost tree grow where its root got an element."""
         levels, front = self.levels, self.front
-        if self.discards and front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:
-            levels.sweep(front)
         top = levels.top(front)
         if top == 0 and front < levels.back:
             self._new_tree(front)
@@ -235,7 +185,7 @@ class MonoidTree(LevelPages):
             return self._new_path(position, self.middle)
         frame = path[-1]
         index = position // self.levels.span(frame.level) - frame.first
-        path[-1] = _moved_on(frame, index)
+        path[-1] = frame.moved_on(index)
         return self._reach(path, position)
 
     def _new_path(self, position: int, middle: int) -> list[Frame]:
@@ -267,7 +217,7 @@ class MonoidTree(LevelPages):
         first = (frame.first + index) * self.levels.arity_of(level)
         start = max(position // self.levels.span(level) - first, 0)
         below = Frame(level, first, group, start, group.count)
-        rest = _moved_on(frame, index + 1)
+        rest = frame.moved_on(index + 1)
         if level == 0 and self._ahead is not None:
             self._ahead.follow(first // group.count, path)
         self._scan(below, self._after(rest))
@@ -293,37 +243,12 @@ class MonoidTree(LevelPages):
 
     # --- looking at it ----------------------------------------------------------------------------
 
-    def first_after(self, time: int) -> int:
-        return search.first_after(self, time)
-
-    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        return search.longest_prefix(self, lens, accepts)
-
-    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        return search.longest_suffix(self, lens, accepts)
-
-    def write_state(self) -> list[Any]:
-        return level_state.write_state(self)
-
-    def take_up_state(self, handle: Handle) -> None:
-        level_state.take_up_state(self, handle)
-
-    @property
-    def page_count(self) -> int:
-        return level_state.pages_of(self)
-
-    @property
-    def resident_rows(self) -> int:
-        """Tails, stack and result pair."""
-        tails = sum(tail.count for tail in self.levels.tails)
-        return tails + sum(frame.stop - frame.next for frame in self.path) + 2
-
     def segments(self) -> Iterator[Segment]:
         """The window from left to right, as coarsely as it is at hand; no reads beyond the path."""
         if not self.path and self.front < self.middle:
             self.path = self._new_path(self.front, self.middle)
         for frame in reversed(self.path):
-            yield frame.level, frame.first, frame.group, frame.next, frame.stop
+            yield frame.segment
         level = self.levels.top(self.front)
         if level == 0:
             tail = self.levels.tails[0]
@@ -331,55 +256,33 @@ class MonoidTree(LevelPages):
         for tail in reversed(self.levels.tails[:level]):
             yield tail.level, tail.first, tail, 0, tail.count
 
-    def oldest_time(self) -> int | None:
-        """The time of the oldest event, None in an empty window; known without opening the path
-        for as long as the front does not move."""
-        if self.front == self.back:
-            return None
-        if self._front_time[0] != self.front:
-            leaf = self.levels.tails[0]
-            inside = self.front - leaf.first
-            times = leaf.times[inside:] if inside >= 0 and leaf.times is not None else None
-            self._front_time = (
-                self.front,
-                int((self.head_times()[1] if times is None else times)[0]),
-            )
-        return self._front_time[1]
+    @property
+    def resident_rows(self) -> int:
+        """Tails, stack and result pair."""
+        tails = sum(tail.count for tail in self.levels.tails)
+        return tails + sum(frame.stop - frame.next for frame in self.path) + 2
 
-    def restore_front_time(self, time: int | None) -> None:
-        """Take up the time of the oldest event from a handle."""
-        if time is not None:
-            self._front_time = self.front, time
+    # --- handles ----------------------------------------------------------------------------------
 
-    def head_times(self) -> tuple[int, np.ndarray]:
-        """The times of the oldest events at hand, and the position of the first of them."""
-        frame = self.open_path()
-        if frame is None:
-            return self.front, np.empty(0, "<i8")
-        assert frame.group.times is not None
-        return self.front, frame.group.times[frame.next : frame.stop]
+    def write_state(self) -> list[Any]:
+        """The state of a handle; no store call."""
+        partials = self.monoid.partials
+        pair = partials.new(2)
+        partials.put(pair, 0, self.left)
+        partials.put(pair, 1, self.right)
+        return [self.middle, self.levels.swept, self.kept, partials.dump(pair), self.tail_states()]
 
-    def events(self) -> Iterator[Partial]:
-        """Every event of the window, lifted, from the oldest on; reads every page once."""
-        for level, first, group, start, stop in list(self.segments()):
-            yield from self._events(level, first, group, start, stop)
-
-    def _events(
-        self, level: int, first: int, group: Group, start: int, stop: int
-    ) -> Iterator[Partial]:
-        if level == 0:
-            rows = self.levels.partials(0, group, start, stop)
-            for i in range(stop - start):
-                yield self.monoid.partials.at(rows, i)
-            return
-        for index in range(start, stop):
-            below = self.levels.child(level, first, group, index)
-            lower_first = (first + index) * self.levels.arity_of(level - 1)
-            yield from self._events(level - 1, lower_first, below, 0, below.count)
-
-
-def _moved_on(frame: Frame, index: int) -> Frame:
-    """The same frame with its front at another element; the old one stays as it was."""
-    moved = Frame(frame.level, frame.first, frame.group, index, frame.stop)
-    moved.origin, moved.suffixes = frame.origin, frame.suffixes
-    return moved
+    def take_up_state(self, handle: Handle) -> None:
+        """Be what the handle says. Raises CorruptHandle or CorruptPage."""
+        if list(map(type, handle.state)) != [int, int, list, list, list]:
+            raise corrupt("its state is not one of level queues")
+        middle, swept, kept, pair, tails = handle.state
+        self.restore_tails(handle, middle, swept, kept, tails)
+        self.middle, top = middle, self.levels.top(self.front)
+        if top and middle != self.levels.end(top):
+            raise CorruptPage("its middle is not where the leftmost tree ends")
+        partials = self.monoid.partials
+        rows = read_columns(2, pair, Layout(partials, timed=False, named=False)).rows
+        self.left = partials.at(rows, 0)
+        self.restore_right(partials.at(rows, 1))
+        self.restore_front_time(handle.front_time)

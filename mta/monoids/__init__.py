@@ -1,4 +1,11 @@
-"""Monoids: what a window computes. The ready-made ones, and the bases for one's own."""
+"""Monoids: what a window computes. The ready-made ones, and the bases for one's own.
+
+- ``base``, ``columnar``, ``summary``: plain functions, numpy columns, heavy partials
+- ``basic``: sums, means, extremes, deviations, lists
+- ``product``: several aggregations in one structure
+- ``moments``, ``increasing_run``, ``bloom``, ``sketches`` (with ``sketch_bytes``): beyond the usual
+- ``equality``, ``naming``: when partials are the same, and what functions are called
+"""
 
 from mta.monoids.base import AbstractMonoid, Monoid
 from mta.monoids.basic import (

@@ -29,8 +29,9 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvalidValue
+from mta.kernels.scans import ones, running_count
 from mta.monoids.base import Monoid, Partial
-from mta.monoids.columnar import ColumnarMonoid, ones, running_count
+from mta.monoids.columnar import ColumnarMonoid
 
 
 class Count(ColumnarMonoid):

@@ -9,19 +9,8 @@ import numpy as np
 
 from mta.columns.schemas import Array, Record, Row, Rows, Schema, read_column, read_value
 from mta.errors import InvalidValue
+from mta.kernels.scans import accumulate
 from mta.monoids.base import AbstractMonoid, Partial, same_value
-
-#: How many ones are kept at first, and at most.
-_ONES, _MOST_ONES = 1 << 12, 1 << 16
-
-
-def _counting(count: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-    known, ramp = np.ones(count, dtype), np.arange(count + 1, dtype=dtype)
-    known.flags.writeable = ramp.flags.writeable = False
-    return known, ramp
-
-
-_COUNTING = {dtype: _counting(_ONES, dtype) for dtype in ("f8", "i8")}
 
 
 class ColumnarMonoid(AbstractMonoid):
@@ -149,7 +138,7 @@ class ColumnarMonoid(AbstractMonoid):
         """
         if self.ufuncs:
             columns = zip(self.ufuncs, _as_tuple(partials), _as_tuple(first), strict=True)
-            scans = [_accumulate(ufunc, c, start, backwards) for ufunc, c, start in columns]
+            scans = [accumulate(ufunc, c, start, backwards) for ufunc, c, start in columns]
             return _like(self.partials, scans)
         one, cut, reach = self.partials.one(first), self.partials.cut, 1
         rows = _concatenate(partials, one) if backwards else _concatenate(one, partials)
@@ -190,39 +179,6 @@ def _combine_by(ufuncs: tuple[np.ufunc, ...]) -> Callable[[Any, Any], Any]:
         return tuple(f(a, b) for f, a, b in zip(ufuncs, left, right, strict=True))
 
     return combine
-
-
-def ones(value: Any, dtype: Any = "f8") -> Any:
-    """A one for every event: what counts lift to. Read-only, and not computed anew each time."""
-    if not isinstance(value, np.ndarray):
-        return 1
-    count = len(value)
-    if count > _MOST_ONES:
-        return np.ones(count, dtype)
-    while count > len(_COUNTING[dtype][0]):
-        _COUNTING[dtype] = _counting(2 * len(_COUNTING[dtype][0]), dtype)
-    return _COUNTING[dtype][0][:count]
-
-
-def running_count(column: Any, first: Any) -> Any:
-    """``first`` plus 0, 1, ... n if the column is one of ``ones``, without adding up; else None."""
-    for known, ramp in _COUNTING.values():
-        if column.base is known:
-            return ramp[: len(column) + 1] + first
-    return None
-
-
-def _accumulate(ufunc: np.ufunc, column: Any, first: Any, backwards: bool) -> Any:
-    if ufunc is np.add:
-        count = running_count(column, first)
-        if count is not None:
-            return count[::-1] if backwards else count
-    scan = np.empty(len(column) + 1, column.dtype)
-    run = scan[::-1] if backwards else scan
-    run[0] = first
-    run[1:] = column[::-1] if backwards else column
-    ufunc.accumulate(run, out=run)
-    return scan
 
 
 def _as_tuple(rows: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""The longest increasing subsequence, and the policies of Experiment 3 (MTA paper, section 5.6).
+"""The longest increasing subsequence, as in Experiment 3 (MTA paper, 5.6).
 
 A *subsequence* is what the paper calls so throughout: events that stand side by side. So this is
 the longest run of neighbouring events of which each is greater than the one before, and its partial
@@ -10,13 +10,6 @@ time it covers, and how many events it has; an event is a value and its timestam
     joined   as 9 < 10, the left half's last run goes on into the right half: 1 4 5 9 10
 
 So a partial has to know the runs at both its ends beside the best one. Ties go to the oldest run.
-
-Two policies go with it, to be joined with a count or time window by ``|``. What is older than the
-maximum, or than the longest run, can never be in a later result, for the maximum (or the run) stays
-in the window longer than all that came before it:
-
-    CountWindow(2**20) | SinceMax()
-    CountWindow(2**20) | SinceLongestRun()       on a window of LongestIncreasingRun()
 """
 
 from __future__ import annotations
@@ -26,11 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Objects, Rows
+from mta.kernels.scans import ones
 from mta.monoids.base import Partial
-from mta.monoids.basic import Max
-from mta.monoids.columnar import ColumnarMonoid, ones
-from mta.monoids.product import Columns, plain
-from mta.policies.base import Policy
+from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.product import plain
 
 
 class IncreasingRun(NamedTuple):
@@ -121,38 +113,6 @@ class LongestIncreasingRun(ColumnarMonoid):
         for i, run in enumerate(outputs):
             array[i] = run
         return array
-
-
-class SinceMax(Policy):
-    """Keeps what follows the oldest maximum of a column, that event included.
-
-    Evicts a prefix while its maximum is below the window's: "the older subwindow not containing the
-    maximum". Monotone, as a shorter prefix has no larger maximum.
-    """
-
-    def __init__(self, column: Columns = None, checked: bool = False) -> None:
-        super().__init__(_is_lower, on=(column, Max()), name="since the maximum", checked=checked)
-
-
-class SinceLongestRun(Policy):
-    """Keeps what follows the start of the longest increasing run, that event included.
-
-    Evicts a prefix while it has no event of that run. Monotone, as a shorter prefix has fewer
-    events. It reads the result of the window's own monoid, LongestIncreasingRun, or with
-    ``columns`` (value and time) one beside it.
-    """
-
-    def __init__(self, columns: Columns = None, time: Any = "f8", checked: bool = False) -> None:
-        on = None if columns is None else (columns, LongestIncreasingRun(time))
-        super().__init__(_is_before, on=on, name="since the longest run", checked=checked)
-
-
-def _is_lower(prefix: float, total: float) -> bool:
-    return bool(prefix < total)
-
-
-def _is_before(prefix: IncreasingRun, total: IncreasingRun) -> bool:
-    return prefix.events <= total.before
 
 
 def _lift(pair: Any) -> Partial:

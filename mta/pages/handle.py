@@ -16,10 +16,9 @@
     counts   = [late events dropped, invalid events dropped]
     levels, pages = how many levels the structure has, and about how many pages
     state    = array, what the aggregator itself keeps; its grammar stands with the aggregator
-               (``level_state`` for Log MTA and Amortized MTA)
+               (``levels.tree`` for Log MTA and Amortized MTA)
 
-A handle is a consistent snapshot for as long as the pages it names are in the store. Version 1 had
-the state of Log MTA and Amortized MTA among its fields and is still read (``_from_version_1``).
+A handle is a consistent snapshot for as long as the pages it names are in the store.
 """
 
 from __future__ import annotations
@@ -103,23 +102,22 @@ def unseal(data: bytes, validated: Callable[[Any], _Kind]) -> _Kind:
 
 _TYPES = [str, str, list, list, int, int, bool, int, int, int, int, list, int, int, list]
 _MAY_BE_NIL = (9, 10)  # front_time, last_time
-_TYPES_1 = [
-    str, str, list, list, int, int, bool, int, int, int, list, int, int, list, list, list,
-]  # fmt: skip
-_MAY_BE_NIL_1 = (11, 12)
 
 
 def _validated(body: Any) -> Handle:
     """The fields as a handle; what they do not claim to be is a CorruptHandle or a TypeError."""
     if not isinstance(body, list) or body[:1] != [MAGIC]:
         raise corrupt("it is not a window's handle")
-    if body[1:2] == [1]:
-        body = _from_version_1(_typed(body[2:], _TYPES_1, _MAY_BE_NIL_1))
-    elif body[1:2] == [VERSION]:
-        body = _typed(body[2:], _TYPES, _MAY_BE_NIL)
-    else:
-        raise corrupt(f"its format is {body[1:2]}, this release reads formats 1 and {VERSION}")
-    handle = Handle(*body)
+    if body[1:2] != [VERSION]:
+        raise corrupt(f"its format is {body[1:2]}, this release reads format {VERSION}")
+    values = body[2:]
+    found = [type(value) for value in values]
+    for at in _MAY_BE_NIL:
+        if found[at : at + 1] == [type(None)]:
+            found[at] = int
+    if found != _TYPES:
+        raise corrupt("its fields are of the wrong number or types")
+    handle = Handle(*values)
     for text, fingerprint in (handle.monoid, handle.policy):
         if type(text) is not str or type(fingerprint) is not bytes:
             raise corrupt("its fingerprints are of the wrong types")
@@ -135,34 +133,6 @@ def _validated(body: Any) -> Handle:
     if not NAME.fullmatch(handle.window):
         raise corrupt("its window's name cannot be")
     return handle
-
-
-def _typed(values: list[Any], types: list[type], may_be_nil: tuple[int, ...]) -> list[Any]:
-    """The values, which must be of these types."""
-    found = [type(value) for value in values]
-    for at in may_be_nil:
-        if found[at : at + 1] == [type(None)]:
-            found[at] = int
-    if found != types:
-        raise corrupt("its fields are of the wrong number or types")
-    return values
-
-
-def _from_version_1(values: list[Any]) -> list[Any]:
-    """The fields of version 1 in the order of today; what it did not say follows from its tails."""
-    *about, leaf_arity, arity, timed, front, middle, swept, kept = values[:11]
-    last_time, front_time, counts, pair, tails = values[11:]
-    if not 0 < len(tails) <= MAX_LEVELS:
-        raise corrupt("its tails make no window")
-    (number, count, _), pages, span = tails[0], 0, leaf_arity
-    back = number * leaf_arity + count
-    for number, _, _ in tails:
-        pages += max(0, number - swept // span)
-        span *= arity
-    return [
-        *about, leaf_arity, arity, timed, front, back, front_time, last_time, counts,
-        len(tails), pages, [middle, swept, kept, pair, tails],
-    ]  # fmt: skip
 
 
 def corrupt(what: str) -> CorruptHandle:

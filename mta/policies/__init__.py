@@ -1,1 +1,23 @@
-"""Window slide policies: which of the oldest events leave."""
+"""Window slide policies: which of the oldest events leave.
+
+- ``base``: the contracts, and how policies join by ``|`` and ``&``
+- ``windows``: counts and times
+- ``bounds``: what looks at aggregates
+- ``since``: what follows a maximum or a run
+- ``cuts``: cuts of a whole run at once
+"""
+
+from mta.policies.base import AbstractPolicy
+from mta.policies.bounds import BoundWindow, Policy
+from mta.policies.since import SinceLongestRun, SinceMax
+from mta.policies.windows import CountWindow, TimeWindow
+
+__all__ = [
+    "AbstractPolicy",
+    "BoundWindow",
+    "CountWindow",
+    "Policy",
+    "SinceLongestRun",
+    "SinceMax",
+    "TimeWindow",
+]

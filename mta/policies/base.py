@@ -8,6 +8,8 @@ tree (MTA paper, 4.1.3 and 4.1.4), which finds the right cut only if it is *mono
 
 The paper never states this law; ``Policy(..., checked=True)`` reports where it is broken.
 The order of arguments is always (prefix, total).
+
+Here is what policies and windows ask of each other, and how policies are joined: ``|`` and ``&``.
 """
 
 from __future__ import annotations
@@ -15,21 +17,14 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from datetime import timedelta
 from functools import cached_property
-from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
 
-from mta.errors import PolicyNotMonotone
+from mta.folds.fronts import Fronts, TimeFronts, as_array, known
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.naming import name_of
 from mta.monoids.product import Columns
-from mta.times import to_duration
-
-#: Front positions after each event of a run: one for all, one more each time, or any.
-Fronts = int | range | np.ndarray
 
 
 class View(Protocol):
@@ -79,6 +74,16 @@ class Run(Protocol):
         """The times of the oldest events that are at hand, and the position of the first."""
 
 
+class TimeSearch(Protocol):
+    """What a policy on times asks for, for a whole run of events at once."""
+
+    def first_after_each(self, times: np.ndarray, age: int) -> Fronts | TimeFronts:
+        """The position of the oldest event that is less than ``age`` old at each of some times.
+
+        These never decrease. Positions before the window's front may be answered with that front.
+        """
+
+
 class AbstractPolicy(ABC):
     """A rule that says how much of the window's front leaves after an insertion."""
 
@@ -112,6 +117,23 @@ class AbstractPolicy(ABC):
         del run, times, count
         return None
 
+    @property
+    def foreseen(self) -> bool:
+        """Whether ``cuts`` knows where a whole run of events is cut, before any is stored."""
+        return False
+
+    def cuts(
+        self, search: TimeSearch, start: int, times: np.ndarray | None, count: int
+    ) -> Fronts | TimeFronts:
+        """The cut after each of ``count`` events from position ``start`` on.
+
+        ``fronts`` ends with the group that a window's front is in; here a cursor goes on to the
+        next leaf instead. Not held to what is there yet: a cut may lie before the first event.
+        TypeError for a policy that is not ``foreseen``.
+        """
+        del search, start, times, count
+        raise TypeError(f"{self!r} must be asked after every event")
+
     @abstractmethod
     def describe(self) -> str:
         """The policy and its parameters, the same in every process."""
@@ -126,169 +148,14 @@ class AbstractPolicy(ABC):
 
     def __or__(self, other: AbstractPolicy) -> AbstractPolicy:
         """An event leaves as soon as one of the two says so."""
-        return _Both(self, other, any_of=True)
+        return Both(self, _policy(other), any_of=True)
 
     def __and__(self, other: AbstractPolicy) -> AbstractPolicy:
         """An event leaves only when both say so."""
-        return _Both(self, other, any_of=False)
+        return Both(self, _policy(other), any_of=False)
 
 
-class CountWindow(AbstractPolicy):
-    """The last ``size`` events.
-
-    >>> CountWindow(3)
-    CountWindow(3)
-    """
-
-    positional = True
-
-    def __init__(self, size: int) -> None:
-        number = isinstance(size, Real) and not isinstance(size, bool)
-        if not number or not size >= 1 or size % 1:  # so that NaN and infinity are refused too
-            raise ValueError(f"a count window holds at least 1 event, not {size!r}")
-        self.size = int(size)
-
-    def cut(self, view: View, time: int | None) -> int:
-        return view.back - self.size
-
-    def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
-        room = self.size - (run.back - run.front)
-        if room > 0:
-            return run.front, min(count, room)
-        first = run.back + 1 - self.size
-        return range(first, first + count), count
-
-    def describe(self) -> str:
-        return f"CountWindow({self.size})"
-
-
-class TimeWindow(AbstractPolicy):
-    """The events of the last ``size``: now - size < t <= now, where now is the newest time.
-
-    An event exactly ``size`` old is outside, as in pandas. Seconds, a timedelta, or text such as
-    "90 seconds", "5 minutes", "24 hours", "30 days", "250 milliseconds".
-
-    >>> TimeWindow("1 hour")
-    TimeWindow(3600000000 us)
-    """
-
-    needs_times = True
-    positional = True
-
-    def __init__(self, size: float | str | timedelta) -> None:
-        self.size = to_duration(size)
-
-    @property
-    def lifetime(self) -> int:
-        return self.size
-
-    def cut(self, view: View, time: int | None) -> int:
-        assert time is not None
-        return view.first_after(time - self.size)
-
-    def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
-        assert times is not None
-        oldest, first_time = times[:count] - self.size, run.oldest_time()
-        if first_time is None:
-            first_time = times[0]  # the window is empty: the run itself brings the oldest event
-            count = int(np.searchsorted(oldest, first_time))
-        if oldest[count - 1] < first_time:
-            return run.front, count
-        first, head = run.head_times()
-        known = int(np.searchsorted(oldest, head[-1]))
-        if known == 0:
-            return None
-        return first + np.searchsorted(head, oldest[:known], side="right"), known
-
-    def describe(self) -> str:
-        return f"TimeWindow({self.size} us)"
-
-
-class Policy(AbstractPolicy):
-    """A policy of your own: ``evicts(prefix, total)`` says whether a prefix must leave.
-
-    ``prefix`` is the result over the oldest events, ``total`` that over the whole window, both of
-    the monoid ``on`` (a monoid, or a pair of column and monoid), or of the window's own monoid.
-    Costs O(1) combines while few events leave, O(arity * log n) and a page a level otherwise.
-    ``checked`` tries every prefix after every insertion, and raises PolicyNotMonotone. Give it a
-    ``name``: a handle is only restored with a policy of the same name and monoid (without one, as
-    for ``Monoid``).
-
-    >>> from mta import Max
-    >>> Policy(lambda prefix, total: total - prefix >= 4, on=Max(), name="four units")
-    Policy(four units, on=Max)
-    """
-
-    def __init__(
-        self,
-        evicts: Callable[[Any, Any], bool],
-        on: AbstractMonoid | tuple[Columns, AbstractMonoid] | None = None,
-        name: str | None = None,
-        checked: bool = False,
-    ) -> None:
-        self.evicts = evicts
-        self.on = (None, on) if isinstance(on, AbstractMonoid) else on
-        self.name = name or name_of(evicts)
-        self.checked = checked
-
-    @property
-    def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
-        return () if self.on is None else ((self, *self.on),)
-
-    def cut(self, view: View, time: int | None) -> int:
-        total = view.total(self)
-        if self.checked:
-            prefixes = view.all_prefixes(self)
-            verdicts = [(end - 1, self.evicts(part, total)) for end, part in prefixes]
-            _require_monotone(self, verdicts)
-        return view.longest_prefix(self, lambda prefix: self.evicts(prefix, total))
-
-    def describe(self) -> str:
-        return f"Policy({self.name}, on={_described(self.on) if self.on else 'the window'})"
-
-
-class BoundWindow(AbstractPolicy):
-    """The longest run of newest events whose aggregate stays within bounds.
-
-    For the MTA paper's "sum of the window at most 10" write ``BoundWindow(Sum(), at_most=10)``.
-    Monotone where the aggregate only grows (or only falls) as older events are added to it: sums
-    of values that are not negative, counts, maxima. An event that alone breaks the bound leaves
-    the window empty. Costs and ``checked`` as for Policy.
-    """
-
-    def __init__(
-        self,
-        on: AbstractMonoid | tuple[Columns, AbstractMonoid],
-        *,
-        at_most: float | None = None,
-        at_least: float | None = None,
-        checked: bool = False,
-    ) -> None:
-        if at_most is None and at_least is None:
-            raise ValueError("a bound needs at_most, at_least or both")
-        self.on = (None, on) if isinstance(on, AbstractMonoid) else on
-        self.at_most = float("inf") if at_most is None else float(at_most)
-        self.at_least = float("-inf") if at_least is None else float(at_least)
-        self.checked = checked
-
-    @property
-    def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
-        return ((self, *self.on),)
-
-    def _keeps(self, result: Any) -> bool:
-        return bool(self.at_least <= result <= self.at_most)
-
-    def cut(self, view: View, time: int | None) -> int:
-        if self.checked:
-            verdicts = [(at, not self._keeps(part)) for at, part in view.all_suffixes(self)]
-            _require_monotone(self, verdicts)
-        return view.longest_suffix(self, self._keeps)
-
-    def describe(self) -> str:
-        return f"BoundWindow({self.at_least} <= {_described(self.on)} <= {self.at_most})"
-
-
-class _Both(AbstractPolicy):
+class Both(AbstractPolicy):
     """Two policies at once: their cuts are positions, so either is the larger or the smaller."""
 
     def __init__(self, one: AbstractPolicy, other: AbstractPolicy, any_of: bool) -> None:
@@ -320,32 +187,24 @@ class _Both(AbstractPolicy):
         choose = np.maximum if self.any_of else np.minimum
         return choose(as_array(one[0], count), as_array(other[0], count)), count
 
+    @property
+    def foreseen(self) -> bool:
+        return self.one.foreseen and self.other.foreseen
+
+    def cuts(
+        self, search: TimeSearch, start: int, times: np.ndarray | None, count: int
+    ) -> Fronts | TimeFronts:
+        one, other = (p.cuts(search, start, times, count) for p in (self.one, self.other))
+        choose = np.maximum if self.any_of else np.minimum
+        cuts: np.ndarray = choose(as_array(known(one), count), as_array(known(other), count))
+        return cuts
+
     def describe(self) -> str:
         sign = "|" if self.any_of else "&"
         return f"({self.one.describe()} {sign} {self.other.describe()})"
 
 
-def _described(on: tuple[Columns, AbstractMonoid]) -> str:
-    columns, monoid = on
-    names = [columns] if isinstance(columns, str) else list(columns or ())
-    return f"{monoid.name}({', '.join(names)})" if names else monoid.name
-
-
-def as_array(fronts: Fronts, count: int) -> np.ndarray:
-    """The front after each of ``count`` events."""
-    if isinstance(fronts, range):
-        return np.arange(fronts.start, fronts.stop)[:count]
-    return np.full(count, fronts) if isinstance(fronts, int) else np.asarray(fronts)[:count]
-
-
-def _require_monotone(policy: AbstractPolicy, verdicts: list[tuple[int, bool]]) -> None:
-    """Verdicts (must it leave?) from the oldest event on must be true, ..., true, false, ..."""
-    kept = None
-    for position, leaves in verdicts:
-        if leaves and kept is not None:
-            raise PolicyNotMonotone(
-                f"{policy!r} keeps the event at position {kept} but evicts the younger one at "
-                f"{position}; once it keeps a prefix it must keep every longer one"
-            )
-        if not leaves and kept is None:
-            kept = position
+def _policy(other: Any) -> AbstractPolicy:
+    if not isinstance(other, AbstractPolicy):
+        raise TypeError(f"a policy is joined with another policy, not with {other!r}")
+    return other

@@ -1,4 +1,10 @@
-"""The Reactive Aggregator paper: FlatFAT and the Reactive Aggregator, in memory and in pages."""
+"""The Reactive Aggregator paper: FlatFAT and the Reactive Aggregator, in memory and in pages.
+
+In memory: ``flat_fat`` and ``in_memory``.
+
+In pages: ``blocks`` of a tree, its ``front`` and the results of a ``run``, ``paged_flat_fat``,
+``state`` in the handle; ``paged``, from which events may leave anywhere, with ``holes``.
+"""
 
 from mta.reactive.flat_fat import FlatFAT
 from mta.reactive.in_memory import ReactiveAggregator

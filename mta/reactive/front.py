@@ -2,28 +2,22 @@
 
 From left to right a window is parts of blocks: what is left of the blocks on the front pointer's
 path, leaf first, then the open blocks from the root down. Every search walks these *segments*, as
-in ``tree``, and opens one block a level.
+in ``levels.tree``, and opens one block a level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-import numpy as np
-
-from mta.levels import search
-from mta.levels.pages import LevelPages
+from mta.levels.path import Frame, Segment
 from mta.levels.queues import Levels
 from mta.levels.read_ahead import ReadAhead
-from mta.levels.tree import Frame, Segment
-from mta.monoids.base import Partial
-from mta.pages.page import Group
-from mta.pages.structure import Lens, Setting
+from mta.levels.search import SegmentedWindow
+from mta.pages.structure import Setting
 from mta.reactive.blocks import Block, Blocks
 
 
-class FrontPath(LevelPages):
+class FrontPath(SegmentedWindow):
     """A window over blocks, as far as it is read from its front."""
 
     def __init__(self, levels: Levels, setting: Setting) -> None:
@@ -31,13 +25,6 @@ class FrontPath(LevelPages):
         self.blocks = Blocks(levels, keeps_old=setting.store is not None)
         levels.pager = self.blocks
         self._ahead = ReadAhead(levels) if self.blocks.reads_ahead else None
-        #: The time of the event at a position that was the front when it was asked for.
-        self._front_time = (-1, 0)
-
-    @property
-    def back(self) -> int:
-        """The position after the newest event."""
-        return self.levels.back
 
     def is_past(self, level: int, number: int) -> bool:
         del level, number  # blocks are written anew when something in them leaves
@@ -97,56 +84,3 @@ class FrontPath(LevelPages):
         for tail in reversed(levels.tails[:level]):
             if tail.count:
                 yield tail.level, tail.first, tail, 0, tail.count
-
-    def first_after(self, time: int) -> int:
-        return search.first_after(self, time)
-
-    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        return search.longest_prefix(self, lens, accepts)
-
-    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        return search.longest_suffix(self, lens, accepts)
-
-    def oldest_time(self) -> int | None:
-        """The time of the oldest event, None in an empty window; remembered for the front."""
-        if not len(self):
-            return None
-        if self._front_time[0] != self.front:
-            self._front_time = self.front, int(self.head_times()[1][0])
-        return self._front_time[1]
-
-    def head_times(self) -> tuple[int, np.ndarray]:
-        """The times of the oldest events at hand, and the position of the first of them."""
-        head = self.open_path()
-        if head is None:
-            return self.front, np.empty(0, "<i8")
-        assert head.group.times is not None
-        return self.front, head.group.times[head.next : head.stop]
-
-    def leaves(self) -> Iterator[tuple[Group, int, int]]:
-        """The leaf groups of the window and which of their events are in it; reads every page."""
-        for level, first, group, start, stop in list(self.segments()):
-            yield from self._leaves(level, first, group, start, stop)
-
-    def _leaves(
-        self, level: int, first: int, group: Group, start: int, stop: int
-    ) -> Iterator[tuple[Group, int, int]]:
-        if level == 0:
-            yield group, start, stop
-            return
-        for index in range(start, stop):
-            below = self.levels.child(level, first, group, index)
-            lower_first = (first + index) * self.levels.arity_of(level - 1)
-            yield from self._leaves(level - 1, lower_first, below, 0, below.count)
-
-    def events(self) -> Iterator[Partial]:
-        """Every event of the window, lifted, from the oldest on; reads every page once."""
-        for group, start, stop in self.leaves():
-            rows = self.levels.partials(0, group, start, stop)
-            for index in range(stop - start):
-                yield self.monoid.partials.at(rows, index)
-
-    def restore_front(self, front: int, time: int | None) -> None:
-        """Take up the front, and its event's time, from a handle."""
-        self.front = front
-        self._front_time = (-1, 0) if time is None else (front, time)

@@ -40,7 +40,6 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
 from mta.levels.queues import Levels
-from mta.levels.state import pages_of
 from mta.monoids.base import Partial
 from mta.pages.handle import Handle
 from mta.pages.page import Group
@@ -54,7 +53,6 @@ from mta.reactive.run import Runner
 
 #: So many changed blocks of a level wait to be written.
 _MOST_SOILED = 4
-_SWEEP_GROUPS = 32
 
 
 class PagedFlatFAT(FrontPath):
@@ -74,14 +72,6 @@ class PagedFlatFAT(FrontPath):
 
     # --- events in and out ----------------------------------------------------------------------
 
-    def room(self) -> int:
-        """How many events fit into the open leaf block; a full one is sealed first."""
-        leaf = self.levels.tails[0]
-        if leaf.count == leaf.capacity:
-            self._seal()
-            leaf = self.levels.tails[0]
-        return leaf.capacity - leaf.count
-
     def insert(self, row: Row, time: int | None = None) -> None:
         """Add one event; no combine until the next query, but 1 amortised for sealing."""
         self.room()
@@ -98,21 +88,12 @@ class PagedFlatFAT(FrontPath):
         self.levels.take_back()
         self.blocks.tail(0).take_back()
 
-    def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
-        """Add as many events as the open leaf block has room for; no combine."""
-        count = min(self.room(), stop - start)
-        new = self.monoid.inputs.cut(rows, start, start + count)
-        self.levels.append_many(new, None if times is None else times[start : start + count], count)
-        return count
-
     def _seal(self) -> None:
         """Seal the full blocks; those on the front path stay in memory. One store call.
 
         When the store or a function of the monoid fails, nothing has changed.
         """
         levels, front = self.levels, self.front
-        if self.discards and front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:
-            levels.sweep(front)
         full = list(takewhile(lambda tail: tail.is_full, levels.tails))
         if len(full) > 1:
             self._write_soiled()  # a block is sealed with the names of those below it
@@ -312,7 +293,7 @@ class PagedFlatFAT(FrontPath):
 
     @property
     def page_count(self) -> int:
-        return pages_of(self) + sum(map(len, self.blocks.retired))
+        return super().page_count + sum(map(len, self.blocks.retired))
 
     @property
     def resident_rows(self) -> int:

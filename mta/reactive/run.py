@@ -8,7 +8,7 @@ of them is
 and a scan gives the suffixes from all slots of a block at one combine each, where ``suffix`` would
 walk the levels of the block for every one of them. Where the front is in the open block as well,
 that block's slots are parted at the back pointer as it was when they were scanned. Windows that are
-short beside the run are folds of ranges instead (see ``ranges``).
+short beside the run are folds of ranges instead (``folds.sliding``).
 """
 
 from __future__ import annotations
@@ -17,17 +17,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mta.columns.schemas import Rows, Schema
-from mta.folds.ranges import fold_ranges
+from mta.columns.schemas import Rows
+from mta.folds.fronts import fronts_upto, rows_at
+from mta.folds.sliding import Events, ShortRun, short_run_of
 from mta.monoids.base import Partial
-from mta.policies.base import AbstractPolicy, Fronts, as_array
+from mta.policies.base import AbstractPolicy
 
 if TYPE_CHECKING:
     from mta.reactive.paged_flat_fat import PagedFlatFAT
-
-#: How many events of a batch are folded range by range at once, and the longest window for which
-#: that is done.
-_BLOCK, _SHORT = 4096, 256
 
 
 class Scan:
@@ -71,7 +68,7 @@ class Runner:
         count = min(tree.room(), stop - start)
         new = monoid.inputs.cut(rows, start, start + count)
         coming = None if times is None else times[start : start + count]
-        found = self._run_short(policy, new, coming, min(count, _BLOCK))
+        found = self._run_short(policy, new, coming, count)
         if found is None:
             found = self._run_long(policy, new, coming, count)
         if found is None:
@@ -103,7 +100,7 @@ class Runner:
         if not len(tree):
             return None
         scan = self._scanned()
-        fronts = _up_to(fronts, scan.stop, count)
+        fronts = fronts_upto(fronts, scan.stop, count)
         count = len(fronts)
         if not count:
             return None
@@ -112,7 +109,7 @@ class Runner:
             scan.right = tree.fold_from(scan.stop)
         rights = monoid.prefixes(lifted, count, scan.right)
         scan.right, scan.right_at = monoid.partials.at(rights, count - 1), tree.back + count
-        lefts = _from_each(monoid.partials, scan, fronts)
+        lefts = rows_at(monoid, scan.suffixes, fronts, scan.start)
         return monoid.combine_rows(lefts, rights, count), int(fronts[-1]), count
 
     def _scanned(self) -> Scan:
@@ -133,62 +130,19 @@ class Runner:
     def _run_short(
         self, policy: AbstractPolicy, new: Rows, coming: np.ndarray | None, count: int
     ) -> tuple[Rows, int, int] | None:
-        """A run that would need scan after scan, as the window is short beside it.
-
-        The window and the new events are put side by side, and each result is the fold of a range.
-        """
-        tree, monoid = self._tree, self._tree.monoid
-        most = min(2 * count, _SHORT)
-        leaf = tree.levels.tails[0]
-        if not monoid.is_columnar or tree.front < leaf.first or len(tree) > most:
+        """The same for a window in the open block that would need scan after scan."""
+        tree, monoid, leaf = self._tree, self._tree.monoid, self._tree.levels.tails[0]
+        count = short_run_of(monoid, len(tree), count)
+        if not count or tree.front < leaf.first:
             return None
-        told = policy.fronts(_Ahead(tree, coming, count), coming, count)
-        if told is None or isinstance(told[0], int):
+        inside = tree.front - leaf.first
+        times = None if leaf.times is None else leaf.times[inside : leaf.count]
+        held = Events(monoid.inputs.cut(leaf.rows, inside, leaf.count), times, len(tree))
+        some = Events(
+            monoid.inputs.cut(new, 0, count), None if coming is None else coming[:count], count
+        )
+        told = ShortRun(monoid, tree.front, [held], some).folds(policy)
+        if told is None:
             return None
-        fronts, count = as_array(*told), told[1]
-        lengths = np.arange(tree.back + 1, tree.back + 1 + count) - fronts
-        if not 0 < lengths.min() <= lengths.max() <= most:
-            return None
-        size, schema = len(tree) + count, monoid.inputs
-        rows = schema.new(size)
-        schema.put_many(rows, 0, schema.cut(leaf.rows, tree.front - leaf.first, leaf.count))
-        schema.put_many(rows, len(tree), schema.cut(new, 0, count))
-        partials = monoid.lift_rows(rows, size)
-        folds = fold_ranges(monoid, partials, size, fronts - tree.front, lengths)
-        return folds, int(fronts[-1]), count
-
-
-class _Ahead:
-    """A window within the open block, and events to come; what a policy may ask of them."""
-
-    def __init__(self, tree: PagedFlatFAT, coming: np.ndarray | None, count: int) -> None:
-        self.front, self.back = tree.front, tree.back
-        leaf, self._times = tree.levels.tails[0], coming
-        if leaf.times is not None and coming is not None:
-            inside = leaf.times[tree.front - leaf.first : leaf.count]
-            self._times = np.concatenate([inside, coming[:count]])
-
-    def oldest_time(self) -> int:
-        """The time of the oldest event, which may be one to come."""
-        assert self._times is not None
-        return int(self._times[0])
-
-    def head_times(self) -> tuple[int, np.ndarray]:
-        """The times of all events, and the position of the first of them."""
-        assert self._times is not None
-        return self.front, self._times
-
-
-def _up_to(fronts: Fronts, last: int, count: int) -> range | np.ndarray:
-    """Those of the fronts, which never decrease, that a scan can answer for."""
-    if isinstance(fronts, range):
-        return fronts[: max(0, min(count, last - fronts.start + 1))]
-    assert isinstance(fronts, np.ndarray)
-    return fronts[: int(np.searchsorted(fronts, last, side="right"))]
-
-
-def _from_each(schema: Schema, scan: Scan, fronts: range | np.ndarray) -> Rows:
-    """The suffix folds from some fronts on."""
-    if isinstance(fronts, range):
-        return schema.cut(scan.suffixes, fronts.start - scan.start, fronts.stop - scan.start)
-    return schema.take(scan.suffixes, fronts - scan.start)
+        fronts, folds = told
+        return folds, int(fronts[-1]), len(fronts)

@@ -1,12 +1,11 @@
 """What FlatFAT keeps in a handle beside its common fields.
 
 state    = [swept, kept, left, retired, tails]
-swept    = position before which pages have been deleted
-kept     = fronts of the earlier handles that are still to be restorable
 left     = columns of one partial, the aggregate from the front to the first event of tails
 retired  = for each of the handles in ``kept``, the pages that blocks have lost since it was taken:
            array of [level, group, name]
-tails    = from level 0 up, [group, count, columns], columns as in a page
+
+For swept, kept and tails see ``levels.pages``.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mta.errors import CorruptPage
-from mta.levels.queues import RestoredTail
-from mta.levels.state import check_positions, check_tails
 from mta.pages.handle import MAX_LEVELS, Handle, corrupt
 from mta.pages.page import NAME_BYTES, Layout, read_columns
 from mta.pages.pager import Place
@@ -29,9 +26,8 @@ def write_state(tree: PagedFlatFAT) -> list[Any]:
     levels, partials = tree.levels, tree.monoid.partials
     inside = tree.front >= levels.tails[0].first
     left = partials.one(tree.monoid.identity if inside else tree.before_leaf())
-    tails = [(tail.number, tail.count, tail.columns()) for tail in levels.tails]
     retired = tree.blocks.retired[len(tree.blocks.retired) - len(tree.kept) :]
-    return [levels.swept, tree.kept, partials.dump(left), retired, tails]
+    return [levels.swept, tree.kept, partials.dump(left), retired, tree.tail_states()]
 
 
 def take_up_state(tree: PagedFlatFAT, handle: Handle) -> None:
@@ -39,17 +35,12 @@ def take_up_state(tree: PagedFlatFAT, handle: Handle) -> None:
     if list(map(type, handle.state)) != [int, list, list, list, list]:
         raise corrupt("its state is not one of FlatFAT")
     swept, kept, left, retired, tails = handle.state
-    check_tails(handle, swept, tails)
-    check_positions(handle, handle.front, swept, kept)
-    levels = tree.levels
-    levels.swept, levels.back = swept, handle.back
-    levels.tails = [RestoredTail(levels, level, *tail) for level, tail in enumerate(tails)]
+    tree.restore_tails(handle, handle.front, swept, kept, tails)
     partials = tree.monoid.partials
     row = read_columns(1, left, Layout(partials, timed=False, named=False)).rows
-    tree.restore_front(handle.front, handle.front_time)
+    tree.restore_front_time(handle.front_time)
     tree.left, tree.left_at = partials.at(row, 0), handle.front
     tree.blocks.take_up([[_place(place) for place in places] for places in retired])
-    tree.kept = kept
     if len(retired) != len(kept):
         raise CorruptPage("it has not as many lists of retired pages as handles to keep")
 

@@ -2,7 +2,6 @@
 
 | trigger | a result is due |
 |---|---|
-| ``EveryEvent()`` | after every event |
 | ``EveryCount(k)`` | after the k-th event, the 2k-th, ... since the beginning |
 | ``EveryPeriod("1 minute")`` | at every whole minute since 1970 (a *boundary*) |
 | ``OnDemand()`` | never by itself |
@@ -32,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.times import to_duration
+from mta.times import to_count, to_duration
 
 #: Sums of a time, a lifetime and two periods stay within 64 bits.
 _LONGEST_LIFETIME, _LONGEST_PERIOD = 1 << 61, 1 << 59
@@ -107,9 +106,12 @@ class EveryCount(Trigger):
     """
 
     def __init__(self, count: int) -> None:
-        if isinstance(count, bool) or int(count) != count or count < 1:
-            raise ValueError(f"results come every 1, 2, 3, ... events, not every {count!r}")
-        self.count = int(count)
+        try:
+            self.count = to_count(count, "a number of events", 1)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"results come every 1, 2, 3, ... events, not every {count!r}"
+            ) from None
 
     def due(
         self, progress: Progress, micros: np.ndarray | None, count: int, lifetime: int | None
@@ -129,13 +131,6 @@ class EveryCount(Trigger):
         return f"EveryCount({self.count})"
 
 
-class EveryEvent(EveryCount):
-    """A result after every event, as windows give it without a trigger."""
-
-    def __init__(self) -> None:
-        super().__init__(1)
-
-
 class EveryPeriod(Trigger):
     """A result at each multiple of the period since 1970; see the module for which and when.
 
@@ -151,7 +146,7 @@ class EveryPeriod(Trigger):
     needs_times = True
 
     def __init__(self, period: float | str | timedelta) -> None:
-        self.period = to_duration(period)
+        self.period = to_duration(period, "a period")
         if self.period > _LONGEST_PERIOD:
             raise ValueError(f"a period is at most {_LONGEST_PERIOD} us, not {period!r}")
 

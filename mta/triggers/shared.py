@@ -2,7 +2,7 @@
 
 The window's value at a boundary is that of each by itself: as ``TriggeredWindow`` gives it. Where
 nothing comes for long, boundaries have results until time has emptied all windows that it empties.
-Where the stream has come to is told from outside, so there is nothing to save beside the windows.
+The caller says where the stream has come to, so there is nothing to save beside the windows.
 
     >>> from mta import EveryPeriod, Max, TimeWindow
     >>> policies = {"short": TimeWindow(60), "long": TimeWindow(120)}
@@ -23,6 +23,7 @@ from mta.cursors.cursor import Cursor
 from mta.times import to_time
 from mta.triggers.rules import EveryPeriod, Plan, Progress
 from mta.triggers.triggered import Due
+from mta.windows.engine import alone
 from mta.windows.shared import SharedWindows
 
 
@@ -36,30 +37,35 @@ class SharedDue:
     def __init__(
         self, windows: SharedWindows, trigger: EveryPeriod, newest: int | None = None
     ) -> None:
-        self._windows, self._trigger = windows, trigger
+        if not isinstance(trigger, EveryPeriod):
+            raise TypeError(f"several windows have results by EveryPeriod(...), not {trigger!r}")
+        self.engine, self._feed, self._trigger = windows.engine, windows.feed, trigger
         self._progress = Progress(newest=newest)
         known = [policy.lifetime for policy in windows.windows.values()]
         self._lifetime = max((one for one in known if one is not None), default=None)
-        windows.events.intake.timed = True  # for boundaries, whether or not times are kept
+        windows.engine.intake.timed = True  # for boundaries, whether or not times are kept
 
+    @alone
     def extend(self, values: Any, times: Any) -> Due:
         """Add a batch of events; the results that it makes due.
 
         Between boundaries events are only inserted; a boundary costs each window O(log n) combines
         and a few page reads a level. Raises as ``SharedWindows.extend`` does.
         """
-        rows, micros, count = self._windows.events.intake.admit_batch(values, times)
+        rows, micros, count = self.engine.intake.admit_batch(values, times)
         assert micros is not None
         if not count:
             return self._follow(Plan(np.zeros(0, "<i8"), np.zeros(0, "<i8")), rows, micros, 0)
         plan = self._trigger.due(self._progress, micros, count, self._lifetime)
         return self._follow(plan, rows, micros, count)
 
+    @alone
     def advance(self, time: Any) -> Due:
         """Say that all events up to a boundary have come; the results due by then."""
         plan = self._trigger.until(self._progress, to_time(time), self._lifetime)
         return self._follow(plan, (), np.zeros(0, "<i8"), 0)
 
+    @alone
     def flush(self) -> Due:
         """The result at the next boundary by what has come until now; none if nothing has."""
         is_open = self._trigger.is_open(self._progress)
@@ -69,15 +75,14 @@ class SharedDue:
 
     def _follow(self, plan: Plan, rows: Rows, micros: np.ndarray, count: int) -> Due:
         """Insert events up to each stop, and put the results; then the rest of the events."""
-        feed, start = self._windows.feed, 0
+        feed, start = self._feed, 0
         outs = {name: feed.monoid.outputs.new(len(plan.stops)) for name in feed.cursors}
-        with np.errstate(all="ignore"):
-            for at, (stop, moment) in enumerate(zip(*map(np.ndarray.tolist, plan), strict=True)):
-                self._feed(rows, micros, start, stop)
-                start = stop
-                for name, cursor in feed.cursors.items():
-                    feed.put_result(outs[name], at, self._at(cursor, moment))
-            self._feed(rows, micros, start, count)
+        for at, (stop, moment) in enumerate(zip(*map(np.ndarray.tolist, plan), strict=True)):
+            self._ingest(rows, micros, start, stop)
+            start = stop
+            for name, cursor in feed.cursors.items():
+                feed.put_result(outs[name], at, self._at(cursor, moment))
+        self._ingest(rows, micros, start, count)
         given = int(plan.moments[-1]) if len(plan.moments) else self._progress.given
         newest = int(micros[count - 1]) if count else self._progress.newest
         self._progress = Progress(newest=newest, given=given)
@@ -90,8 +95,8 @@ class SharedDue:
             cursor.settle(moment)
         return cursor
 
-    def _feed(self, rows: Rows, micros: np.ndarray, start: int, stop: int) -> None:
+    def _ingest(self, rows: Rows, micros: np.ndarray, start: int, stop: int) -> None:
         if start < stop:
-            part = self._windows.monoid.inputs.cut(rows, start, stop)
-            times = micros[start:stop] if self._windows.events.timed else None
-            self._windows.feed.take(part, times, stop - start, {})
+            part = self.engine.monoid.inputs.cut(rows, start, stop)
+            times = micros[start:stop] if self.engine.timed else None
+            self._feed.ingest(part, times, stop - start, {})

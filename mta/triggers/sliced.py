@@ -24,21 +24,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import HandleMismatch
-from mta.levels.amortized_mta import AmortizedMTA
 from mta.monoids.base import AbstractMonoid, Partial
-from mta.pages.structure import Aggregator
-from mta.policies.base import AbstractPolicy, CountWindow, TimeWindow
+from mta.pages.handle import Handle
+from mta.policies.base import AbstractPolicy
+from mta.policies.windows import CountWindow, TimeWindow
 from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
 from mta.triggers.triggered import ResultsWhenDue, events_before
-from mta.windows.intake import Intake, Invalid, Late
-from mta.windows.window import Window
+from mta.windows.engine import WindowEngine
+from mta.windows.intake import Intake
+from mta.windows.settings import Settings, SlicedSettings
 from stores import PageStore
 
 #: How many slices go in at once.
@@ -117,42 +118,35 @@ class SlicedWindow(ResultsWhenDue):
         slide: float | str | timedelta | None = None,
         store: str | PageStore | None = "memory://",
         name: str = "window",
-        arity: int | None = None,
-        leaf_arity: int | None = None,
-        aggregator: type[Aggregator] = AmortizedMTA,
-        late: Late = "error",
-        invalid: Invalid = "error",
-        retain: int = 2,
+        **settings: Unpack[SlicedSettings],
     ) -> None:
+        checked = Settings.read(SlicedSettings, settings)
         trigger, over = slices_of(policy, slide)
-        window = Window(
-            Prelifted(monoid), over, store, name, arity, leaf_arity, aggregator, retain=retain
-        )
-        self._join(monoid, policy, trigger, window, late, invalid)
+        engine = WindowEngine(Prelifted(monoid), over, store, name, _of_slices(checked))
+        self._use(monoid, policy, trigger, engine, checked)
 
-    def _join(
+    def _use(
         self,
         monoid: AbstractMonoid,
         policy: AbstractPolicy,
         trigger: Trigger,
-        window: Window,
-        late: Late,
-        invalid: Invalid,
+        engine: WindowEngine,
+        settings: Settings,
     ) -> None:
-        self.monoid, self.policy, self.window = monoid, policy, window
+        self.monoid, self.policy = monoid, policy
         self._open, self._count = monoid.identity, 0
-        intake = Intake(monoid, policy, monoid.name, late, invalid)
-        self._begin(trigger, intake, policy.lifetime)
+        intake = Intake(monoid, policy, monoid.name, settings)
+        self._begin(engine, trigger, intake, policy.lifetime)
 
     def _rows_of(self, row: Row) -> Rows:
         return self.monoid.inputs.one(row)
 
-    def _feed_one(self, row: Row, micros: int | None) -> None:
+    def _ingest_one(self, row: Row, micros: int | None) -> None:
         lifted = self.monoid.lift(row)
         self._open = self.monoid.combine(self._open, lifted) if self._count else lifted
         self._count += 1
 
-    def _feed(
+    def _ingest(
         self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, count: int
     ) -> None:
         if start == stop:
@@ -191,17 +185,17 @@ class SlicedWindow(ResultsWhenDue):
         at: int,
     ) -> None:
         """Slices that end at these moments, and after so many events of the batch."""
-        window, outputs, given = self.window, self.monoid.outputs, 0
-        results, before = outputs.new(len(ends)), window.structure.back
+        engine, outputs, given = self.engine, self.monoid.outputs, 0
+        results, before = outputs.new(len(ends)), engine.structure.back
         try:
-            window.slide(partials, moments if window.timed else None, len(ends), results)
+            engine.slide(partials, moments if engine.timed else None, len(ends), results)
             given = len(ends)
         except Exception:
             # Of the last slice that is in, the result may not be: it is overdue.
-            given = max(window.structure.back - before - 1, 0)
+            given = max(engine.structure.back - before - 1, 0)
             raise
         finally:
-            if closed := window.structure.back - before:
+            if closed := engine.structure.back - before:
                 end = int(ends[closed - 1])
                 self._went(None if micros is None else int(micros[end - 1]), end - start)
             if given:
@@ -211,21 +205,21 @@ class SlicedWindow(ResultsWhenDue):
     def _put(self, moment: int, out: Rows, at: int) -> None:
         """Close the open slice at a moment, if it has events, and fold the window."""
         if self._count:
-            self.window.accept(self._open, moment if self.window.timed else None)
+            self.engine.accept(self._open, moment if self.engine.timed else None)
             self._open, self._count = self.monoid.identity, 0
         elif self.trigger.needs_times:
-            self.window.pass_to(moment)
-        self.window.put_result(out, at)
+            self.engine.pass_to(moment)
+        self.engine.put_result(out, at)
 
     def _put_open(self, moment: int, out: Rows) -> None:
         """Fold the open slice onto the slices that are with it in the window."""
-        tree, monoid = self.window.structure, self.monoid
+        engine, structure, monoid = self.engine, self.engine.structure, self.monoid
         if self.trigger.needs_times:
-            self.window.pass_to(moment)
-        elif isinstance(self.window.policy, CountWindow):
-            tree.evict_to(tree.back + 1 - self.window.policy.size)
-        whole = monoid.combine(tree.query(), self._open) if len(tree) else self._open
-        monoid.outputs.put_many(out, 0, monoid.lower_rows(monoid.partials.one(whole)))
+            engine.pass_to(moment)
+        elif isinstance(engine.policy, CountWindow):
+            structure.evict_to(structure.back + 1 - engine.policy.size)
+        whole = monoid.combine(structure.query(), self._open) if len(structure) else self._open
+        engine.put_fold(whole, 1, out, 0)
 
     # --- handles --------------------------------------------------------------------------------
 
@@ -250,12 +244,7 @@ class SlicedWindow(ResultsWhenDue):
         policy: AbstractPolicy,
         slide: float | str | timedelta | None = None,
         store: str | PageStore = "memory://",
-        arity: int | None = None,
-        leaf_arity: int | None = None,
-        aggregator: type[Aggregator] = AmortizedMTA,
-        late: Late = "error",
-        invalid: Invalid = "error",
-        retain: int = 2,
+        **settings: Unpack[SlicedSettings],
     ) -> Self:
         """The window that a handle describes, as ``Window.restore``.
 
@@ -270,23 +259,28 @@ class SlicedWindow(ResultsWhenDue):
                 f"{monoid!r} and {policy!r}; restore with the same ones"
             )
         trigger, over = slices_of(policy, slide)
-        window = Window.restore(
-            state.window, Prelifted(monoid), over, store, arity, leaf_arity, aggregator,
-            retain=retain,
-        )  # fmt: skip
+        events = Handle.decode(state.window)
+        checked = Settings.read(SlicedSettings, settings).of_handle(events)
+        engine = WindowEngine(Prelifted(monoid), over, store, events.window, _of_slices(checked))
+        engine.restore(events)
         restored = cls.__new__(cls)
-        restored._join(monoid, policy, trigger, window, late, invalid)
-        restored._take_up(state)
-        restored._take_up_slice(state.slice)
+        restored._use(monoid, policy, trigger, engine, checked)
+        restored._restore(state)
+        restored._restore_slice(state.slice)
         return restored
 
-    def _take_up_slice(self, state: SliceState) -> None:
+    def _restore_slice(self, state: SliceState) -> None:
         intake, self._count = self.intake, state.count
         if state.count:
             partials = self.monoid.partials
             self._open = partials.at(read_rows(partials, state.columns, 1), 0)
         intake.last_time = state.last_time
         intake.late_count, intake.invalid_count = state.late, state.invalid
+
+
+def _of_slices(settings: Settings) -> Settings:
+    """The settings of the window beneath, to which nothing late or invalid comes."""
+    return replace(settings, late="error", invalid="error")
 
 
 def fold_slices(monoid: AbstractMonoid, rows: Rows, ends: np.ndarray) -> Rows:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, Unpack
 
 import numpy as np
 
@@ -26,8 +26,10 @@ from mta.monoids.product import plain
 from mta.policies.base import AbstractPolicy
 from mta.times import to_time
 from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
-from mta.triggers.rules import EveryEvent, EveryPeriod, OnDemand, Plan, Progress, Trigger
+from mta.triggers.rules import EveryPeriod, OnDemand, Plan, Progress, Trigger
+from mta.windows.engine import WindowEngine, alone
 from mta.windows.intake import Intake
+from mta.windows.settings import WindowSettings
 from mta.windows.window import Window
 from stores import PageStore
 
@@ -44,21 +46,25 @@ class Due(NamedTuple):
 
 
 class ResultsWhenDue(ABC):
-    """What windows with a trigger share: who they are asked by, and what is due.
+    """What windows with a trigger share: what is due, and what is still to be given.
 
     When a store fails in the middle of a batch, the results that were due until then are given by
     the next call, and are part of handles until then; the error's note says so.
     """
 
     trigger: Trigger
+    #: The way in of events.
     intake: Intake
     #: What results are of.
     monoid: AbstractMonoid
-    #: The window, or that of the slices.
-    window: Window
+    #: That of the window, or of the slices.
+    engine: WindowEngine
 
-    def _begin(self, trigger: Trigger, intake: Intake, lifetime: int | None) -> None:
-        self.trigger, self.intake, self._lifetime = trigger, intake, lifetime
+    def _begin(
+        self, engine: WindowEngine, trigger: Trigger, intake: Intake, lifetime: int | None
+    ) -> None:
+        self.engine, self.trigger = engine, trigger
+        self.intake, self._lifetime = intake, lifetime
         if trigger.needs_times:
             intake.timed = True
         self.progress = Progress()
@@ -68,6 +74,7 @@ class ResultsWhenDue(ABC):
 
     # --- events ---------------------------------------------------------------------------------
 
+    @alone
     def insert(self, value: Any, time: Any = None) -> list[tuple[Any, Any]]:
         """Add an event; the pairs of moment and result that it makes due, often none.
 
@@ -75,18 +82,18 @@ class ResultsWhenDue(ABC):
         InvalidTime for an event without a time where the trigger needs one.
         """
         self._require_time(time)
-        with np.errstate(all="ignore"):
-            event = self.intake.admit(value, time)
-            if event is None:
-                return _pairs(self._give(np.zeros(0, "<i8"), self.monoid.outputs.new(0)))
-            row, micros = event
-            if not self._held_moments and self.trigger.quiet(self.progress, micros):
-                self._feed_one(row, micros)
-                self._went(micros, 1)
-                return []
-            rows, times = self._rows_of(row), None if micros is None else np.array([micros], "<i8")
-            return _pairs(self._run(rows, times, 1))
+        event = self.intake.admit(value, time)
+        if event is None:
+            return _pairs(self._give(np.zeros(0, "<i8"), self.monoid.outputs.new(0)))
+        row, micros = event
+        if not self._held_moments and self.trigger.quiet(self.progress, micros):
+            self._ingest_one(row, micros)
+            self._went(micros, 1)
+            return []
+        rows, times = self._rows_of(row), None if micros is None else np.array([micros], "<i8")
+        return _pairs(self._run(rows, times, 1))
 
+    @alone
     def extend(self, values: Any, times: Any = None) -> Due:
         """Add a batch of events; all results that it makes due.
 
@@ -95,9 +102,9 @@ class ResultsWhenDue(ABC):
         """
         self._require_time(times)
         rows, micros, count = self.intake.admit_batch(values, times)
-        with np.errstate(all="ignore"):
-            return self._run(rows, micros, count)
+        return self._run(rows, micros, count)
 
+    @alone
     def advance(self, time: Any) -> Due:
         """Say that all events up to a time have come (a watermark); the results due by then.
 
@@ -109,11 +116,11 @@ class ResultsWhenDue(ABC):
             raise ValueError(f"time makes no result due with {trigger!r}; use EveryPeriod")
         moment = trigger.boundary(to_time(time) + 1) - trigger.period
         plan = trigger.until(self.progress, moment, self._lifetime)
-        with np.errstate(all="ignore"):
-            due = self._follow(plan, (), None, 0)
+        due = self._follow(plan, (), None, 0)
         self.intake.advance(moment + 1)
         return due
 
+    @alone
     def flush(self) -> Due:
         """The result of what has come since the last one, before it is due; none if nothing has.
 
@@ -123,10 +130,9 @@ class ResultsWhenDue(ABC):
         """
         count = int(self.trigger.is_open(self.progress))
         moments, out = np.zeros(count, "<i8"), self.monoid.outputs.new(count)
-        with np.errstate(all="ignore"):
-            if count:
-                moments[0] = self.trigger.next_moment(self.progress)
-                self._put_open(int(moments[0]), out)
+        if count:
+            moments[0] = self.trigger.next_moment(self.progress)
+            self._put_open(int(moments[0]), out)
         return self._give(moments, out)
 
     def _require_time(self, time: Any) -> None:
@@ -134,7 +140,7 @@ class ResultsWhenDue(ABC):
             raise InvalidTime(f"{self.trigger!r} needs a time with every event")
 
     def _rows_of(self, row: Row) -> Rows:
-        return self.window.monoid.inputs.one(row)
+        return self.engine.monoid.inputs.one(row)
 
     # --- what is due ----------------------------------------------------------------------------
 
@@ -150,7 +156,7 @@ class ResultsWhenDue(ABC):
         try:
             while at < len(plan.stops):
                 at += self._put_next(plan, at, rows, micros, count, out)
-            self._feed(rows, micros, int(plan.stops[-1]) if at else 0, count, count)
+            self._ingest(rows, micros, int(plan.stops[-1]) if at else 0, count, count)
         except Exception as error:
             given = self.progress.given
             at = 0 if given is None else int(np.searchsorted(plan.moments, given, side="right"))
@@ -165,7 +171,7 @@ class ResultsWhenDue(ABC):
     ) -> int:
         """Insert up to the next stop and put its result, or several; say how many."""
         start, stop, moment = events_before(plan, at), int(plan.stops[at]), int(plan.moments[at])
-        self._feed(rows, micros, start, stop, count)
+        self._ingest(rows, micros, start, stop, count)
         self._put(moment, out, at)
         self.progress = replace(self.progress, given=moment)
         return 1
@@ -201,11 +207,11 @@ class ResultsWhenDue(ABC):
         return Due(shown, self.monoid.results(out))
 
     @abstractmethod
-    def _feed_one(self, row: Row, micros: int | None) -> None:
+    def _ingest_one(self, row: Row, micros: int | None) -> None:
         """Add an event that makes nothing due."""
 
     @abstractmethod
-    def _feed(
+    def _ingest(
         self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, count: int
     ) -> None:
         """Add events of a batch of ``count``, and note those that are in."""
@@ -220,6 +226,7 @@ class ResultsWhenDue(ABC):
 
     # --- handles --------------------------------------------------------------------------------
 
+    @alone
     def checkpoint(self, barrier: bool = True) -> bytes:
         """The window, its trigger's state and what is still to be given, as ``Window.checkpoint``.
 
@@ -227,7 +234,7 @@ class ResultsWhenDue(ABC):
         """
         held = self.monoid.outputs.dump(self._held_rows) if self._held_moments else []
         return TriggeredHandle(
-            self.window.checkpoint(barrier),
+            self.engine.checkpoint(barrier),
             self.trigger.describe(),
             self.progress,
             self._held_moments,
@@ -238,7 +245,7 @@ class ResultsWhenDue(ABC):
     def _slice_state(self) -> SliceState | None:
         return None
 
-    def _take_up(self, state: TriggeredHandle) -> None:
+    def _restore(self, state: TriggeredHandle) -> None:
         """Go on where a handle says. Raises HandleMismatch for another trigger."""
         if state.trigger != self.trigger.describe():
             raise HandleMismatch(
@@ -252,14 +259,18 @@ class ResultsWhenDue(ABC):
 
     def close(self) -> None:
         """Let go of the store if the window opened it; pages stay. Call ``flush`` before."""
-        self.window.close()
+        self.engine.close()
 
+    @alone
     def check(self) -> None:
         """Assert every invariant of the structure, reading all pages."""
-        self.window.check()
+        self.engine.structure.check()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.trigger!r} of {self.window!r}>"
+        engine = self.engine
+        what = f"{self.monoid!r} over {engine.policy!r}, {self.trigger!r}"
+        held = f"{len(engine.structure)} rows in {engine.where()}"
+        return f"<{type(self).__name__} {engine.name!r}: {what}, {held}>"
 
 
 class TriggeredWindow(ResultsWhenDue):
@@ -271,67 +282,48 @@ class TriggeredWindow(ResultsWhenDue):
     """
 
     def __init__(self, window: Window, trigger: Trigger) -> None:
-        self.window, self.monoid = window, window.results_of
-        if window.intake.lateness and not isinstance(trigger, OnDemand):
+        if not isinstance(window, Window):
+            raise TypeError(f"a trigger is for a Window, not {window!r}")
+        require_trigger(trigger)
+        engine = window.engine
+        if engine.intake.lateness and not isinstance(trigger, OnDemand):
             raise ValueError(
                 f"late events would change results that {trigger!r} has given; choose lateness=0, "
                 "or OnDemand()"
             )
-        self._begin(trigger, window.intake, window.policy.lifetime)
+        self.window, self.monoid = window, engine.main
+        self._begin(engine, trigger, engine.intake, engine.policy.lifetime)
 
+    @alone
     def query(self) -> Any:
         """The result over the window as it is now; 1 combine."""
-        return self.window.query()
-
-    def _run(self, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
-        if not count or self.trigger != EveryEvent() or self.trigger.is_open(self.progress):
-            return super()._run(rows, micros, count)
-        plan = self.trigger.due(self.progress, micros, count, self._lifetime)
-        out, before = self.monoid.outputs.new(count), self.window.structure.back
-        done = 0
-        try:
-            with self.window.counting(count):
-                self.window.slide(rows, self._kept(micros), count, out)
-            done = count
-        except Exception as error:
-            # Of the last event that is in, the result may not be: it is overdue.
-            done = max(self.window.structure.back - before - 1, 0)
-            self._hold(plan.moments[:done], self.monoid.outputs.cut(out, 0, done), error)
-            raise
-        finally:
-            given = self.progress.events + done
-            self._are_in(micros, 0, self.window.structure.back - before)
-            self.progress = replace(self.progress, given=given)
-        return self._give(plan.moments, out)
+        return self.engine.query()
 
     def _kept(self, micros: Any) -> Any:
         """Times, where the window keeps them."""
-        return micros if self.window.timed else None
+        return micros if self.engine.timed else None
 
-    def _feed_one(self, row: Row, micros: int | None) -> None:
-        self.window.accept(row, self._kept(micros))
+    def _ingest_one(self, row: Row, micros: int | None) -> None:
+        self.engine.accept(row, self._kept(micros))
 
-    def _feed(
+    def _ingest(
         self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, count: int
     ) -> None:
         if start == stop:
             return
-        before = self.window.structure.back
+        before = self.engine.structure.back
         try:
-            self.window.take_in(rows, self._kept(micros), start, stop, count)
+            self.engine.ingest(rows, self._kept(micros), start, stop, count)
         finally:
-            self._are_in(micros, start, self.window.structure.back - before)
-
-    def _are_in(self, micros: np.ndarray | None, start: int, count: int) -> None:
-        if count:
-            self._went(None if micros is None else int(micros[start + count - 1]), count)
+            if done := self.engine.structure.back - before:
+                self._went(None if micros is None else int(micros[start + done - 1]), done)
 
     def _put(self, moment: int, out: Rows, at: int) -> None:
         if self.trigger.needs_times:
-            self.window.pass_to(moment)
-        elif self.window.policy.positional:
-            self.window.pass_to(self.progress.newest)  # where a store failed, it may be overdue
-        self.window.put_result(out, at)
+            self.engine.pass_to(moment)
+        elif self.engine.policy.positional:
+            self.engine.pass_to(self.progress.newest)  # where a store failed, it may be overdue
+        self.engine.put_result(out, at)
 
     def _put_open(self, moment: int, out: Rows) -> None:
         self._put(moment, out, 0)
@@ -344,7 +336,7 @@ class TriggeredWindow(ResultsWhenDue):
         monoid: AbstractMonoid,
         policy: AbstractPolicy,
         store: str | PageStore = "memory://",
-        **settings: Any,
+        **settings: Unpack[WindowSettings],
     ) -> Self:
         """The window that a handle describes, as ``Window.restore``, which takes the settings.
 
@@ -354,8 +346,14 @@ class TriggeredWindow(ResultsWhenDue):
         if state.slice is not None:
             raise HandleMismatch("the handle is of a SlicedWindow; restore it as one")
         restored = cls(Window.restore(state.window, monoid, policy, store, **settings), trigger)
-        restored._take_up(state)
+        restored._restore(state)
         return restored
+
+
+def require_trigger(trigger: Any) -> None:
+    """Raises TypeError for what is no trigger."""
+    if not isinstance(trigger, Trigger):
+        raise TypeError(f"a trigger is one of mta's, as EveryPeriod('1 minute'), not {trigger!r}")
 
 
 def events_before(plan: Plan, at: int) -> int:

@@ -1,1 +1,7 @@
-"""Windows: a monoid, a policy, a structure and a store behind one interface."""
+"""Windows: a monoid, a policy, a structure and a store behind one interface.
+
+- ``window``: one window, what users call
+- ``settings``, ``intake``, ``engine``: how it is set, what comes in, what works inside
+- ``revision``: what late events change
+- ``shared``, ``feed``, ``shared_handle``: several windows over one stream
+"""

@@ -18,8 +18,7 @@ from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Hand
 from mta.fiba.kept import KeptTree
 from mta.levels.kept import KeptEvents
-from mta.policies.cuts import tells
-from mta.windows.window import Window
+from mta.windows.engine import Engine
 
 #: How many events of a batch are worked on at once, by one window after the other.
 _HAND = 1 << 16
@@ -28,32 +27,27 @@ _HAND = 1 << 16
 class Feed:
     """The windows over some events, by name, and the way in."""
 
-    def __init__(self, events: Window, trim: Callable[[], None]) -> None:
-        self.events, self.monoid = events, events.monoid
+    def __init__(self, engine: Engine, trim: Callable[[], None]) -> None:
+        self.engine, self.monoid = engine, engine.monoid
         #: Called before every hand: lets go of events that no window needs.
         self._trim = trim
-        self.structure = cast(KeptEvents | KeptTree, events.structure)
+        self.structure = cast(KeptEvents | KeptTree, engine.structure)
         self.cursors: dict[str, Cursor] = {}
 
     def ready(self, cursor: Cursor) -> Cursor:
         """A window that has taken in every event; at most a page read a level if it had not."""
         if cursor.back != self.structure.back:
-            cursor.settle(self.events.intake.last_time)
+            cursor.settle(self.engine.intake.last_time)
         return cursor
 
-    def insert(self, value: Any, time: Any = None) -> None:
-        """Add an event to all windows; amortised O(1) combines a window.
-
-        Raises InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has
-        changed.
-        """
-        intake = self.events.intake
-        with np.errstate(all="ignore"):
-            self._trim()
-            event = intake.admit(value, time)
-            if event is not None:
-                self._accept(*event, self.cursors.values())
-                intake.advance(event[1])
+    def insert(self, value: Any, time: Any) -> None:
+        """Read an event and add it to all windows; see ``SharedWindows.insert``."""
+        intake = self.engine.intake
+        self._trim()
+        event = intake.admit(value, time)
+        if event is not None:
+            self._accept(*event, self.cursors.values())
+            intake.advance(event[1])
 
     def _accept(self, row: Any, micros: int | None, cursors: Iterable[Cursor]) -> None:
         """Store an event, and step the windows that stand right before it; all or nothing.
@@ -76,35 +70,20 @@ class Feed:
             tree.take_back()
             raise
 
-    def extend(
-        self, values: Any, times: Any = None, results: Literal["all", "last"] = "all"
-    ) -> dict[str, Any]:
-        """Add a batch of events; return each window's result after each event, or after the last.
-
-        As ``Window.extend``. Each window adds about two whole-group combines an event and the scan
-        of each leaf; once it is longer than what is still in memory, also a page read a leaf.
-        """
+    def extend(self, values: Any, times: Any, results: Literal["all", "last"]) -> dict[str, Any]:
+        """Read a batch and add it; see ``SharedWindows.extend``."""
         if results not in ("all", "last"):
             raise ValueError(f"results is 'all' or 'last', not {results!r}")
-        outputs = self.monoid.outputs
-        with np.errstate(all="ignore"):
-            rows, micros, count = self.events.intake.admit_batch(values, times)
-            size = count if results == "all" else min(count, 1)
-            outs = {name: outputs.new(size) for name in self.cursors}
-            self.take(rows, micros, count, outs if results == "all" else {})
-            if results == "last" and count:
-                for name, cursor in self.cursors.items():
-                    self.put_result(outs[name], 0, cursor)
-        order = self.events.intake.order
-        if results == "all" and order is not None:
-            outs = {name: self._as_given(out, order) for name, out in outs.items()}
+        outputs, each = self.monoid.outputs, results == "all"
+        rows, micros, count = self.engine.intake.admit_batch(values, times)
+        outs = {name: outputs.new(count if each else min(count, 1)) for name in self.cursors}
+        self.ingest(rows, micros, count, outs if each else {})
+        if each:
+            return {name: self.engine.as_given(out) for name, out in outs.items()}
+        for name, cursor in self.cursors.items():
+            if count:
+                self.put_result(outs[name], 0, cursor)
         return {name: self.monoid.results(out) for name, out in outs.items()}
-
-    def _as_given(self, out: Rows, order: np.ndarray) -> Rows:
-        """Results in order of time, as the batch had their events."""
-        given = self.monoid.outputs.new(len(order))
-        self.monoid.outputs.put_at(given, order, out)
-        return given
 
     def _fall_behind(self, ahead: bool = False) -> None:
         """Let windows be put where their policies say, when they are next looked at.
@@ -115,7 +94,7 @@ class Feed:
             if not ahead or cursor.back > self.structure.back:
                 cursor.place(self.structure.front, self.structure.front)
 
-    def take(
+    def ingest(
         self, rows: Rows, micros: np.ndarray | None, count: int, outs: dict[str, Rows]
     ) -> None:
         """Take in a batch, a hand at a time; the results of each window into ``outs``."""
@@ -137,7 +116,7 @@ class Feed:
             self.structure.let_go()
             done = self.structure.back - begun
             if micros is not None and done:
-                self.events.intake.advance(int(micros[done - 1]))
+                self.engine.intake.advance(int(micros[done - 1]))
 
     def _run(
         self,
@@ -177,7 +156,7 @@ class Feed:
         outs: dict[str, Rows],
     ) -> None:
         """Store events; where fronts depend on values, one by one and with their results."""
-        stepped = {n: c for n, c in self.cursors.items() if not tells(c.policy)}
+        stepped = {n: c for n, c in self.cursors.items() if not c.policy.foreseen}
         stamp = self.structure.stamp
         while start < stop:
             if not stepped:
@@ -193,12 +172,8 @@ class Feed:
 
     def put_result(self, out: Rows, at: int, cursor: Cursor) -> None:
         """Write the result of a window as it is now into a row of outputs."""
-        monoid, fold = self.monoid, self.ready(cursor).query()
-        if len(cursor):
-            monoid.outputs.put_many(out, at, monoid.lower_rows(monoid.partials.one(fold)))
-            return
-        empty = monoid.empty
-        monoid.outputs.put(out, at, tuple(empty.values()) if isinstance(empty, dict) else empty)
+        fold = self.ready(cursor).query()
+        self.engine.put_fold(fold, len(cursor), out, at)
 
 
 def _count(rows: Rows) -> int:

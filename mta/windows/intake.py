@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -10,10 +10,8 @@ from mta.columns.schemas import Row, Rows
 from mta.errors import InvalidTime, InvalidValue, LateEvent
 from mta.monoids.base import AbstractMonoid
 from mta.policies.base import AbstractPolicy
-from mta.times import to_time, to_times
-
-Late = Literal["error", "drop"]
-Invalid = Literal["error", "drop", "accept"]
+from mta.times import clock, to_time, to_times
+from mta.windows.settings import Settings
 
 
 class Intake:
@@ -25,21 +23,11 @@ class Intake:
     """
 
     def __init__(
-        self,
-        monoid: AbstractMonoid,
-        policy: AbstractPolicy,
-        name: str,
-        late: Late,
-        invalid: Invalid,
-        lateness: int | None = None,
+        self, monoid: AbstractMonoid, policy: AbstractPolicy, name: str, settings: Settings
     ) -> None:
-        if late not in ("error", "drop"):
-            raise ValueError(f"late is 'error' or 'drop', not {late!r}")
-        if invalid not in ("error", "drop", "accept"):
-            raise ValueError(f"invalid is 'error', 'drop' or 'accept', not {invalid!r}")
         self._monoid, self._policy, self._name = monoid, policy, name
-        self._late, self._invalid = late, invalid
-        self.lateness = lateness
+        self._late, self._invalid = settings.late, settings.invalid
+        self.lateness = lateness = settings.lateness
         #: Whether times are read, and put to the test.
         self.timed = policy.needs_times or lateness is not None
         #: How the last batch was put in order of time; None where it was in order.
@@ -72,8 +60,8 @@ class Intake:
         if self.last_time is not None and micros < self.last_time - (self.lateness or 0):
             if self._late == "error":
                 raise LateEvent(
-                    f"the event at {_clock(micros)} is {self._too_old} the last one, at "
-                    f"{_clock(self.last_time)}; {self._remedy}"
+                    f"the event at {clock(micros)} is {self._too_old} the last one, at "
+                    f"{clock(self.last_time)}; {self._remedy}"
                 )
             self.late_count += 1
             return None
@@ -167,7 +155,7 @@ class Intake:
             where = int(np.argmax(mask))
             raise LateEvent(
                 f"{int(mask.sum())} events of the batch are older than one before them, the first "
-                f"at index {where}, time {_clock(int(micros[where]))}; nothing was inserted; sort "
+                f"at index {where}, time {clock(int(micros[where]))}; nothing was inserted; sort "
                 'the events by time, or choose late="drop"'
             )
         return mask
@@ -185,11 +173,7 @@ class Intake:
             where = int(np.argmax(mask))
             raise LateEvent(
                 f"{int(mask.sum())} events of the batch are {self._too_old} the last one before "
-                f"it, at {_clock(self.last_time)}, the first at index {where}, time "
-                f"{_clock(int(micros[where]))}; nothing was inserted; {self._remedy}"
+                f"it, at {clock(self.last_time)}, the first at index {where}, time "
+                f"{clock(int(micros[where]))}; nothing was inserted; {self._remedy}"
             )
         return mask
-
-
-def _clock(micros: int) -> str:
-    return f"{np.datetime64(micros, 'us')} ({micros / 1e6} s)"

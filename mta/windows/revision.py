@@ -12,16 +12,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mta.errors import NotRevisable
 from mta.fiba import FiBA
 from mta.monoids.product import Product
-
-if TYPE_CHECKING:
-    from mta.windows.window import Window
+from mta.windows.engine import Engine
 
 
 @dataclass(frozen=True)
@@ -38,24 +36,25 @@ class Revision:
     """Where the event stands in the batch; -1 for one that was there before."""
 
 
-def revise(window: Window, values: Any, times: Any) -> Revision:
+def revise(engine: Engine, values: Any, times: Any) -> Revision:
     """Add a batch, and return every result that is new or may have changed.
 
     Costs what ``extend`` costs, and O(1) whole-group combines for each event later than the first
     added one. Raises NotRevisable, and what ``extend`` raises.
     """
-    tree = window.structure
-    if not isinstance(tree, FiBA):
-        raise NotRevisable(f"{tree.name} takes events in order, so that no result ever changes")
-    rows, micros, count = window.intake.admit_batch(values, times)
+    structure = engine.structure
+    if not isinstance(structure, FiBA):
+        raise NotRevisable(
+            f"{structure.name} takes events in order, so that no result ever changes"
+        )
+    rows, micros, count = engine.intake.admit_batch(values, times)
     assert micros is not None
-    given, done, parts = _places(window, count), 0, []
+    given, done, parts = _places(engine, count), 0, []
     try:
-        with np.errstate(all="ignore"):
-            for part in tree.revise(rows, micros, count):
-                parts.append(part)
-                done += int(part.is_new.sum())
-                window.intake.advance(int(micros[done - 1]))
+        for part in structure.revise(rows, micros, count):
+            parts.append(part)
+            done += int(part.is_new.sum())
+            engine.intake.advance(int(micros[done - 1]))
     except Exception as error:
         error.add_note(f"{done} of {count} events of the batch were accepted")
         raise
@@ -63,18 +62,18 @@ def revise(window: Window, values: Any, times: Any) -> Revision:
     index = np.full(len(is_new), -1)
     index[is_new] = given
     moments = np.concatenate([np.zeros(0, "<i8"), *(part.times for part in parts)])
-    monoid, size = window.monoid, len(is_new)
+    monoid, size = engine.monoid, len(is_new)
     columns = _joined(monoid.inputs, [part.rows for part in parts], size)
     outputs = _joined(monoid.outputs, [part.outputs for part in parts], size)
     shown = columns
-    if isinstance(window.results_of, Product):
-        shown = window.results_of.named(columns)
+    if isinstance(engine.main, Product):
+        shown = engine.main.named(columns)
     return Revision(moments.view("M8[us]"), shown, monoid.results(outputs), index)
 
 
-def _places(window: Window, count: int) -> np.ndarray:
+def _places(engine: Engine, count: int) -> np.ndarray:
     """Where the accepted events of a batch, in order of time, stand in it."""
-    accepted, order = window.intake.last_accepted, window.intake.order
+    accepted, order = engine.intake.last_accepted, engine.intake.order
     places = np.arange(count) if accepted is None else np.flatnonzero(accepted)
     return places if order is None else places[order]
 

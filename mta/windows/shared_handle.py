@@ -20,17 +20,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgpack
-import xxhash
-
-from mta.errors import CorruptHandle, HandleMismatch
-from mta.pages.handle import Handle, corrupt
+from mta.errors import HandleMismatch
+from mta.pages.handle import Handle, corrupt, seal, unseal
 from mta.policies.base import AbstractPolicy
 
 MAGIC = "mta-shared"
 VERSION = 1
 MAX_NAME_BYTES = 200
-_DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +48,12 @@ class SharedHandle:
     def encode(self) -> bytes:
         """The handle as bytes."""
         windows = sorted((w.name, w.policy, w.front) for w in self.windows)
-        body: bytes = msgpack.packb([MAGIC, VERSION, self.events, windows])
-        return body + xxhash.xxh3_128_digest(body)
+        return seal([MAGIC, VERSION, self.events, windows])
 
     @staticmethod
     def decode(data: bytes) -> SharedHandle:
         """Bytes as a handle. Raises CorruptHandle for damaged bytes or an unknown format."""
-        body, digest = bytes(data[:-_DIGEST_BYTES]), bytes(data[-_DIGEST_BYTES:])
-        if not body or xxhash.xxh3_128_digest(body) != digest:
-            raise corrupt("its bytes do not match their digest")
-        try:
-            return _validated(msgpack.unpackb(body))
-        except CorruptHandle:
-            raise
-        except (ValueError, TypeError, msgpack.UnpackException) as error:
-            raise corrupt(str(error)) from error
+        return unseal(data, _validated)
 
     def fronts_for(self, windows: Mapping[str, AbstractPolicy]) -> dict[str, int]:
         """The front of each window. Raises HandleMismatch when they are not these windows."""

@@ -19,14 +19,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mta import Max, Mean, TimeWindow
-from mta.bench.frame.beside import beside
-from mta.bench.frame.figure import Figure
+from mta.bench.frame.beside import Figure, beside
 from mta.cli.console import say
-from spark_integration.cli.generator import write_stream
+from spark_integration.bench.generator import write_stream
+from spark_integration.options import Aggregations, Options
 from spark_integration.plan import Plan
-from spark_integration.request import Aggregations, make_request
+from spark_integration.request import make_request
 from spark_integration.session import local_session
 from spark_integration.sliding import run_request
+from spark_integration.step.results import Counts
 from spark_integration.step.step import Advanced, Step, step
 from stores import PageStore
 
@@ -121,22 +122,14 @@ class Bench:
     def windows(self, length: str, aggregations: Aggregations, with_step: Step = step) -> float:
         """Rows a second of ``sliding_aggregate`` around a step."""
         with tempfile.TemporaryDirectory() as folder:
-            request = make_request(
-                self.stream(),
-                keys=("device",),
+            options = Options(
+                key="device",
                 time="ts",
                 aggregations=aggregations,
                 policy=TimeWindow(length),
                 store=f"file://{folder}/pages",
-                output="event",
-                name=None,
-                buckets=64,
-                arity=None,
-                leaf_arity=None,
-                late="error",
-                invalid="error",
-                retain=2,
             )
+            request = make_request(self.stream(), options)
             return self.rate(run_request(self.stream(), request, with_step), folder, self.rows)
 
     def own_window(self, slide: str, share: float) -> float:
@@ -179,7 +172,7 @@ def trivial_step(
     for alias in plan.results:
         filled: Any = np.ones(rows.num_rows)
         rows = rows.append_column(alias, pa.array(filled))
-    return Advanced(b"\0" * 8 if state is None else state, rows)
+    return Advanced(b"\0" * 8 if state is None else state, rows, Counts(rows.num_rows))
 
 
 EXPERIMENTS = (

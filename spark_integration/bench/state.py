@@ -19,14 +19,13 @@ from statistics import median
 from typing import Any
 
 from mta import CountWindow, Max
-from mta.bench.frame.beside import draw, findings
+from mta.bench.frame.beside import Figure, draw, findings
 from mta.bench.frame.experiment import Experiment, Progress, Rows
-from mta.bench.frame.figure import Figure
 from mta.cli.console import human_bytes, say
+from mta.cli.handles import disk_bytes
 from spark_integration import sliding_aggregate
+from spark_integration.bench.generator import write_stream
 from spark_integration.carriers.state_pages import URL
-from spark_integration.cli.generator import write_stream
-from spark_integration.cli.state_checkpoint import disk_bytes
 from spark_integration.plan import Output
 from spark_integration.session import local_session
 

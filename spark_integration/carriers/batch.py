@@ -49,7 +49,7 @@ def advance_batch(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
         name = f"batch.{int(time.time()):08x}.{uuid4().hex}"
         with _store_for(plan) as store:
             after = step(None, rows, replace(plan, name=name, temporary=True), store)
-        return pack_results(after.rows, after.counts(rows.num_rows))
+        return pack_results(after.rows, after.counts)
 
     return packed.groupBy(BUCKET).applyInArrow(advance, RESULT_SCHEMA)
 

@@ -15,24 +15,14 @@ no rows to take for late here, which is the step's to judge.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-BUCKET = "__bucket"  # cannot clash with a user's column by accident
-BLOB = "__blob"
-TIME = "__time"
+from spark_integration.step.results import Counts
 
-
-class Counts(NamedTuple):
-    """What became of a micro-batch's rows, as the query's ``observedMetrics`` name it."""
-
-    rows_read: int
-    rows_dropped: int = 0
-    """Rows that are not in the results: invalid ones, and late ones unless they come out marked."""
-    rows_late: int = 0
-    rows_invalid: int = 0
+# Of packed rows alone: a user's columns, which may be called the same, are inside the blobs.
+BUCKET, BLOB, TIME = "__bucket", "__blob", "__time"
 
 
 RESULT_SCHEMA = f"{BLOB} binary, " + ", ".join(f"{name} long" for name in Counts._fields)
@@ -100,17 +90,18 @@ def pack(
 
 
 def _packed(held: list[pa.RecordBatch], names: Sequence[str], timed: bool) -> pa.RecordBatch:
-    packed = _by_bucket(pa.Table.from_batches(held).rename_columns([BUCKET, *names]))
+    packed = _by_bucket(pa.Table.from_batches(held), names)
     if timed:
         packed = packed.append_column(TIME, pa.nulls(len(packed), pa.timestamp("us", "UTC")))
     return packed
 
 
-def _by_bucket(rows: pa.Table) -> pa.RecordBatch:
+def _by_bucket(rows: pa.Table, names: Sequence[str]) -> pa.RecordBatch:
     # A stable sort of 16-bit numbers is a radix sort: linear, and rows keep their order.
-    buckets = rows.column(BUCKET).to_numpy().astype(np.uint16)
+    buckets = rows.column(0).to_numpy().astype(np.uint16)
     order = np.argsort(buckets, kind="stable")
-    content = rows.drop_columns([BUCKET]).combine_chunks().take(pa.array(order))
+    content = rows.select(range(1, rows.num_columns)).combine_chunks().take(pa.array(order))
+    content = content.rename_columns(list(names))
     buckets = buckets[order]
     starts = np.flatnonzero(np.diff(buckets, prepend=-1))
     ends = np.append(starts[1:], len(buckets))

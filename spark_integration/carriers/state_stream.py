@@ -100,7 +100,7 @@ class Advance(StatefulProcessor):
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[pd.DataFrame]:
         """Advance a bucket whose keys have fallen silent; Spark deletes the timer afterwards."""
-        yield self._advance(self._plan.no_rows(), timerValues)
+        yield self._advance(self._plan.row_schema.empty_table(), timerValues)
 
     def _advance(self, rows: pa.Table, times: TimerValues) -> pd.DataFrame:
         saved = self._handles.get()
@@ -113,7 +113,7 @@ class Advance(StatefulProcessor):
         self._handles.update((after.state,))
         if self._plan.lifetime is not None:
             self._set_timer(after.timer, reached)
-        return pack_results(after.rows, after.counts(rows.num_rows)).to_pandas()
+        return pack_results(after.rows, after.counts).to_pandas()
 
     def _set_timer(self, moment: int | None, reached: int) -> None:
         """Have the bucket called once the watermark is later than a moment, and at no other time.

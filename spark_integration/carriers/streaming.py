@@ -42,7 +42,7 @@ def advance_stream(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
         key: tuple[Any, ...], parts: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         blobs = [blob for part in parts for blob in part[BLOB]]
-        rows = from_blobs(blobs) if blobs else plan.no_rows()
+        rows = from_blobs(blobs) if blobs else plan.row_schema.empty_table()
         before = bytes(state.get[0]) if state.exists else None
         watermark = watermark_of(state) if timed else None
         with store_of(plan.store) as store:
@@ -50,7 +50,7 @@ def advance_stream(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
         state.update((after.state,))
         if after.timer is not None:
             set_timer(state, after.timer)
-        yield pack_results(after.rows, after.counts(rows.num_rows)).to_pandas()
+        yield pack_results(after.rows, after.counts).to_pandas()
 
     timed = plan.lifetime is not None
     timeout = GroupStateTimeout.EventTimeTimeout if timed else GroupStateTimeout.NoTimeout

@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 
 from mta import CountWindow
 from mta.cli.console import say
+from spark_integration.bench.generator import write_stream
+from spark_integration.cli.checkpoints import inspect
 from spark_integration.cli.expressions import Aggregation, parse_aggregation, parse_window
-from spark_integration.cli.generator import write_stream
-from spark_integration.cli.inspection import show
 from spark_integration.cli.job import Job
 from spark_integration.cli.run import read_results, run
 from spark_integration.cli.sources import guess_job, key_column, open_source, read_input
@@ -55,7 +55,7 @@ def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> N
     run(job)
     say("\n== inspect: the windows as their handles tell")
     spark = local_session()
-    show(job.folder, job.store, 10, spark)
+    inspect(job.folder, job.store, 10, spark)
     say("\n== check: every result of some keys against pandas")
     check(spark, job)
     say(f"\nlook at   {job.folder / 'plot.png'}")

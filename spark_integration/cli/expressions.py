@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import mta
 from spark_integration.errors import InvalidRequest
-from spark_integration.plan import column_name
-from spark_integration.step.every import read_every
 
 
 @dataclass(frozen=True)
@@ -108,30 +106,18 @@ def parse_windows(texts: str | Sequence[str]) -> Any:
     return windows
 
 
-def over_windows(
-    aggregations: Sequence[Aggregation], texts: str | Sequence[str]
-) -> list[Aggregation]:
-    """The result columns: each aggregation once, or once for each of several windows."""
-    policy = parse_windows(texts)
-    names = list(policy) if isinstance(policy, dict) else [""]
-    return [
-        replace(aggregation, name=column_name(aggregation.name, name))
-        for aggregation in aggregations
-        for name in names
-    ]
-
-
 def parse_every(text: str) -> int | str:
     """``100 events`` as 100, ``1 minute`` as it is: when results are wanted, for ``every``."""
     match = _COUNT.fullmatch(text)
-    every = _number(match) if match else text.strip()
     try:
-        read_every(every)
-    except InvalidRequest as error:
+        if match:
+            return mta.EveryCount(_number(match)).count
+        mta.EveryPeriod(text.strip())
+    except ValueError as error:
         raise InvalidRequest(
             f"--every {text!r}: write '1 minute' for a result each minute, or '100 events'"
         ) from error
-    return every
+    return text.strip()
 
 
 def _number(match: re.Match[str]) -> int:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self
-from urllib.parse import urlsplit, urlunsplit
 
+from mta.cli.handles import without_credentials
 from spark_integration.cli.expressions import parse_every
 from spark_integration.errors import InvalidRequest
 
@@ -192,12 +192,6 @@ def read_job(folder: Path) -> dict[str, Any] | None:
         return None
     job: dict[str, Any] = json.loads(note.read_text())
     return job
-
-
-def without_credentials(url: str) -> str:
-    """``redis://user:secret@host`` as ``redis://host``."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _value(name: str, value: Any) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -19,32 +21,36 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mta.cli.console import ProgressLine, human_bytes, plural, say
 from spark_integration import sliding_aggregate
-from spark_integration.cli.claim import claimed
+from spark_integration.cli.checkpoints import has_commits, inspect_state
 from spark_integration.cli.expressions import (
     Aggregation,
-    over_windows,
     parse_aggregation,
     parse_every,
     parse_windows,
 )
 from spark_integration.cli.failures import RunFailed, explain, spark_errors
-from spark_integration.cli.inspection import has_commits, inspect_state
 from spark_integration.cli.job import Job, read_job
-from spark_integration.cli.ordering import plan_batches
 from spark_integration.cli.sources import (
     Source,
     key_column,
     open_source,
+    plan_batches,
     read_input,
     resolve_columns,
 )
 from spark_integration.errors import InvalidRequest
-from spark_integration.plan import lifetime_of, policies_of
+from spark_integration.plan import column_name, lifetime_of, policies_of
 from spark_integration.session import local_session
 from spark_integration.sliding import METRICS
 
 POLL_SECONDS = 0.25
+CLAIM = ".running"
 PLOT = "plot.png"
+
+try:
+    import fcntl
+except ImportError:  # Windows has none
+    fcntl = None  # type: ignore[assignment]
 
 
 @dataclass
@@ -159,6 +165,19 @@ def read_results(spark: SparkSession, job: Job) -> DataFrame:
     return reader.format(job.write).load(str(job.result_folder))
 
 
+def over_windows(
+    aggregations: Sequence[Aggregation], texts: str | Sequence[str]
+) -> list[Aggregation]:
+    """The result columns: each aggregation once, or once for each of several windows."""
+    policy = parse_windows(texts)
+    names = list(policy) if isinstance(policy, dict) else [""]
+    return [
+        replace(aggregation, name=column_name(aggregation.name, name))
+        for aggregation in aggregations
+        for name in names
+    ]
+
+
 def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation]) -> None:
     """Draw the results into ``plot.png``."""
     try:
@@ -189,6 +208,36 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
     )
     if drawn:
         say(f"plot      {path}")
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Hold the folder, which is made if need be; raises InvalidRequest where another one holds it.
+
+    The lock is the kernel's and ends with the process, however it dies; the file stays. On a file
+    system, or a system, without such locks nothing is held.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        opened = (folder / CLAIM).open("a+")
+    except OSError as error:
+        raise InvalidRequest(f"--output {folder}: {error.strerror}") from error
+    with opened as file:
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise InvalidRequest(
+                f"another 'mta run' (process {file.read().strip()}) works in {folder}: "
+                "wait for its end, or choose another --output"
+            ) from None
+        except OSError:
+            pass  # a file system without locks: nobody is refused there
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
 
 
 def _prepare_folder(job: Job) -> None:

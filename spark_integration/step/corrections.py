@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from mta.windows.revision import Revision
 from spark_integration.plan import Plan
-from spark_integration.step.rows import Sorted, from_micros
+from spark_integration.step.columns import as_input, from_micros, to_arrow
+from spark_integration.step.rows import Sorted
 
 
 class _Part(NamedTuple):
@@ -55,9 +56,11 @@ class Corrected:
         if name == plan.time:
             times = [part.revision.times[part.places] for part in parts]
             return from_micros(np.concatenate(times).astype("M8[us]").view("i8"), field.type)
-        of = "values" if name in plan.values else "results"
-        found = [_taken(getattr(part.revision, of)[name], part.places) for part in parts]
-        return as_input(np.concatenate(found), field.type)
+        if name in plan.values:
+            found = [_taken(part.revision.values[name], part.places) for part in parts]
+            return as_input(np.concatenate(found), field.type)
+        found = [_taken(part.revision.results[name], part.places) for part in parts]
+        return to_arrow(found, field.type, name)
 
 
 def _taken(column: Any, places: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
@@ -66,12 +69,3 @@ def _taken(column: Any, places: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     objects = np.empty(len(places), object)
     objects[:] = [column[place] for place in places.tolist()]
     return objects
-
-
-def as_input(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """Values as an aggregation has read them, as a column of the type they came from."""
-    if pa.types.is_decimal(kind):
-        return pa.array(values.astype("f8")).cast(kind, safe=False)
-    if values.dtype == object:
-        return pa.array(values, type=kind)
-    return pa.array(values).cast(kind, safe=False)

@@ -1,6 +1,7 @@
 """Results now and then: ``every``, for a window's trigger in Spark (``mta.triggers``).
 
-every k events     the row of each k-th event of a key (see also ``counted.py``)
+every k events     the row of each k-th event of a key, in the order in which micro-batches bring
+                   events, those of one micro-batch by time
 every period       a row for each boundary: key, time, results, and nulls for all else
 
 A trigger adds nothing to the state. How many events a key has had is in its handle, and a boundary
@@ -10,69 +11,21 @@ key that is forgotten (``silence.py``) also those up to where its windows are em
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from mta import EveryCount, EveryPeriod, SharedWindows, Trigger, TriggeredWindow
+from mta import EveryCount, EveryPeriod, SharedWindows, TriggeredWindow
 from mta.triggers.rules import Progress
 from mta.triggers.shared import SharedDue
 from mta.triggers.triggered import Due
-from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
-from spark_integration.step.rows import key_columns
+from spark_integration.step.columns import Ints, from_micros, key_columns, to_arrow
 from spark_integration.step.silence import end_of
-from spark_integration.step.windows import AnyWindow, by_column
-
-if TYPE_CHECKING:
-    from spark_integration.step.states import Saved
-
-Every = int | str | timedelta | None
-
-
-def read_every(every: Every) -> Trigger | None:
-    """When results are wanted; None for after every event. Raises InvalidRequest."""
-    if every is None:
-        return None
-    try:
-        return EveryPeriod(every) if isinstance(every, (str, timedelta)) else EveryCount(every)
-    except (TypeError, ValueError) as error:
-        raise InvalidRequest(
-            f"every is {every!r}: give a period, as '1 minute' or a timedelta, or a number of "
-            "events, or leave it out"
-        ) from error
-
-
-def check_every(
-    every: Trigger | None,
-    *,
-    lateness: int | None,
-    silent: str = "keep",
-    corrections: str = "onward",
-    **_: Any,
-) -> None:
-    """Raises InvalidRequest where results now and then do not go with another option."""
-    if every is None:
-        return
-    if corrections == "append":
-        raise InvalidRequest(
-            "corrections is 'append', but with every most rows are never given, and cannot be "
-            "given again: leave corrections as it is ('onward'), or leave every out"
-        )
-    if not every.needs_times:
-        return
-    if lateness is not None:
-        raise InvalidRequest(
-            "every is a period, but with allowed_lateness an event may come after the result of "
-            "its boundary: give a number of events, as every=100, or leave one of them out"
-        )
-    if silent == "emit":
-        raise InvalidRequest(
-            "silent is 'emit', but with a period for every the boundaries tell when a window is "
-            "empty: set silent='drop', or give a number of events, as every=100"
-        )
+from spark_integration.step.states import Saved
+from spark_integration.step.windows import AnyWindow, by_column, events_of
 
 
 def _triggered(window: AnyWindow, plan: Plan, before: Saved | None) -> TriggeredWindow | SharedDue:
@@ -83,7 +36,7 @@ def _triggered(window: AnyWindow, plan: Plan, before: Saved | None) -> Triggered
         assert isinstance(every, EveryPeriod)
         return SharedDue(window, every, newest)
     triggered = TriggeredWindow(window, every)
-    events = window.structure.back
+    events = events_of(window)
     given = events - events % every.count if isinstance(every, EveryCount) else None
     triggered.progress = Progress(events, newest, given)
     return triggered
@@ -111,6 +64,21 @@ def results_of_silence(window: AnyWindow, plan: Plan, before: Saved) -> list[Due
     return [triggered.advance(np.datetime64(end, "us"))]
 
 
+def places_due(every: EveryCount, before: int, count: int) -> Ints:
+    """Which of the next ``count`` events of a key are due, after ``before`` of them.
+
+    >>> places_due(EveryCount(3), 4, 7).tolist()
+    [1, 4]
+    """
+    return np.arange(-(before + 1) % every.count, count, every.count)
+
+
+def places_of(nth: Ints, window: AnyWindow) -> Ints:
+    """Which rows of its last batch the n-th accepted ones are."""
+    accepted = window.last_accepted
+    return nth if accepted is None else np.flatnonzero(accepted)[nth]
+
+
 class Boundaries:
     """The rows of boundaries, grown key by key."""
 
@@ -132,28 +100,23 @@ class Boundaries:
             else:
                 self._due.setdefault(key, []).append(Due(moments, columns))
 
-    def table(self, convert: Any) -> pa.Table:
-        """A row for each; ``convert`` makes results a column of a type."""
+    def table(self) -> pa.Table:
+        """A row for each."""
         plan, found = self._plan, [due for each in self._due.values() for due in each]
         keys = [key for key, each in self._due.items() for due in each for _ in due.moments]
-        count = len(keys)
-        assert plan.schema is not None
-        schema = plan.schema
-        columns = {field.name: pa.nulls(count, field.type) for field in schema}
-        if count:
-            types = [schema.field(name).type for name in plan.keys]
-            columns |= zip(plan.keys, key_columns(keys, types), strict=True)
         times = [np.zeros(0, "M8[us]"), *(due.moments for due in found)]
-        moments = pa.array(np.concatenate(times).astype("i8"), pa.int64())
-        columns[plan.time] = moments.cast(schema.field(plan.time).type)
+        columns = rows_of_keys(plan, keys, np.concatenate(times).view("i8"))
         for alias, kind in plan.results.items():
-            parts = [convert(_fitting(due.results[alias], kind), kind) for due in found]
-            columns[alias] = pa.concat_arrays(parts) if parts else pa.nulls(0, kind)
+            columns[alias] = to_arrow([due.results[alias] for due in found], kind, alias)
         return pa.table({name: columns[name] for name in (*plan.columns, *plan.results)})
 
 
-def _fitting(results: np.ndarray, kind: pa.DataType) -> np.ndarray:
-    """Results of which some may be those of an empty window: whole numbers have no NaN."""
-    if not pa.types.is_integer(kind) or results.dtype.kind != "f":
-        return results
-    return np.array([None if r != r else int(r) for r in results.tolist()], dtype=object)
+def rows_of_keys(plan: Plan, keys: Sequence[bytes], times: Ints) -> dict[str, pa.Array]:
+    """The input's columns in rows that belong to no event: null but for keys and times."""
+    schema = plan.row_schema
+    columns = {field.name: pa.nulls(len(keys), field.type) for field in schema}
+    if keys:
+        types = [schema.field(name).type for name in plan.keys]
+        columns |= zip(plan.keys, key_columns(keys, types), strict=True)
+    columns[plan.time] = from_micros(times, schema.field(plan.time).type)
+    return columns

@@ -30,16 +30,11 @@ def floor_of(before: Saved | None, forgotten: int | None, plan: Plan) -> int | N
 
 
 def saved_after(
-    last: int,
-    handle: bytes,
-    before: Saved | None,
-    floor: int | None,
-    plan: Plan,
-    begun: int | None = None,
+    last: int, handle: bytes, before: Saved | None, floor: int | None, plan: Plan
 ) -> Saved:
     """A key's window after its rows, of which the newest that entered is at ``last``."""
     if plan.lateness is None:
-        return Saved(last, handle, None, begun)
+        return Saved(last, handle)
     last = last if before is None else max(last, before.last_time)
     gone = last - plan.lateness
     return Saved(last, handle, gone if floor is None else max(gone, floor))

@@ -8,32 +8,41 @@ them, where ``silent="emit"``, one for each moment at which a window became empt
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from spark_integration.plan import CORRECTED, LATE, Plan, column_name
+from spark_integration.step.columns import Column, Flags, Ints, to_arrow
 from spark_integration.step.corrections import Corrected
-from spark_integration.step.every import Boundaries
-from spark_integration.step.rows import Ints, Sorted, key_columns
+from spark_integration.step.every import Boundaries, rows_of_keys
+from spark_integration.step.rows import Sorted
 from spark_integration.step.silence import Gap
 
 
+class Counts(NamedTuple):
+    """What became of a micro-batch's rows, as the query's ``observedMetrics`` name it."""
+
+    rows_read: int
+    rows_dropped: int = 0
+    """Rows that are not in the results: invalid ones, and late ones unless they come out marked."""
+    rows_late: int = 0
+    """Rows too much older than their key's last one, or than keys of their bucket that were
+    forgotten."""
+    rows_invalid: int = 0
+    """Rows without key, time or value, or with one that no window takes."""
+
+
 class Results:
-    """The output table, grown key by key in arrays that are allocated once."""
+    """The output table, grown key by key."""
 
     def __init__(self, plan: Plan, group: Sorted) -> None:
         self._last = plan.output == "last"
-        size = len(group.keys) if self._last else group.rows.num_rows
         self._plan, self._group = plan, group
         self.corrected = Corrected(plan, group)
-        self._arrays = {
-            alias: np.empty(size, _numpy_type(kind)) for alias, kind in plan.results.items()
-        }
+        self._found: dict[str, list[Column]] = {alias: [] for alias in plan.results}
         #: With output "last" or every k events, the rows that have a result; else None.
         self._picked: list[int] | None = [] if self._last or plan.every else None
         self.boundaries = Boundaries(plan)
@@ -44,24 +53,19 @@ class Results:
         self._places: list[int] = []
         self._size = 0
 
-    @property
-    def late(self) -> int:
-        """How many rows came too late."""
-        return sum(map(len, self._late))
-
-    @property
-    def invalid(self) -> int:
-        """How many rows held a value that no window takes."""
-        return sum(map(len, self._invalid))
+    def counts(self, read: int) -> Counts:
+        """What became of the ``read`` rows that the step was given."""
+        late = sum(map(len, self._late))
+        invalid = read - self._group.rows.num_rows + sum(map(len, self._invalid))
+        dropped = invalid if self._plan.late == "side" else invalid + late
+        return Counts(read, dropped, late, invalid)
 
     def add_late(self, first: int, start: int) -> None:
         """The rows ``first`` to ``start`` came too late."""
         if first < start:
             self._late.append(np.arange(first, start))
 
-    def enter(
-        self, start: int, end: int, accepted: npt.NDArray[np.bool_] | None
-    ) -> tuple[int, int] | None:
+    def enter(self, start: int, end: int, accepted: Flags | None) -> tuple[int, int] | None:
         """The newest of a key's rows that entered the window, and how many did, if any.
 
         Of the rows ``start`` to ``end`` the ``accepted`` ones entered (None: all).
@@ -72,32 +76,31 @@ class Results:
         inside = np.flatnonzero(accepted)
         return (start + int(inside[-1]), len(inside)) if len(inside) else None
 
-    def add(self, found: dict[str, npt.NDArray[Any]], newest: int, count: int) -> None:
+    def add(self, found: Mapping[str, Column], newest: int, count: int) -> None:
         """Take over a key's results, of all its rows that entered or of the newest."""
         if self._picked is not None:
             self._picked.append(newest)
             count = 1
-        size = self._size + count
-        for alias, array in self._arrays.items():
-            array[self._size : size] = found[alias][-count:]
-        self._size = size
+        self._take(found, count)
 
-    def add_picked(self, found: dict[str, npt.NDArray[Any]], rows: Ints) -> None:
+    def add_picked(self, found: Mapping[str, Column], rows: Ints) -> None:
         """Take over results of some of a key's rows, or of the last of these."""
         assert self._picked is not None
         rows = rows[-1:] if self._last else rows
         self._picked += rows.tolist()
-        size = self._size + len(rows)
-        for alias, array in self._arrays.items():
-            array[self._size : size] = found[alias][len(found[alias]) - len(rows) :]
-        self._size = size
+        self._take(found, len(rows))
 
-    def add_gaps(self, key: bytes, gaps: Sequence[Gap], rows: Ints, count: int) -> None:
-        """A key's window became empty before some ``rows``, of the ``count`` that just entered."""
-        picked = self._picked
-        for gap, row in zip(gaps, rows.tolist(), strict=True):
-            after = count - gap.at if picked is None else len(picked) - bisect_left(picked, row)
-            self.add_emptied(key, gap.moment, after)
+    def _take(self, found: Mapping[str, Column], count: int) -> None:
+        """The last ``count`` of some results."""
+        if count:
+            for alias, parts in self._found.items():
+                parts.append(found[alias][-count:])
+        self._size += count
+
+    def add_gaps(self, key: bytes, gaps: Sequence[Gap], count: int) -> None:
+        """A key's window became empty among the ``count`` rows that just entered."""
+        for gap in gaps:
+            self.add_emptied(key, gap.moment, count - gap.at)
 
     def add_emptied(self, key: bytes, moment: int, before: int = 0) -> None:
         """A key's window became empty, ``before`` the last so many of the results so far."""
@@ -126,7 +129,7 @@ class Results:
     def _table_of_results(self) -> pa.Table:
         """The rows that have a result, with a column for each aggregation."""
         if self._plan.by_boundaries:
-            return self.boundaries.table(to_arrow)
+            return self.boundaries.table()
         rows = self._group.rows
         if self._picked is not None:
             rows = rows.take(pa.array(self._picked, pa.int64()))
@@ -134,10 +137,8 @@ class Results:
             kept = np.ones(rows.num_rows, np.bool_)
             kept[np.concatenate(without)] = False
             rows = rows.filter(pa.array(kept))
-        for alias, array in self._arrays.items():
-            rows = rows.append_column(
-                alias, to_arrow(array[: self._size], self._plan.results[alias])
-            )
+        for alias, parts in self._found.items():
+            rows = rows.append_column(alias, to_arrow(parts, self._plan.results[alias], alias))
         return rows
 
     def _table_of_late(self) -> pa.Table:
@@ -166,39 +167,17 @@ class Results:
 
 def table_of_emptied(keys: tuple[bytes, ...], moments: tuple[int, ...], plan: Plan) -> pa.Table:
     """A row for each key and moment: null but for these and the results of an empty window."""
-    assert plan.schema is not None
-    count, schema = len(keys), plan.schema
-    columns = {field.name: pa.nulls(count, field.type) for field in schema}
-    types = [schema.field(name).type for name in plan.keys]
-    columns |= zip(plan.keys, key_columns(keys, types), strict=True)
-    columns[plan.time] = pa.array(moments, pa.int64()).cast(schema.field(plan.time).type)
-    outputs = plan.monoid.outputs
+    columns = rows_of_keys(plan, keys, np.array(moments, np.int64))
+    count, outputs = len(keys), plan.monoid.outputs
     empty = outputs.new(1)
     outputs.put(empty, 0, tuple(plan.monoid.empty.values()))
     for alias, result in plan.monoid.results(empty).items():
         for window in plan.policies:
             name = column_name(alias, window)
-            columns[name] = _repeated(result, plan.results[name], count)
+            one = to_arrow([result], plan.results[name], name)
+            columns[name] = one.take(pa.array([0] * count))
     return pa.table({name: columns[name] for name in (*plan.columns, *plan.results)})
 
 
 def _marked(rows: pa.Table, name: str, mark: bool) -> pa.Table:
     return rows.append_column(name, pa.repeat(pa.scalar(mark), rows.num_rows))
-
-
-def _repeated(result: npt.NDArray[Any], kind: pa.DataType, count: int) -> pa.Array:
-    if pa.types.is_integer(kind) and result.dtype.kind == "f" and np.isnan(result[0]):
-        return pa.nulls(count, kind)  # a column of whole numbers has no NaN
-    return to_arrow(result, kind).take(pa.array([0] * count))
-
-
-def _numpy_type(kind: pa.DataType) -> npt.DTypeLike:
-    primitive = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    return kind.to_pandas_dtype() if primitive else object
-
-
-def to_arrow(results: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """Results as an Arrow column of the type that the query declared."""
-    if results.dtype == object and pa.types.is_string(kind):
-        results = np.array([None if r is None else str(r) for r in results], dtype=object)
-    return pa.array(results, type=kind)

@@ -37,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mta import describe_handle
-from spark_integration.step.rows import Ints
+from spark_integration.step.columns import Ints
 from spark_integration.step.states import Bucket, Doomed, Saved
 
 

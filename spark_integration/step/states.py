@@ -2,17 +2,16 @@
 
     state  = xxh3_64(body) as 8 bytes, big-endian ++ body
     body   = msgpack [ "mta-spark", version, buckets, plan, keys, forgotten, doomed ]
-    version = 3; version 2 knew no ``begun``, version 1 ended after ``keys``: both are still read
+    version = 3
     plan   = the plan's fingerprint, bytes: what key, time, aggregations and policy the handles suit
     keys   = { key: [ last, handle ], ... } in the order of keys; where events may come late,
-             { key: [ last, handle, floor ], ... }; where time has emptied the window of a key
-             that is kept, { key: [ last, handle, nil, begun ], ... }
+             { key: [ last, handle, floor ], ... }; a fourth item, which was written where the
+             third one is nil, is read over
     key    = msgpack [ value of each key column ], bytes (see ``rows.py``)
     last   = the time of the key's newest event, microseconds since 1970
     handle = what ``Window.checkpoint`` or ``SharedWindows.checkpoint`` returned, bytes
     floor  = microseconds since 1970: no event before it can be taken in, as some of those that its
              window held may be gone
-    begun  = how many events came before the last time that the window became empty
     forgotten = nil, or the latest moment at which the window of a forgotten key became empty
     doomed = [ [ calls, handle ], ... ]: windows of forgotten keys, and in how many calls of the
              bucket from now their pages are to be deleted (see ``silence.py``)
@@ -33,7 +32,6 @@ from spark_integration.errors import CorruptState, StateMismatch
 
 MAGIC = "mta-spark"
 VERSION = 3
-_READ = (1, 2, 3)
 _DIGEST_BYTES = 8
 
 
@@ -44,8 +42,6 @@ class Saved(NamedTuple):
     handle: bytes
     floor: int | None = None
     """The time before which an event is too late; None where that is ``last_time``."""
-    begun: int | None = None
-    """The events before the window was last empty (``silence.py``); None where it never was."""
 
 
 class Doomed(NamedTuple):
@@ -68,7 +64,7 @@ def encode_state(bucket: Bucket, buckets: int, fingerprint: bytes) -> bytes:
     """One bucket's state, the same for equal buckets; linear in its size."""
     # Keys come in the order in which Spark delivers rows, which a replay may have otherwise.
     saves = sorted(bucket.keys.items())
-    keys = {key: _entry(saved) for key, saved in saves}
+    keys = {key: saved[: 2 if saved.floor is None else 3] for key, saved in saves}
     content = (keys, bucket.forgotten, bucket.doomed)
     body: bytes = msgpack.packb([MAGIC, VERSION, buckets, fingerprint, *content])
     return xxhash.xxh3_64_digest(body) + body
@@ -106,13 +102,6 @@ def read_doomed(state: bytes) -> list[bytes]:
     return [doomed.handle for doomed in _parse(state)[2].doomed]
 
 
-def _entry(saved: Saved) -> tuple[Any, ...]:
-    """What is kept of a key's window, without the Nones at its end."""
-    if saved.begun is not None:
-        return saved
-    return saved[: 2 if saved.floor is None else 3]
-
-
 def _parse(state: bytes) -> tuple[int, bytes, Bucket]:
     body = memoryview(state)[_DIGEST_BYTES:]
     if xxhash.xxh3_64_digest(body) != bytes(state[:_DIGEST_BYTES]):
@@ -125,45 +114,44 @@ def _parse(state: bytes) -> tuple[int, bytes, Bucket]:
     except (ValueError, msgpack.exceptions.UnpackException) as error:
         raise CorruptState(f"a state value is no msgpack: {error}; report this as a bug") from error
     match content:
-        case [str(magic), int(version), *_] if magic == MAGIC and version not in _READ:
+        case [str(magic), int(version), *_] if magic == MAGIC and version != VERSION:
             raise StateMismatch(
                 f"this checkpoint has state format {version}, this program knows {VERSION}: "
                 "run the program's version that wrote it, or start with a new checkpoint folder"
             )
-        case [str(magic), 1, int(buckets), bytes(plan), *rest] if magic == MAGIC:
-            rest += [None, []]
         case [str(magic), int(), int(buckets), bytes(plan), *rest] if magic == MAGIC:
-            pass
-        case _:
-            raise _foreign()
-    return buckets, plan, _bucket(rest)
+            return buckets, plan, _bucket(rest)
+    raise _foreign()
 
 
 def _bucket(content: list[Any]) -> Bucket:
     match content:
         case [dict(keys), int() | None as forgotten, list(doomed)]:
-            if (
-                all(type(key) is bytes for key in keys)
-                and all(map(_is_saved, keys.values()))
-                and all(map(_is_entry, doomed))
-            ):
-                saved = {key: Saved(*entry) for key, entry in keys.items()}
-                return Bucket(saved, forgotten, [Doomed(*note) for note in doomed])
+            saved = {_bytes(key): _saved(entry) for key, entry in keys.items()}
+            return Bucket(saved, forgotten, [_doomed(entry) for entry in doomed])
     raise _foreign()
 
 
-def _is_saved(entry: object) -> bool:
-    match entry:
-        case [int(), bytes()] | [int(), bytes(), int()] | [int(), bytes(), None, int()]:
-            return True
-    return False
+def _bytes(key: object) -> bytes:
+    if type(key) is bytes:
+        return key
+    raise _foreign()
 
 
-def _is_entry(entry: object) -> bool:
+def _saved(entry: object) -> Saved:
     match entry:
-        case [int(), bytes()]:
-            return True
-    return False
+        case [int(last), bytes(handle)] | [int(last), bytes(handle), None, int()]:
+            return Saved(last, handle)
+        case [int(last), bytes(handle), int(floor)]:
+            return Saved(last, handle, floor)
+    raise _foreign()
+
+
+def _doomed(entry: object) -> Doomed:
+    match entry:
+        case [int(calls), bytes(handle)]:
+            return Doomed(calls, handle)
+    raise _foreign()
 
 
 def _foreign() -> CorruptState:

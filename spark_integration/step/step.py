@@ -19,13 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mta import EveryCount, Window
-from spark_integration.carriers.packing import Counts
 from spark_integration.plan import Plan
-from spark_integration.step.counted import places_due, places_of
-from spark_integration.step.every import results_due, results_of_silence
+from spark_integration.step.columns import to_numpy
+from spark_integration.step.every import places_due, places_of, results_due, results_of_silence
 from spark_integration.step.lateness import first_on_time, floor_of, saved_after
-from spark_integration.step.results import Results
-from spark_integration.step.rows import Sorted, complete, sort_rows, to_numpy
+from spark_integration.step.results import Counts, Results
+from spark_integration.step.rows import Sorted, complete, sort_rows
 from spark_integration.step.silence import Gap, forget, next_call, silences, take_doomed
 from spark_integration.step.states import Bucket, Saved, decode_state, encode_state
 from spark_integration.step.windows import AnyWindow, Windows, by_column, events_of
@@ -37,19 +36,9 @@ class Advanced(NamedTuple):
 
     state: bytes
     rows: pa.Table
-    late: int = 0
-    """Rows too much older than their key's last one, or than keys of their bucket that were
-    forgotten."""
-    invalid: int = 0
-    """Rows without key, time or value, or with one that no window takes."""
-    dropped: int = 0
-    """Rows that are not among the results."""
+    counts: Counts
     timer: int | None = None
     """Once the watermark is later than this, in microseconds, the step must run again."""
-
-    def counts(self, read: int) -> Counts:
-        """What became of the ``read`` rows that the step was given."""
-        return Counts(read, self.dropped, self.late, self.invalid)
 
 
 class Step(Protocol):
@@ -82,8 +71,8 @@ def step(
     lost then, since the old state still stands.
     """
     bucket = decode_state(state, plan.buckets, plan.fingerprint())
-    if plan.schema is not None and (plan.silent == "emit" or plan.by_boundaries):
-        rows = rows.cast(plan.schema)  # rows of silent keys have these types, and all must agree
+    if plan.silent == "emit" or plan.by_boundaries:
+        rows = rows.cast(plan.row_schema)  # rows of no event have these types, and all must agree
     group = sort_rows(complete(rows, plan), plan)
     results = Results(plan, group)
     windows = Windows(plan, store)
@@ -94,9 +83,7 @@ def step(
     timer = _expire(bucket, plan, windows, results, watermark)
     store.flush()
     after = encode_state(bucket, plan.buckets, plan.fingerprint())
-    invalid = rows.num_rows - group.rows.num_rows + results.invalid
-    dropped = invalid + (0 if plan.late == "side" else results.late)
-    return Advanced(after, results.table(), results.late, invalid, dropped, timer)
+    return Advanced(after, results.table(), results.counts(rows.num_rows), timer)
 
 
 def _slide(group: Sorted, bucket: Bucket, plan: Plan, windows: Windows, results: Results) -> None:
@@ -120,21 +107,19 @@ def _slide(group: Sorted, bucket: Bucket, plan: Plan, windows: Windows, results:
             late = before is not None and int(group.times[start]) < before.last_time
             newest = _take_in(window, rows, plan, results, late)
         elif plan.counts_rows:
-            newest = _take_in_counted(window, rows, plan, results, before)
+            newest = _take_in_counted(window, rows, plan, results)
         else:
             newest = _take_in_for(window, rows, plan, results, key, before)
         if newest is None:
             continue
-        gaps = _gaps(window, rows, before, plan)
-        if plan.silent == "emit" and gaps:
-            places = places_of(np.array([gap.at for gap in gaps]), window)
-            results.add_gaps(key, gaps, rows.start + places, events_of(window) - events)
+        if plan.silent == "emit":
+            gaps = _gaps(window, rows, before, plan)
+            results.add_gaps(key, gaps, events_of(window) - events)
         if not plan.temporary:
             last = int(group.times[newest])
             # The pages behind this handle are durable only after the flush of the step.
             handle = window.checkpoint(barrier=False)
-            begun = events + gaps[-1].at if gaps else before and before.begun
-            bucket.keys[key] = saved_after(last, handle, before, floor, plan, begun)
+            bucket.keys[key] = saved_after(last, handle, before, floor, plan)
 
 
 class Given(NamedTuple):
@@ -184,22 +169,18 @@ def _take_in_for(
     return entered and entered[0]
 
 
-def _take_in_counted(
-    window: AnyWindow, rows: Given, plan: Plan, results: Results, before: Saved | None
-) -> int | None:
+def _take_in_counted(window: AnyWindow, rows: Given, plan: Plan, results: Results) -> int | None:
     """As ``_take_in``, with the results of each k-th event alone, whatever the window."""
     every = plan.every
     assert isinstance(every, EveryCount)
     events = events_of(window)
-    begun = (before and before.begun) or 0
     # A batch that does not reach the next k-th event needs no results.
-    due = (events - begun) % every.count + rows.end - rows.start >= every.count
+    due = len(places_due(every, events, rows.end - rows.start)) > 0
     found = window.extend(rows.values, rows.moments, "all" if due else "last")
     entered = results.enter(rows.start, rows.end, window.last_accepted)
     if entered is None or not due:
         return entered and entered[0]
-    gaps = [gap.at for gap in _gaps(window, rows, before, plan)]
-    nth = places_due(every, events, entered[1], begun, gaps)
+    nth = places_due(every, events, entered[1])
     picked = {alias: column[nth] for alias, column in by_column(found, plan).items()}
     results.add_picked(picked, rows.start + places_of(nth, window))
     return entered[0]

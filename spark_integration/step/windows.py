@@ -41,7 +41,7 @@ class Windows:
         else:
             # To begin anew is what a retry of this batch does, and a twin of this attempt right
             # now: their pages are the same, so none may go before the batch is committed.
-            window.hold()
+            window.engine.hold()
         return window
 
     def restore(self, handle: bytes) -> AnyWindow:
@@ -79,7 +79,7 @@ class Windows:
 
 def events_of(window: AnyWindow) -> int:
     """How many events a window has taken in since its beginning; no store call."""
-    return (window if isinstance(window, Window) else window.events).structure.back
+    return window.engine.structure.back
 
 
 def by_column(found: dict[str, Any], plan: Plan) -> dict[str, Any]:

@@ -1,1 +1,5 @@
-"""For tests of stores: a conformance suite, and wrappers that count, delay and fail."""
+"""For tests of stores: a conformance suite, and wrappers that count, delay and fail.
+
+- ``conformance``: what every store must do, as tests to subclass
+- ``counting``, ``latency``, ``faults``: the wrappers
+"""

@@ -1,7 +1,6 @@
 """A store that fails on demand: for your tests of what happens when the real one does.
 
-    >>> from stores.faults import FaultyStore
-    >>> from stores.memory import MemoryStore
+    >>> from stores import FaultyStore, MemoryStore
     >>> store = FaultyStore(MemoryStore())
     >>> store.fail(nth=2, operations=["put"])
     >>> store.put_many({"g/1": b"first"})
@@ -211,6 +210,11 @@ class FaultyStore(WrapperStore):
             with self._lock:
                 seen = [newest.get(k, page) for k, page in zip(keys, pages, strict=True)]
                 return [self._as_read(k, page) for k, page in zip(keys, seen, strict=True)]
+
+    def peek(self, key: str) -> bytes | None:
+        """Nothing is at hand: every read meets what is planned, held or damaged."""
+        del key
+        return None
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """One store call, or what was planned for it."""

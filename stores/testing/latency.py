@@ -1,7 +1,6 @@
 """A store that answers late: for tests of prefetch and back-pressure, and to try a design out.
 
-    >>> from stores.latency import Constant, LatencyStore
-    >>> from stores.memory import MemoryStore
+    >>> from stores import Constant, LatencyStore, MemoryStore
     >>> waits = []
     >>> store = LatencyStore(MemoryStore(), Constant(0.002), sleep=waits.append)
     >>> store.get_many(["g/1", "g/2"])

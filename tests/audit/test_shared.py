@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from mta import CountWindow, Max, SharedWindows, TimeWindow, Window, describe_handle
-from mta.audit.unread import restore_unread
-from mta.audit.walk import audit, events_of, is_garbage, live_keys
+from mta.audit.opaque import restore_opaque
+from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptHandle, HandleMismatch, MissingPage
 from mta.fiba.kept import KeptTree
 from mta.pages.handle import Handle
@@ -46,7 +46,7 @@ def begin(store: MemoryStore, lateness: int | None, retain: int = 2) -> SharedWi
 def go_on(windows: SharedWindows, count: int, mark: str = "") -> None:
     """Add so many events, ten at a time, some of them late where they may be."""
     start = windows.stats().inserted
-    late = 5 if windows.events.structure.by_time else 0
+    late = 5 if windows.engine.structure.by_time else 0
     for back in range(start, start + count, 10):
         new = range(back, back + 10)
         times = [position - late * (position % 3 == 0) for position in new]
@@ -61,7 +61,7 @@ def test_a_whole_handle_is_whole(lateness: int | None) -> None:
     handle = windows.checkpoint()
     windows = windows.sibling(handle)
     keys = set(store.keys())
-    for held in (windows, restore_unread(handle, store)):
+    for held in (windows, restore_opaque(handle, store)):
         found = audit(held)
         assert (found.damaged, found.pages, found.gone) == ([], len(keys), 0)
         assert set(live_keys(held)) == keys
@@ -110,7 +110,7 @@ def test_damage_is_named_with_the_windows_that_it_is_in(lateness: int | None) ->
         assert found.windows == tuple(holders)
         told = f"in window{'s' * (len(holders) > 1)} {', '.join(holders)}; "
         assert (told if holders else "in no window, but kept; ") in str(found)
-        assert audit(restore_unread(handle, store)).damaged == [found]
+        assert audit(restore_opaque(handle, store)).damaged == [found]
         seen.add(found.windows)
         store.put_many({key: data})
     assert {("most",), ("more", "most")} <= seen
@@ -143,13 +143,13 @@ def test_garbage_is_what_a_writer_that_was_given_up_has_left(lateness: int | Non
     go_on(windows, 500)
     handle = windows.checkpoint()
     go_on(windows, 300, "lost")  # and it dies
-    held = restore_unread(handle, store)
+    held = restore_opaque(handle, store)
     lost = set(store.keys()) - set(live_keys(held))
     assert len(lost) > 50
     assert not any(is_garbage(held, key) for key in lost), "another writer may be putting them"
     windows = windows.sibling(handle)
     go_on(windows, 400)  # more events, as they may take fewer pages
-    held = restore_unread(newer := windows.checkpoint(), store)
+    held = restore_opaque(newer := windows.checkpoint(), store)
     orphans = set(store.keys()) - set(live_keys(held))
     assert orphans <= lost
     garbage = {key for key in orphans if is_garbage(held, key)}
@@ -197,7 +197,7 @@ def test_garbage_never_becomes_alive(beginning: Begin, seed: int) -> None:
             windows = windows.sibling(saved[-1])
         if random.random() < 0.6:
             saved.append(windows.checkpoint())
-            held = restore_unread(saved[-1], store)
+            held = restore_opaque(saved[-1], store)
             live = set(live_keys(held))
             assert live == set(live_keys(windows.sibling(saved[-1])))
             assert not live & garbage, "a page that was told to be garbage is needed"
@@ -206,13 +206,13 @@ def test_garbage_never_becomes_alive(beginning: Begin, seed: int) -> None:
     for handle in saved:
         assert not [d for d in audit(windows.sibling(handle)).damaged if d.needed]
     windows.check()
-    assert bool(garbage) != (events_of(windows).structure.name in WRITTEN_ANEW)
+    assert bool(garbage) != (windows.engine.structure.name in WRITTEN_ANEW)
 
 
 def add(windows: Window | SharedWindows, count: int, mark: str, random: Random) -> None:
     """Events, in order of time or a little late."""
     back = windows.stats().inserted
-    events = events_of(windows)
+    events = windows.engine
     values = [f"{mark}{position}." for position in range(back, back + count)]
     if not events.timed:
         windows.extend(values)
@@ -231,7 +231,7 @@ def test_any_window_is_verified_by_its_handle_alone(kind: type[Aggregator]) -> N
     window.extend([float(at) for at in range(300)], range(300))
     handle = window.checkpoint()
     window = window.sibling(handle)
-    held = restore_unread(handle, store)
+    held = restore_opaque(handle, store)
     assert (set(live_keys(held)), held.fronts) == (set(live_keys(window)), None)
     for key, data in pages_of(store).items():
         store.delete_many([key])
@@ -247,17 +247,17 @@ def test_handles_that_cannot_be_read_say_so() -> None:
     handle = windows.checkpoint()
     for damaged in (handle[:-1], b"", handle[:40] + b"?" + handle[41:]):
         with pytest.raises(CorruptHandle):
-            restore_unread(damaged, store)
+            restore_opaque(damaged, store)
         with pytest.raises(CorruptHandle):
             describe_handle(damaged)
     events = Handle.decode(SharedHandle.decode(handle).events)
     events.algorithm = "Quantum MTA"
     with pytest.raises(HandleMismatch, match="use the release that wrote it"):
-        restore_unread(events.encode(), store)
+        restore_opaque(events.encode(), store)
     for state in ([], [0], [0, [], [[0, 0, 3]]], "none"):
         events.algorithm, events.state = "Kept events", state  # type: ignore[assignment]
         with pytest.raises(CorruptHandle):
-            restore_unread(events.encode(), store)
+            restore_opaque(events.encode(), store)
         wrong = SharedHandle(events.encode(), SharedHandle.decode(handle).windows)
         with pytest.raises(CorruptHandle):
             describe_handle(wrong.encode())

@@ -32,7 +32,7 @@ from mta.bench.pba_paper.sides import (
 )
 from mta.in_order import PBA, SBA, TwoStacks
 from mta.laws.check import check_monoid
-from spark_integration.bench.engine_figures import OWN, found_engine
+from spark_integration.bench.engine import OWN, found_engine
 
 VALUES = np.random.default_rng(3).normal(size=120)
 

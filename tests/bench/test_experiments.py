@@ -16,7 +16,7 @@ from mta.bench.frame import running
 from mta.bench.frame.tables import read_rows
 from mta.bench.mta_paper import memory as mta_memory
 from mta.bench.mta_paper.algorithms import ALGORITHMS, listing_2, listing_3, opened
-from mta.bench.mta_paper.memory_usage import DAY, READINGS, days_of_usage, memory_usage
+from mta.bench.mta_paper.streams import DAY, READINGS, days_of_usage, memory_usage
 from mta.bench.ours import late, peers, slow
 from mta.bench.reactive_paper import experiments as reactive
 from spark_integration.bench import EXPERIMENTS

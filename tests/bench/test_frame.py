@@ -21,7 +21,7 @@ from mta.bench.frame.plots import lines
 from mta.bench.frame.report import inlined
 from mta.bench.frame.tables import read_record, read_rows, write_record, write_rows
 from spark_integration.bench import EXPERIMENTS
-from spark_integration.cli.parser import parse
+from spark_integration.cli import main
 
 WINDOWS = [2.0**k for k in range(4, 21, 2)]
 
@@ -183,8 +183,8 @@ def test_names_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
     assert running.chosen(["batch", "mta_bulk"], EXPERIMENTS) == ["mta_bulk", "batch"]
     given: list[object] = []
     monkeypatch.setattr(running, "bench", lambda *some: given.append(some))
-    parse(["bench", "fiba", "--quick", "--output", "there"])()
-    parse(["bench", "--size", "0.25", "--fresh"])()
+    main(["bench", "fiba", "--quick", "--output", "there"])
+    main(["bench", "--size", "0.25", "--fresh"])
     assert given == [
         (["fiba"], None, "there", False, EXPERIMENTS),
         ([], 0.25, "bench-output", True, EXPERIMENTS),
@@ -194,5 +194,5 @@ def test_names_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("wrong", [["--size", "0"], ["--size", "2"], ["nothing"]])
 def test_wrong_options_are_refused(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        parse(["bench", *wrong])
+        main(["bench", *wrong])
     assert f"{wrong[-1]!r}" in capsys.readouterr().err.splitlines()[-1]

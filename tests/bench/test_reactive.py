@@ -18,11 +18,10 @@ from mta.bench.frame.break_even import Beside, Slid, judged, search, slots
 from mta.bench.frame.experiment import Progress, Row, Rows
 from mta.bench.mta_paper.algorithms import Reactive
 from mta.bench.reactive_paper import experiments as reactive
-from mta.bench.reactive_paper import figures as reactive_figures
 from mta.bench.reactive_paper.operators import baseline, reactive_operators
 from mta.in_order import RecalculateFromScratch
 
-NAMES = list(reactive_figures.TABLE_3)
+NAMES = list(reactive.PAPER_TABLE_3)
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from spark_integration.cli import main
-from spark_integration.cli.sweeping import Sighting, last_batch, note
+from spark_integration.cli.checkpoints import Sighting, last_batch, note
 from stores import open_store
 
 ROWS = 14_000

@@ -5,6 +5,7 @@ import subprocess
 import pytest
 
 from spark_integration import java
+from spark_integration.session import available_cores
 from stores.errors import MissingDependency
 
 
@@ -75,3 +76,10 @@ def test_ensure_java_sets_java_home_for_spark(no_java, monkeypatch):
     assert os.environ["JAVA_HOME"] == str(home)
     assert java.java_version(home / "bin" / "java") == 17
     assert java.ensure_java() == home  # the wrapper is not wrapped again
+
+
+def test_the_cores_of_a_system_that_does_not_tell_a_processs_own(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert available_cores() == os.cpu_count()
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert available_cores() == 1

@@ -2,7 +2,8 @@ from argparse import Namespace
 
 import pytest
 
-from spark_integration.cli.job import Job, read_job, without_credentials
+from mta.cli.handles import without_credentials
+from spark_integration.cli.job import Job, read_job
 from spark_integration.errors import InvalidRequest
 
 

@@ -13,15 +13,14 @@ import pytest
 
 from mta.cli.console import as_options
 from spark_integration.cli import main, run
-from spark_integration.cli.claim import claimed
+from spark_integration.cli.commands import command_line
 from spark_integration.cli.demo import _rolling
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.failures import explain
 from spark_integration.cli.job import Job
-from spark_integration.cli.ordering import plan_batches
-from spark_integration.cli.parser import parse
 from spark_integration.cli.plot import _figure, _panels
-from spark_integration.cli.sources import open_source
+from spark_integration.cli.run import claimed
+from spark_integration.cli.sources import open_source, plan_batches
 from spark_integration.errors import InvalidRequest
 from stores.errors import StoreAccessDenied
 
@@ -132,7 +131,7 @@ def test_errors_name_options_as_they_are_typed(told, shown):
 ])  # fmt: skip
 def test_numbers_of_things_are_at_least_one(arguments, capsys):
     with pytest.raises(SystemExit):
-        parse(arguments)
+        main(arguments)
     assert f"whole number of at least 1, not {arguments[-1]!r}" in capsys.readouterr().err
 
 
@@ -162,7 +161,7 @@ def test_whoever_leaves_the_password_to_the_note_is_told(tmp_path, monkeypatch, 
     def refuse(*_):
         raise StoreAccessDenied("refused")
 
-    monkeypatch.setattr("spark_integration.cli.checking.check", refuse)
+    monkeypatch.setattr("spark_integration.cli.checkpoints.check", refuse)
     assert main(["check", str(tmp_path), *(["--store", store] if store else [])]) == 2
     assert ("give the store's whole address with --store" in capsys.readouterr().err) == (not store)
 
@@ -178,9 +177,9 @@ def test_what_cannot_be_read_is_said_to_count_as_none(kind, hint):
 
 def test_an_experiment_that_is_none_is_told_in_short(capsys):
     with pytest.raises(SystemExit):
-        parse(["bench", "mta", "nonsense"])
+        main(["bench", "mta", "nonsense"])
     assert capsys.readouterr().err.endswith("there is no 'nonsense'; --help lists what there is\n")
-    parse(["bench"])
+    command_line().parser.parse_args(["bench"])
 
 
 def test_ctrl_c_while_spark_starts_leaves_no_java_behind(source, tmp_path):

@@ -2,8 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spark_integration.cli.expressions import over_windows, parse_aggregation
+from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.plot import _figure, _line, _panels
+from spark_integration.cli.run import over_windows
 
 
 def extremes(keys=("a",), gap_at=None):

@@ -5,8 +5,14 @@ import pytest
 from pyspark.sql.types import StructType
 
 from spark_integration.cli.job import Job
-from spark_integration.cli.ordering import Batching, plan_batches
-from spark_integration.cli.sources import guess_job, open_source, resolve_columns, time_column
+from spark_integration.cli.sources import (
+    Batching,
+    guess_job,
+    open_source,
+    plan_batches,
+    resolve_columns,
+    time_column,
+)
 from spark_integration.errors import InvalidRequest
 
 
@@ -129,7 +135,7 @@ def write(folder, fmt, hours, rows=400_000):
     [((0, 1, 2, 3), Batching(2)), ((0, 2, 1, 3), Batching(4, True)), ((0, 0), Batching(2))],
 )
 def test_files_out_of_order_are_read_in_one_batch(tmp_path, monkeypatch, fmt, hours, expected):
-    monkeypatch.setattr("spark_integration.cli.ordering.ROWS_PER_BATCH", 8)
+    monkeypatch.setattr("spark_integration.cli.sources.ROWS_PER_BATCH", 8)
     write(tmp_path, fmt, hours)
     job = job_for(tmp_path, time="ts")
     assert plan_batches(job, open_source(job)) == expected
@@ -141,7 +147,7 @@ def test_the_number_of_files_can_be_set(tmp_path):
     assert plan_batches(job, open_source(job)) == Batching(1)
 
 
-def test_a_time_of_unknown_form_is_told_before_anything_is_read(tmp_path):
+def test_a_time_of_unknown_form_is_told_before_anything_is_read(tmp_path, spark):
     path = tmp_path / "a.csv"
     path.write_text("ts,watts\n31/12/2025 10:00,1\n")
     job = job_for(path, time="ts", value=("watts",))

@@ -5,7 +5,7 @@ import re
 import pandas as pd
 import pytest
 
-from spark_integration.cli import main, state_checkpoint
+from spark_integration.cli import checkpoints, main
 from stores import open_store
 
 ROWS = 12_000
@@ -52,7 +52,7 @@ def test_check_verifies_every_page(out, capsys, monkeypatch):
     printed = capsys.readouterr().out
     assert re.search(r"pages +\d+ verified", printed)
     assert "damaged   none" in printed
-    copy = state_checkpoint.copy_pages
+    copy = checkpoints.copy_pages
 
     def damage(spark, checkpoint, address):
         copied = copy(spark, checkpoint, address)
@@ -60,7 +60,7 @@ def test_check_verifies_every_page(out, capsys, monkeypatch):
             store.delete_many([min(store.keys())])
         return copied
 
-    monkeypatch.setattr(state_checkpoint, "copy_pages", damage)
+    monkeypatch.setattr(checkpoints, "copy_pages", damage)
     assert mta("check", out) == 1
     printed = capsys.readouterr().out
     assert re.search(r"damaged +1 page$", printed, re.MULTILINE)

@@ -17,7 +17,7 @@ import pytest
 from mta import Monoid
 from mta.fiba import FingerTree, Tree
 from mta.fiba.bulk import evict_first, insert_sorted
-from mta.fiba.spans import after_time, at_position, before_time, fold_between, rank
+from mta.fiba.fingers import after_time, before_time
 from tests.support.trees import coins, joined, spent
 
 MIN_ARITIES = pytest.mark.parametrize("min_arity", [2, 4, 8])
@@ -266,12 +266,12 @@ def test_a_range_takes_o_of_log_of_its_length_and_of_its_distance(min_arity: int
         start = max(0, stop - length)
         levels = math.log(length + 2, min_arity) + math.log(distance + 2, min_arity)
         for cuts in (
-            (at_position(tree, start), at_position(tree, stop)),
+            (tree.at_position(start), tree.at_position(stop)),
             (before_time(start), after_time(stop - 1)),
         ):
             counted.combines = 0
-            assert fold_between(tree, *cuts) == (1.0 if stop else float("-inf"))
+            assert tree.fold_between(*cuts) == (1.0 if stop else float("-inf"))
             assert counted.combines <= 3 * min_arity * levels
         counted.combines = 0
-        assert rank(tree, before_time(start)) == start
+        assert tree.rank(before_time(start)) == start
         assert counted.combines == 0

@@ -95,7 +95,7 @@ def test_windows_over_late_events_are_sorted_lists(scheme: str | None, lateness:
                 handle, saved, newest = kept[-1]
                 events = list(saved)
                 windows = SharedWindows.restore(handle, joined(), POLICIES, store, **options)
-                assert not audit(windows.events).damaged
+                assert not audit(windows).damaged
         windows.check()
 
 

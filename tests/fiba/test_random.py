@@ -24,7 +24,7 @@ from mta.errors import EmptyWindow
 from mta.fiba import FingerTree, Tree
 from mta.fiba.btree import Existing
 from mta.fiba.bulk import evict_first, insert_sorted
-from mta.fiba.spans import after_time, at_position, before_time, fold_between, rank
+from mta.fiba.fingers import after_time, before_time
 from mta.monoids.base import AbstractMonoid
 from tests.support.counted import hash_of, rolling_hash
 from tests.support.trees import joined
@@ -134,7 +134,7 @@ class Pair:
 
     def ask_positions(self, start: int, stop: int) -> None:
         tree = self.fingers
-        found = fold_between(tree, at_position(tree, start), at_position(tree, stop))
+        found = tree.fold_between(tree.at_position(start), tree.at_position(stop))
         self.agrees(found, self.list.text(start, max(start, stop)))
 
     def ask_times(self, first: int, last: int) -> None:
@@ -145,9 +145,9 @@ class Pair:
         stops = [(before_time(last), bisect_left(times, last)),
                  (after_time(last), bisect_right(times, last))]  # fmt: skip
         for cut, start in starts:
-            assert rank(tree, cut) == start
+            assert tree.rank(cut) == start
             for end, stop in stops:
-                self.agrees(fold_between(tree, cut, end), self.list.text(start, max(start, stop)))
+                self.agrees(tree.fold_between(cut, end), self.list.text(start, max(start, stop)))
 
 
 # --- hypothesis ---------------------------------------------------------------------------------

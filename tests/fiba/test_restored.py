@@ -90,7 +90,14 @@ def test_a_batch_that_meets_a_failing_store_can_be_given_again(nth: int) -> None
 def full(counted: Counted, store: PageStore, lateness: int = 300) -> Window:
     """3,000 seconds of events a second apart, in a tree of three levels, at rest in its handle."""
     window = Window(
-        counted.max, TimeWindow(3000), store, "restored", ARITY, LEAF, FiBA, lateness=lateness
+        counted.max,
+        TimeWindow(3000),
+        store,
+        "restored",
+        arity=ARITY,
+        leaf_arity=LEAF,
+        aggregator=FiBA,
+        lateness=lateness,
     )
     for start in range(0, EVENTS, 550):
         window.extend([1.0] * 550, np.arange(start, start + 550), "last")

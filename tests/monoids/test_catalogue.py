@@ -590,7 +590,7 @@ def test_frequent_items_of_a_large_stream() -> None:
     values = [str(int(rng.paretovariate(1))) for _ in range(30_000)]
     window = Window(FrequentItems(0.02), CountWindow(20_000), leaf_arity=128, arity=8)
     found = window.extend(values, results="last")[0]
-    true, slack = Counter(values[-20_000:]), window.results_of.error * 20_000  # type: ignore[attr-defined]
+    true, slack = Counter(values[-20_000:]), window.monoid.error * 20_000  # type: ignore[attr-defined]
     listed = dict(found)
     for item, n in true.items():
         assert n < 0.02 * 20_000 or n <= listed[item] <= n + slack

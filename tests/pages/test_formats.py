@@ -1,4 +1,4 @@
-"""The formats of pages (version 1) and handles (versions 1 and 2), byte by byte.
+"""The formats of pages (version 1) and handles (version 2), byte by byte.
 
 The files in ``golden`` were written by these versions. They are never written anew: a change of
 format is a new version with files of its own, and these must stay readable.
@@ -126,17 +126,12 @@ def golden_pages(name: str) -> dict[str, bytes]:
     return {file.stem.replace("_", "/"): file.read_bytes() for file in files}
 
 
-def golden_handle(name: str, version: int = 2) -> bytes:
-    return (GOLDEN / name / f"handle.{version}").read_bytes()
-
-
-VERSIONS = pytest.mark.parametrize("version", [1, 2])
-#: Version 1 knew level queues alone.
-SAVED = [(name, 2) for name in WINDOWS] + [(name, 1) for name in ("numbers", "timed", "several")]
+def golden_handle(name: str) -> bytes:
+    return (GOLDEN / name / "handle.2").read_bytes()
 
 
 def monoid_and_policy(window: Window) -> tuple[Any, Any, Any]:
-    return window.results_of, window.policy, type(window.structure)
+    return window.monoid, window.policy, type(window.structure)
 
 
 @EACH
@@ -148,15 +143,13 @@ def test_what_is_written_is_pinned(name: str) -> None:
     assert handle == golden_handle(name)
 
 
-@pytest.mark.parametrize(("name", "version"), SAVED)
-def test_what_was_written_can_be_read(name: str, version: int) -> None:
+@EACH
+def test_what_was_written_can_be_read(name: str) -> None:
     store, other = MemoryStore(), MemoryStore()
     other.put_many(golden_pages(name))
     written = WINDOWS[name](store)
     monoid, policy, aggregator = monoid_and_policy(written)
-    window = Window.restore(
-        golden_handle(name, version), monoid, policy, store=other, aggregator=aggregator
-    )
+    window = Window.restore(golden_handle(name), monoid, policy, store=other, aggregator=aggregator)
     window.check()
     assert repr(window.query()) == repr(written.query())
     assert len(window) == len(written)
@@ -177,9 +170,8 @@ def test_the_golden_results() -> None:
     }
 
 
-@VERSIONS
-def test_the_golden_handles_describe_themselves(version: int) -> None:
-    summary = describe_handle(golden_handle("timed", version))
+def test_the_golden_handles_describe_themselves() -> None:
+    summary = describe_handle(golden_handle("timed"))
     assert (summary.window, summary.monoid, summary.policy, summary.algorithm) == (
         "timed",
         "joined",
@@ -189,9 +181,9 @@ def test_the_golden_handles_describe_themselves(version: int) -> None:
     assert (summary.late, summary.invalid) == (1, 1)
     assert (summary.front_time, summary.last_time) == (5_500_000, 15_000_000)
     assert summary.back - summary.front == summary.events == 6
-    for name in [name for name, saved in SAVED if saved == version]:
-        summary = describe_handle(golden_handle(name, version))
-        assert summary.handle_bytes == len(golden_handle(name, version))
+    for name in WINDOWS:
+        summary = describe_handle(golden_handle(name))
+        assert summary.handle_bytes == len(golden_handle(name))
         assert summary.pages == len(golden_pages(name))
 
 
@@ -283,9 +275,9 @@ def test_pages_of_too_many_or_too_few_fields() -> None:
 def test_an_unknown_version_of_a_handle_is_named() -> None:
     fields = msgpack.unpackb(golden_handle("numbers")[:-16])
     assert fields[:2] == ["mta-handle", 2]
-    for version in (0, 3, "1"):
+    for version in (0, 1, 3, "1"):
         body = msgpack.packb([fields[0], version, *fields[2:]])
-        with pytest.raises(CorruptHandle, match="this release reads formats 1 and 2"):
+        with pytest.raises(CorruptHandle, match="this release reads format 2"):
             describe_handle(body + xxhash.xxh3_128_digest(body))
     body = msgpack.packb(["other", 2, *fields[2:]])
     with pytest.raises(CorruptHandle, match="not a window's handle"):

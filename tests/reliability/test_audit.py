@@ -95,6 +95,8 @@ def test_every_missing_or_damaged_page_is_found_and_inner_ones_are_repaired(make
             assert [(d.key, d.level, d.group) for d in found.left] == [(key, level, group)] or (
                 damaged is None and found.gone and not found.damaged
             )
+            assert found.pages + found.gone + len(found.damaged) <= len(whole)
+            assert found.pages < len(whole), "a damaged page counted as whole"
             assert pages_of(store) == before, "an audit without repair wrote something"
             if level and found.damaged and found.damaged[0].first >= window.structure.levels.swept:
                 found = audit(window, repair=True)
@@ -143,7 +145,8 @@ def test_a_parent_that_disagrees_is_found() -> None:
     store = MemoryStore()
     window = reopened(timed(store))
     tail = window.structure.levels.tails[-1]
-    window.monoid.partials.put(tail.rows, tail.count - 1, (1e9, window.monoid.identity[1]))
+    monoid = window.engine.monoid
+    monoid.partials.put(tail.rows, tail.count - 1, (1e9, monoid.identity[1]))
     assert [d.what for d in audit(window).damaged] == [
         "its fold is not the aggregate that its parent has"
     ]

@@ -99,7 +99,7 @@ def test_rows_that_no_window_takes_make_nothing_due() -> None:
     plan = several(("short", "pair"), EveryPeriod(2), invalid="drop")
     rows = rows_of(("a", 1, 1.0), ("a", 3, float("nan")), ("a", 3.5, 2.0), ("a", 4.5, 3.0))
     done = step(None, rows, plan, MemoryStore())
-    assert done.invalid == 1
+    assert done.counts.rows_invalid == 1
     assert done.rows["all_pair"].to_pylist() == [[1.0], [1.0, 2.0]]
 
 
@@ -166,8 +166,8 @@ def test_a_key_is_kept_until_the_boundary_at_which_its_window_is_empty() -> None
     assert done is not None
     assert done.rows["all"].to_pylist() == [[]]
     late = live.feed(rows_of(("a", start + 20, 2.0)))
-    assert (late.late, late.rows.num_rows) == (1, 0)
-    assert live.feed(rows_of(("a", start + 20.001, 3.0))).late == 0
+    assert (late.counts.rows_late, late.rows.num_rows) == (1, 0)
+    assert live.feed(rows_of(("a", start + 20.001, 3.0))).counts.rows_late == 0
     assert live.feed(rows_of(("a", start + 41, 4.0))).rows["all"].to_pylist() == [[]]
 
 

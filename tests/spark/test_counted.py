@@ -14,13 +14,12 @@ from pyspark.sql import SparkSession
 
 from mta import BoundWindow, CountWindow, EveryCount, Sum, TimeWindow
 from spark_integration import sliding_aggregate
+from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
-from spark_integration.step.counted import places_due
-from spark_integration.step.states import decode_state
+from spark_integration.step.every import places_due
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
 from tests.spark.test_several_windows import WINDOWS, names_of, several_plan
-from tests.spark.test_silent_stream import SilentJob
 from tests.support.spark.events import SECOND
 from tests.support.spark.late_streams import (
     LateJob,
@@ -30,7 +29,7 @@ from tests.support.spark.late_streams import (
     out_of_order,
     shuffled,
 )
-from tests.support.spark.silences import SIZE, Row, Stream, bursts, naive, rows_of, silent_plan
+from tests.support.spark.silences import SIZE, Row, Stream, rows_of, silent_plan
 
 
 def picked(rows: Iterable[dict[str, Any]], k: int, counts: dict[str, int]) -> list[dict[str, Any]]:
@@ -69,9 +68,7 @@ def compare(plan: Plan, parts: Iterable[pa.Table], k: int) -> int:
         if plan.output == "last":
             expected = last_of_keys(expected)
         assert done.rows.to_pylist() == expected
-        assert (done.late, done.invalid, done.dropped) == (
-            all_rows.late, all_rows.invalid, all_rows.dropped
-        )  # fmt: skip
+        assert done.counts == all_rows.counts
         state, full = done.state, all_rows.state
         given += len(expected)
     return given
@@ -81,9 +78,8 @@ def test_places() -> None:
     every = EveryCount(3)
     assert places_due(every, 0, 2).tolist() == []
     assert places_due(every, 0, 6).tolist() == [2, 5]
-    assert places_due(every, 5, 4, begun=4).tolist() == [1]
-    assert places_due(every, 5, 9, begun=4, gaps=[0, 4]).tolist() == [2, 6]
-    assert places_due(EveryCount(1), 7, 3, gaps=[1]).tolist() == [0, 1, 2]
+    assert places_due(every, 5, 4).tolist() == [0, 3]
+    assert places_due(EveryCount(1), 7, 3).tolist() == [0, 1, 2]
 
 
 # --- several windows and late events --------------------------------------------------------------
@@ -153,74 +149,6 @@ def _counting(plan: Plan) -> tuple[Plan, list[int]]:
 # --- silent keys ----------------------------------------------------------------------------------
 
 
-def every_k(rows: Sequence[Row], k: int) -> list[Row]:
-    """Each k-th event of a key since its window was last empty, and the moments of emptiness."""
-    found, counts = [], dict.fromkeys((row[0] for row in rows), 0)
-    for row in rows:
-        counts[row[0]] = 0 if row[2] is None else counts[row[0]] + 1
-        if row[2] is None or counts[row[0]] % k == 0:
-            found.append(row)
-    return found
-
-
-@pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize("batches", [1, 7, 400])
-@pytest.mark.parametrize("delay", [0.0, 33.3, 1e6])
-def test_counting_begins_anew_after_a_silence_whenever_it_is_noticed(
-    delay: float, batches: int, k: int
-) -> None:
-    """With the last delay no key is ever forgotten."""
-    events = bursts(400, 12, seed=batches)
-    expected = every_k(naive(events, until=999), k)
-    given = [row for row in expected if row[2] is not None]
-    assert len(expected) - len(given) > 12
-    stream = Stream(silent_plan(every=EveryCount(k)), MemoryStore(), delay)
-    for part in range(batches):
-        size = -(-400 // batches)
-        stream.feed(events.slice(part * size, size))
-        again, done = stream.replay(len(stream.calls) - 1, seed=part), stream.done[-1]
-        assert (again.state, ordered(again.rows)) == (done.state, ordered(done.rows))
-        stream.idle()
-    stream.others(999 + delay)
-    assert stream.results == expected
-    quiet = Stream(silent_plan(every=EveryCount(k), silent="drop"), MemoryStore(), delay)
-    quiet.run(events, batches)
-    assert quiet.results == given
-
-
-def test_where_a_count_begins_is_all_that_is_kept() -> None:
-    """Nothing for a key that has not been silent, and for one that has a number."""
-    plan, store = silent_plan(every=EveryCount(2)), MemoryStore()
-    first = step(None, rows_of(("a", 0, 1.0), ("a", 1, 1.0), ("b", 1, 1.0)), plan, store)
-    then = step(first.state, rows_of(("a", 90, 1.0), ("b", 2, 1.0)), plan, store)
-    bucket = decode_state(then.state, 1, plan.fingerprint())
-    assert [saved.begun for saved in bucket.keys.values()] == [2, None]
-    rows = step(then.state, rows_of(("a", 91, 5.0)), plan, store).rows
-    assert rows.column("all").to_pylist() == [[1.0, 5.0]]
-    for silent in ("drop", "emit"):  # all the same without every, which may be set later
-        plans = replace(plan, every=None, silent=silent)
-        state = step(None, rows_of(("a", 0, 1.0), ("a", 1, 1.0), ("b", 1, 1.0)), plans, store).state
-        assert step(state, rows_of(("a", 90, 1.0), ("b", 2, 1.0)), plans, store).state == then.state
-
-
-@pytest.mark.parametrize("batches", [1, 7, 40])
-def test_last_gives_the_newest_row_of_a_key_and_batch(batches: int) -> None:
-    events = bursts(400, 6, seed=batches)
-    settings: dict[str, Any] = {"every": EveryCount(3)}
-    for call in ("drop", "emit"):
-        streams = [
-            Stream(silent_plan(**settings, silent=call, output=output), MemoryStore())
-            for output in ("event", "last")
-        ]
-        for stream in streams:
-            stream.run(events, batches)
-            stream.others(999)
-        for whole, done in zip(*(stream.done for stream in streams), strict=True):
-            by_key = sorted(last_of_keys(ordered(whole.rows)), key=lambda row: row["device"])
-            assert ordered(done.rows) == by_key
-        assert streams[0].state == streams[1].state
-
-
 def test_with_late_events_a_key_counts_anew_once_it_is_forgotten() -> None:
     plan = silent_plan(every=EveryCount(2), lateness=10 * SECOND, silent="drop", late="drop")
     for forgotten in (False, True):
@@ -265,13 +193,15 @@ def test_a_stream_with_a_restart(lateness: str | None, spark: SparkSession, tmp_
 
 
 @pytest.mark.parametrize("silent", ["emit", "drop"])
-def test_silent_keys_and_a_restart(silent: str, spark: SparkSession, tmp_path: Path) -> None:
-    job, events = SilentJob(spark, tmp_path), bursts(300, 5, seed=3)
-    for part in (events.slice(0, 150), events.slice(150)):
-        job.write(part, files=3)
-        job.run(silent=silent, every=3)
-    expected = every_k(naive(events, until=299), 3)
-    assert job.found() == [row for row in expected if silent == "emit" or row[2] is not None]
+def test_silent_keys_count_only_where_events_may_be_late(
+    silent: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    job = LateJob(spark, tmp_path)
+    for every, lateness in ((3, 0), (3, "1 minute"), (None, None)):
+        settings = job.settings(silent=silent, every=every, allowed_lateness=lateness)
+        sliding_aggregate(job.source(), **settings)
+    with pytest.raises(InvalidRequest, match="set allowed_lateness, as 0, where a key counts anew"):
+        sliding_aggregate(job.source(), **{**settings, "every": 3})
 
 
 def test_a_batch_query_counts_in_order_of_time(spark: SparkSession, tmp_path: Path) -> None:

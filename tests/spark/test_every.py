@@ -136,7 +136,7 @@ def test_equals_the_oracle(
         assert (again.state, again.rows) == (done.state, done.rows)
         state = done.state
         tables.append(done.rows)
-        assert done.dropped == 0
+        assert done.counts.rows_dropped == 0
     if isinstance(every, EveryPeriod):
         expected = every_period(events, every.period, held, size, temporary)
         assert all(value is None for table in tables for value in table["watts"].to_pylist())
@@ -175,11 +175,11 @@ def test_late_and_invalid_rows_stay_apart() -> None:
             assert found == [(3 * SECOND, [1.0, 3.0])]
         else:
             assert found == [(first * SECOND, [1.0]), (2 * SECOND, [1.0])]
-        assert (done.invalid, done.late) == (1, 0)
+        assert (done.counts.rows_invalid, done.counts.rows_late) == (1, 0)
         late = step(done.state, rows_of(("a", 2.5, 9.0), ("a", 4, 4.0)), plan, store)
         marks = [(r["late"], r["watts"]) for r in late.rows.to_pylist()]
         assert (True, 9.0) in marks
-        assert late.late == 1
+        assert late.counts.rows_late == 1
 
 
 def test_whole_numbers_of_an_empty_window_are_null() -> None:

@@ -40,7 +40,7 @@ from spark_integration.options import read_lateness
 from spark_integration.plan import Plan
 from spark_integration.request import small_groups
 from spark_integration.sliding import METRICS
-from spark_integration.step.rows import from_micros, to_micros
+from spark_integration.step.columns import from_micros, to_micros
 from spark_integration.step.states import read_handles
 from spark_integration.step.step import Advanced, step
 from stores import FaultyStore, PageStore
@@ -111,7 +111,7 @@ def test_onward_gives_each_event_once_by_what_is_known_then(
     for part in out_of_order(600, 3, 45.0, batches, batches):
         expected, done = oracle.feed(part), bucket.feed(part)
         assert in_form(done.rows) == expected.new
-        assert (done.late, done.dropped) == (len(expected.late), len(expected.late))
+        assert done.counts[1:3] == (len(expected.late), len(expected.late))
         assert "corrected" not in done.rows.column_names
 
 
@@ -128,7 +128,7 @@ def test_append_gives_what_a_late_event_changes_again(
         expected, done = oracle.feed(part), bucket.feed(part)
         assert parted(done) == (expected.new, expected.again)
         given += [*expected.new, *expected.again]
-        late += done.late
+        late += done.counts.rows_late
     assert last_rows(given) == oracle.all()
     assert (len(given) > len(oracle.all())) == (batches > 1)
     assert late or batches < 40
@@ -159,7 +159,7 @@ def test_equals_the_oracle_at_every_tie(
             events.append((key, float(at), float(value)))
         expected, done = oracle.feed(events), bucket.feed(events, value)
         assert parted(done) == (expected.new, expected.again)
-        assert done.late == len(expected.late)
+        assert done.counts.rows_late == len(expected.late)
 
 
 @pytest.mark.parametrize("corrections", ["onward", "append"])
@@ -191,7 +191,7 @@ def test_a_policy_that_looks_at_values_gives_the_window_as_it_is_then(store: Mem
     assert bucket.feed([("a", 25, 5.0)]).rows.column("all").to_pylist() == [[3.0, 5.0, 2.0]]
     assert bucket.feed([("a", 12, 9.0)]).rows.column("all").to_pylist() == [[3.0, 5.0, 2.0]]
     assert bucket.feed([("a", 40, 1.0)]).rows.column("all").to_pylist() == [[5.0, 2.0, 1.0]]
-    assert bucket.feed([("a", 9, 1.0)]).late == 1
+    assert bucket.feed([("a", 9, 1.0)]).counts.rows_late == 1
 
 
 # --- what is too late -----------------------------------------------------------------------------
@@ -211,14 +211,14 @@ def test_late_is_what_is_older_than_the_newest_before_the_batch_by_more_than_is_
 ) -> None:
     done = begun(late_plan(), store).feed(LATE_BATCH)
     assert [row[2] for row in in_form(done.rows)] == [4.0, 5.0, 6.0]
-    assert (done.late, done.dropped) == (1, 1)
+    assert (done.counts.rows_late, done.counts.rows_dropped) == (1, 1)
 
 
 def test_late_rows_stop_the_batch_and_say_by_how_much(store: MemoryStore) -> None:
     bucket = begun(late_plan(late="error"), store)
     with pytest.raises(LateEvent, match=r"k:a are more than 30\.0 s older.*greater"):
         bucket.feed(LATE_BATCH)
-    assert bucket.feed(LATE_BATCH[1:]).late == 0
+    assert bucket.feed(LATE_BATCH[1:]).counts.rows_late == 0
 
 
 @pytest.mark.parametrize("corrections", ["onward", "append"])
@@ -226,7 +226,7 @@ def test_late_rows_stop_the_batch_and_say_by_how_much(store: MemoryStore) -> Non
 def test_late_rows_come_out_marked(corrections: str, output: str, store: MemoryStore) -> None:
     plan = late_plan(late="side", corrections=corrections, output=output)
     done = begun(plan, store).feed(LATE_BATCH)
-    assert (done.late, done.dropped) == (1, 0)
+    assert (done.counts.rows_late, done.counts.rows_dropped) == (1, 0)
     late = done.rows.filter(done.rows.column("late")).to_pylist()
     assert [(row["watts"], row["all"], row["n"]) for row in late] == [(3.0, None, None)]
     rest = done.rows.filter(pc.invert(done.rows.column("late"))).to_pylist()
@@ -243,12 +243,12 @@ def test_bad_values_beside_late_events(store: MemoryStore) -> None:
     bucket = begun(late_plan(invalid="drop", corrections="append"), store)
     nan = float("nan")
     done = bucket.feed([("a", 80.0, nan), ("a", 90.0, 3.0), ("a", 110.0, nan), ("c", 1.0, nan)])
-    assert (done.late, done.invalid, done.dropped) == (0, 3, 3)
+    assert (done.counts.rows_late, done.counts.rows_invalid, done.counts.rows_dropped) == (0, 3, 3)
     new, again = parted(done)
     assert [row[2:4] for row in new] == [(3.0, [3.0])]
     assert [row[2:4] for row in again] == [(2.0, [3.0, 2.0])]
     # The newest is the one at 100 s still, and no window was made for "c".
-    assert bucket.feed([("a", 69.0, 4.0), ("a", 70.0, 5.0)]).late == 1
+    assert bucket.feed([("a", 69.0, 4.0), ("a", 70.0, 5.0)]).counts.rows_late == 1
     assert len(read_handles(bucket.state or b"")) == 1
 
 
@@ -317,9 +317,9 @@ def test_a_changed_lateness_gives_exact_results_or_late_rows(seed: int, store: M
             floor = max(floor, newest - lateness)
             part = [event for event in part if event[1] >= floor] or [("d0", newest, 1e6)]
             late = bucket.feed([("d0", floor - 1, 0.5)])
-            assert (late.late, late.rows.num_rows) == (1, 0)
+            assert (late.counts.rows_late, late.rows.num_rows) == (1, 0)
         expected, done = oracle.feed(part), bucket.feed(part)
-        assert (parted(done), done.late) == ((expected.new, expected.again), 0)
+        assert (parted(done), done.counts.rows_late) == ((expected.new, expected.again), 0)
         accepted += len(part)
         newest = oracle.known["d0"][-1][0]
         floor = newest - lateness if floor is None else max(floor, newest - lateness)
@@ -343,7 +343,7 @@ def test_a_late_key_is_kept_for_as_much_longer(store: MemoryStore) -> None:
     anew = step(done.state, rows_of(("a", 10 + SIZE, 2.0)), plan, store, end + 1)
     assert in_form(anew.rows) == [("a", moment, 2.0, [2.0], 2.0, 1)]
     late = step(done.state, rows_of(("a", 9 + SIZE, 2.0)), plan, store, end + 1)
-    assert (late.late, late.rows.num_rows) == (1, 0)
+    assert (late.counts.rows_late, late.rows.num_rows) == (1, 0)
 
 
 def test_a_key_that_began_anew_takes_nothing_from_before(store: MemoryStore) -> None:
@@ -354,7 +354,7 @@ def test_a_key_that_began_anew_takes_nothing_from_before(store: MemoryStore) -> 
     done = step(done.state, rows_of(("a", 100, 2.0)), plan, store)
     # 40 s late is allowed, but the window at 60 s held the event of the life before.
     done = step(done.state, rows_of(("a", 60, 3.0), ("a", 75, 4.0)), plan, store)
-    assert (done.late, [row[2:4] for row in in_form(done.rows)]) == (1, [(4.0, [4.0])])
+    assert (done.counts.rows_late, [row[2:4] for row in in_form(done.rows)]) == (1, [(4.0, [4.0])])
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -474,7 +474,7 @@ def test_times_given_again_are_of_any_kind(kind: pa.DataType) -> None:
     micros = np.array([86400, -86400 * 3, 0, 86400 * 20000]) * SECOND
     column = from_micros(micros, kind)
     assert column.type == kind
-    assert to_micros(pa.chunked_array([column]), "ts").tolist() == micros.tolist()
+    assert to_micros(pa.chunked_array([column])).tolist() == micros.tolist()
 
 
 # --- under Spark ----------------------------------------------------------------------------------

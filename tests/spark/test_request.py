@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from mta import (
     ArgMax,
@@ -100,11 +101,54 @@ def test_two_columns_of_one_name(df: DataFrame) -> None:
         ask(twice)
 
 
-def test_names_with_dots_and_ticks_are_columns_as_they_are(spark: SparkSession, store: str) -> None:
-    df = spark.createDataFrame([("a", 1, 2.0)], "`de.vice` string, `t``s` long, `wa tts` double")
-    settings: dict[str, Any] = {"key": "de.vice", "time": "t`s", "store": store}
-    done = ask(df, **settings, aggregations={"pe.ak": ("wa tts", Max())})
-    assert done.collect()[0].asDict() == {"de.vice": "a", "t`s": 1, "wa tts": 2.0, "pe.ak": 2.0}
+#: Names of columns that are hard to write, or that are used on the way.
+HOSTILE = [
+    "__bucket", "__blob", "__time", "__run", "c0", "c1", "0", "state", "key", "page", "value",
+    "rows_read", "rows_late", "late", "corrected", "de.vice", "t`s", "`", "``", "wa tts", " ", "é",
+    "select", "a.b.c", "*", "x[0]", "{}", "%s", "'", '"', "a\nb",
+]  # fmt: skip
+
+
+def test_a_column_may_have_any_name(spark: SparkSession, store: str) -> None:
+    """In each role, among rows with equal times, beside columns of all other such names."""
+    df = spark.range(6).select(
+        *((F.col("id") % (2 + i % 3)).alias(name) for i, name in enumerate(HOSTILE)),
+        F.col("id").cast("double").alias("watts"),
+    )
+    turned = HOSTILE[7:] + HOSTILE[:7]
+    for at in range(0, len(HOSTILE), 4):
+        key, time, value, alias = turned[min(at, len(turned) - 4) :][:4]
+        done = ask(
+            df,
+            key=key,
+            time=time,
+            keep=[name for name in HOSTILE if name != alias],
+            aggregations={alias: (value, Sum()), "n of all": (None, Count())},
+            store=store,
+            buckets=1,
+        )
+        rows = done.collect()
+        assert done.columns.count(alias) == 1
+        assert len(rows) == 6
+        for row in rows:
+            mine = [other for other in rows if other[key] == row[key]]
+            assert {other["n of all"] for other in mine} == set(range(1, len(mine) + 1))
+            before = [other for other in mine if other["n of all"] <= row["n of all"]]
+            assert all(other[time] <= row[time] for other in before)
+            assert row[alias] == sum(other[value] for other in before)
+
+
+def test_columns_that_differ_in_case_alone(spark: SparkSession, store: str) -> None:
+    df = spark.range(3).select(F.lit("a").alias("device"), F.col("id").alias("ts"),
+                               F.col("id").alias("Ts"), F.col("id").alias("watts"))  # fmt: skip
+    with pytest.raises(InvalidRequest, match=r"time names column 'ts'.*more than one such column"):
+        ask(df, store=store)
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        rows = ask(df, keep=["Ts"], store=store).collect()
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert [row.asDict()["peak"] for row in rows] == [0.0, 1.0, 2.0]
 
 
 def test_a_folder_of_one_machine_on_a_cluster_is_warned_of(
@@ -136,7 +180,7 @@ def test_default_pages_fit_a_disk_page_and_handles_stay_small(aggregations: Any)
     product, policy = Product(aggregations), TimeWindow("1 hour")
     leaf_arity, arity = small_groups(product, policy)
     store = MemoryStore()
-    window = Window(product, policy, store, "n" * 100, arity, leaf_arity)
+    window = Window(product, policy, store, "n" * 100, arity=arity, leaf_arity=leaf_arity)
     count = leaf_arity * (arity * (arity + 1) + 1)  # every tail is full
     times = (np.arange(count) // 1000).astype("M8[s]")
     window.extend({"watts": np.arange(count, dtype=float)}, times, "last")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
+from collections.abc import Iterable
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,8 +14,16 @@ import pyarrow as pa
 import pytest
 
 from mta.errors import InvalidTime, InvalidValue
-from spark_integration.errors import NullKey
-from spark_integration.step.rows import complete, sort_rows, to_micros
+from spark_integration.errors import NullKey, ResultOutOfRange
+from spark_integration.step.columns import (
+    NO_TIME,
+    as_input,
+    key_columns,
+    to_arrow,
+    to_micros,
+    to_numpy,
+)
+from spark_integration.step.rows import complete, sort_rows
 from tests.support.spark.plans import make_plan
 
 UTC = dt.UTC
@@ -46,7 +57,7 @@ def test_any_order_of_the_rows_gives_the_same_order() -> None:
 
 
 def test_times_too_far_apart_for_one_number_are_sorted_as_well() -> None:
-    big = 9_000_000_000_000
+    big = 4_000_000_000_000
     rows = table(device=["a", "b", "a", "b"], ts=[big, 0, -big, big], watts=[1.0, 2.0, 3.0, 4.0])
     group = sort_rows(rows, make_plan())
     assert group.rows.column("watts").to_pylist() == [3.0, 1.0, 2.0, 4.0]
@@ -108,13 +119,109 @@ def test_keys_of_several_columns_do_not_run_together() -> None:
     ],
 )
 def test_times(column: pa.Array, micros: list[int]) -> None:
-    assert to_micros(pa.chunked_array([column]), "ts").tolist() == micros
+    assert to_micros(pa.chunked_array([column])).tolist() == micros
 
 
-@pytest.mark.parametrize("value", [10**16, 1e16, -(10**16)])
-def test_times_beyond_the_range_are_named(value: float) -> None:
-    with pytest.raises(InvalidTime, match="divide it down to seconds"):
-        to_micros(pa.chunked_array([[value]]), "ts")
+#: The first time that is one, in microseconds.
+FIRST = 1 - (1 << 62)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "good"),
+    [
+        (pa.timestamp("us", "UTC"), [-(2**63), -(2**62), FIRST, -FIRST, 2**62, 2**63 - 1], [2, 3]),
+        (pa.timestamp("us"), [-(2**63), FIRST, 2**63 - 1], [1]),
+        (pa.date32(), [-(2**31), -53_375_995, 0, 53_375_995, 2**31 - 1], [1, 2, 3]),
+        (pa.int64(), [-(2**63), -(2**62 // 10**6), 2**62 // 10**6, 2**63 - 1, 10**16], [1, 2]),
+        (pa.int32(), [-(2**31), 2**31 - 1], [0, 1]),
+        (pa.float64(), [-(2.0**63), -4.6e12, 4.6e12, 4.7e12, 1e300, -1e16], [1, 2]),
+        (pa.float64(), [float("nan"), float("inf"), -float("inf"), -0.0], [3]),
+        (pa.float32(), [3e38, 4.5e12], [1]),
+        (pa.decimal128(38, 0), [-(2**63), -(2**62 // 10**6), 0, 10**37, 2**64 + 5], [1, 2]),
+    ],
+)
+def test_what_is_no_time_is_named_or_dropped_and_never_taken_for_1970(
+    kind: pa.DataType, values: list[Any], good: list[int]
+) -> None:
+    """At both ends of each type; the lowest number is how NaT looks as a number."""
+    whole = pa.types.is_temporal(kind)
+    column = pa.array(
+        values, pa.int32() if pa.types.is_date(kind) else pa.int64() if whole else kind
+    )
+    rows = table(ts=column.cast(kind), watts=[float(i) for i in range(len(values))])
+    left = complete(rows, make_plan(invalid="drop"))
+    assert left.column("watts").to_pylist() == good
+    times = to_micros(left.column("ts")).tolist()
+    unit = 86_400_000_000 if pa.types.is_date(kind) else 1 if whole else 1_000_000
+    assert times == pytest.approx([values[i] * unit for i in good], rel=1e-6)
+    if len(good) < len(values):
+        bad = len(values) - len(good)
+        with pytest.raises(InvalidTime, match=f"{bad} of {len(values)} rows.*divide it down"):
+            complete(rows, make_plan())
+
+
+# --- decimals -------------------------------------------------------------------------------------
+
+
+def decimals(kind: pa.DataType, values: Iterable[Decimal]) -> pa.ChunkedArray:
+    """In two chunks, of which one does not begin where its buffer does."""
+    whole = pa.array(values, kind)
+    return pa.chunked_array([whole.slice(0, 3), whole.slice(3)])
+
+
+def test_every_decimal_of_three_places_is_read_as_the_nearest_double() -> None:
+    values = [Decimal(i).scaleb(-3) for i in range(-99_999, 100_000)]
+    assert to_numpy(decimals(pa.decimal128(10, 3), values)).tolist() == [float(v) for v in values]
+
+
+@pytest.mark.parametrize("precision", range(1, 39))
+def test_decimals_of_any_length_are_read_as_the_nearest_double(precision: int) -> None:
+    draw = random.Random(precision)
+    for scale in {0, min(precision, 6), precision // 2, precision}:
+        ends = [10**precision - 1, 1 - 10**precision, 0, *(d * (2**53 + 1) for d in (1, -1))]
+        digits = [d for d in ends if abs(d) < 10**precision]
+        digits += [
+            draw.randrange(10 ** draw.randint(1, precision)) * draw.choice([1, -1])
+            for _ in range(200)
+        ]
+        values = [Decimal((d < 0, tuple(map(int, str(abs(d)))), -scale)) for d in digits]
+        column = decimals(pa.decimal128(precision, scale), values)
+        doubles = to_numpy(column)
+        assert doubles.tolist() == [float(v) for v in values]
+        # They come back as decimals of their type, the same ones where a double tells them apart.
+        back = as_input(doubles, column.type).to_pylist()
+        assert precision > 15 or back == values
+        # As seconds they are exact to the microsecond.
+        exact = [round(Fraction(v) * 1_000_000) for v in values]
+        expected = [m if abs(m) < 2**62 else NO_TIME for m in exact]
+        assert to_micros(column).tolist() == expected
+
+
+def test_decimals_are_told_apart_as_keys() -> None:
+    values = [Decimal(i).scaleb(-7) for i in range(1000)]
+    kind = pa.decimal128(38, 7)
+    group = sort_rows(table(device=pa.array(values, kind)), make_plan())
+    assert len(set(group.names)) == 1000
+    assert sorted(key_columns(group.keys, [kind])[0].to_pylist()) == values
+
+
+def test_values_given_again_fit_their_type() -> None:
+    """The double nearest to the largest number may be larger than any of its type."""
+    for kind in (pa.int64(), pa.int32()):
+        most = 2 ** (kind.bit_width - 1)
+        back = as_input(np.array([float(most - 1), -float(most)]), kind).to_pylist()
+        assert back[1] == -most
+        assert 0 <= most - 1 - back[0] < 1024
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def test_a_column_may_be_called_anything() -> None:
+    """Also what rows with equal times were once sorted by."""
+    for name in ("__run", "0", "1", "a.b", "`", " ", "__bucket"):
+        rows = table(ts=[1, 1, 0], watts=[2.0, 1.0, 0.0]).append_column(name, [[3, 4, 5]])
+        assert sort_rows(rows, make_plan()).rows.column(name).to_pylist() == [5, 4, 3]
 
 
 @pytest.mark.parametrize(
@@ -134,3 +241,51 @@ def test_a_time_of_nan_is_no_time() -> None:
     with pytest.raises(InvalidTime, match="2 of 3 rows"):
         complete(rows, make_plan())
     assert complete(rows, make_plan(invalid="drop")).num_rows == 1
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parts", "kind", "expected"),
+    [
+        ([np.array([1, 2]), np.array([2**53 + 1])], pa.int64(), [1, 2, 2**53 + 1]),
+        ([np.array([2**53 + 1]), np.array([1.5, np.nan])], pa.int64(), [2**53 + 1, 1, None]),
+        ([np.array([2**63 - 1], "u8")], pa.int64(), [2**63 - 1]),
+        ([np.array([-(2**63), 7], object)], pa.int64(), [-(2**63), 7]),
+        ([np.array([1, -1])], pa.int8(), [1, -1]),
+        ([np.array([True, False])], pa.int64(), [1, 0]),
+        ([np.array([0, 2])], pa.bool_(), [False, True]),
+        ([np.array([2**60 + 1, 0.5], object)], pa.float64(), [2.0**60, 0.5]),
+        ([np.array([1e300, -1e300, 1.0])], pa.float32(), [np.inf, -np.inf, 1.0]),
+        (
+            [np.array(["NaT", "1970-01-02"], "M8[us]")],
+            pa.timestamp("us"),
+            [None, dt.datetime(1970, 1, 2)],
+        ),
+        ([np.array([None, 5, "x"], object)], pa.string(), [None, "5", "x"]),
+        ([], pa.int64(), []),
+    ],
+)
+def test_results_as_columns(parts: list[Any], kind: pa.DataType, expected: list[Any]) -> None:
+    column = to_arrow(parts, kind, "total")
+    assert (column.type, column.to_pylist()) == (kind, expected)
+
+
+@pytest.mark.parametrize(
+    ("result", "kind"),
+    [
+        (np.array([2**63], "u8"), pa.int64()),
+        (np.array([2**63], object), pa.int64()),
+        (np.array([-(2**63) - 1], object), pa.int64()),
+        (np.array([2.0**63]), pa.int64()),
+        (np.array([1e300]), pa.int64()),
+        (np.array([np.inf]), pa.int64()),
+        (np.array([2**31]), pa.int32()),
+        (np.array([128]), pa.int8()),
+        (np.array([10**400], object), pa.float64()),
+    ],
+)
+def test_a_result_that_its_column_cannot_hold_is_named(result: Any, kind: pa.DataType) -> None:
+    with pytest.raises(ResultOutOfRange, match=r"aggregation 'total' has a result .*larger type"):
+        to_arrow([np.array([1, 2]), result], kind, "total")

@@ -72,8 +72,8 @@ def run(plan: Plan, store: PageStore, parts: Sequence[Sequence[Event]]) -> None:
         for name, oracle in oracles.items():
             expected = oracle.feed(part)
             assert in_form(done.rows, names_of(name)) == expected.new
-            assert done.late == len(expected.late)
-        late += done.late
+            assert done.counts.rows_late == len(expected.late)
+        late += done.counts.rows_late
         again = step(before, shuffled(part, -seed % 99), plan, store)
         assert again.state == state
     assert late or lateness is None
@@ -140,7 +140,7 @@ def test_late_rows_are_marked(lateness: int | None, store: MemoryStore) -> None:
 def test_bad_values_are_dropped(store: MemoryStore) -> None:
     plan = several_plan(invalid="drop")
     done = step(None, rows_of(("a", 1, float("nan")), ("a", 2, 3.0)), plan, store)
-    assert (done.invalid, done.rows.column("all_long").to_pylist()) == (1, [[3.0]])
+    assert (done.counts.rows_invalid, done.rows.column("all_long").to_pylist()) == (1, [[3.0]])
 
 
 @pytest.mark.parametrize("lateness", [None, 5])

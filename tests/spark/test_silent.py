@@ -443,7 +443,7 @@ def test_rows_not_older_than_the_watermark_are_never_late_for_silence(store: Mem
         stream.feed(batch.take(pa.array(rng.permutation(batch.num_rows))))
         stream.idle()
         at += 11
-    assert sum(done.late for done in stream.done) == 0
+    assert sum(done.counts.rows_late for done in stream.done) == 0
     assert stream.results == naive(events, until=(stream.watermark - START) / SECOND)
 
 
@@ -453,7 +453,7 @@ def test_late_rows_come_out_marked(output: str, store: MemoryStore) -> None:
     done = stream.feed(
         rows_of(("a", 11, 5.0), ("b", 99, 6.0), ("b", 100.5, 7.0), ("b", 102, 8.0), ("c", 80, 9.0))
     )
-    assert (done.late, done.invalid, done.dropped) == (3, 0, 0)
+    assert (done.counts.rows_late, done.counts.rows_invalid, done.counts.rows_dropped) == (3, 0, 0)
     assert done.rows.column_names[-1] == "late"
     late = done.rows.filter(done.rows.column("late"))
     assert sorted(late.column("watts").to_pylist()) == [5.0, 6.0, 7.0]
@@ -467,7 +467,11 @@ def test_nothing_but_late_rows(store: MemoryStore) -> None:
         stream = forgetful(store, late=late)
         before = read_handles(stream.state or b"")
         done = stream.feed(rows_of(("a", 11, 5.0), ("b", 99, float("nan"))))
-        assert (done.late, done.invalid, done.dropped) == (2, 0, 2 - out)
+        assert (done.counts.rows_late, done.counts.rows_invalid, done.counts.rows_dropped) == (
+            2,
+            0,
+            2 - out,
+        )
         assert done.rows.num_rows == out
         assert read_handles(done.state) == before
 
@@ -477,8 +481,8 @@ def test_late_and_invalid_rows_are_counted_apart(store: MemoryStore) -> None:
     rows = rows_of(("b", 99, 6.0), ("b", 102, float("nan")), ("b", 103, 8.0), ("b", 104, 1.0))
     without_time = rows.slice(3).set_column(1, "ts", pa.nulls(1, rows.schema.field("ts").type))
     done = stream.feed(pa.concat_tables([rows.slice(0, 3), without_time]))
-    assert (done.late, done.invalid, done.dropped) == (1, 2, 2)
-    assert done.counts(4) == (4, 2, 1, 2)
+    assert (done.counts.rows_late, done.counts.rows_invalid, done.counts.rows_dropped) == (1, 2, 2)
+    assert done.counts == (4, 2, 1, 2)
     assert done.rows.num_rows == 2
 
 

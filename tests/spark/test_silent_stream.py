@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mta import Collect, Count, CountWindow, Max, TimeWindow
 from spark_integration import sliding_aggregate
-from spark_integration.cli.inspection import saved_handles
+from spark_integration.cli.checkpoints import saved_handles
 from spark_integration.errors import InvalidRequest
 from tests.support.spark.events import SECOND, START, write_files
 from tests.support.spark.faulty_steps import dying_at_the_end

@@ -64,7 +64,7 @@ def test_equals_the_oracle(
     events = distinct_times(make_events(2000, keys))
     done = advance(events, make_plan(policy=policy), store, batches)
     assert gather(done) == oracle(events, expired, FOLDS)
-    assert all(one.dropped == 0 for one in done)
+    assert all(one.counts.rows_dropped == 0 for one in done)
 
 
 def distinct_times(events: pa.Table) -> pa.Table:
@@ -136,7 +136,7 @@ def test_late_events_are_dropped_and_counted(output: str, store: MemoryStore) ->
     events, plan = distinct_times(make_events(200, 1)), make_plan(late="drop", output=output)
     state = step(None, events.slice(0, 100), plan, store).state
     done = step(state, late_rows(events), plan, store)
-    assert done.dropped == 2
+    assert done.counts.rows_dropped == 2
     expected = oracle(events, last_n(100), FOLDS)[100:]
     assert in_form(done.rows) == (expected if output == "event" else expected[-1:])
 
@@ -155,7 +155,7 @@ def test_values_that_are_none_stop_the_batch_or_are_dropped(
     with pytest.raises(InvalidValue):
         step(None, rows, make_plan(output=output), store)
     done = step(None, rows, make_plan(output=output, invalid="drop"), store)
-    assert done.dropped == 2
+    assert done.counts.rows_dropped == 2
     assert done.rows.column("sum").to_pylist() == ([1.0, 3.0] if output == "event" else [3.0])
 
 
@@ -163,7 +163,7 @@ def test_values_that_are_none_stop_the_batch_or_are_dropped(
 def test_nothing_but_bad_rows(output: str, store: MemoryStore) -> None:
     rows = with_watts(make_events(3, 1), [float("nan")] * 3)
     done = step(None, rows, make_plan(output=output, invalid="drop"), store)
-    assert (done.dropped, done.rows.num_rows) == (3, 0)
+    assert (done.counts.rows_dropped, done.rows.num_rows) == (3, 0)
 
 
 def test_another_plan_is_named(store: MemoryStore) -> None:

@@ -420,7 +420,7 @@ def suite_for(kind: type[Broken]) -> PageStoreConformance:
 def test_a_broken_store_is_caught(
     kind: type[Broken], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("stores.testing.conformance_hooks.PATIENCE", 1)
+    monkeypatch.setattr("stores.testing.conformance.PATIENCE", 1)
     with pytest.raises(Exception) as caught:
         getattr(suite_for(kind), CAUGHT_BY[kind])()
     assert not isinstance(caught.value, SkipTest)

@@ -28,7 +28,7 @@ from couchbase import exceptions
 from couchbase.durability import DurabilityLevel
 
 from stores.couchbase import CouchbaseStore
-from stores.couchbase_errors import named
+from stores.couchbase import _named as named
 from tests.support.patience import LONG, in_time, set_deadline, short_deadline
 
 PAGE = b"p" * 1000
@@ -221,14 +221,14 @@ def test_keys_come_from_a_range_scan() -> None:
     asked: list[Any] = []
     broken = False
     store = bare(f"{HERE}/b")
-    store._collection = Collection()
+    store._client = Collection()
     assert list(store.keys("g/")) == ["g/1", "g/2"]
     assert list(store.keys()) == ["g/1", "g/2"]
     assert [type(kind) for kind in asked] == [PrefixScan, RangeScan]
     broken = True
     with pytest.raises(StoreUnavailable):
         list(store.keys("g/"))
-    store._collection = None
+    store._client = None
 
 
 # Outages, forks

@@ -50,8 +50,8 @@ class SharedLife(Noted):
         if self.handle.exists():
             handle = self.handle.read_bytes()
             return SharedWindows.restore(handle, oracle.joined(), self.policies, store, **options)
-        sizes = self.arity, self.leaf_arity
-        return SharedWindows(oracle.joined(), self.policies, store, self.name, *sizes, **options)
+        options |= {"arity": self.arity, "leaf_arity": self.leaf_arity}
+        return SharedWindows(oracle.joined(), self.policies, store, self.name, **options)
 
     def time_of(self, position: int) -> int:
         """The time of the event that comes at a position, in seconds, which it also tells."""
@@ -78,7 +78,7 @@ class SharedLife(Noted):
 
     def assert_whole(self, window: AnyWindow) -> int:
         assert isinstance(window, SharedWindows)
-        back = window.events.structure.back
+        back = window.engine.structure.back
         self._assert_answers(window, back)
         window.check()
         found = audit(window)

@@ -17,7 +17,6 @@ from pathlib import Path
 from random import Random
 
 from mta import SharedWindows, Window
-from mta.audit.walk import events_of
 from stores import PageStore, open_store
 from tests.support import oracle
 
@@ -79,7 +78,7 @@ class Noted(ABC):
         try:
             back = self.assert_whole(window)
         finally:
-            store = events_of(window).store
+            store = window.engine.store
             assert store is not None
             store.close()
         saved, pending = self.noted()
@@ -128,7 +127,7 @@ def nothing(point: str) -> None:
 def save(life: Noted, window: AnyWindow, at: Callable[[str], None] = nothing) -> None:
     """Take a handle and save it, with marks before and after."""
     handle = window.checkpoint()
-    back = events_of(window).structure.back
+    back = window.engine.structure.back
     at("between pages and handle")
     _note(life, f"pending {back}")
     draft = life.handle.with_suffix(".draft")
@@ -151,7 +150,7 @@ def write_for_ever(
     random = Random(seed)
     window = life.open(options, retain)
     while True:
-        back = events_of(window).structure.back
+        back = window.engine.structure.back
         if random.random() < 0.3:
             life.insert(window, back)
         else:

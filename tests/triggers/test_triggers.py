@@ -22,7 +22,6 @@ from mta import (
     Count,
     CountWindow,
     EveryCount,
-    EveryEvent,
     EveryPeriod,
     FiBA,
     Max,
@@ -214,7 +213,7 @@ TRIGGERS = [
     EveryPeriod("3 seconds"),
     EveryPeriod("700 ms"),
     EveryCount(4),
-    EveryEvent(),
+    EveryCount(1),
     OnDemand(),
 ]
 
@@ -426,7 +425,7 @@ def test_slices_are_refused_where_they_would_be_cut(policy: Any, slide: Any, hin
 
 def test_late_events_and_missing_times_are_refused() -> None:
     late = Window(Sum(), TimeWindow(60), name="l", aggregator=FiBA, lateness=10)
-    for trigger in (EveryPeriod(1), EveryCount(2), EveryEvent()):
+    for trigger in (EveryPeriod(1), EveryCount(2), EveryCount(1)):
         with pytest.raises(ValueError, match="late events"):
             TriggeredWindow(late, trigger)
     assert TriggeredWindow(late, OnDemand()).query() == 0.0
@@ -490,7 +489,7 @@ def test_slices_write_and_combine_by_the_slide_not_by_the_event(by_count: bool) 
     assert pages[0] >= n // arity
     assert pages[1] * slide <= 1.2 * pages[0]
     assert stores[1].counts.get.pages <= 2 * n // slide // arity
-    assert len(sliced.window) <= size // slide
+    assert len(sliced.engine.structure) <= size // slide
     assert parts.combines < whole.combines
 
 
@@ -514,7 +513,7 @@ def test_tumbling_windows_need_no_page() -> None:
     assert due.results[:3].tolist() == [1.0, 60.0, 60.0]
     assert set(due.results[1:].tolist()) == {60.0}
     window.checkpoint()
-    assert len(window.window) == 1
+    assert len(window.engine.structure) == 1
     assert len(list(store.keys())) <= 4
 
 
@@ -525,7 +524,7 @@ def test_tumbling_windows_need_no_page() -> None:
 def test_a_store_that_fails_loses_no_result_and_repeats_none(kind: str) -> None:
     """Every N-th call fails once; what is not accepted is sent again."""
     rule = by_count(12) if kind == "slices" else by_time(40 * SECOND)
-    triggers = {"count": EveryCount(3), "slices": EveryCount(2), "event": EveryEvent()}
+    triggers = {"count": EveryCount(3), "slices": EveryCount(2), "event": EveryCount(1)}
     trigger = triggers.get(kind, EveryPeriod(2))
     events = [("abcdef"[i % 6], (i * 7 // 4) * SECOND) for i in range(120)]
     naive = Naive(rule, trigger)

@@ -644,7 +644,7 @@ def test_restored_only_with_the_same_windows() -> None:
     with pytest.raises(HandleMismatch, match="monoid"):
         SharedWindows.restore(handle, Sum(), FOUR, store)
     with pytest.raises(CorruptHandle, match="not one of several windows"):
-        SharedWindows.restore(windows.events.checkpoint(), Max(), FOUR, store)
+        SharedWindows.restore(windows.engine.checkpoint(), Max(), FOUR, store)
     with pytest.raises(CorruptHandle, match="not a window's handle"):
         Window.restore(handle, Max(), CountWindow(50), store)
 
@@ -703,7 +703,7 @@ def test_the_worked_example_of_a_handle() -> None:
         ["a", ["CountWindow(1)", CountWindow(1).fingerprint], 2],
         ["b", ["CountWindow(2)", CountWindow(2).fingerprint], 1],
     ]
-    assert audit(windows.events).pages == 0
+    assert audit(windows).pages == 0
 
 
 def test_an_event_in_place_of_one_that_was_taken_back() -> None:
@@ -750,7 +750,7 @@ def test_batches_of_many_hands(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Windows shorter than a hand, of a few hands and longer; tables and blocks of a few rows."""
-    monkeypatch.setattr("mta.cursors.cursor_times._FEW", 16)
+    monkeypatch.setattr("mta.cursors.cursor._FEW", 16)
     monkeypatch.setattr("mta.folds.overlaps._LEAST_STEP", 1)
     monkeypatch.setattr("mta.windows.feed._HAND", 250)
     monkeypatch.setattr("mta.kernels.ranks._FEW", 16)
@@ -850,7 +850,7 @@ def test_every_call_fails_once(
                     windows.checkpoint()
             except StoreUnavailable:
                 pass
-            for event in batch[: windows.events.stats().inserted - done]:
+            for event in batch[: windows.stats().inserted - done]:
                 lists.add(event)
             if attempts % 3 == 0:
                 with suppress(StoreUnavailable):

@@ -1,20 +1,46 @@
-"""Experiments that measure ours beside a peer: how their figures become rows, bars and findings."""
+"""Experiments that measure ours beside a peer, in runs that alternate.
+
+Their figures become rows, bars and findings.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import median
+from time import perf_counter
+
+from matplotlib.figure import Figure as Plot
 
 from mta.bench.frame.experiment import Experiment, Finding, Progress, Row, Rows
-from mta.bench.frame.figure import Figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plot
+from mta.bench.frame.plots import bars
 
 WHY = "Over the project's limit here; the README has the figures of an idle machine."
 _NUMBER = r"(\d+(?:\.\d+)?)"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of a result: ours, the peer's, and how they compare, or whether a limit held."""
+
+    what: str
+    ours: str
+    peer: str
+    ratio: float | None = None
+    limit: str = ""
+    held: bool | None = None
+
+
+def alternate(runs: Sequence[Callable[[], object]], times: int = 3) -> list[float]:
+    """The median seconds of each of some runs, taken in turns so that drift hits all alike."""
+    taken: list[list[float]] = [[] for _ in runs]
+    for _ in range(times):
+        for run, seconds in zip(runs, taken, strict=True):
+            began = perf_counter()
+            run()
+            seconds.append(perf_counter() - began)
+    return [median(seconds) for seconds in taken]
 
 
 def beside(
@@ -47,8 +73,6 @@ def _at(size: float, figure: Figure) -> Figure:
 
 def draw(rows: Rows) -> Plot:
     """The ratios as bars."""
-    from mta.bench.frame.plots import bars
-
     some = [row for row in rows if row["ratio"] is not None]
     names = [row["what"] for row in some]
     return bars(names, [row["ratio"] for row in some], "ours to the peer's")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -81,6 +82,18 @@ class Experiment:
     """The share that ``--quick`` measures."""
     columns: Sequence[str] = field(default=())
     """The columns that the report shows; all by default."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished experiment, as the report shows it."""
+
+    experiment: Experiment
+    rows: Rows
+    record: dict[str, Any]
+    plots: list[Path]
+    """The SVG files."""
+    findings: list[Finding]
 
 
 def where(rows: Rows, **wanted: Any) -> Rows:

@@ -6,13 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mta.bench.frame.experiment import Finding, Rows
+from mta.bench.frame.experiment import Done, Finding, Rows
 from mta.bench.frame.fits import ALIKE, SAME_ORDER
-
-if TYPE_CHECKING:
-    from mta.bench.frame.running import Done
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }

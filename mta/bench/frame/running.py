@@ -11,7 +11,6 @@ where it was. Plots and the report are made anew from the rows every time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -19,8 +18,9 @@ from time import monotonic
 from typing import Any
 
 from mta.bench import EXPERIMENTS
-from mta.bench.frame.experiment import Experiment, Finding, Progress, Rows
+from mta.bench.frame.experiment import Done, Experiment, Finding, Progress
 from mta.bench.frame.plots import style
+from mta.bench.frame.report import MARKS, write_report
 from mta.bench.frame.tables import (
     machine,
     read_record,
@@ -30,18 +30,6 @@ from mta.bench.frame.tables import (
     write_rows,
 )
 from mta.cli.console import say, table
-
-
-@dataclass(frozen=True)
-class Done:
-    """A finished experiment, as the report shows it."""
-
-    experiment: Experiment
-    rows: Rows
-    record: dict[str, Any]
-    plots: list[Path]
-    """The SVG files."""
-    findings: list[Finding]
 
 
 class Bench:
@@ -143,14 +131,17 @@ def bench(
 
     ``size`` scales the events and windows, 1 being the full form; None is the quick one. The report
     also has what earlier runs into the folder have finished. An
-    experiment that fails is told, and the others go on; the exit code is then 1.
+    experiment that fails is printed, and the others go on; the exit code is then 1. One that nobody
+    named, and whose library is not installed, is left out.
     """
-    from mta.bench.frame.report import write_report
-
     runs, done, failed = Bench(Path(folder), size, fresh, modules), {}, []
     for name in chosen(names, modules):
         try:
             done[name] = runs.run(name)
+        except ModuleNotFoundError as error:
+            say(f"{name} is left out of the report: it needs {error.name}, which is missing\n")
+            failed += [name] if names else []
+            continue
         except Exception as error:
             failed.append(name)
             say(f"{name} failed and is left out of the report: {type(error).__name__}: {error}\n")
@@ -171,6 +162,5 @@ def bench(
 
 def printed(findings: Sequence[Finding]) -> str:
     """Findings as a table of text."""
-    marks = {True: "agrees", False: "differs", None: ""}
-    rows = [(one.what, one.seen, one.paper, marks[one.agrees]) for one in findings]
+    rows = [(one.what, one.seen, one.paper, MARKS[one.agrees]) for one in findings]
     return table(("", "seen", "paper or peer", ""), rows)

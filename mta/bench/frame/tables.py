@@ -6,16 +6,15 @@ import csv
 import json
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mta.bench.frame.experiment import Row, Rows
+from mta.cli.commands import installed
 
 PACKAGES = (
-    "mta-windows", "pandas", "polars", "bottleneck", "duckdb", "river", "quixstreams", "pyspark",
+    "numpy", "mta-windows", "pandas", "polars", "bottleneck", "duckdb", "river", "quixstreams",
+    "pyspark",
 )  # fmt: skip
 
 
@@ -26,13 +25,7 @@ def settings(size: float) -> dict[str, Any]:
 
 def packages() -> dict[str, str]:
     """The versions of what is installed of ours and of the peers."""
-    found = {"numpy": np.__version__}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    return {name: found for name in PACKAGES if (found := installed(name))}
 
 
 def machine() -> str:

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mta import AbstractMonoid, CountWindow, Max, Mean, SampleStdDev, Sum, Window
-from mta.bench.frame.beside import beside
-from mta.bench.frame.figure import Figure, alternate
+from mta.bench.frame.beside import Figure, alternate, beside
 
 EVENTS, WINDOW = 4_000_000, 2**20
 #: Monoid, pandas' name for it, and the limit of the ratio on disk.

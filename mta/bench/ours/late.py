@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from mta import AmortizedMTA, FiBA, Max, TimeWindow, Window
-from mta.bench.frame.beside import beside
-from mta.bench.frame.figure import Figure, alternate
+from mta.bench.frame.beside import Figure, alternate, beside
 from mta.bench.ours.memory import MIB, anonymous
 from mta.pages.structure import Aggregator
 from stores import open_store

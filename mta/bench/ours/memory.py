@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from mta import CountWindow, Max, TimeWindow, Window
-from mta.bench.frame.beside import beside
-from mta.bench.frame.figure import Figure
+from mta.bench.frame.beside import Figure, beside
 from stores import open_store
 from stores.testing.counting import CountingStore
 

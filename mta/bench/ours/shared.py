@@ -15,8 +15,7 @@ from functools import partial
 import numpy as np
 
 from mta import AbstractMonoid, Max, Mean, TimeWindow, Window
-from mta.bench.frame.beside import beside
-from mta.bench.frame.figure import Figure, alternate
+from mta.bench.frame.beside import Figure, alternate, beside
 from mta.windows.shared import SharedWindows
 from stores import MemoryStore, PageStore, open_store
 from stores.testing.counting import CountingStore

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from mta import CountWindow, Monoid, Window
-from mta.bench.frame.beside import beside
-from mta.bench.frame.figure import Figure
+from mta.bench.frame.beside import Figure, beside
 
 EVENTS, WINDOW = 1_000_000, 2**20
 

@@ -13,8 +13,7 @@ from time import perf_counter, perf_counter_ns
 import numpy as np
 
 from mta import AbstractMonoid, CountWindow, Max, Monoid, Window
-from mta.bench.frame.beside import beside
-from mta.bench.frame.figure import Figure
+from mta.bench.frame.beside import Figure, beside
 from mta.bench.ours.single import larger
 from stores import HeadCache, MemoryStore, WriteBuffer
 from stores.testing.latency import Constant, LatencyStore

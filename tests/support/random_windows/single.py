@@ -12,7 +12,6 @@ import numpy as np
 from mta import CountWindow, TimeWindow, Window
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent
 from mta.pages.structure import Aggregator
-from mta.windows.range_query import range_query, range_query_of_positions
 from stores import MemoryStore
 from tests.support.naive import IN_ORDER
 from tests.support.random_windows import hostile
@@ -180,7 +179,7 @@ class SingleLife(Life):
         ask = np.datetime64(after, "us"), np.datetime64(until, "us")
         self.note(f"{after} to {until}")
         self.assert_part(
-            lambda partial: range_query(self.window, *ask, partial=partial),
+            lambda partial: self.window.range(*ask, partial=partial),
             self.stream,
             self.stream.after(after),
             self.stream.after(until),
@@ -196,7 +195,7 @@ class SingleLife(Life):
         stop = self.random.randint(start, count)
         self.note(f"{start} to {stop}")
         self.assert_part(
-            lambda partial: range_query_of_positions(self.window, start, stop, partial=partial),
+            lambda partial: self.window.range_of_positions(start, stop, partial=partial),
             self.stream,
             start,
             stop,
@@ -273,10 +272,10 @@ class SingleLife(Life):
             [
                 lambda: window.extend(values, times if self.stream.timed else None, "some"),
                 lambda: window.extend(5, times),
-                lambda: range_query_of_positions(window, bad, bad),
-                lambda: range_query_of_positions(window, 0, len(self.stream.events) + 1),
-                lambda: range_query(window, "a", "b"),
-                lambda: range_query(window, 5, 4),
+                lambda: window.range_of_positions(bad, bad),
+                lambda: window.range_of_positions(0, len(self.stream.events) + 1),
+                lambda: window.range("a", "b"),
+                lambda: window.range(5, 4),
                 lambda: Window.restore(b"", self.monoid, self.policy, self.store or MemoryStore()),
             ]
         )

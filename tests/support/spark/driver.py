@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mta import Count, CountWindow, Max, Sum
+from spark_integration.options import Options
 from spark_integration.request import make_request
 from spark_integration.session import local_session
 from spark_integration.sliding import run_request
@@ -26,22 +27,17 @@ def main(job: dict[str, Any]) -> None:
     spark = local_session("fire", memory="1g", log=folder / "spark.log", conf=conf)
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", job["files"])
     source = reader.parquet(str(folder / "input"))
-    request = make_request(
-        source,
-        keys=("device",),
+    options = Options(
+        key="device",
         time="ts",
         aggregations={"peak": ("watts", Max()), "sum": ("watts", Sum()), "n": (None, Count())},
         policy=CountWindow(job["window"]),
         store=job["store"],
-        output="event",
-        name=None,
         buckets=4,
         arity=job["arity"],
         leaf_arity=job["arity"],
-        late="error",
-        invalid="error",
-        retain=2,
     )
+    request = make_request(source, options)
     chosen = getattr(faulty_steps, job["fault"][0])(*job["fault"][1:]) if job["fault"] else step
     writer = run_request(source, request, chosen).writeStream.format("parquet")
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))

@@ -45,8 +45,11 @@ def dying_at_the_end(marker: str) -> steps.Step:
     return step
 
 
-def dying_inside(marker: str, put: int) -> steps.Step:
-    """A worker that is killed when it has put so many pages, and these are in the store."""
+def dying_inside(marker: str, *puts: int) -> steps.Step:
+    """A worker that is killed when it has put so many pages, and these are in the store.
+
+    Of several numbers each kills one worker, and has a marker of its own, with the number.
+    """
 
     def step(
         state: bytes | None,
@@ -55,13 +58,14 @@ def dying_inside(marker: str, put: int) -> steps.Step:
         store: PageStore,
         watermark: int | None = None,
     ) -> steps.Advanced:
-        def die(_: float) -> None:
-            if first(marker):
+        def die(put: float) -> None:
+            if first(f"{marker}.{put:.0f}"):
                 store.flush()
                 os.kill(os.getpid(), signal.SIGKILL)
 
         fragile = FaultyStore(store, sleep=die)
-        fragile.delay(1, nth=put, operations=["put"])
+        for put in puts:
+            fragile.delay(put, nth=put, operations=["put"])
         return steps.step(state, rows, plan, fragile, watermark)
 
     return step

@@ -13,12 +13,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mta import Count, CountWindow, Max, Sum
 from spark_integration import sliding_aggregate
 from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.cli.inspection import has_commits
-from spark_integration.cli.state_checkpoint import read_pages
+from spark_integration.cli.checkpoints import has_commits, read_pages
+from spark_integration.options import Options
 from spark_integration.request import make_request
 from spark_integration.sliding import run_request
 from spark_integration.step.step import Step
 from stores import open_store
+from tests.support.spark.checkpoints import forget_commit
 from tests.support.spark.events import SCHEMA, Fold, in_form
 
 FOLDS: list[Fold] = [max, sum, len]
@@ -76,16 +77,12 @@ class Job:
 
     def run_step(self, step: Step, **changes: Any) -> StreamingQuery:
         """Run to the end of the input with another step than the usual one."""
-        options = {"output": "event", "name": None, "late": "error", "invalid": "error"}
-        settings = self.settings(**options, retain=2, **changes)
-        settings["keys"] = (settings.pop("key"),)
-        request = make_request(self.source(), **settings)
+        request = make_request(self.source(), Options(**self.settings(**changes)))
         return self.run_frame(run_request(self.source(), request, step))
 
     def forget_commit(self, batch: int) -> None:
         """As if the driver had died after the batch's work and before its commit."""
-        for name in (str(batch), f".{batch}.crc"):
-            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+        forget_commit(self.checkpoint, batch)
 
     def results(self) -> list[tuple[Any, ...]]:
         return in_form((row for rows in self.batches.values() for row in rows), *ALIASES)

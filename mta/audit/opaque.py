@@ -1,0 +1,175 @@
+"""Windows out of their handles alone, without the operation that they aggregate with.
+
+Pages are named by their digests: a handle names the topmost ones, and each names those below it. So
+which pages a window needs, and whether each is whole, follows from the handle; only the folds in
+them cannot be compared. Values and partials are left as they are, bytes that nobody reads.
+
+    >>> from mta import CountWindow, Monoid, Window
+    >>> from mta.audit import audit, live_keys
+    >>> words = Monoid(identity="", combine=lambda a, b: a + b, name="words")
+    >>> window = Window(words, CountWindow(4), store="memory://opaque", name="demo", arity=2)
+    >>> _ = window.extend(list("abcdefgh"))
+    >>> handle = window.checkpoint()
+    >>> again = restore_opaque(handle, "memory://opaque")
+    >>> sorted(live_keys(again)) == sorted(live_keys(window)), audit(again).damaged
+    (True, [])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mta.audit.description import shared_handle
+from mta.columns.schemas import Objects, Payload, Rows, next_payload
+from mta.errors import CorruptPage, HandleMismatch
+from mta.fiba import FiBA
+from mta.fiba.kept import KeptTree
+from mta.levels.amortized_mta import AmortizedMTA
+from mta.levels.kept import KeptEvents
+from mta.levels.log_mta import LogMTA
+from mta.monoids.base import Monoid, Partial
+from mta.pages.handle import MAX_ARITY, Handle, corrupt
+from mta.pages.structure import Aggregator
+from mta.policies.base import AbstractPolicy, View
+from mta.reactive.paged import PagedReactiveAggregator
+from mta.reactive.paged_flat_fat import PagedFlatFAT
+from mta.windows.engine import Engine
+from mta.windows.settings import Settings
+from stores import PageStore
+
+#: Stands for any value and any partial. Not None: that is how pages are marked of which no parent
+#: tells the fold.
+_ANY = ""
+_AGGREGATORS: dict[str, type[Aggregator]] = {
+    kind.name: kind
+    for kind in (
+        AmortizedMTA, LogMTA, FiBA, KeptEvents, KeptTree, PagedFlatFAT, PagedReactiveAggregator,
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """The events of a handle, to be walked through and verified, never to be added to."""
+
+    engine: Engine
+    fronts: Mapping[str, int] | None = None
+    """Where each window begins, of several that share these events; None of one by itself."""
+
+
+def restore_opaque(handle: bytes, store: str | PageStore) -> Opaque:
+    """What ``audit`` and ``live_keys`` take, of a handle of a window or of several; no store call.
+
+    Raises CorruptHandle, and HandleMismatch for an aggregator that this release does not know.
+    """
+    shared = shared_handle(handle)
+    fronts = {window.name: window.front for window in shared.windows} if shared else None
+    data = shared.events if shared else handle
+    state = Handle.decode(data)
+    aggregator = _AGGREGATORS.get(state.algorithm)
+    if aggregator is None:
+        raise HandleMismatch(
+            f"the handle is of the aggregator {state.algorithm!r}, this release knows "
+            f"{sorted(_AGGREGATORS)}; use the release that wrote it"
+        )
+    monoid, policy = _UnknownMonoid(state), _UnknownPolicy(state)
+    settings = Settings(aggregator=aggregator, lateness=0 if aggregator.by_time else None)
+    engine = Engine(monoid, policy, store, state.window, settings.of_handle(state))
+    engine.restore(state)
+    return Opaque(engine, fronts)
+
+
+class _Untouched(Objects):
+    """So many columns, whose bytes are left alone."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self._columns = columns
+
+    def load(self, payloads: Iterator[Payload], count: int) -> Rows:
+        if not 0 <= count <= 2 * MAX_ARITY:
+            raise CorruptPage(f"a group of {count} elements cannot be")
+        for _ in range(self._columns):
+            next_payload(payloads)
+        return [_ANY] * count
+
+
+class _UnknownMonoid(Monoid):
+    """Stands for the monoid of a handle; every partial is the same as every other."""
+
+    def __init__(self, handle: Handle) -> None:
+        super().__init__(_ANY, lambda left, right: _ANY, name=handle.monoid[0])
+        inputs, partials = _columns_of(handle)
+        self.inputs, self.partials = _Untouched(inputs), _Untouched(partials)
+        self.fingerprint = handle.monoid[1]
+
+    def fold(self, partials: Rows, count: int) -> Partial:
+        return _ANY
+
+
+class _UnknownPolicy(AbstractPolicy):
+    """Stands for the policy of a handle; evicts nothing."""
+
+    positional = True
+
+    def __init__(self, handle: Handle) -> None:
+        self._name, self.fingerprint = handle.policy
+        self.needs_times = handle.timed
+
+    def cut(self, view: View, time: int | None) -> int:
+        return 0
+
+    def describe(self) -> str:
+        return self._name
+
+
+def _columns_of(handle: Handle) -> tuple[int, int]:
+    """How many columns a value takes in pages, and how many a partial."""
+    try:
+        return _COLUMNS[handle.algorithm](handle.state, handle.timed)
+    except (IndexError, TypeError, ValueError, KeyError) as error:
+        raise corrupt(f"its state is not one of {handle.algorithm}") from error
+
+
+def _of_pair(state: list[Any], timed: bool) -> tuple[int, int]:
+    *_, pair, tails = state
+    return _values(tails, timed), len(pair)
+
+
+def _of_left(state: list[Any], timed: bool) -> tuple[int, int]:
+    _, _, left, _, tails = state
+    return _values(tails, timed), len(left)
+
+
+def _of_holes(state: list[Any], timed: bool) -> tuple[int, int]:
+    values, partials = _of_left(state[2], timed)
+    return values - 1, partials - 1  # beside marks and counts
+
+
+def _of_kept(state: list[Any], timed: bool) -> tuple[int, int]:
+    _, _, tails = state
+    partials = len(tails[1][2]) - timed - 1 if len(tails) > 1 else 0  # beside times and names
+    return _values(tails, timed), partials
+
+
+def _of_tree(state: list[Any], timed: bool) -> tuple[int, int]:
+    _, _, _, left, spine, *_ = state
+    return len(spine[-1][1]) - timed, len(left[0])
+
+
+def _values(tails: list[Any], timed: bool) -> int:
+    """The columns of the leaf tail that are no times."""
+    return len(tails[0][2]) - timed
+
+
+_COLUMNS = {
+    AmortizedMTA.name: _of_pair,
+    LogMTA.name: _of_pair,
+    KeptEvents.name: _of_kept,
+    PagedFlatFAT.name: _of_left,
+    PagedReactiveAggregator.name: _of_holes,
+    FiBA.name: _of_tree,
+    KeptTree.name: _of_tree,
+}

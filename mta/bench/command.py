@@ -1,0 +1,48 @@
+"""``mta bench``, as a command."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Mapping
+
+from mta.bench import EXPERIMENTS
+from mta.cli.commands import CommandLine
+
+
+def add_bench(line: CommandLine, modules: Mapping[str, str] = EXPERIMENTS) -> None:
+    """Add ``mta bench``, of the experiments in these modules."""
+
+    def measure(given: Namespace) -> int:
+        from mta.bench.frame.running import bench
+
+        size = None if given.quick else given.size
+        return bench(given.experiment, size, given.output, given.fresh, modules)
+
+    def experiment(text: str) -> str:
+        if text not in modules and text not in {name.partition("_")[0] for name in modules}:
+            raise ArgumentTypeError(f"there is no {text!r}; --help lists what there is")
+        return text
+
+    parser = line.add("bench", measure, help="measure beside peers")
+    parser.add_argument(
+        "experiment",
+        nargs="*",
+        type=experiment,
+        metavar="NAME",
+        help=f"an experiment or the first part of names; all of {', '.join(modules)}",
+    )
+    how_much = parser.add_mutually_exclusive_group()
+    how_much.add_argument("--quick", action="store_true", help="every figure within 10 minutes")
+    how_much.add_argument("--size", type=_share, default=1.0, help="share of the full events")
+    parser.add_argument("--output", default="bench-output", metavar="FOLDER", help="%(default)s")
+    parser.add_argument("--fresh", action="store_true", help="measure again what is finished")
+
+
+def _share(text: str) -> float:
+    try:
+        size = float(text)
+    except ValueError:
+        size = 0.0
+    if not 0 < size <= 1:
+        raise ArgumentTypeError(f"a share is above 0 and at most 1, not {text!r}")
+    return size

@@ -1,0 +1,154 @@
+"""The command ``mta``: options in, exit code out; ``mta --version`` tells what it runs on."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import platform, python_version
+from typing import Any
+
+from mta.cli import handles
+from mta.cli.console import as_options, say
+from stores import stores_at_hand
+from stores.errors import WindowStoreError
+
+PACKAGE = "mta-windows"
+#: Which extra of the package brings a library that not every command needs.
+EXTRAS = {
+    "pyspark": "spark",
+    "pyarrow": "spark",
+    "pandas": "spark",
+    "google": "spark",
+    "matplotlib": "bench",
+}
+
+Command = Callable[[Namespace], int | None]
+
+
+class CommandLine:
+    """``mta`` with the commands of handles in files; others add their own before it runs."""
+
+    def __init__(self) -> None:
+        self.parser = ArgumentParser(
+            prog="mta", description="Exact sliding windows over streams, their pages in a store."
+        )
+        self.parser.add_argument(
+            "--version", action=_Version, nargs=0, help="what is installed, and what it runs on"
+        )
+        self._commands = self.parser.add_subparsers(required=True, metavar="command", dest="name")
+        #: The commands by name, to be given further options or another way to be carried out.
+        self.commands: dict[str, ArgumentParser] = {}
+        _add_inspect(self.add("inspect", _inspect, help="show the windows of a run or of a handle"))
+        _add_check(self.add("check", _check, help="verify every page of windows"))
+        _add_gc(self.add("gc", _gc, help="find and delete pages that no window needs"))
+
+    def add(self, name: str, command: Command, **how: Any) -> ArgumentParser:
+        """A new command, to be given options; ``how`` is what ``ArgumentParser`` takes."""
+        parser: ArgumentParser = self._commands.add_parser(name, **how)
+        parser.set_defaults(command=command)
+        self.commands[name] = parser
+        return parser
+
+    def run(self, arguments: Sequence[str] | None = None) -> int:
+        """Carry out what the arguments ask for; returns the exit code.
+
+        That is 2 for what the user can correct, 130 after Ctrl-C, else what the command says:
+        ``mta check`` returns 1 where a page is damaged and was not repaired.
+        """
+        given = self.parser.parse_args(arguments)
+        command: Command = given.command
+        name = given.name
+        del given.command, given.name
+        try:
+            return command(given) or 0
+        except WindowStoreError as error:
+            return _complain(as_options(str(error)))
+        except ModuleNotFoundError as error:
+            extra = EXTRAS.get((error.name or "").partition(".")[0])
+            if extra is None:
+                raise
+            return _complain(f"'mta {name}' needs {error.name}: pip install '{PACKAGE}[{extra}]'")
+        except KeyboardInterrupt:
+            return 130
+
+
+def _complain(text: str) -> int:
+    sys.stderr.write(f"mta: {text}\n")
+    return 2
+
+
+def at_least_one(text: str) -> int:
+    """A whole number that counts something, of an option."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"give a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+def installed(name: str) -> str:
+    """The version of a distribution, "" where it is not installed; it is not imported."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def versions() -> str:
+    """The versions of all that results depend on, and of what is there besides, line by line."""
+    spark = installed("pyspark")
+    facts = {
+        "mta": installed(PACKAGE) or "not installed, run from its source",
+        "python": f"{python_version()} on {platform()}",
+        "numpy": installed("numpy"),
+        "kernels": "numpy",
+        "stores": ", ".join(stores_at_hand()),
+        "spark": spark or f"none: pip install '{PACKAGE}[spark]'",
+    }
+    return "\n".join(f"{name:9} {value}" for name, value in facts.items())
+
+
+class _Version(Action):
+    """Prints the versions and ends; they are looked up only then."""
+
+    def __call__(self, parser: ArgumentParser, *_: object) -> None:
+        say(versions())
+        parser.exit()
+
+
+_PATH = "a file with a handle of Window or SharedWindows; with Spark, "
+_STORE = "where the pages are; default: the run's, without credentials"
+
+
+def _add_inspect(parser: ArgumentParser) -> None:
+    parser.add_argument("path", type=Path, help=f"{_PATH}a run's output folder or a checkpoint")
+    parser.add_argument("--store", metavar="URL", help=_STORE)
+
+
+def _add_check(parser: ArgumentParser) -> None:
+    parser.add_argument("path", type=Path, help=f"{_PATH}the output folder of a run that has ended")
+    parser.add_argument("--store", metavar="URL", help=_STORE)
+    parser.add_argument("--repair", action="store_true",
+                        help="rebuild damaged inner pages of a run from the level below"
+                        )  # fmt: skip
+
+
+def _add_gc(parser: ArgumentParser) -> None:
+    parser.add_argument("path", type=Path, nargs="+", help="all files with handles of some "
+                        "windows; with Spark, a run's output folder")  # fmt: skip
+    parser.add_argument("--store", metavar="URL", help=_STORE)
+    parser.add_argument("--delete", action="store_true",
+                        help="delete them; without it nothing is changed in the store")  # fmt: skip
+
+
+def _inspect(given: Namespace) -> None:
+    handles.inspect(given.path, given.store)
+
+
+def _check(given: Namespace) -> int:
+    return handles.check(given.path, given.store, given.repair)
+
+
+def _gc(given: Namespace) -> None:
+    handles.collect(given.path, given.store, given.delete)

@@ -1,0 +1,196 @@
+"""The results of a window while it slides over events in hand, in the way that takes the least.
+
+    rows      0 1 2 3 4 5 6 7        the fold of rows [f, i] for each row i of some
+    fronts        0 0 2 3 3 7        from row 2 on: [0, 2] [0, 3] [2, 4] [3, 5] [3, 6] [7, 7]
+
+Fronts never decrease, and that is all that is asked of them. There are three ways:
+
+- where a row may be folded in twice, two blocks that overlap: one combine a row (``overlaps``);
+- under any other monoid of columns, a suffix and a prefix within blocks: four (``blocks``);
+- for monoids of plain functions, a stack and one aggregate, row by row: three (*Two-Stacks*).
+
+Rows of many keys may stand side by side, as no range crosses from one key's rows to another's:
+fronts do not decrease where a new key begins, and no row is ever looked at for the sake of another.
+
+Cursors fold so what windows share (``Hand``). A structure of one window goes by its own stack while
+that lasts; a window that is short beside the batch would use it up again and again, and is put side
+by side with the events to come (``ShortRun``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from mta.columns.schemas import Rows
+from mta.folds.blocks import Blocks
+from mta.folds.fronts import EachFront, Fronts, as_array, known
+from mta.folds.overlaps import Overlaps, may_overlap
+from mta.monoids.base import AbstractMonoid, Partial
+
+#: How many events of a batch are folded range by range at once.
+_RUN = 4096
+#: The longest window for which that is done; for a longer one a stack is faster.
+_SHORT = 256
+#: How long it may become in the run, lest a window that is now longer, now shorter, go by the stack
+#: time and again.
+_LONGEST_SHORT = 4 * _SHORT
+
+
+class SlidingFolds:
+    """Lifted events, and their folds; what is computed for one window serves all others."""
+
+    def __init__(self, monoid: AbstractMonoid, lifted: Rows, count: int) -> None:
+        self.monoid, self.lifted, self.count = monoid, lifted, count
+
+    @cached_property
+    def _blocks(self) -> Blocks | Overlaps:
+        kind = Overlaps if may_overlap(self.monoid) else Blocks
+        return kind(self.monoid, self.lifted, self.count)
+
+    @property
+    def _has_blocks(self) -> bool:
+        return "_blocks" in self.__dict__
+
+    @cached_property
+    def prefixes(self) -> Rows:
+        """The folds of the first 1, 2, ... rows; one combine a row."""
+        if self._has_blocks:
+            return self._blocks.prefixes_of_all()
+        return self.monoid.prefixes(self.lifted, self.count, self.monoid.identity)
+
+    @cached_property
+    def total(self) -> Partial:
+        """The fold of all rows; one combine a row, none where the prefixes are known."""
+        if "prefixes" in self.__dict__:
+            return self.monoid.partials.at(self.prefixes, self.count - 1)
+        return self.monoid.fold(self.lifted, self.count)
+
+    def suffixes(self, start: int, right: Partial) -> Rows:
+        """The folds from row ``start``, and from each after it, to the end, joined to ``right``.
+
+        One combine a row.
+        """
+        if self._has_blocks:
+            return self._blocks.suffixes_of_all(start, right)
+        rows, count = self.monoid.partials.cut(self.lifted, start, self.count), self.count - start
+        return self.monoid.suffixes(rows, count, right)
+
+    def folds(self, fronts: EachFront, first: int) -> Rows:
+        """The fold from each front, which never decrease, to the rows from the ``first`` on.
+
+        At most four combines a row, all but those of plain functions whole-group.
+
+        >>> from mta import Sum
+        >>> two_keys = SlidingFolds(Sum(), np.array([1.0, 2.0, 3.0, 10.0, 20.0, 30.0]), 6)
+        >>> two_keys.folds(np.array([0, 0, 1, 3, 3, 4]), first=0).tolist()
+        [1.0, 3.0, 5.0, 10.0, 30.0, 50.0]
+        """
+        if not self.monoid.is_columnar:
+            return two_stacks(self.monoid, self.lifted, known(fronts), first)
+        if isinstance(self._blocks, Overlaps):
+            return self._blocks.folds(fronts, first)
+        return self._blocks.folds(known(fronts), first)
+
+
+def two_stacks(
+    monoid: AbstractMonoid, lifted: Rows, fronts: range | np.ndarray, first: int
+) -> Rows:
+    """As ``SlidingFolds.folds``, row by row, for monoids of plain functions; 3 combines a row.
+
+    The rows before a cut are in a stack of suffix folds, those from there on in one aggregate; when
+    a range begins beyond the cut, all rows so far become the stack.
+    """
+    schema, combine = monoid.partials, monoid.combine
+    found = schema.new(len(fronts))
+    origin = cut = first
+    stack, right = schema.one(monoid.identity), monoid.identity
+    for at, start in enumerate(fronts.tolist() if isinstance(fronts, np.ndarray) else fronts):
+        last = first + at
+        if start > cut or last == first:
+            origin, cut, right = start, last, monoid.identity
+            rows = schema.cut(lifted, origin, cut)
+            stack = monoid.suffixes(rows, cut - origin, monoid.identity)
+        right = combine(right, schema.at(lifted, last))
+        schema.put(found, at, combine(schema.at(stack, start - origin), right))
+    return found
+
+
+# --- a window that is short beside the batch ------------------------------------------------------
+
+
+class Events(NamedTuple):
+    """Events one after the other: their values as input rows, and times where they are kept."""
+
+    rows: Rows
+    times: np.ndarray | None
+    size: int
+
+
+class TellsFronts(Protocol):
+    """A policy, as far as it is asked here."""
+
+    def fronts(
+        self, run: ShortRun, times: np.ndarray | None, count: int
+    ) -> tuple[Fronts, int] | None:
+        """The front after each of the next events, for as many of ``count`` as can be told."""
+
+
+def short_run_of(monoid: AbstractMonoid, window: int, coming: int) -> int:
+    """How many of the events to come are folded range by range at once; 0 for a longer window.
+
+    Else the run would use up a stack again and again, and a handful of whole-group combines on
+    small groups cost about as much as using it up once.
+    """
+    count = min(coming, _RUN)
+    return count if monoid.is_columnar and window <= min(2 * count, _SHORT) else 0
+
+
+class ShortRun:
+    """A short window and the events to come, side by side; what a policy may ask of them.
+
+    ``held`` is the window's events in pieces, ``front`` the position of the first of them.
+    """
+
+    def __init__(
+        self, monoid: AbstractMonoid, front: int, held: Sequence[Events], new: Events
+    ) -> None:
+        self._monoid, self.front = monoid, front
+        self._pieces, self._new = [*held, new], new
+        self.back = front + sum(piece.size for piece in held)
+
+    @cached_property
+    def _times(self) -> np.ndarray:
+        return np.concatenate([times for _, times, _ in self._pieces if times is not None])
+
+    def oldest_time(self) -> int:
+        """The time of the oldest event, which may be one to come."""
+        return int(self._times[0])
+
+    def head_times(self) -> tuple[int, np.ndarray]:
+        """The times of all events, and the position of the first of them."""
+        return self.front, self._times
+
+    def folds(self, policy: TellsFronts) -> tuple[np.ndarray, Rows] | None:
+        """The front after each of the new events that the policy can tell of, and the aggregate.
+
+        None where it tells of none, where nothing leaves, and where the window becomes long.
+        """
+        told = policy.fronts(self, self._new.times, self._new.size)
+        if told is None or isinstance(told[0], int):
+            return None
+        fronts, count = as_array(*told), told[1]
+        held = self.back - self.front
+        lengths = np.arange(self.back + 1, self.back + 1 + count) - fronts
+        if int(lengths.max()) > _LONGEST_SHORT:
+            return None
+        schema, size = self._monoid.inputs, held + count
+        rows, at = schema.new(held + self._new.size), 0
+        for piece, _, length in self._pieces:
+            schema.put_many(rows, at, piece)
+            at += length
+        lifted = self._monoid.lift_rows(schema.cut(rows, 0, size), size)
+        return fronts, SlidingFolds(self._monoid, lifted, size).folds(fronts - self.front, held)

@@ -1,0 +1,115 @@
+"""Policies on an aggregate: a bound on it, and rules of your own (MTA paper, 4.1.3 and 4.1.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mta.errors import PolicyNotMonotone
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.naming import name_of
+from mta.monoids.product import Columns
+from mta.policies.base import AbstractPolicy, View
+
+
+class Policy(AbstractPolicy):
+    """A policy of your own: ``evicts(prefix, total)`` says whether a prefix must leave.
+
+    ``prefix`` is the result over the oldest events, ``total`` that over the whole window, both of
+    the monoid ``on`` (a monoid, or a pair of column and monoid), or of the window's own monoid.
+    Costs O(1) combines while few events leave, O(arity * log n) and a page a level otherwise.
+    ``checked`` tries every prefix after every insertion, and raises PolicyNotMonotone. Give it a
+    ``name``: a handle is only restored with a policy of the same name and monoid (without one, as
+    for ``Monoid``).
+
+    >>> from mta import Max
+    >>> Policy(lambda prefix, total: total - prefix >= 4, on=Max(), name="four units")
+    Policy(four units, on=Max)
+    """
+
+    def __init__(
+        self,
+        evicts: Callable[[Any, Any], bool],
+        on: AbstractMonoid | tuple[Columns, AbstractMonoid] | None = None,
+        name: str | None = None,
+        checked: bool = False,
+    ) -> None:
+        self.evicts = evicts
+        self.on = (None, on) if isinstance(on, AbstractMonoid) else on
+        self.name = name or name_of(evicts)
+        self.checked = checked
+
+    @property
+    def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
+        return () if self.on is None else ((self, *self.on),)
+
+    def cut(self, view: View, time: int | None) -> int:
+        total = view.total(self)
+        if self.checked:
+            prefixes = view.all_prefixes(self)
+            verdicts = [(end - 1, self.evicts(part, total)) for end, part in prefixes]
+            _require_monotone(self, verdicts)
+        return view.longest_prefix(self, lambda prefix: self.evicts(prefix, total))
+
+    def describe(self) -> str:
+        return f"Policy({self.name}, on={_described(self.on) if self.on else 'the window'})"
+
+
+class BoundWindow(AbstractPolicy):
+    """The longest run of newest events whose aggregate stays within bounds.
+
+    For the MTA paper's "sum of the window at most 10" write ``BoundWindow(Sum(), at_most=10)``.
+    Monotone where the aggregate only grows (or only falls) as older events are added to it: sums
+    of values that are not negative, counts, maxima. An event that alone breaks the bound leaves
+    the window empty. Costs and ``checked`` as for Policy.
+    """
+
+    def __init__(
+        self,
+        on: AbstractMonoid | tuple[Columns, AbstractMonoid],
+        *,
+        at_most: float | None = None,
+        at_least: float | None = None,
+        checked: bool = False,
+    ) -> None:
+        if at_most is None and at_least is None:
+            raise ValueError("a bound needs at_most, at_least or both")
+        self.on = (None, on) if isinstance(on, AbstractMonoid) else on
+        self.at_most = float("inf") if at_most is None else float(at_most)
+        self.at_least = float("-inf") if at_least is None else float(at_least)
+        self.checked = checked
+
+    @property
+    def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
+        return ((self, *self.on),)
+
+    def _keeps(self, result: Any) -> bool:
+        return bool(self.at_least <= result <= self.at_most)
+
+    def cut(self, view: View, time: int | None) -> int:
+        if self.checked:
+            verdicts = [(at, not self._keeps(part)) for at, part in view.all_suffixes(self)]
+            _require_monotone(self, verdicts)
+        return view.longest_suffix(self, self._keeps)
+
+    def describe(self) -> str:
+        return f"BoundWindow({self.at_least} <= {_described(self.on)} <= {self.at_most})"
+
+
+def _described(on: tuple[Columns, AbstractMonoid]) -> str:
+    columns, monoid = on
+    names = [columns] if isinstance(columns, str) else list(columns or ())
+    return f"{monoid.name}({', '.join(names)})" if names else monoid.name
+
+
+def _require_monotone(policy: AbstractPolicy, verdicts: list[tuple[int, bool]]) -> None:
+    """Verdicts (must it leave?) from the oldest event on must be true, ..., true, false, ..."""
+    kept = None
+    for position, leaves in verdicts:
+        if leaves and kept is not None:
+            raise PolicyNotMonotone(
+                f"{policy!r} keeps the event at position {kept} but evicts the younger one at "
+                f"{position}; once it keeps a prefix it must keep every longer one"
+            )
+        if not leaves and kept is None:
+            kept = position

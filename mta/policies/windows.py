@@ -1,0 +1,104 @@
+"""The last so many events, and those of the last so much time: cut by positions and times."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from numbers import Real
+
+import numpy as np
+
+from mta.folds.fronts import Fronts, TimeFronts
+from mta.policies.base import AbstractPolicy, Run, TimeSearch, View
+from mta.times import to_duration
+
+
+class CountWindow(AbstractPolicy):
+    """The last ``size`` events.
+
+    >>> CountWindow(3)
+    CountWindow(3)
+    """
+
+    positional = True
+
+    def __init__(self, size: int) -> None:
+        number = isinstance(size, Real) and not isinstance(size, bool)
+        if not number or not size >= 1 or size % 1:  # so that NaN and infinity are refused too
+            raise ValueError(f"a count window holds at least 1 event, not {size!r}")
+        self.size = int(size)
+
+    def cut(self, view: View, time: int | None) -> int:
+        return view.back - self.size
+
+    def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
+        room = self.size - (run.back - run.front)
+        if room > 0:
+            return run.front, min(count, room)
+        first = run.back + 1 - self.size
+        return range(first, first + count), count
+
+    @property
+    def foreseen(self) -> bool:
+        return type(self) is CountWindow  # another kind of one may cut otherwise
+
+    def cuts(self, search: TimeSearch, start: int, times: np.ndarray | None, count: int) -> range:
+        if not self.foreseen:
+            super().cuts(search, start, times, count)
+        first = start + 1 - self.size
+        return range(first, first + count)
+
+    def describe(self) -> str:
+        return f"CountWindow({self.size})"
+
+
+class TimeWindow(AbstractPolicy):
+    """The events of the last ``size``: now - size < t <= now, where now is the newest time.
+
+    An event exactly ``size`` old is outside, as in pandas. Seconds, a timedelta, or text such as
+    "90 seconds", "5 minutes", "24 hours", "30 days", "250 milliseconds".
+
+    >>> TimeWindow("1 hour")
+    TimeWindow(3600000000 us)
+    """
+
+    needs_times = True
+    positional = True
+
+    def __init__(self, size: float | str | timedelta) -> None:
+        self.size = to_duration(size)
+
+    @property
+    def lifetime(self) -> int:
+        return self.size
+
+    def cut(self, view: View, time: int | None) -> int:
+        assert time is not None
+        return view.first_after(time - self.size)
+
+    def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
+        assert times is not None
+        oldest, first_time = times[:count] - self.size, run.oldest_time()
+        if first_time is None:
+            first_time = times[0]  # the window is empty: the run itself brings the oldest event
+            count = int(np.searchsorted(oldest, first_time))
+        if oldest[count - 1] < first_time:
+            return run.front, count
+        first, head = run.head_times()
+        known = int(np.searchsorted(oldest, head[-1]))
+        if known == 0:
+            return None
+        return first + np.searchsorted(head, oldest[:known], side="right"), known
+
+    @property
+    def foreseen(self) -> bool:
+        return type(self) is TimeWindow
+
+    def cuts(
+        self, search: TimeSearch, start: int, times: np.ndarray | None, count: int
+    ) -> Fronts | TimeFronts:
+        if not self.foreseen or times is None:
+            return super().cuts(search, start, times, count)
+        return search.first_after_each(times[:count], self.size)
+
+    def describe(self) -> str:
+        return f"TimeWindow({self.size} us)"

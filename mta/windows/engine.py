@@ -1,0 +1,410 @@
+"""What works inside a window: its events in one structure, the way in, and the handle.
+
+``Engine`` has what windows of every kind have. ``WindowEngine`` adds the policy of a single window:
+it slides. ``Window``, ``SharedWindows``, ``TriggeredWindow`` and ``SlicedWindow`` are faces of one,
+in their attribute ``engine``; none of it is meant for users.
+
+Public methods of the faces are marked by ``alone``, so that an engine serves one call at a time,
+and no warning of numpy's comes out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeVar
+
+import numpy as np
+
+from mta.columns.schemas import Rows
+from mta.cursors.reach import RememberedEvents, fold_between, fold_positions
+from mta.cursors.view import WindowView
+from mta.errors import (
+    CorruptHandle,
+    CorruptPage,
+    HandleMismatch,
+    InvalidTime,
+    NotPageable,
+    UnsupportedOperation,
+    WindowBusy,
+)
+from mta.fiba.pages import TreePages
+from mta.levels.kept import KeptEvents
+from mta.levels.leaves import LeafReader
+from mta.levels.tree import MonoidTree
+from mta.monoids.base import AbstractMonoid, Monoid, Partial
+from mta.monoids.product import Observed, plain
+from mta.pages.handle import NAME, Handle
+from mta.pages.structure import Aggregator, Setting
+from mta.policies.base import AbstractPolicy
+from mta.policies.windows import CountWindow
+from mta.times import to_count, to_time
+from mta.windows.intake import Intake
+from mta.windows.settings import Settings
+from stores import PageStore, open_store
+
+_Args = ParamSpec("_Args")
+_Result = TypeVar("_Result")
+
+
+class Face(Protocol):
+    """What has an engine inside."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine; of several faces it may be the same."""
+
+
+def busy() -> WindowBusy:
+    """What a call meets while the engine serves another one."""
+    return WindowBusy(
+        "this window is in the middle of another call, of another thread or of its own monoid or "
+        "policy; it takes one call at a time: hold a lock, or give each thread a window"
+    )
+
+
+_Face = TypeVar("_Face", bound=Face)
+
+
+def alone(
+    method: Callable[Concatenate[_Face, _Args], _Result],
+) -> Callable[Concatenate[_Face, _Args], _Result]:
+    """A method of a face that has the engine to itself, and numpy's warnings off.
+
+    A call that comes in between raises WindowBusy, and changes nothing.
+    """
+
+    @wraps(method)
+    def call(self: _Face, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
+        engine = self.engine
+        if engine.busy:
+            raise busy()
+        engine.busy = True
+        try:
+            with np.errstate(all="ignore"):
+                return method(self, *args, **kwargs)
+        finally:
+            engine.busy = False
+
+    return call
+
+
+class Engine:
+    """The events of one stream: monoid, structure and store, and what comes in.
+
+    ``policy`` is the one that handles name; of several windows it stands for all.
+    """
+
+    def __init__(
+        self,
+        monoid: AbstractMonoid,
+        policy: AbstractPolicy,
+        store: str | PageStore | None,
+        name: str,
+        settings: Settings,
+    ) -> None:
+        _require_kind(monoid, AbstractMonoid, "a monoid is one of mta's, or a Monoid of your own")
+        require_policy(policy)
+        _require_kind(store, str | PageStore | None, "a store is a URL, an open store, or None")
+        _require_kind(name, str, "a window's name is text")
+        if not NAME.fullmatch(name):
+            raise ValueError(f"a window's name is 1 to 100 of A-Z a-z 0-9 . _ : -, not {name!r}")
+        #: The monoid that results are of; ``monoid`` has beside it what policies look at.
+        self.main, self.policy, self.settings = monoid, policy, settings
+        observed = [(columns, observer) for _, columns, observer in policy.observers]
+        self.monoid = Observed(monoid, observed) if observed else monoid
+        self.timed = policy.needs_times or settings.aggregator.by_time
+        sizes = settings.group_sizes(self.monoid, self.timed)
+        self.owns_store = isinstance(store, str)
+        self.store = open_store(store) if isinstance(store, str) else store
+        self._begin(name, *sizes)
+
+    def _begin(
+        self, name: str, leaf_arity: int, arity: int, like: Aggregator | None = None
+    ) -> None:
+        """Be without events, under this name; ``like`` is the structure of another of its kind."""
+        settings, self.name = self.settings, name
+        setting = Setting(
+            self.monoid, self.store, name, leaf_arity, arity,
+            self.timed, self.policy, settings.lateness or 0,
+        )  # fmt: skip
+        self.structure = (
+            settings.aggregator.begin(setting) if like is None else like.sibling(setting)
+        )
+        self.intake = Intake(self.monoid, self.policy, self.main.name, settings)
+        #: Whether a call is under way.
+        self.busy = False
+
+    # --- results --------------------------------------------------------------------------------
+
+    def lowered(self, fold: Partial, count: int) -> Any:
+        """The result that a fold of so many events stands for."""
+        return plain(self.monoid.lower(fold)) if count else self.monoid.empty
+
+    def put_fold(self, fold: Partial, count: int, out: Rows, at: int) -> None:
+        """Write the result that a fold of so many events stands for into a row of outputs."""
+        monoid = self.monoid
+        if count:
+            monoid.outputs.put_many(out, at, monoid.lower_rows(monoid.partials.one(fold)))
+            return
+        empty = monoid.empty
+        monoid.outputs.put(out, at, tuple(empty.values()) if isinstance(empty, dict) else empty)
+
+    def as_given(self, out: Rows) -> Any:
+        """The results of a batch, in the order in which its events were given."""
+        outputs, order = self.monoid.outputs, self.intake.order
+        if order is not None:
+            in_order, out = out, outputs.new(len(order))
+            outputs.put_at(out, order, in_order)
+        return self.monoid.results(out)
+
+    def range(self, after: Any, until: Any, partial: bool) -> Any:
+        """The result of the events with after < t <= until; see ``Window.range``."""
+        if not self.timed:
+            raise InvalidTime("these events have no times: ask for positions, or set timed=True")
+        found = fold_between(self._remembered(), to_time(after), to_time(until), partial)
+        return self.lowered(*found)
+
+    def range_of_positions(self, start: int, stop: int, partial: bool) -> Any:
+        """The result of the events from ``start`` to ``stop``; see ``Window``."""
+        start, stop = to_count(start, "a position"), to_count(stop, "a position")
+        return self.lowered(*fold_positions(self._remembered(), start, stop, partial))
+
+    def _remembered(self) -> RememberedEvents:
+        structure = self.structure
+        if isinstance(structure, KeptEvents):
+            return structure
+        if isinstance(structure, MonoidTree):
+            return LeafReader(structure)
+        if isinstance(structure, TreePages):
+            return structure.stored
+        raise UnsupportedOperation(
+            f"{structure.name} does not answer ranges: take AmortizedMTA, LogMTA or FiBA"
+        )
+
+    @contextmanager
+    def counting(self, count: int) -> Iterator[None]:
+        """Say in an error's note how many events of a batch are in."""
+        before = self.structure.back
+        try:
+            yield
+        except Exception as error:
+            done = self.structure.back - before
+            error.add_note(f"{done} of {count} events of the batch were accepted")
+            raise
+
+    # --- handles and pages ----------------------------------------------------------------------
+
+    def checkpoint(self, barrier: bool = True) -> bytes:
+        """The handle of what is now; reads a page only where the oldest time is not at hand."""
+        if self.store is None:
+            raise NotPageable("this window is in memory alone (store=None); give it a store")
+        structure, intake = self.structure, self.intake
+        structure.tidy()
+        setting = structure.setting
+        data = Handle(
+            window=setting.window,
+            algorithm=structure.name,
+            monoid=(self.monoid.name, self.monoid.fingerprint),
+            policy=(self.policy.describe(), self.policy.fingerprint),
+            leaf_arity=setting.leaf_arity,
+            arity=setting.arity,
+            timed=setting.timed,
+            front=structure.front,
+            back=structure.back,
+            front_time=structure.oldest_time() if setting.timed else None,
+            last_time=intake.last_time,
+            counts=[intake.late_count, intake.invalid_count],
+            levels=structure.height,
+            pages=structure.page_count,
+            state=structure.write_state(),
+        ).encode()
+        if barrier:
+            self.store.flush()
+        self.hold()
+        return data
+
+    def hold(self) -> None:
+        """Keep all pages of what is now, as though a handle had been taken."""
+        self.structure.hold(self.settings.retain)
+
+    def restore(self, handle: Handle) -> None:
+        """Be what the handle says, having no events yet. Raises HandleMismatch, CorruptHandle."""
+        monoid, policy, structure = self.monoid, self.policy, self.structure
+        if handle.monoid[1] != monoid.fingerprint:
+            raise _mismatch("monoid", handle.monoid[0], monoid.name)
+        if handle.policy[1] != policy.fingerprint:
+            raise _mismatch("policy", handle.policy[0], policy.describe())
+        if handle.algorithm != structure.name or handle.timed != structure.setting.timed:
+            raise _mismatch("aggregator", handle.algorithm, structure.name)
+        try:
+            structure.take_up_state(handle)
+        except CorruptHandle:
+            raise
+        except (CorruptPage, ValueError, TypeError) as error:
+            raise CorruptHandle(
+                f"the handle cannot be read: {error}; use an earlier one"
+            ) from error
+        self.intake.last_time = handle.last_time
+        self.intake.late_count, self.intake.invalid_count = handle.counts
+        self.hold()
+
+    def sibling(self, handle: Handle) -> Self:
+        """The engine of another handle, with all settings and the store of this one."""
+        engine = object.__new__(type(self))
+        engine.__dict__.update(self.__dict__)
+        engine.owns_store = False
+        engine._begin(handle.window, handle.leaf_arity, handle.arity, self.structure)
+        engine.restore(handle)
+        return engine
+
+    def close(self) -> None:
+        """Let go of the store if it was opened here; pages stay."""
+        if self.store is not None and self.owns_store:
+            self.store.close()
+
+    def where(self) -> str:
+        """Where the pages are, for people."""
+        return "memory" if self.store is None else self.store.url
+
+
+class WindowEngine(Engine):
+    """The engine of a single window, which its policy slides."""
+
+    def _begin(
+        self, name: str, leaf_arity: int, arity: int, like: Aggregator | None = None
+    ) -> None:
+        super()._begin(name, leaf_arity, arity, like)
+        policy = self.policy
+        self._view = WindowView(self.structure, [observer for observer, _, _ in policy.observers])
+        self._size = policy.size if type(policy) is CountWindow else None
+
+    @property
+    def plain_size(self) -> int | None:
+        """The size of a count window in order of Python values as they come; None of others."""
+        takes_anything = isinstance(self.monoid, Monoid) and self.monoid.takes_anything
+        return self._size if takes_anything and not self.settings.aggregator.by_time else None
+
+    @property
+    def bare(self) -> bool:
+        """Whether results are the structure's partials as they are, read without a change."""
+        bare = isinstance(self.monoid, Monoid) and self.monoid.is_bare
+        return bare and self.monoid is self.main and not self.structure.by_time
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def insert(self, value: Any, time: Any) -> None:
+        """Read an event and add it; see ``Window.insert``."""
+        event = self.intake.admit(value, time)
+        if event is not None:
+            self.accept(*event)
+
+    def accept(self, row: Any, micros: int | None) -> None:
+        """Add an event that was read already, and evict what the policy says."""
+        if self._size is not None:
+            self.structure.slide(row, micros, self._size)
+        else:
+            newest = micros
+            if micros is not None and self.intake.last_time is not None:
+                newest = max(micros, self.intake.last_time)
+            self.structure.insert(row, micros)
+            self.structure.settle(lambda: self.policy.cut(self._view, newest))
+        self.intake.advance(micros)
+
+    def extend(self, values: Any, times: Any, results: Literal["all", "last"]) -> Any:
+        """Read a batch and add it; see ``Window.extend``."""
+        if results not in ("all", "last"):
+            raise ValueError(f"results is 'all' or 'last', not {results!r}")
+        rows, micros, count = self.intake.admit_batch(values, times)
+        if results == "all":
+            out = self.monoid.outputs.new(count)
+            with self.counting(count):
+                self.slide(rows, micros, count, out)
+            return self.as_given(out)
+        out = self.monoid.outputs.new(min(count, 1))
+        if count:
+            self.ingest(rows, micros, 0, count, count)
+            self.put_result(out, 0)
+        return self.monoid.results(out)
+
+    def slide(self, rows: Rows, micros: np.ndarray | None, count: int, out: Rows) -> None:
+        """Insert, evict and query, run by run; one by one where a run cannot be told ahead."""
+        done = 0
+        try:
+            while done < count:
+                step = self.structure.run(self.policy, rows, micros, done, count, out)
+                if step == 0:
+                    time = None if micros is None else int(micros[done])
+                    self.accept(self.monoid.inputs.at(rows, done), time)
+                    self.put_result(out, done)
+                    step = 1
+                done += step
+        finally:
+            if micros is not None and done:
+                self.intake.advance(int(micros[done - 1]))
+
+    def ingest(
+        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, count: int
+    ) -> None:
+        """Insert events of a batch of ``count``, their results left out.
+
+        With a policy on positions evict once, as only the last cut counts.
+        """
+        done, positional = start, self.policy.positional
+        try:
+            try:
+                while done < stop:
+                    if positional:
+                        done += self.structure.extend(rows, micros, done, stop)
+                    else:
+                        time = None if micros is None else int(micros[done])
+                        self.accept(self.monoid.inputs.at(rows, done), time)
+                        done += 1
+            finally:
+                if micros is not None and done > start:
+                    self.intake.advance(int(micros[done - 1]))
+                if positional and done > start:
+                    self.structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
+        except Exception as error:
+            error.add_note(f"{done} of {count} events of the batch were accepted")
+            raise
+
+    def pass_to(self, micros: int | None) -> None:
+        """Evict what a policy on times or positions says at a moment when nothing came."""
+        if (self.policy.positional or self.policy.needs_times) and len(self.structure):
+            self.structure.slide_to(self.policy.cut(self._view, micros))
+
+    def evict(self, n: int) -> None:
+        """Remove the oldest ``n`` events."""
+        count = to_count(n, "the number of events to evict")
+        self.structure.evict_to(self.structure.front + count)
+
+    # --- results --------------------------------------------------------------------------------
+
+    def query(self) -> Any:
+        """The result over the window; 1 combine."""
+        count = len(self.structure)
+        return self.lowered(self.structure.query(), count) if count else self.monoid.empty
+
+    def put_result(self, out: Rows, at: int) -> None:
+        """Write the result over the window into a row of outputs; 1 combine."""
+        count = len(self.structure)
+        self.put_fold(self.structure.query() if count else None, count, out, at)
+
+
+def require_policy(policy: Any) -> None:
+    """Raises TypeError for what is no policy."""
+    _require_kind(policy, AbstractPolicy, "a policy is one of mta's, or a Policy of your own")
+
+
+def _require_kind(value: Any, kind: Any, message: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{message}, not {value!r}")
+
+
+def _mismatch(what: str, in_handle: str, given: str) -> HandleMismatch:
+    return HandleMismatch(
+        f"the handle was made with the {what} {in_handle}, not with {given}; restore with the same "
+        "one, or start a new window"
+    )

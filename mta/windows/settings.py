@@ -1,0 +1,137 @@
+"""What windows of every kind may be set to: read once, checked, and never changed again.
+
+The public calls take these as keywords (``WindowSettings`` and the like, for type checkers); inside
+there is one ``Settings`` of checked values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Literal, Self, TypedDict, get_args
+
+from mta.errors import HandleMismatch
+from mta.levels.amortized_mta import AmortizedMTA
+from mta.monoids.base import AbstractMonoid
+from mta.pages.handle import MAX_ARITY, Handle
+from mta.pages.page import NAME_BYTES
+from mta.pages.structure import Aggregator
+from mta.times import to_count, to_duration
+
+Late = Literal["error", "drop"]
+Invalid = Literal["error", "drop", "accept"]
+Lateness = float | str | timedelta
+
+#: A leaf page of 8128 rows of 8 bytes just fits 16 disk pages of 4 KiB, envelope included.
+_LEAF_BYTES, _MAX_LEAF_ARITY = 65024, 8128
+_INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
+#: What the stack may weigh, which holds a partial for every event of the head leaf group.
+_STACK_BYTES = 1 << 22
+#: What a value or a partial is taken to weigh where only its bytes would tell.
+_OBJECT_BYTES = 64
+
+
+class EventSettings(TypedDict, total=False):
+    """Keywords of every kind of window."""
+
+    arity: int | None
+    """Size of groups, and of leaf groups unless given; the default suits one large window."""
+    leaf_arity: int | None
+    late: Late
+    """What to do with an event older than the last one, where times are looked at."""
+    invalid: Invalid
+    """What to do with nulls and NaN."""
+    retain: int
+    """How many handles stay restorable, from 2 on."""
+
+
+class SlicedSettings(EventSettings, total=False):
+    """Keywords of a window over slices."""
+
+    aggregator: type[Aggregator]
+
+
+class WindowSettings(SlicedSettings, total=False):
+    """Keywords of a single window."""
+
+    lateness: Lateness
+    """How much older than the newest an event may be; for ``aggregator=FiBA``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of one window, as checked."""
+
+    arity: int | None = None
+    leaf_arity: int | None = None
+    aggregator: type[Aggregator] = AmortizedMTA
+    late: Late = "error"
+    invalid: Invalid = "error"
+    retain: int = 2
+    lateness: int | None = None
+    """In microseconds; None where events must come in order."""
+
+    @classmethod
+    def read(cls, keywords: type[EventSettings], given: Mapping[str, Any]) -> Self:
+        """A caller's keywords. Raises TypeError and ValueError, saying what would do."""
+        known = sorted(keywords.__annotations__)
+        for name in given:
+            if name not in known:
+                raise TypeError(f"there is no setting {name!r} here; the settings are {known}")
+        found = dict(given)
+        for name in ("arity", "leaf_arity"):
+            if found.get(name) is not None:
+                found[name] = to_count(found[name], "an arity", 2, MAX_ARITY)
+        if "retain" in found:
+            found["retain"] = to_count(found["retain"], "retain")
+            if found["retain"] < 2:
+                raise ValueError(
+                    "retain must be at least 2: a handle is only safe once the next one is saved"
+                )
+        for name, choices in (("late", get_args(Late)), ("invalid", get_args(Invalid))):
+            if name in found and found[name] not in choices:
+                raise ValueError(f"{name} is one of {choices}, not {found[name]!r}")
+        kind = found.get("aggregator", AmortizedMTA)
+        if not (isinstance(kind, type) and issubclass(kind, Aggregator)):
+            raise TypeError(f"an aggregator is a class such as AmortizedMTA or FiBA, not {kind!r}")
+        if "lateness" in found or kind.by_time:
+            found["lateness"] = to_lateness(found.get("lateness", 0), kind)
+        return cls(**found)
+
+    def of_handle(self, handle: Handle) -> Self:
+        """These with the arities of a handle. Raises HandleMismatch where others were given."""
+        for name in ("arity", "leaf_arity"):
+            given, held = getattr(self, name), getattr(handle, name)
+            if given not in (None, held):
+                raise HandleMismatch(f"the handle has {name} {held}, not {given}; leave it out")
+        return replace(self, arity=handle.arity, leaf_arity=handle.leaf_arity)
+
+    def group_sizes(self, monoid: AbstractMonoid, timed: bool) -> tuple[int, int]:
+        """Sizes of leaf and inner groups, in rows: as given, else what suits one large window.
+
+        A leaf page has up to 64 KiB, an inner one 8 KiB. Where partials are heavy, leaf groups are
+        smaller, as the stack has a partial an event. ``timed``: events carry times.
+        """
+        leaf_arity, arity, extra = self.leaf_arity, self.arity, 8 if timed else 0
+        value, partial = monoid.inputs.row_bytes, monoid.partials.row_bytes
+        if leaf_arity is None:
+            weight = _OBJECT_BYTES if value is None else value + extra
+            most = min(_MAX_LEAF_ARITY, _STACK_BYTES // max(partial or 1, 1))
+            # Leaves of trees by time have up to twice their arity.
+            room = _LEAF_BYTES // (2 if self.aggregator.by_time else 1)
+            leaf_arity = arity or max(64, min(most, room // max(weight, 1)))
+        if arity is None:
+            weight = _OBJECT_BYTES if partial is None else partial + extra + NAME_BYTES
+            arity = max(16, min(_MAX_INNER_ARITY, _INNER_BYTES // weight))
+        return leaf_arity, arity
+
+
+def to_lateness(lateness: Any, aggregator: type[Aggregator]) -> int | None:
+    """How late events may come, in microseconds; None where they must come in order."""
+    micros = to_duration(lateness, "lateness", least=0)
+    if micros and not aggregator.by_time:
+        raise ValueError(
+            f"{aggregator.name} takes events in order: for late ones choose aggregator=FiBA"
+        )
+    return micros if aggregator.by_time else None

@@ -1,0 +1,380 @@
+"""``mta inspect``, ``check`` and ``gc`` for what a run, or any query, has left in its checkpoint.
+
+Its handles are in Spark's state, which Spark's reader of state stores reads as it was after the
+last batch. Where the pages are in that state too (``spark://state``), nobody but the query itself
+writes them; so they are copied to local disk to be verified, and cannot be repaired.
+
+``gc`` marks and sweeps: pages that no handle names are found, and deleted later. Such pages are
+left by tasks that died: pages of a batch whose handle was never committed, and of events that left,
+whose deletion was cut short. They are harmless but for the room they take. A page is deleted when
+all of this holds, so that no page that is or will be needed ever is:
+
+1. No handle of the last committed batch names it, down to where earlier handles reach back
+   (``retain``), nor one of a key that fell silent and whose pages are still to be deleted; that is
+   found out twice, when it is noted and when it is deleted.
+2. It was noted for the first time at least a grace period ago: a task that was given up, but still
+   runs, may still be writing.
+3. Every batch that had begun when it was noted has been committed since. A batch that broke off is
+   run again and writes the same pages under the same keys, however long ago it did so first.
+4. Every inner page of its window can be read; else nobody knows what its window needs.
+
+When each page was first seen is noted in ``gc.json`` in the output folder.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mta import HandleSummary, describe_handle
+from mta.audit.walk import Audit, audit, live_keys
+from mta.cli.console import human_bytes, plural, say
+from mta.cli.handles import (
+    add_up,
+    disk_bytes,
+    print_kind,
+    print_unneeded,
+    store_totals,
+    sum_up,
+    table_of,
+    without_credentials,
+)
+from mta.errors import CorruptPage, MissingPage
+from mta.times import to_duration
+from spark_integration.carriers.state_pages import is_state_url
+from spark_integration.carriers.state_stream import HANDLES, KEY, PAGE, PAGES
+from spark_integration.carriers.workers import store_of
+from spark_integration.cli.expressions import parse_aggregation, parse_windows
+from spark_integration.cli.failures import spark_errors
+from spark_integration.cli.job import read_job
+from spark_integration.errors import InvalidRequest
+from spark_integration.request import make_product
+from spark_integration.step.states import read_doomed, read_handles
+from spark_integration.step.windows import AnyWindow, restore_any
+from stores import PageStore, open_store
+
+NOTE = "gc.json"
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Every window of a checkpoint by its key, and what its store holds, whoever wrote it."""
+
+    windows: list[tuple[str, HandleSummary]]
+    store: str
+
+    def __str__(self) -> str:
+        events = sum(summary.events for _, summary in self.windows)
+        return f"{plural(len(self.windows), 'key')}, {plural(events, 'event')}"
+
+
+@spark_errors()
+def inspect(folder: Path, store_url: str | None, limit: int, spark: SparkSession) -> None:
+    """Print the windows of an output folder or of a Spark checkpoint."""
+    checkpoint, store = locate(folder, store_url)
+    found = inspect_state(spark, checkpoint, store)
+    shown = found.windows[:limit]
+    say(table_of(shown))
+    if len(shown) < len(found.windows):
+        say(f"... and {len(found.windows) - len(shown):,} more (--limit)")
+    say()
+    say(f"windows   {found}")
+    say(f"handles   {human_bytes(sum(summary.handle_bytes for _, summary in found.windows))}")
+    say(f"store     {without_credentials(store)}: {found.store}")
+    for _, summary in found.windows[:1]:
+        print_kind(summary)
+
+
+def inspect_state(spark: SparkSession, checkpoint: Path, store_url: str) -> Inspection:
+    """Read every handle from Spark's state store, and count the store's pages."""
+    handles = saved_handles(spark, checkpoint, store_url)
+    windows = [(key, describe_handle(handle)) for key, handle in handles]
+    if not is_state_url(store_url):
+        return Inspection(windows, store_totals(store_url))
+    # On disk are all versions of the state that Spark retains.
+    pages = plural(read_pages(spark, checkpoint).count(), "page")
+    return Inspection(windows, f"{pages}, {human_bytes(disk_bytes(checkpoint / 'state'))} on disk")
+
+
+@spark_errors()
+def check(
+    folder: Path, store_url: str | None, repair: bool, spark: Callable[[], SparkSession]
+) -> int:
+    """Print the damage by page and a summary; 1 if any is left, else 0.
+
+    Reads every page of every window once.
+    """
+    checkpoint, address = locate(folder, store_url)
+    _require_job(folder)
+    if repair and is_state_url(address):
+        raise InvalidRequest(
+            f"--repair: the pages are in Spark's own state ({address}), which nobody but the query "
+            "can write: leave --repair out, and if a page is damaged, take the query back to an "
+            "older batch of its checkpoint"
+        )
+    session = spark()
+    handles = saved_handles(session, checkpoint, address)
+    total = Audit()
+    with open_pages(session, checkpoint, address) as store:
+        for key, window in windows_of(folder, handles, store):
+            add_up(total, audit(window, repair), key)
+    say(f"windows   {plural(len(handles), 'key')}")
+    say(f"store     {without_credentials(address)}")
+    sum_up(total, repair)
+    if total.left and not repair and not is_state_url(address):
+        say("what can be rebuilt, --repair does")
+    return 1 if total.left else 0
+
+
+def windows_of(
+    folder: Path, handles: list[tuple[str, bytes]], store: PageStore
+) -> Iterator[tuple[str, AnyWindow]]:
+    """Every key's window, or windows, of the aggregations and policies in the job's note.
+
+    No store call. Raises CorruptHandle, and HandleMismatch where the note is not the run's.
+    """
+    job = _require_job(folder)
+    parsed = [parse_aggregation(text, job["value"]) for text in job["agg"]]
+    monoid = make_product({agg.name: (agg.input, agg.monoid()) for agg in parsed})
+    policy, by_time = parse_windows(job["window"]), job.get("allowed_lateness") is not None
+    kind: AnyWindow | None = None
+    for key, handle in handles:
+        if kind is None:
+            kind = restore_any(handle, monoid, policy, store, by_time)
+        yield key, kind.sibling(handle)
+
+
+def _require_job(folder: Path) -> dict[str, Any]:
+    job = read_job(folder)
+    if job is None:
+        raise InvalidRequest(
+            f"{folder} has no job.json, which tells the aggregations: name an output folder of "
+            "'mta run'"
+        )
+    return job
+
+
+# gc
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """When a page was first seen that no handle names, and the last batch that had begun then."""
+
+    seconds: float
+    batch: int
+
+
+@spark_errors()
+def collect(
+    folder: Path,
+    store_url: str | None,
+    delete: bool,
+    grace: str,
+    spark: Callable[[], SparkSession],
+) -> None:
+    """Note the pages that no handle names, print them, and delete those that have been so long.
+
+    Lists the store's keys, and reads every inner page, and the pages found once for their size.
+    """
+    checkpoint, address = locate(folder, store_url)
+    if is_state_url(address):
+        say(f"store     {address}: nothing to collect. Pages of a batch that was not committed")
+        say("          went with it, and Spark deletes those of old batches with their state.")
+        return
+    patience = _seconds(grace)
+    with open_store(address) as store:
+        # In this order: a page in the list was written by a batch that had begun by then.
+        keys = list(store.keys())
+        begun, committed = last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
+        states = saved_states(spark(), checkpoint, address)
+        handles = handles_in(states)
+        doomed = [("", handle) for state in states for handle in read_doomed(state)]
+        live, damaged = _mark(folder, handles, doomed, store)
+        prefixes = {_prefix(describe_handle(handle).window) for _, handle in handles + doomed}
+        orphans = [key for key in keys if _prefix(key) in prefixes and key not in live]
+        unsure = [key for key in orphans if key.partition("/")[0] in damaged]
+        orphans = [key for key in orphans if key.partition("/")[0] not in damaged]
+        now = time.time()
+        sightings = note(folder / NOTE, orphans, Sighting(now, begun))
+        ripe = [
+            key
+            for key in orphans
+            if sightings[key].batch <= committed and sightings[key].seconds <= now - patience
+        ]
+        say(f"store     {without_credentials(address)}: {plural(len(keys), 'page')}")
+        say(f"windows   {plural(len(handles), 'key')}, {plural(len(live), 'page')} needed")
+        print_unneeded(store, orphans)
+        for window, error in damaged.items():
+            say(f"left out  {window}: {error}; see 'mta check'")
+        if unsure:
+            say(f"left out  {plural(len(unsure), 'page')} of damaged windows")
+        if delete:
+            store.delete_many(ripe)
+            store.flush()
+            note(folder / NOTE, sorted(set(orphans) - set(ripe)), Sighting(now, begun))
+        done = "deleted" if delete else "to delete"
+        say(f"{done:9} {plural(len(ripe), 'page')}, seen unneeded for {grace} or more")
+        if not delete and ripe:
+            say("nothing was deleted: --delete does")
+
+
+def note(path: Path, orphans: Iterable[str], now: Sighting) -> dict[str, Sighting]:
+    """When each page was first seen, of those that are still unneeded; kept in the file."""
+    earlier: dict[str, list[float]] = json.loads(path.read_text()) if path.is_file() else {}
+    first = {
+        key: Sighting(earlier[key][0], int(earlier[key][1])) if key in earlier else now
+        for key in orphans
+    }
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps({key: [s.seconds, s.batch] for key, s in first.items()}) + "\n")
+    draft.replace(path)
+    return first
+
+
+def _mark(
+    folder: Path,
+    handles: list[tuple[str, bytes]],
+    doomed: list[tuple[str, bytes]],
+    store: PageStore,
+) -> tuple[set[str], dict[str, str]]:
+    """The pages that the windows need, and which windows cannot tell, and why."""
+    live: set[str] = set()
+    damaged: dict[str, str] = {}
+    for at, (_, windows) in enumerate(windows_of(folder, handles + doomed, store)):
+        events = windows.engine.structure
+        try:
+            if at >= len(handles):
+                events.evict_to(events.back)  # some of its pages may be gone already
+            live.update(live_keys(windows))
+        except (MissingPage, CorruptPage) as error:
+            damaged[windows.engine.name] = str(error)
+    return live, damaged
+
+
+def _prefix(key: str) -> str:
+    """What the names of all windows of one query begin with: its id and its plan."""
+    return key.partition(":")[0]
+
+
+def _seconds(grace: str) -> float:
+    try:
+        return to_duration(grace) / 1e6
+    except ValueError as error:
+        raise InvalidRequest(f"--grace {grace!r}: write '1 hour' or '90 seconds'") from error
+
+
+# What a checkpoint holds
+
+
+def locate(folder: Path, store_url: str | None) -> tuple[Path, str]:
+    """The checkpoint and the store's address, for an output folder or a checkpoint of Spark."""
+    job = read_job(folder)
+    checkpoint = folder / "checkpoint" if job is not None else folder
+    if not (checkpoint / "state").is_dir():
+        raise InvalidRequest(f"{folder} is neither an output folder of 'mta run' nor a checkpoint")
+    if not has_commits(checkpoint):
+        raise InvalidRequest(f"{folder} has no committed batch yet: run again until one has ended")
+    if store_url is None and job is not None:
+        store_url = str(job["store"])
+    if store_url is None:
+        raise InvalidRequest("name the store of this checkpoint with --store")
+    return checkpoint, store_url
+
+
+def has_commits(checkpoint: Path) -> bool:
+    """Whether a micro-batch has been committed; before that there is no state to read."""
+    return last_batch(checkpoint / "commits") >= 0
+
+
+def last_batch(log: Path) -> int:
+    """The number of the newest batch in one of Spark's logs, -1 for none."""
+    return max(
+        (int(entry.name) for entry in log.glob("[0-9]*") if entry.name.isdecimal()), default=-1
+    )
+
+
+def saved_handles(spark: SparkSession, checkpoint: Path, store_url: str) -> list[tuple[str, bytes]]:
+    """The handle of every key in Spark's state store after its last committed batch, by key."""
+    return handles_in(saved_states(spark, checkpoint, store_url))
+
+
+def saved_states(spark: SparkSession, checkpoint: Path, store_url: str) -> list[bytes]:
+    """Every bucket's state in Spark's state store after its last committed batch."""
+    variable = HANDLES if is_state_url(store_url) else None
+    rows = _read_state(spark, checkpoint, variable).collect()
+    return [state for row in rows for state in _binaries(row["value"].asDict(recursive=True))]
+
+
+def handles_in(states: Iterable[bytes]) -> list[tuple[str, bytes]]:
+    """The handle of every key, by key."""
+    handles = [
+        (", ".join(map(str, msgpack.unpackb(key, timestamp=3))), handle)
+        for state in states
+        for key, handle in read_handles(state).items()
+    ]
+    return sorted(handles, key=lambda saved: saved[0])
+
+
+def read_pages(spark: SparkSession, checkpoint: Path) -> DataFrame:
+    """A row for each page in Spark's state, with the columns ``key`` and ``page``."""
+    key, page = F.col("user_map_key")[KEY], F.col("user_map_value")[PAGE]
+    return _read_state(spark, checkpoint, PAGES).select(key.alias("key"), page.alias("page"))
+
+
+@contextmanager
+def open_pages(spark: SparkSession, checkpoint: Path, address: str) -> Iterator[PageStore]:
+    """The store at the address; of pages in Spark's state a copy on local disk, for as long."""
+    if not is_state_url(address):
+        with open_store(address) as store:
+            yield store
+        return
+    with tempfile.TemporaryDirectory(prefix="mta-pages-") as folder:
+        copy_pages(spark, checkpoint, f"file://{folder}")
+        with open_store(f"file://{folder}") as store:
+            yield store
+
+
+def copy_pages(spark: SparkSession, checkpoint: Path, address: str) -> int:
+    """Put every page of Spark's state into a store; return how many. Raises the store's errors."""
+    put = partial(_put_pages, address=address)
+    counts = read_pages(spark, checkpoint).mapInArrow(put, "pages long").collect()
+    return sum(row.pages for row in counts)
+
+
+def _put_pages(batches: Iterable[pa.RecordBatch], address: str) -> Iterator[pa.RecordBatch]:
+    with store_of(address) as store:
+        for batch in batches:
+            keys, pages = batch.column("key").to_pylist(), batch.column("page").to_pylist()
+            store.put_many(dict(zip(keys, pages, strict=True)))
+            yield pa.record_batch({"pages": [len(keys)]})
+        store.flush()
+
+
+def _read_state(spark: SparkSession, checkpoint: Path, variable: str | None = None) -> DataFrame:
+    """The state of a checkpoint's last committed batch; of one variable, where there are some."""
+    reader = spark.read.format("statestore")
+    if variable is not None:
+        reader = reader.option("stateVarName", variable)
+    return reader.load(str(checkpoint.absolute()))
+
+
+def _binaries(value: Any) -> Iterator[bytes]:
+    """The binary fields of a state value, however Spark nests them."""
+    if isinstance(value, dict):
+        for field in value.values():
+            yield from _binaries(field)
+    elif isinstance(value, (bytes, bytearray)):
+        yield bytes(value)

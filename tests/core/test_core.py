@@ -1,0 +1,223 @@
+"""What an install of the core alone can do: windows, stores, and the commands on saved handles.
+
+These tests need pytest and the core (numpy, msgpack, lmdb, xxhash), and nothing of the other tests.
+``.ci/run`` runs them where there is no more than that, and the package comes from its wheel; where
+more is installed, they run as if it were not.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from pkgutil import walk_packages
+
+import pytest
+
+import mta
+from mta import (
+    CountWindow,
+    FiBA,
+    LogMTA,
+    Max,
+    Mean,
+    PagedFlatFAT,
+    SharedWindows,
+    Sum,
+    TimeWindow,
+    Window,
+)
+from stores import open_store
+
+EXTRAS = (
+    "couchbase", "datasketches", "google", "matplotlib", "pandas", "pyarrow", "pyspark", "redis",
+)  # fmt: skip
+WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))\n"
+WHOLE = WITHOUT + "from spark_integration.cli import main; sys.exit(main())"
+BARE = WITHOUT + "import runpy; runpy.run_module('mta', run_name='__main__')"
+EVENTS = [float(at * 37 % 101) for at in range(500)]
+
+
+def test_nothing_but_the_core_is_installed() -> None:
+    if "MTA_CORE_ALONE" not in os.environ:
+        pytest.skip("here more may be installed")
+    assert not [name for name in EXTRAS if name != "google" and find_spec(name)]
+    assert "site-packages" in str(mta.__file__)
+
+
+def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(params=[WHOLE, BARE], ids=["mta", "python -m mta"])
+def entry(request: pytest.FixtureRequest) -> str:
+    code: str = request.param
+    return code
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> tuple[str, Path]:
+    """A store, and the handle of two windows in it."""
+    address = f"file://{tmp_path / 'pages'}?map_size=16MiB"
+    with open_store(address) as store:
+        policies = {"few": CountWindow(64), "hour": TimeWindow("90 minutes")}
+        windows = SharedWindows(Max(), policies, store, "w", arity=4, leaf_arity=8)
+        windows.extend(EVENTS, [60 * at for at in range(len(EVENTS))])
+        handle = tmp_path / "saved.handle"
+        handle.write_bytes(windows.checkpoint())
+    return address, handle
+
+
+def test_help_names_the_commands(entry: str) -> None:
+    done = python(entry, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    for command in ("inspect", "check", "gc", "bench"):
+        assert f"\n    {command} " in done.stdout
+
+
+def test_the_version_tells_what_results_depend_on(entry: str) -> None:
+    done = python(entry, "--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert list(told) == ["mta", "python", "numpy", "kernels", "stores", "spark"]
+    assert told["python"].startswith(".".join(map(str, sys.version_info[:3])))
+    assert told["stores"] == "memory, file"
+
+
+def test_the_commands_on_a_saved_handle(entry: str, saved: tuple[str, Path]) -> None:
+    address, handle = saved
+    done = python(entry, "inspect", handle, "--store", address)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "policy    few=CountWindow(64), hour=TimeWindow(90 minutes)\n" in done.stdout
+    done = python(entry, "check", handle, "--store", address)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "damaged   none" in done.stdout
+    with open_store(address) as store:
+        before = sorted(store.keys())
+        leaf = max(key for key in before if key.startswith("w/0/"))
+        store.put_many({f"w/0/1/{'ab' * 16}": b"garbage"})
+    done = python(entry, "gc", handle, "--store", address, "--delete")
+    assert (done.returncode, done.stderr) == (0, "")
+    with open_store(address) as store:
+        assert sorted(store.keys()) == before
+        store.delete_many([leaf])
+    done = python(entry, "check", handle, "--store", address)
+    assert done.returncode == 1
+    assert f"page {leaf} " in done.stdout
+
+
+@pytest.mark.parametrize("command", ["run", "demo"])
+def test_a_command_of_spark_says_what_to_install(command: str, tmp_path: Path) -> None:
+    arguments = ["events.csv"] if command == "run" else ["--output", tmp_path / "demo"]
+    done = python(WHOLE, command, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"mta: 'mta {command}' needs ")
+    assert done.stderr.endswith(": pip install 'mta-windows[spark]'\n")
+
+
+def test_what_only_spark_reads_says_so(entry: str, tmp_path: Path) -> None:
+    done = python(entry, "inspect", tmp_path)
+    assert done.returncode == 2
+    assert "Spark" in done.stderr or "mta-windows[spark]" in done.stderr
+
+
+def test_a_bench_without_its_libraries_says_what_to_install(entry: str, tmp_path: Path) -> None:
+    done = python(entry, "bench", "batch", "--output", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "mta: 'mta bench' needs matplotlib: pip install 'mta-windows[bench]'\n"
+
+
+def test_a_store_without_its_library_says_what_to_install() -> None:
+    for scheme in ("redis", "couchbase"):
+        code = f"from stores import open_store; open_store('{scheme}://host/0')"
+        done = python(WITHOUT + code)
+        assert done.stderr.splitlines()[-1].endswith(f"pip install 'mta-windows[{scheme}]'")
+
+
+def test_sliding_aggregate_says_what_to_install() -> None:
+    done = python(WITHOUT + "from spark_integration import sliding_aggregate")
+    assert done.stderr.splitlines()[-1].endswith("pip install 'mta-windows[spark]'")
+
+
+@pytest.mark.parametrize("kind", [None, LogMTA, FiBA, PagedFlatFAT])
+def test_a_window_goes_on_from_its_handle(kind: type | None, tmp_path: Path) -> None:
+    how = {} if kind is None else {"aggregator": kind}
+    address = f"file://{tmp_path / 'pages'}?map_size=16MiB"
+    with open_store(address) as store:
+        window = Window(Mean(), CountWindow(50), store, "w", arity=4, leaf_arity=8, **how)
+        window.extend(EVENTS[:300])
+        handle = window.checkpoint()
+    with open_store(address) as store:
+        window = Window.restore(handle, Mean(), CountWindow(50), store, **how)
+        found = list(window.extend(EVENTS[300:]))
+    expected = [sum(EVENTS[at - 49 : at + 1]) / 50 for at in range(300, 500)]
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_windows_in_memory_alone() -> None:
+    window = Window(Sum(), TimeWindow("10 seconds"))
+    assert list(window.extend([1.0, 2.0, 4.0], [0, 5, 12])) == [1.0, 3.0, 6.0]
+    assert window.query() == 6.0
+
+
+def test_every_public_name_is_there() -> None:
+    for package in ("mta", "mta.laws", "mta.in_order", "mta.audit", "stores"):
+        module = import_module(package)
+        for name in module.__all__:
+            assert getattr(module, name) is not None
+    assert mta.__all__
+
+
+def test_every_module_of_the_core_needs_no_extra() -> None:
+    """All but those whose library is an extra; in one process, as a user would import them."""
+    extra = (
+        "mta.bench",
+        "mta.__main__",
+        "stores.redis",
+        "stores.couchbase",
+        "mta.monoids.sketches",
+    )
+    names = [
+        found.name
+        for package in (mta, import_module("stores"))
+        for found in walk_packages(package.__path__, f"{package.__name__}.")
+    ]
+    core = [name for name in names if not name.startswith(extra)]
+    assert len(core) > 60
+    done = python(WITHOUT + f"import importlib\nfor name in {core}: importlib.import_module(name)")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_package_is_whole() -> None:
+    for package in ("mta", "stores", "spark_integration"):
+        assert (files(package) / "py.typed").is_file()
+    assert (files("spark_integration") / "log4j2.properties").is_file()
+
+
+def test_systems_that_neither_fork_nor_lock_files(tmp_path: Path) -> None:
+    """As on Windows: no fork, no hooks around it, no ``fcntl``, no folders to be synced."""
+    code = f"""
+import os, sys
+for name in ("fork", "forkpty", "register_at_fork", "sched_getaffinity", "O_DIRECTORY"):
+    if hasattr(os, name):
+        delattr(os, name)
+sys.modules["fcntl"] = None
+import lmdb, mta
+from mta import CountWindow, Max, Window
+from stores import CountingStore, open_store
+with open_store("file://{tmp_path}/pages?map_size=16MiB") as store:
+    window = Window(Max(), CountWindow(9), CountingStore(store), "w", arity=2, leaf_arity=2)
+    window.extend([float(at) for at in range(99)])
+    handle = window.checkpoint()
+with open_store("file://{tmp_path}/pages?map_size=16MiB") as store:
+    again = Window.restore(handle, Max(), CountWindow(9), store)
+    again.insert(0.0)
+    assert again.query() == 98.0
+"""
+    done = python(code)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,171 @@
+"""What users may set or type is described, and every module is named where one looks."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import tomllib
+import typing
+from pathlib import Path
+
+import pytest
+
+import mta
+import mta.errors
+from mta import SharedWindows, SlicedWindow, TriggeredWindow, Window
+from stores.errors import WindowStoreError
+from tests.support.documents import DOCS, README, ROOT, name_of
+
+TEXT = {page: page.read_text() for page in [README, *sorted(DOCS.glob("*.md"))]}
+ALL = "\n".join(TEXT.values())
+PACKAGES = ("mta", "stores", "spark_integration")
+
+
+def undescribed(names: set[str], page: Path | None = None) -> list[str]:
+    """The names that stand in no ticks, alone or with what follows ``=``, ``(`` or a blank."""
+    text = ALL if page is None else TEXT[page]
+    return sorted(
+        name
+        for name in names
+        if not re.search(rf"`[^`\n]*(?<![\w-]){re.escape(name)}(?![\w-])[^`\n]*`", text)
+    )
+
+
+def keywords(path: Path, function: str) -> set[str]:
+    """The keyword arguments of a function, read from its source."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            return {argument.arg for argument in node.args.kwonlyargs}
+    raise AssertionError(f"{name_of(path)} has no {function}")
+
+
+def test_readme_is_short() -> None:
+    assert len(README.read_text().splitlines()) <= 200
+
+
+def test_options_of_sliding_aggregate() -> None:
+    options = keywords(ROOT / "spark_integration" / "sliding.py", "sliding_aggregate")
+    assert len(options) > 15
+    table = TEXT[DOCS / "spark.md"].partition("## All options")[2].partition("\n## ")[0]
+    described = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| ([^|]*)", table, re.M))))
+    assert described == options
+
+
+def parameters(kind: type) -> set[str]:
+    """What a kind of window is made with; of ``**settings`` each setting."""
+    found = set(inspect.signature(kind).parameters)
+    if "settings" in found:
+        (settings,) = typing.get_args(typing.get_type_hints(kind.__init__)["settings"])
+        found = found - {"settings"} | set(settings.__annotations__)
+    return found
+
+
+@pytest.mark.parametrize("kind", [Window, SharedWindows, SlicedWindow, TriggeredWindow])
+def test_parameters(kind: type) -> None:
+    assert "name" in parameters(kind) or kind is TriggeredWindow
+    assert not undescribed(parameters(kind) - {"windows", "monoid"})
+
+
+def test_parameters_of_a_window() -> None:
+    table = TEXT[DOCS / "tutorial.md"].partition("## The parameters of a window")[2]
+    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == parameters(Window)
+
+
+def test_options_of_the_command_line() -> None:
+    options = set()
+    for folder in (ROOT / "mta" / "cli", ROOT / "spark_integration" / "cli"):
+        for path in folder.glob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
+                    given = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+                    options |= {text for text in given if str(text).startswith("--")}
+    assert len(options) > 30
+    assert not undescribed(options, DOCS / "commands.md")
+
+
+def test_options_of_stores() -> None:
+    options = {"write_buffer", "cache", "deadline"}
+    for path in (ROOT / "stores").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "OPTIONS":
+                assert isinstance(node.value, ast.Dict)
+                options |= {key.value for key in node.value.keys if isinstance(key, ast.Constant)}
+    assert len(options) > 12
+    assert not undescribed(options, DOCS / "operations.md")
+
+
+def test_public_names() -> None:
+    assert not undescribed(set(mta.__all__) - INNER)
+
+
+#: Names of results and bases, which the pages describe by what they hold; the reference has them.
+INNER = {
+    "AbstractMonoid", "AbstractPolicy", "Due", "HandleSummary", "SharedStats", "Stats",
+    "SubWindow", "Trigger",
+}  # fmt: skip
+
+
+def test_errors() -> None:
+    named = {
+        node.name
+        for package in PACKAGES
+        for node in ast.parse((ROOT / package / "errors.py").read_text()).body
+        if isinstance(node, ast.ClassDef)
+    }
+    assert WindowStoreError.__name__ in named and len(named) > 20
+    assert not undescribed(named, DOCS / "operations.md")
+
+
+def test_extras_and_commands() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert not undescribed(set(project["optional-dependencies"]), DOCS / "install.md")
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert targets
+    commands = {f"make {target}" for target in targets[1].split()} - {"make help"}
+    assert not undescribed(commands, DOCS / "install.md")
+
+
+# --- the house ------------------------------------------------------------------------------------
+
+
+def wings() -> list[Path]:
+    """The folders of the packages, but for those of benchmarks."""
+    inits = [path for package in PACKAGES for path in (ROOT / package).rglob("__init__.py")]
+    folders = sorted(path.parent for path in inits)
+    return [folder for folder in folders if "bench" not in folder.relative_to(ROOT).parts]
+
+
+def test_every_wing_is_drawn_and_described() -> None:
+    drawing = (DOCS / "wings.svg").read_text()
+    page = TEXT[DOCS / "architecture.md"]
+    inner = [folder for folder in wings() if folder.parent != ROOT]
+    assert len(inner) > 15
+    assert not [folder.name for folder in inner if f">{folder.name}<" not in drawing]
+    dotted = [".".join(folder.relative_to(ROOT).parts) for folder in inner]
+    assert not [name for name in dotted if f"`{name}`" not in page]
+
+
+@pytest.mark.parametrize("wing", wings(), ids=name_of)
+def test_the_head_of_a_wing_names_its_modules(wing: Path) -> None:
+    head = ast.get_docstring(ast.parse((wing / "__init__.py").read_text())) or ""
+    modules = {path.stem for path in wing.glob("*.py") if not path.stem.startswith("_")}
+    modules |= {path.parent.name for path in wing.glob("*/__init__.py")}
+    named = set(re.findall(r"``([a-z]\w*)``", head))
+    assert modules <= named, "name them in the wing's head"
+    assert named - modules <= OTHERS, "these are no modules of the wing"
+
+
+#: What heads of wings speak of that is no module of theirs.
+OTHERS = {"mta", "gc", "check", "inspect", "sliding_aggregate"}
+
+
+def test_every_grammar_is_shown() -> None:
+    grammar = re.compile(r"^ *(?:page|body|state) +=", re.MULTILINE)
+    found = set()
+    for folder in wings():
+        for path in folder.glob("*.py"):
+            if grammar.search(ast.get_docstring(ast.parse(path.read_text())) or ""):
+                found.add(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    shown = set(re.findall(r"^::: (\S+)", TEXT[DOCS / "formats.md"], re.MULTILINE))
+    assert len(found) > 5 and found <= shown

@@ -1,0 +1,233 @@
+"""Runs every Python example of README.md and of docs/, and looks at what it comes to."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.documents import DOCS, README, blocks, documents, name_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAGES = [README, *sorted(DOCS.glob("*.md"))]
+#: Where the examples keep pages.
+PLACE = re.compile(r"file:///tmp/windows|redis://pages:6379/0")
+Space = dict[str, Any]
+
+
+def is_session(block: str) -> bool:
+    return block.startswith(">>>")
+
+
+def is_suite(block: str) -> bool:
+    return "\ndef test_" in block
+
+
+def needs_spark(block: str) -> bool:
+    return bool(re.search(r"\bsliding_aggregate\(", block))
+
+
+def run(block: str, page: Path, space: Space, folder: Path) -> Space:
+    """What an example leaves, run with its pages in a folder of the test."""
+    code = PLACE.sub(f"file://{folder}/pages", block)
+    exec(compile(code, page.name, "exec"), space)
+    return space
+
+
+def of_kind(kind: Callable[[str], bool]) -> list[Any]:
+    found = [(page, block) for page in PAGES for block in blocks(page, "python") if kind(block)]
+    return [
+        pytest.param(page, block, id=f"{name_of(page)}-{number}")
+        for number, (page, block) in enumerate(found)
+    ]
+
+
+def test_no_example_is_left_out() -> None:
+    elsewhere = {path for path in documents() if path not in PAGES and blocks(path, "python")}
+    assert not elsewhere
+    everywhere = sum(len(blocks(page, "python")) for page in PAGES)
+    of_scripts = [block for page in SCRIPTS for block in scripts(page)]
+    kinds = (is_session, is_suite, needs_spark)
+    assert everywhere == sum(len(of_kind(kind)) for kind in kinds) + len(of_scripts)
+
+
+# --- sessions -------------------------------------------------------------------------------------
+
+SESSIONS = [page for page in PAGES if any(map(is_session, blocks(page, "python")))]
+
+
+@pytest.mark.parametrize("page", SESSIONS, ids=name_of)
+def test_sessions(page: Path) -> None:
+    sessions = "\n".join(block for block in blocks(page, "python") if is_session(block))
+    test = doctest.DocTestParser().get_doctest(sessions, {}, page.name, None, 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    assert len(test.examples) > 10
+    assert runner.run(test).failed == 0
+
+
+@pytest.mark.parametrize(("page", "block"), of_kind(is_suite))
+def test_suites(page: Path, block: str, tmp_path: Path) -> None:
+    space = run(block, page, {}, tmp_path)
+    tests = [item for name, item in space.items() if name.startswith("test_")]
+    assert len(tests) == 2
+    for function in tests:
+        if not inspect.signature(function).parameters:
+            function()
+            continue
+        (mark,) = function.pytestmark
+        for law in mark.args[1]:
+            function(law)
+
+
+# --- scripts --------------------------------------------------------------------------------------
+
+
+def ten_lines(space: Space, printed: str) -> None:
+    assert len(space["peaks"]) == 2_000_000
+    assert printed == f"{max(space['values'][-999_999:].max(), 3.14)} 1000000\n"
+
+
+def late(space: Space, printed: str) -> None:
+    revision = space["revision"]
+    assert revision.results.tolist() == [9.0, 9.0, 9.0]  # of the times 200, 300 and 600
+    assert revision.values.tolist() == [9.0, 7.0, 5.0]
+    assert space["window"].query() == 9.0 and not printed
+
+
+def several(space: Space, printed: str) -> None:
+    values, windows = space["values"], space["windows"]
+    assert windows.query("hour") == values[-2 * 86400 :].max()
+    assert windows.query("last") == values[-100:].max()
+    assert windows.range(700_000, 790_000) == values[700_001:790_001].max()
+    assert {name: len(found) for name, found in space["peaks"].items()} == dict.fromkeys(
+        space["lengths"], 1_000_000
+    )
+    assert not printed
+
+
+def triggers(space: Space, printed: str) -> None:
+    moments, results = space["moments"], space["results"]
+    assert moments.astype("M8[us]").astype("M8[m]").astype(int).tolist() == [3]
+    assert results.tolist() == [5.0]
+    space["hourly"].extend([1.0, 2.0], [0, 3599])
+    assert not printed
+
+
+SCRIPTS: dict[Path, Callable[[Space, str], None]] = {
+    README: ten_lines,
+    DOCS / "late.md": late,
+    DOCS / "several.md": several,
+    DOCS / "triggers.md": triggers,
+}
+
+
+def scripts(page: Path) -> list[str]:
+    others = (is_session, is_suite, needs_spark)
+    return [block for block in blocks(page, "python") if not any(kind(block) for kind in others)]
+
+
+@pytest.mark.parametrize("page", SCRIPTS, ids=name_of)
+def test_scripts(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = scripts(page)
+    SCRIPTS[page](run(block, page, {}, tmp_path), capsys.readouterr().out)
+
+
+# --- Spark ----------------------------------------------------------------------------------------
+
+HOURS = 30
+
+
+@pytest.fixture(scope="module")
+def incoming(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an event an hour of two devices."""
+    pd = pytest.importorskip("pandas")
+    times = pd.date_range("2024-01-01", periods=HOURS, freq="h", tz="UTC").as_unit("us")
+    frames = [
+        pd.DataFrame(
+            {"device": name, "ts": times, "watts": [float((7 * i + k) % 29) for i in range(HOURS)]}
+        )
+        for k, name in enumerate("ab")
+    ]
+    folder = tmp_path_factory.mktemp("events")
+    (folder / "incoming").mkdir()
+    pd.concat(frames).to_parquet(folder / "incoming" / "events.parquet", index=False)
+    return folder / "incoming"
+
+
+def expected(incoming: Path) -> Any:
+    """The events with their results, by pandas."""
+    pd = pytest.importorskip("pandas")
+    events = pd.read_parquet(incoming).sort_values(["device", "ts"])
+    events["ts"] = events.ts.dt.tz_localize(None).astype("M8[ns]")  # as Spark hands them out
+    rolling = events.set_index("ts").groupby("device").watts.rolling("24h")
+    return events.assign(peak=rolling.max().to_numpy(), mean=rolling.mean().to_numpy())
+
+
+def compare(found: Any, incoming: Path) -> None:
+    """Rows of the peak, and of the mean where it is there, as pandas has them."""
+    wanted = expected(incoming)
+    found = found.rename(columns={"peak_day": "peak"})
+    found = found[found.watts.notna()] if "watts" in found else found
+    found = found.sort_values(["device", "ts"])
+    assert found.watts.tolist() == wanted.watts.tolist()
+    for column in {"peak", "mean"} & set(found):
+        assert found[column].tolist() == pytest.approx(wanted[column].tolist(), abs=1e-9)
+    if "peak_5min" in found:
+        assert found.peak_5min.tolist() == wanted.watts.tolist()
+
+
+@pytest.mark.parametrize(
+    ("page", "block"), [case for case in of_kind(needs_spark) if case.values[0] != README]
+)
+def test_spark(page: Path, block: str, spark: SparkSession, incoming: Path, tmp_path: Path) -> None:
+    from mta import Max, Mean, TimeWindow
+    from spark_integration import sliding_aggregate
+
+    session = spark.newSession()
+    space: Space = {
+        "events": session.read.parquet(str(incoming)),
+        "Max": Max, "Mean": Mean, "TimeWindow": TimeWindow,
+        "sliding_aggregate": sliding_aggregate,
+    }  # fmt: skip
+    results = run(block, page, space, tmp_path)["results"]
+    said = re.search(r"^\)  # ([^(\n]*)$", block, re.MULTILINE)
+    if said:
+        assert ", ".join(results.columns) == said[1]
+    found = results.toPandas()
+    if "every=" not in block:
+        compare(found, incoming)
+        return
+    assert found.watts.isna().all() and (found.ts.dt.second == 0).all()
+    assert len(found) > 2 * 60 * (HOURS - 1)
+    at_events = found.merge(expected(incoming), on=["device", "ts"], suffixes=("", "_wanted"))
+    assert len(at_events) == 2 * HOURS and at_events.peak.equals(at_events.peak_wanted)
+
+
+def test_the_stream_of_the_readme(
+    spark: SparkSession, incoming: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (block,) = filter(needs_spark, blocks(README, "python"))
+    where = {
+        "incoming/": f"{incoming}/",
+        "checkpoint/": f"{tmp_path}/checkpoint",
+        "out/": f"{tmp_path}/out",
+    }
+    for old, new in where.items():
+        assert f'"{old}"' in block
+        block = block.replace(f'"{old}"', f'"{new}"')
+    session = spark.newSession()
+    query = run(block, README, {"spark": session}, tmp_path)["query"]
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    found = session.read.parquet(f"{tmp_path}/out")
+    assert found.columns == ["device", "ts", "watts", "peak", "mean"]
+    compare(found.toPandas(), incoming)

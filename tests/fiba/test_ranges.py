@@ -1,0 +1,104 @@
+"""Ranges of a FiBA window: refused where an event of them has left, and only there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from mta import CountWindow, FiBA, Max, Monoid, TimeWindow, Window
+from mta.cursors.reach import fold_between
+from mta.errors import CorruptHandle, EventsGone
+from mta.pages.handle import Handle
+from mta.policies.base import AbstractPolicy
+from stores import MemoryStore
+from tests.support.oracle import CrowdedFiBA
+from tests.support.trees import joined
+
+SECOND = 1_000_000
+
+
+def asked(window: Window, after: int, until: int) -> str | None:
+    """The result of a range in seconds, or None where it is refused."""
+    try:
+        return str(fold_between(window.structure.stored, after * SECOND, until * SECOND, False)[0])
+    except EventsGone:
+        return None
+
+
+@pytest.mark.parametrize("aggregator", [FiBA, CrowdedFiBA])
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize("size", [1, 5, 17, 60])
+def test_a_range_as_long_as_a_time_window_is_that_window(
+    aggregator: type[FiBA], restored: bool, size: int
+) -> None:
+    random = Random(size)
+    for leaf_arity in (2, 5, 64):
+        window = Window(
+            joined(), TimeWindow(size), MemoryStore(), "w", 2, leaf_arity, aggregator
+        )  # fmt: skip
+        now = 0
+        for _ in range(60):
+            steps = [random.choice([0, 1, 1, 3, 9]) for _ in range(random.choice([1, 8]))]
+            times = [now := now + step for step in steps]
+            letters = [chr(97 + random.randrange(26)) for _ in times]
+            if random.random() < 0.5:
+                window.extend(letters, times, "last")
+            else:
+                for letter, time in zip(letters, times, strict=True):
+                    window.insert(letter, time)
+            if restored:
+                window = window.sibling(window.checkpoint())
+            assert asked(window, now - size, now) == window.query()
+
+
+@pytest.mark.parametrize("policy", [CountWindow(9), CountWindow(40), TimeWindow(12)], ids=repr)
+@pytest.mark.parametrize("lateness", [0, 5])
+def test_a_range_is_refused_only_where_events_have_left(
+    policy: AbstractPolicy, lateness: int
+) -> None:
+    random, store, refused = Random(repr(policy)), MemoryStore(), 0
+    window = Window(joined(), policy, store, "w", 2, 3, CrowdedFiBA, lateness=lateness)
+    events: list[tuple[int, str]] = []
+    newest = 0
+    for _ in range(120):
+        newest += random.choice([0, 1, 2, 4])
+        time = newest - random.randint(0, lateness)
+        letter = chr(97 + random.randrange(26))
+        window.insert(letter, time)
+        events = sorted([*events, (time, letter)], key=lambda event: event[0])
+        if random.random() < 0.2:
+            window = window.sibling(window.checkpoint())
+        kept = window.structure.tree.size
+        gone = events[: len(events) - kept]
+        for _ in range(5):
+            after = random.randint(newest - 120, newest)
+            until = random.randint(after, newest)
+            expected = "".join(letter for time, letter in events if after < time <= until)
+            if any(time > after for time, _ in gone):
+                assert asked(window, after, until) is None
+                refused += 1
+            else:
+                assert asked(window, after, until) == expected
+    assert refused
+
+
+def test_a_handle_that_does_not_say_what_has_left_is_read() -> None:
+    handle = (Path(__file__).parent / "golden" / "numbers" / "handle.2").read_bytes()
+    assert len(Handle.decode(handle).state) == 5
+    window = Window.restore(handle, Max(), CountWindow(20), MemoryStore(), aggregator=FiBA)
+    assert window.structure.stored.newest_left is None
+
+
+@pytest.mark.parametrize("newest", ["1", 1.5, 1 << 62, True, [1]])
+def test_a_time_of_what_has_left_that_cannot_be(newest: object) -> None:
+    monoid = Monoid("", lambda a, b: a + b, name="joined")
+    window = Window(monoid, CountWindow(2), MemoryStore(), "w", aggregator=FiBA)
+    window.extend("abc", range(3))
+    handle = Handle.decode(window.checkpoint())
+    assert handle.state[-1] == 0
+    for state in ([*handle.state[:5], newest], [*handle.state, 0]):
+        handle.state = state
+        with pytest.raises(CorruptHandle, match="has left"):
+            window.sibling(handle.encode())

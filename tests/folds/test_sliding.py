@@ -1,0 +1,109 @@
+"""Folds of sliding ranges, in every way that they are computed, against the plain fold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mta import ColumnarMonoid, Count, Max, Mean, Monoid, Product, Sum
+from mta.folds.sliding import Events, ShortRun, SlidingFolds, short_run_of
+from mta.monoids.base import AbstractMonoid
+from mta.policies import CountWindow, TimeWindow
+
+KINDS: dict[str, Callable[[np.ndarray], tuple[AbstractMonoid, object]]] = {
+    "plain functions": lambda numbers: (
+        Monoid(identity="", combine=lambda a, b: a + b, name="joined"),
+        [str(number) for number in numbers.tolist()],
+    ),
+    "twice is once": lambda numbers: (Max(), numbers.astype("f8")),
+    "ufuncs": lambda numbers: (Mean(), numbers.astype("f8")),
+    "no ufunc": lambda numbers: (
+        ColumnarMonoid(
+            "first and last",
+            partials=("i8", "i8"),
+            identity=(-1, -1),
+            inputs="i8",
+            lift=lambda value: (value, value),
+            combine=lambda a, b: (np.where(a[0] < 0, b[0], a[0]), np.where(b[1] < 0, a[1], b[1])),
+        ),
+        numbers.astype("i8"),
+    ),
+    "product": lambda numbers: (
+        Product({"most": ("x", Max()), "n": Count()}),
+        (numbers.astype("f8"),),
+    ),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(KINDS)),
+    keys=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=90), min_size=1, max_size=6),
+    prepared=st.booleans(),
+)
+def test_many_keys_side_by_side(kind: str, keys: list[list[int]], prepared: bool) -> None:
+    """Each key's fronts move on by themselves; no range reaches into another key's rows."""
+    fronts: list[int] = []
+    for moves in keys:
+        first = len(fronts)
+        for at, front in enumerate(np.cumsum(moves) // 2):
+            fronts.append(first + min(int(front), at))
+    count = len(fronts)
+    monoid, values = KINDS[kind](np.arange(count) * 37 % 11)
+    rows = SlidingFolds(monoid, monoid.lift_rows(values, count), count)
+    if prepared:
+        assert monoid.same(rows.total, monoid.fold(rows.lifted, count))
+    found = rows.folds(np.array(fronts), first=0)
+    for at, front in enumerate(fronts):
+        piece = monoid.partials.cut(rows.lifted, front, at + 1)
+        assert monoid.same(monoid.partials.at(found, at), monoid.fold(piece, at + 1 - front))
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_prefixes_suffixes_and_the_total_are_the_same_with_blocks_and_without(
+    kind: str, asked_before: bool
+) -> None:
+    count = 300
+    monoid, values = KINDS[kind](np.arange(count) * 37 % 11)
+    rows = SlidingFolds(monoid, monoid.lift_rows(values, count), count)
+    if asked_before:
+        rows.folds(np.arange(count - 200), first=200)
+    right = monoid.partials.at(rows.lifted, 7)
+    suffixes, at = rows.suffixes(123, right), monoid.partials.at
+    for row in (0, 128, 299):
+        prefix = monoid.fold(monoid.partials.cut(rows.lifted, 0, row + 1), row + 1)
+        assert monoid.same(at(rows.prefixes, row), prefix)
+    for row in (123, 250, 299):
+        rest = monoid.fold(monoid.partials.cut(rows.lifted, row, count), count - row)
+        assert monoid.same(at(suffixes, row - 123), monoid.combine(rest, right))
+    assert monoid.same(rows.total, monoid.fold(rows.lifted, count))
+
+
+def events(start: int, stop: int) -> Events:
+    return Events(np.arange(start, stop, dtype="f8"), np.arange(start, stop), stop - start)
+
+
+def test_a_short_window_and_what_comes_are_put_side_by_side() -> None:
+    run = ShortRun(Sum(), 10, [events(10, 12), events(12, 13)], events(13, 17))
+    for policy in (CountWindow(3), TimeWindow("3 microseconds")):
+        told = run.folds(policy)
+        assert told is not None
+        assert told[0].tolist() == [11, 12, 13, 14]
+        assert told[1].tolist() == [36.0, 39.0, 42.0, 45.0]
+    assert run.folds(CountWindow(9)) is None  # nothing leaves
+    longer = ShortRun(Sum(), 0, [events(0, 3000)], events(3000, 3005))
+    assert longer.folds(CountWindow(2000)) is None
+
+
+def test_which_runs_are_short() -> None:
+    assert short_run_of(Sum(), window=100, coming=60) == 60
+    assert short_run_of(Sum(), window=100, coming=1 << 20) == 4096
+    assert short_run_of(Sum(), window=100, coming=40) == 0
+    assert short_run_of(Sum(), window=300, coming=4096) == 0
+    plain, _ = KINDS["plain functions"](np.arange(1))
+    assert short_run_of(plain, window=1, coming=9) == 0
