@@ -24,7 +24,7 @@ from stores.memory import MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.counted import Counted
 from tests.support.naive import FailingStore, error_of, joined, pages_of
-from tests.windows.test_properties import WindowMachine
+from tests.support.window_machine import WindowMachine
 
 N = 1 << 16
 
