@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -169,8 +169,7 @@ class LevelPages(Structure):
             if int(times[-1]) != named.last_time:
                 return f"its last time is {times[-1]}, its parent says {named.last_time}"
         try:
-            fold: Any = self.levels.fold(named.level, group, 0, group.count)
-            agrees = self.monoid.same(fold, named.fold)
+            agrees = self.levels.refold(named.level, group).agrees(named.fold)
         except Exception as error:  # a user's combine may raise anything at what it never saw
             return f"its elements cannot be folded ({type(error).__name__}: {error})"
         return None if agrees else "its fold is not the aggregate that its parent has"

@@ -30,7 +30,7 @@ import numpy as np
 
 from mta.columns.schemas import Payload, Row, Rows
 from mta.errors import CorruptHandle, CorruptPage, InvariantViolation, MissingPage
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial, Refold
 from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
 from mta.pages.pager import Pager, Place
 
@@ -170,6 +170,11 @@ class Levels:
     def fold(self, level: int, group: Group, start: int, stop: int) -> Partial:
         """The aggregate of some elements of a group; stop - start - 1 combines."""
         return self.monoid.fold(self.partials(level, group, start, stop), stop - start)
+
+    def refold(self, level: int, group: Group) -> Refold:
+        """The aggregate of a group, for a check of what its parent has."""
+        rows = self.partials(level, group, 0, group.count)
+        return Refold.of_rows(self.monoid, rows, group.count)
 
     # --- insertion --------------------------------------------------------------------------
 
@@ -328,8 +333,8 @@ class Levels:
             if below.count != self.arity_of(level - 1):
                 raise InvariantViolation(f"invariant 1: group {first + index} is not full")
             if (first + index) * self.span(level) >= front:
-                found = self.fold(level - 1, below, 0, below.count)
-                if not self.monoid.same(found, self.monoid.partials.at(group.rows, index)):
+                fold = self.refold(level - 1, below)
+                if not fold.agrees(self.monoid.partials.at(group.rows, index)):
                     raise InvariantViolation(
                         f"invariant 2: element {first + index} of level {level} is not its fold"
                     )

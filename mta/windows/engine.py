@@ -17,6 +17,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
+from mta.columns.reading import plain
 from mta.columns.schemas import Rows
 from mta.cursors.reach import RememberedEvents, fold_between, fold_positions
 from mta.cursors.view import WindowView
@@ -34,7 +35,7 @@ from mta.levels.kept import KeptEvents
 from mta.levels.leaves import LeafReader
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import AbstractMonoid, Monoid, Partial
-from mta.monoids.product import Observed, plain
+from mta.monoids.product import Observed
 from mta.pages.handle import NAME, Handle
 from mta.pages.structure import Aggregator, Setting, Structure
 from mta.policies.base import AbstractPolicy
@@ -237,7 +238,8 @@ class Engine:
         if handle.algorithm != structure.name or handle.timed != structure.setting.timed:
             raise _mismatch("aggregator", handle.algorithm, structure.name)
         try:
-            structure.take_up_state(handle)
+            with np.errstate(all="ignore"):  # LogMTA folds its left branch
+                structure.take_up_state(handle)
         except CorruptHandle:
             raise
         except (CorruptPage, ValueError, TypeError) as error:
