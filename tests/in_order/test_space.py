@@ -121,7 +121,7 @@ class CountedSegment(Segment):
     __slots__ = ()
     alive = 0
 
-    def __init__(self, columns: int, size: int, previous: Chunk | None) -> None:
+    def __init__(self, columns: int, size: int, previous: Segment | None) -> None:
         super().__init__(columns, size, previous)
         CountedSegment.alive += 1
 
