@@ -2,4 +2,5 @@
 
 - ``schemas``: arrays, lists and records of columns, with ``vectors`` for tables of many numbers
 - ``codec``: plain data as bytes
+- ``nulls``: which values stand for none
 """

@@ -21,7 +21,7 @@ LIVES, HOSTILE = 5, 4
 #: Where a fault is known that has not been mended yet.
 KNOWN: dict[tuple[str, str], str] = {
     ("single", "as they come"): "neighbours integers mixed huge",
-    ("single", "by time"): "neighbours collected text integers chosen mixed huge",
+    ("single", "by time"): "collected text integers chosen mixed huge",
     ("triggered", "as they come"): "neighbours huge",
     ("triggered", "by time"): "neighbours integers mixed huge",
     ("sliced", "as they come"): "neighbours integers huge",
