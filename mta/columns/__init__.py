@@ -2,5 +2,4 @@
 
 - ``schemas``: arrays, lists and records of columns, with ``vectors`` for tables of many numbers
 - ``codec``: plain data as bytes
-- ``nulls``: which values stand for none
 """

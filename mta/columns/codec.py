@@ -17,7 +17,6 @@ import numpy as np
 from mta.errors import CorruptPage, NotPageable
 
 _TUPLE, _LONG = 1, 2
-_SCALARS = frozenset({int, float, bool, bytes, str})
 #: Types of which every value can be packed.
 ALWAYS_PLAIN = frozenset({int, float, bool, bytes, type(None)})
 _MAX_DEPTH = 64
@@ -77,10 +76,10 @@ def _extend(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         length = value.bit_length() // 8 + 1
         return msgpack.ExtType(_LONG, value.to_bytes(length, "little", signed=True))
-    if isinstance(value, np.generic) and value.dtype.kind in "biufSU":
-        plain = value.item()
-        if type(plain) in _SCALARS:  # a long double is none
-            return plain
+    if isinstance(value, np.generic) and value.dtype.kind in "biufUS" and value.itemsize:
+        item = value.item()
+        if not isinstance(item, np.generic):  # as a long double is
+            return item
     raise NotPageable(
         f"{type(value).__name__} cannot be written to a page; let lift turn it into numbers, text, "
         "bytes, lists, tuples or dictionaries, or use store=None to keep the window in memory"

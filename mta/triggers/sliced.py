@@ -21,7 +21,6 @@ refused, with what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, Self, Unpack
@@ -31,6 +30,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import HandleMismatch
 from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.equality import Scale
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
@@ -97,8 +97,8 @@ class Prelifted(AbstractMonoid):
     def results(self, outputs: Rows) -> Any:
         return self.of.results(outputs)
 
-    def same(self, one: Partial, other: Partial, scales: Sequence[Partial] = ()) -> bool:
-        return self.of.same(one, other, scales)
+    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
+        return self.of.same(one, other, scale)
 
 
 class SlicedWindow(ResultsWhenDue):

@@ -17,8 +17,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
-from mta.columns.codec import ALWAYS_PLAIN
-from mta.columns.nulls import NEVER_NULL
+from mta.columns.reading import plain
 from mta.columns.schemas import Rows
 from mta.cursors.reach import RememberedEvents, fold_between, fold_positions
 from mta.cursors.view import WindowView
@@ -36,9 +35,9 @@ from mta.levels.kept import KeptEvents
 from mta.levels.leaves import LeafReader
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import AbstractMonoid, Monoid, Partial
-from mta.monoids.product import Observed, plain
+from mta.monoids.product import Observed
 from mta.pages.handle import NAME, Handle
-from mta.pages.structure import Aggregator, Setting
+from mta.pages.structure import Aggregator, Setting, Structure
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow
 from mta.times import to_count, to_time
@@ -122,16 +121,14 @@ class Engine:
         self.store = open_store(store) if isinstance(store, str) else store
         self._begin(name, *sizes)
 
-    def _begin(
-        self, name: str, leaf_arity: int, arity: int, like: Aggregator | None = None
-    ) -> None:
+    def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
         """Be without events, under this name; ``like`` is the structure of another of its kind."""
         settings, self.name = self.settings, name
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
             self.timed, self.policy, settings.lateness or 0,
         )  # fmt: skip
-        self.structure = (
+        self.structure: Structure = (
             settings.aggregator.begin(setting) if like is None else like.sibling(setting)
         )
         paged: Literal["events"] | None = None if self.store is None else "events"
@@ -242,7 +239,8 @@ class Engine:
         if handle.algorithm != structure.name or handle.timed != structure.setting.timed:
             raise _mismatch("aggregator", handle.algorithm, structure.name)
         try:
-            structure.take_up_state(handle)
+            with np.errstate(all="ignore"):  # LogMTA folds its left branch
+                structure.take_up_state(handle)
         except CorruptHandle:
             raise
         except (CorruptPage, ValueError, TypeError) as error:
@@ -275,9 +273,9 @@ class Engine:
 class WindowEngine(Engine):
     """The engine of a single window, which its policy slides."""
 
-    def _begin(
-        self, name: str, leaf_arity: int, arity: int, like: Aggregator | None = None
-    ) -> None:
+    structure: Aggregator
+
+    def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
         policy = self.policy
         self._view = WindowView(self.structure, [observer for observer, _, _ in policy.observers])
@@ -297,7 +295,8 @@ class WindowEngine(Engine):
     @property
     def plain_kinds(self) -> frozenset[type]:
         """Types of which every value is taken as it comes: never null, and fit for pages if any."""
-        return NEVER_NULL if self.store is None else NEVER_NULL & ALWAYS_PLAIN
+        kinds = {int, bool, bytes}
+        return frozenset(kinds | {str, tuple, list, dict} if self.store is None else kinds)
 
     @property
     def bare(self) -> bool:

@@ -26,7 +26,7 @@ from mta.cursors.view import part_of
 from mta.errors import EventsGone, InvariantViolation
 from mta.fiba.kept import KeptTree
 from mta.levels.kept import KeepAll, KeptEvents
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, Refold
 from mta.monoids.product import Columns
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy
@@ -368,12 +368,11 @@ class SharedWindows:
         self.structure.check()
         monoid = self.engine.monoid
         for name, cursor in self.feed.cursors.items():
-            found, fold = self.feed.ready(cursor).query(), monoid.identity
+            found = self.feed.ready(cursor).query()
             if not self.structure.front <= cursor.front <= cursor.back:
                 raise InvariantViolation(f"window {name!r} begins before the events it is of")
-            for event in cursor.partials():
-                fold = monoid.combine(fold, event)
-            if not monoid.same(found, fold):
+            fold = Refold(monoid, cursor.partials())
+            if not fold.agrees(found):
                 raise InvariantViolation(f"window {name!r} is {found!r} instead of {fold!r}")
 
     def __repr__(self) -> str:
