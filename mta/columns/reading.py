@@ -86,7 +86,7 @@ def read_column(values: Any, schema: Schema) -> Any:
     """
     if not isinstance(schema, Array):
         return _as_objects(values)
-    if hasattr(values, "to_numpy") and hasattr(values, "null_count"):  # Arrow
+    if type(values).__module__.startswith("pyarrow"):
         values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
     try:
         return _as_column(values, schema)
