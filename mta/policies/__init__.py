@@ -4,7 +4,6 @@
 - ``windows``: counts and times
 - ``bounds``: what looks at aggregates
 - ``since``: what follows a maximum or a run
-- ``cuts``: cuts of a whole run at once
 """
 
 from mta.policies.base import AbstractPolicy

@@ -61,7 +61,7 @@ from mta.levels.path import Frame, Segment
 from mta.levels.queues import Levels
 from mta.levels.read_ahead import ReadAhead
 from mta.levels.search import SegmentedWindow
-from mta.monoids.base import Partial
+from mta.monoids.base import Partial, Refold
 from mta.pages.handle import MAX_LEVELS, Handle, corrupt
 from mta.pages.page import NAME_BYTES, Group, Layout, read_columns
 from mta.pages.pager import Place
@@ -529,17 +529,16 @@ class PagedFlatFAT(SegmentedWindow):
         """Assert all invariants, reading every page; changes nothing. Raises InvariantViolation."""
         with self.undisturbed():
             self.levels.check(self.front)
-            monoid, fold, count = self.monoid, self.monoid.identity, 0
-            for event in self.events():
-                fold, count = monoid.combine(fold, event), count + 1
-            if count != len(self):
-                raise InvariantViolation(f"{count} events in a window of {len(self)}")
+            monoid, events = self.monoid, list(self.events())
+            if len(events) != len(self):
+                raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
+            fold = Refold(monoid, events)
             for block in self.blocks.resident:
                 block.check()
             middle = (self.front + self.back) // 2
             halves = monoid.combine(self.prefix(middle), self.suffix(middle))
             for found in (self.query(), halves):
-                if not monoid.same(found, fold):
+                if not fold.agrees(found):
                     raise InvariantViolation(f"the result is {found!r} instead of {fold!r}")
 
     @contextmanager

@@ -36,7 +36,7 @@ def test_a_range_as_long_as_a_time_window_is_that_window(
     random = Random(size)
     for leaf_arity in (2, 5, 64):
         window = Window(
-            joined(), TimeWindow(size), MemoryStore(), arity=2, leaf_arity=leaf_arity,
+            joined(), TimeWindow(size), MemoryStore(), "w", arity=2, leaf_arity=leaf_arity,
             aggregator=aggregator,
         )  # fmt: skip
         now = 0
