@@ -110,7 +110,7 @@ def test_pages_leave_with_the_longest_window() -> None:
         windows.extend(["x"] * 20, times)
         handle = windows.checkpoint()
         again = windows.sibling(handle)
-        assert set(live_keys(again.events)) == set(store.keys())
+        assert set(live_keys(again)) == set(store.keys())
     assert windows.stats().kept < 100
 
 
