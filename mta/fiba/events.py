@@ -129,9 +129,7 @@ class TreeEvents:
         if not 0 < gone <= self.tree.spare():
             self.cut_off(position)
             return
-        newest = self.tree.first_leaf.time_at(gone - 1)
-        self.tree.evict_oldest(gone)
-        self._note_left(newest, position)
+        self._note_left(self.tree.evict_oldest(gone), position)
 
     def cut_off(self, position: int) -> None:
         """Take the events before a position out of the tree. A failed read changes nothing."""

@@ -21,7 +21,7 @@ named by letters, left and right of them the spines:
 >>> for time, letter in enumerate("abcdefgh"):
 ...     tree.insert(10 * time, letter)
 >>> tree.insert(65, "!")  # late: between g and h
->>> tree.evict_oldest()
+>>> _ = tree.evict_oldest()
 >>> tree.query()
 'bcdefg!h'
 >>> tree.left[0].agg, tree.root.agg, tree.right[0].agg
@@ -126,11 +126,6 @@ class FingerTree(Tree):
         return self._left
 
     @property
-    def first_leaf(self) -> Node:
-        """The leaf with the oldest entries."""
-        return self.left[0] if self.right else self.root
-
-    @property
     def last_leaf(self) -> Node:
         """The leaf with the newest entries."""
         return self.right[0] if self.right else self.root
@@ -200,8 +195,8 @@ class FingerTree(Tree):
         self.size += 1
         self.cache.mark_dirty(leaf)
 
-    def evict_oldest(self, count: int = 1) -> None:
-        """Remove the oldest values, more than one only if ``spare`` allows it.
+    def evict_oldest(self, count: int = 1) -> int:
+        """Remove the oldest values, more than one only if ``spare`` allows it; the last one's time.
 
         Amortised 2 combines for one value; O(log n) at an underflow. Raises EmptyWindow when there
         are too few.
@@ -209,10 +204,11 @@ class FingerTree(Tree):
         count = whole_number(count)
         if not 0 <= count <= self.size:
             raise EmptyWindow(f"cannot evict {count} events of a window of {self.size}")
-        leaf = self.first_leaf
+        leaf = self.left[0] if self.right else self.root
+        newest = leaf.time_at(count - 1) if count else 0
         if leaf is not self.root and leaf.arity - count < self.least(0):
             self.remove(leaf, 0)
-            return
+            return newest
         stack = leaf.stack
         if stack is None or stack.at + count > stack.size:
             stack = self.kind.stack(leaf)
@@ -225,6 +221,7 @@ class FingerTree(Tree):
         self.is_folded |= leaf is self.root
         self.size -= count
         self.cache.mark_dirty(leaf)
+        return newest
 
     def spare(self) -> int:
         """How many of the oldest values can go without looking beyond the first leaf."""
