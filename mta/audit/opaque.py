@@ -31,7 +31,7 @@ from mta.levels.kept import KeptEvents
 from mta.levels.log_mta import LogMTA
 from mta.monoids.base import Monoid, Partial
 from mta.pages.handle import MAX_ARITY, Handle, corrupt
-from mta.pages.structure import Aggregator
+from mta.pages.structure import Structure
 from mta.policies.base import AbstractPolicy, View
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
@@ -42,7 +42,7 @@ from stores import PageStore
 #: Stands for any value and any partial. Not None: that is how pages are marked of which no parent
 #: tells the fold.
 _ANY = ""
-_AGGREGATORS: dict[str, type[Aggregator]] = {
+_AGGREGATORS: dict[str, type[Structure]] = {
     kind.name: kind
     for kind in (
         AmortizedMTA, LogMTA, FiBA, KeptEvents, KeptTree, PagedFlatFAT, PagedReactiveAggregator,

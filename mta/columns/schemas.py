@@ -1,9 +1,10 @@
 """Columns: how a group of values or of partial aggregates lies in memory and in a page.
 
-A *schema* is one of three, nested freely (``vectors`` and ``summary`` have one more each):
+A *schema* is one of four, nested freely (``mta.monoids.summary`` has one more):
 
 - ``Array(dtype)``: a numpy array, one number a row;
 - ``Objects()``: a list, any Python object a row;
+- ``Vector(dtype, width)``: so many numbers a row, in a table;
 - ``Record(schemas)``: a tuple of columns; with no columns at all a row weighs nothing (Count).
 
 *Rows* are whatever the schema says; a single row is a number, an object, or a tuple of them.
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns import codec
-from mta.errors import CorruptPage, InvalidValue
+from mta.errors import CorruptPage, NotPageable
 
 Rows = Any
 Row = Any
@@ -67,6 +68,11 @@ class Schema(ABC):
     @abstractmethod
     def load(self, payloads: Iterator[Payload], count: int) -> Rows:
         """Read ``count`` rows back. Raises CorruptPage when the columns are not as declared."""
+
+    def unpageable(self, rows: Rows) -> int | None:
+        """The first row that cannot go into a page; None when all can."""
+        del rows
+        return None
 
     def one(self, row: Row) -> Rows:
         """Rows that hold just this row."""
@@ -124,6 +130,32 @@ class Array(Fixed):
         return np.empty(capacity, self.dtype)
 
 
+class Vector(Fixed):
+    """A fixed number of numbers a row, in a table; a row is an array of that length.
+
+    >>> column = Vector("f8", 3)
+    >>> rows = column.new(2)
+    >>> column.put(rows, 0, [1, 2, 3])
+    >>> column.at(rows, 0).tolist()
+    [1.0, 2.0, 3.0]
+    """
+
+    def __init__(self, dtype: Any, width: int) -> None:
+        self.dtype, self.width = np.dtype(dtype).newbyteorder("<"), width
+        self.kind = f"{self.dtype.str}*{width}"
+        self.row_bytes = self.dtype.itemsize * width
+        self.put, self.at = _put, _at
+
+    def __repr__(self) -> str:
+        return f"Vector({self.dtype.str!r}, {self.width})"
+
+    def new(self, capacity: int) -> Rows:
+        return np.empty((capacity, self.width), self.dtype)
+
+    def load(self, payloads: Iterator[Payload], count: int) -> Rows:
+        return super().load(payloads, count).reshape(count, self.width)
+
+
 class Objects(Schema):
     """Any Python object a row, in a list; in a page, msgpack."""
 
@@ -161,6 +193,12 @@ class Objects(Schema):
         if not isinstance(rows, list) or len(rows) != count:
             raise CorruptPage(f"a column of kind {kind!r} does not hold a list of {count} objects")
         return rows
+
+    def unpageable(self, rows: Rows) -> int | None:
+        kinds = set(map(type, rows))
+        if kinds <= _ALWAYS_PAGEABLE or (kinds == {str} and all(map(str.isascii, rows))):
+            return None
+        return next((at for at, row in enumerate(rows) if not is_pageable(row)), None)
 
 
 class Record(Schema):
@@ -216,6 +254,34 @@ class Record(Schema):
     def load(self, payloads: Iterator[Payload], count: int) -> Rows:
         return tuple([schema.load(payloads, count) for schema in self.schemas])
 
+    def unpageable(self, rows: Rows) -> int | None:
+        pairs = zip(self.schemas, rows, strict=True)
+        found = [at for s, column in pairs if (at := s.unpageable(column)) is not None]
+        return min(found, default=None)
+
+
+def _put(room: Rows, at: int, row: Row) -> None:
+    room[at] = row
+
+
+def _at(rows: Rows, index: int) -> Row:
+    # A copy: a view would keep the whole table alive.
+    return rows[index].copy()
+
+
+_ALWAYS_PAGEABLE = {int, float, bool, bytes, type(None)}
+
+
+def is_pageable(value: Any) -> bool:
+    """Whether a value can go into a page as an object: what is accepted must be."""
+    if type(value) in _ALWAYS_PAGEABLE:
+        return True
+    try:
+        codec.pack(value)
+    except NotPageable:
+        return False
+    return True
+
 
 def next_payload(payloads: Iterator[Any]) -> Payload:
     """The next column of a page or a handle. Raises CorruptPage when there is none."""
@@ -225,72 +291,3 @@ def next_payload(payloads: Iterator[Any]) -> Payload:
         if type(kind) is str and type(data) is bytes:
             return kind, data
     raise CorruptPage("a column is missing, or is no pair of kind and bytes")
-
-
-def read_value(value: Any, schema: Schema) -> Any:
-    """A user's value as one row of a column. Raises InvalidValue."""
-    if not isinstance(schema, Array):
-        return value
-    kind, given = schema.dtype.kind, type(value)
-    try:
-        if (given is float and kind == "f") or (given is int and kind in "iuf"):
-            return schema.dtype.type(value)
-        return _as_column([value], schema)[0]
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidValue(
-            f"{value!r} is not a number that fits {schema.dtype}; convert it first"
-        ) from None
-
-
-def read_column(values: Any, schema: Schema) -> Any:
-    """A user's batch (list, numpy, pandas, Arrow) as a column; in numbers, nulls become NaN.
-
-    Raises InvalidValue for what is no number.
-    """
-    if not isinstance(schema, Array):
-        listed = getattr(values, "tolist", None) or getattr(values, "to_pylist", None)
-        try:
-            return list(listed() if listed else values)
-        except TypeError:
-            raise InvalidValue(f"a batch is a column of values, not {values!r}") from None
-    if hasattr(values, "to_numpy") and hasattr(values, "null_count"):  # Arrow
-        values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
-    try:
-        return _as_column(values, schema)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidValue(
-            f"the values cannot be read as {schema.dtype} ({error}); convert the column first"
-        ) from None
-
-
-def _as_column(values: Any, schema: Array) -> np.ndarray:
-    """Numbers as a column. Raises TypeError or ValueError rather than change a number."""
-    column, dtype = np.asarray(values), schema.dtype
-    if column.dtype.kind == "O":
-        column = np.asarray(values, dtype) if dtype.kind in "mM" else _without_nulls(column)
-    if column.ndim != 1:
-        raise ValueError(f"{column.ndim} dimensions in place of one")
-    numbers = column.dtype.kind in "biuf"
-    if len(column) and (not numbers if dtype.kind in "biuf" else column.dtype.kind != dtype.kind):
-        raise TypeError(f"they are {column.dtype}")
-    if dtype.kind in "biu" and not np.can_cast(column.dtype, dtype):
-        with np.errstate(invalid="ignore"):
-            whole = column.astype(dtype)
-        if not np.array_equal(whole, column):
-            raise ValueError("fractions, nulls or numbers out of range")
-        return whole
-    return column.astype(dtype, copy=False)
-
-
-_NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
-
-
-def _without_nulls(column: np.ndarray) -> np.ndarray:
-    """A column of objects as numbers, None and pandas' NA as NaN."""
-    items = column.tolist()
-    if column.ndim != 1 or any(isinstance(item, _NO_NUMBERS) for item in items):
-        raise TypeError("text, dates or nested values")
-    nulls = [item is None or type(item).__name__ == "NAType" for item in items]
-    clear = [np.nan if null else item for item, null in zip(items, nulls, strict=True)]
-    numbers = np.asarray(clear)
-    return np.asarray(clear, dtype="f8") if numbers.dtype.kind == "O" else numbers

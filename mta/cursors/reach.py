@@ -39,7 +39,10 @@ class Reach:
     oldest_time: np.datetime64 | None
     """Its time (microseconds, UTC), where times are kept."""
     missing_at_least: int
-    """How many events the policy would hold that had left before it was set."""
+    """How many events the policy would hold that had left before it was set.
+
+    Where events may come late, also those that the window of the latest of them would hold.
+    """
     missing_at_most: int
     """The same for counts; for times an upper bound, since only pages knew when events were."""
 
@@ -50,17 +53,30 @@ class Reach:
 
 
 def reach_of(
-    events: RememberedEvents, policy: AbstractPolicy, front: int, back: int, time: int | None
+    events: RememberedEvents,
+    policy: AbstractPolicy,
+    front: int,
+    back: int,
+    time: int | None,
+    lateness: int = 0,
 ) -> Reach:
-    """How far back the window from ``front`` to ``back`` reaches; at most a page read a level."""
+    """How far back the window from ``front`` to ``back`` reaches; at most two page reads a level.
+
+    With a ``lateness`` it lacks, too, what an event that much late will ask for.
+    """
     kept, missing = events.front, [0, 0]
     if front == kept > 0 and not policy.positional:
         missing = [0, kept]
-    elif front == kept > 0 and front < back:
+    elif kept > 0 and policy.positional and (front == kept or lateness):
         # The cut lies just there or further left: asked twice, with what cannot be told taken for
         # as little and for as much as it can be.
-        cuts = [policy.cut(_Unheld(events, back, least), time) for least in (True, False)]
-        missing = [max(0, kept - max(0, cut)) for cut in cuts]
+        for at, least in enumerate((True, False)):
+            view = _Unheld(events, back, least)
+            cuts = [policy.cut(view, time)]
+            if lateness and time is not None:
+                view.back = view.first_after(time - lateness) + 1  # where the late event goes in
+                cuts.append(policy.cut(view, time - lateness))
+            missing[at] = max(0, kept - max(0, min(cuts)))
     oldest = None
     if time is not None and front < back:
         leaf = events.leaf(front)

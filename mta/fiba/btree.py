@@ -391,7 +391,7 @@ class Tree:
         Changes nothing. Raises InvariantViolation.
         """
         folds = check_tree(self)
-        require_same("the root's aggregate", self.query(), folds[self.root][0], self.monoid.same)
+        require_same("the root's aggregate", self.query(), folds[self.root][0])
 
     def entries(self) -> Iterator[tuple[int, Row]]:
         """Every event in the order of time; reads every page once."""

@@ -6,17 +6,16 @@ every page is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from mta.columns.schemas import Row
 from mta.errors import InvariantViolation
 from mta.fiba.node import Node
-from mta.monoids.base import AbstractMonoid, Partial
-from mta.monoids.equality import same
+from mta.monoids.base import AbstractMonoid, Partial, Refold
 
 #: The aggregate of each subtree and how many events it has, folded from the events.
-Folds = dict[Node, tuple[Partial, int]]
+Folds = dict[Node, tuple[Refold, int]]
 
 
 class Tree(Protocol):
@@ -76,52 +75,51 @@ def _check_node(tree: Tree, node: Node) -> None:
         require(fits, f"a child of {where} is not where its parent says")
 
 
-def _check_sums(tree: Tree, node: Node, folds: Folds) -> tuple[Partial, int]:
+def _check_sums(tree: Tree, node: Node, folds: Folds) -> tuple[Refold, int]:
     """Check what is known of the subtrees below a node; the fold and the size of all of it."""
-    size, alike = node.count, tree.monoid.same
+    size = node.count
     for index in range(len(node.links)):
         below = tree.child(node, index)
         fold, count = _check_sums(tree, below, folds)
         size += count
         if not tree.is_spine(below):
             known, known_size = node.sums.at(index)
-            require_same("a sum", known, fold, alike)
+            require_same("a sum", known, fold)
             require(known_size == count, f"a subtree of {count} events counts as {known_size}")
     folds[node] = fold_of(tree, _items(tree, node, folds)), size
     if node.stack is not None:
         at = tree.monoid.partials.at(node.stack.suffixes, node.stack.at)
         stacked = tree.monoid.combine(at, node.stack.added)
-        require_same("a leaf's stack", stacked, folds[node][0], alike)
+        require_same("a leaf's stack", stacked, folds[node][0])
     return folds[node]
 
 
-def _items(tree: Tree, node: Node, folds: Folds) -> list[Partial]:
+def _items(tree: Tree, node: Node, folds: Folds) -> list[Refold]:
     """Every subtree and entry of a node in turn."""
-    items: list[Partial] = []
+    items: list[Refold] = []
     for index in range(node.arity):
         if node.level:
             items.append(folds[tree.child(node, index)][0])
         if index < node.count:
-            items.append(tree.monoid.lift(node.entries.at(index)[1]))
+            items.append(Refold(tree.monoid, [tree.monoid.lift(node.entries.at(index)[1])]))
     return items
 
 
 def check_fingers(tree: FingerTree, folds: Folds) -> None:
     """The inner, left and right aggregates that there are, from the root down to the fingers."""
-    combine, alike = tree.monoid.combine, tree.monoid.same
-    left = right = tree.monoid.identity
+    left = right = Refold(tree.monoid)
     for node in reversed(tree.left if tree.has_left else []):
-        left = combine(fold_of(tree, _items(tree, node, folds)[node.level > 0 :]), left)
-        require_same("a left aggregate", node.agg, left, alike)
+        left = fold_of(tree, _items(tree, node, folds)[node.level > 0 :]) + left
+        require_same("a left aggregate", node.agg, left)
     if not tree.is_folded:
         return
     items, cut = _items(tree, tree.root, folds), 1 if tree.root.level else 0
     inner = fold_of(tree, items[cut : len(items) - cut])
-    require_same("the inner aggregate", tree.root.agg, inner, alike)
+    require_same("the inner aggregate", tree.root.agg, inner)
     for node in reversed(tree.right):
         items = _items(tree, node, folds)
-        right = combine(right, fold_of(tree, items[: len(items) - (node.level > 0)]))
-        require_same("a right aggregate", node.agg, right, alike)
+        right += fold_of(tree, items[: len(items) - (node.level > 0)])
+        require_same("a right aggregate", node.agg, right)
 
 
 def check_spines(tree: FingerTree) -> None:
@@ -136,12 +134,9 @@ def check_spines(tree: FingerTree) -> None:
         require(not node.level, "a spine does not reach the leaves")
 
 
-def fold_of(tree: Tree, partials: Iterable[Partial]) -> Partial:
-    """Partials combined one by one."""
-    fold = tree.monoid.identity
-    for partial in partials:
-        fold = tree.monoid.combine(fold, partial)
-    return fold
+def fold_of(tree: Tree, items: Iterable[Refold]) -> Refold:
+    """Folds side by side, as one."""
+    return sum(items, start=Refold(tree.monoid))
 
 
 def require(holds: bool, what: str) -> None:
@@ -150,14 +145,7 @@ def require(holds: bool, what: str) -> None:
         raise InvariantViolation(f"{what}; report this as a bug")
 
 
-def require_same(
-    what: str,
-    found: object,
-    expected: object,
-    alike: Callable[[Partial, Partial], bool] = same,
-) -> None:
-    """Raises InvariantViolation unless two agree, floating-point numbers up to rounding."""
-    if not alike(found, expected):
-        raise InvariantViolation(
-            f"{what} is {found!r} instead of {expected!r}; report this as a bug"
-        )
+def require_same(what: str, found: Partial, fold: Refold) -> None:
+    """Raises InvariantViolation unless an aggregate is what was folded anew."""
+    if not fold.agrees(found):
+        raise InvariantViolation(f"{what} is {found!r} instead of {fold!r}; report this as a bug")

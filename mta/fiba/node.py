@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Array, Record, Row, Rows
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial, Refold
 from mta.pages.page import NO_NAME, Layout
 
 WHOLE_NUMBERS = Array("<i8")
@@ -352,6 +352,14 @@ class Kind:
         if not node.level:
             return self.fold(node, 0, node.count)
         return self.monoid.combine(node.fold_at(0), self.but_first(node))
+
+    def refold(self, node: Node) -> Refold:
+        """As ``whole``, for a check of what the parent has."""
+        fold = Refold.of_rows(self.monoid, *self.piece(node, 0, node.count))
+        if not node.level:
+            return fold
+        first, last = (Refold(self.monoid, [node.fold_at(at)]) for at in (0, node.count))
+        return first + fold + last
 
     def size(self, node: Node) -> int:
         """The events in a subtree whose sums are all up to date."""

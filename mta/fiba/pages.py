@@ -32,7 +32,7 @@ from mta.fiba.fingers import FingerTree
 from mta.fiba.invariants import require_same
 from mta.fiba.node import Kind, Node, Note
 from mta.fiba.node_cache import NOTES, NOTES_LAYOUT, NodeCache, PagedNodeCache
-from mta.monoids.base import Partial
+from mta.monoids.base import Partial, Refold
 from mta.pages.handle import MAX_LEVELS, Handle, corrupt
 from mta.pages.page import NAME_BYTES, NO_NAME, Group, Layout, read_columns, write_columns
 from mta.pages.structure import Aggregator, Lens, Named, Setting
@@ -223,14 +223,14 @@ class TreePages(Aggregator):
         """Assert the tree's invariants and the result, reading all pages; changes nothing."""
         if not self.stored.front <= self.front <= self.back:
             raise InvariantViolation(f"kept {self.stored.front}, front {self.front}")
-        tree, monoid, fold = self.tree, self.monoid, self.monoid.identity
+        tree, monoid = self.tree, self.monoid
         tree.check()
         with self.cache.undisturbed():
-            for _, row in islice(tree.entries(), self.front - self.stored.front, None):
-                fold = monoid.combine(fold, monoid.lift(row))
+            entries = islice(tree.entries(), self.front - self.stored.front, None)
+            fold = Refold(monoid, (monoid.lift(row) for _, row in entries))
             # A query would fold what has not been folded yet.
             query: Callable[[], Partial] = self.query if tree.is_folded else self.fold_window
-            require_same("the result", query(), fold, monoid.same)
+            require_same("the result", query(), fold)
 
     def fold_window(self) -> Partial:
         """The aggregate of the window out of the tree, whatever is known of it."""
@@ -286,7 +286,7 @@ class TreePages(Aggregator):
             node = self.paged.to_node(named.level, group)
             if kind.size(node) != named.end - named.first:
                 return f"it has {kind.size(node)} events, its parent says {named.end - named.first}"
-            agrees = self.monoid.same(kind.whole(node), named.fold)
+            agrees = kind.refold(node).agrees(named.fold)
         except CorruptPage as error:
             return str(error)
         except Exception as error:  # a user's combine may raise anything at what it never saw

@@ -136,7 +136,7 @@ class TellsFronts(Protocol):
     def fronts(
         self, run: ShortRun, times: np.ndarray | None, count: int
     ) -> tuple[Fronts, int] | None:
-        """The front after each of the next events, for as many of ``count`` as can be told."""
+        """The front after each of the next events, for as many of ``count`` as are known."""
 
 
 def short_run_of(monoid: AbstractMonoid, window: int, coming: int) -> int:
@@ -179,10 +179,10 @@ class ShortRun:
 
         None where it tells of none, where nothing leaves, and where the window becomes long.
         """
-        told = policy.fronts(self, self._new.times, self._new.size)
-        if told is None or isinstance(told[0], int):
+        ahead = policy.fronts(self, self._new.times, self._new.size)
+        if ahead is None or isinstance(ahead[0], int):
             return None
-        fronts, count = as_array(*told), told[1]
+        fronts, count = as_array(*ahead), ahead[1]
         held = self.back - self.front
         lengths = np.arange(self.back + 1, self.back + 1 + count) - fronts
         if int(lengths.max()) > _LONGEST_SHORT:

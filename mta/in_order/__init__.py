@@ -7,7 +7,7 @@ with: take them for windows that fit into memory and need no checkpoint. ``ALL``
 - ``recalculate``, ``subtract_on_evict``, ``two_stacks``, ``two_stacks_lite``: the baselines
 - ``foa``, ``ioa``, ``daba``, ``daba_lite``: the DABA papers, over the ``chunked_queue``
 - ``flatfit``, ``slick_deque``: two more
-- ``sba``, ``pba``: boundary aggregators, over ``boundary``, ``chunks`` and ``chunk_size``
+- ``boundary`` (SBA), ``pba``: boundary aggregators, over ``chunks``
 
 >>> from mta import Mean
 >>> [algorithm.__name__ for algorithm in ALL if algorithm.suits(Mean())][:2]
@@ -15,8 +15,8 @@ with: take them for windows that fit into memory and need no checkpoint. ``ALL``
 """
 
 from mta.in_order.base import InOrderAggregator
-from mta.in_order.boundary import BoundaryAggregator
-from mta.in_order.chunk_size import count_chunk_size, time_chunk_size
+from mta.in_order.boundary import SBA, BoundaryAggregator
+from mta.in_order.chunks import count_chunk_size, time_chunk_size
 from mta.in_order.daba import DABA
 from mta.in_order.daba_lite import DABALite
 from mta.in_order.flatfit import FlatFIT
@@ -24,7 +24,6 @@ from mta.in_order.foa import FOA
 from mta.in_order.ioa import IOA
 from mta.in_order.pba import PBA
 from mta.in_order.recalculate import RecalculateFromScratch
-from mta.in_order.sba import SBA
 from mta.in_order.slick_deque import SlickDeque
 from mta.in_order.subtract_on_evict import SubtractOnEvict
 from mta.in_order.two_stacks import TwoStacks

@@ -28,19 +28,19 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class Chunk:
-    """An array of elements, a list a column, between its neighbours."""
+class Segment:
+    """A chunk of the queue: an array of elements, a list a column, between its neighbours."""
 
     __slots__ = ("columns", "next", "previous")
 
-    def __init__(self, columns: int, size: int, previous: Chunk | None) -> None:
+    def __init__(self, columns: int, size: int, previous: Segment | None) -> None:
         self.columns = [[None] * size for _ in range(columns)]
         self.previous = previous
-        self.next: Chunk | None = None
+        self.next: Segment | None = None
 
 
 #: A chunk and an index into it. Pointers are equal when they point to the same element.
-Pointer = tuple[Chunk, int]
+Pointer = tuple[Segment, int]
 
 
 class Column:
@@ -71,7 +71,7 @@ class ChunkedQueue:
         self._size = chunk_size
         self.columns = tuple(Column(number) for number in range(columns))
         #: The first element, and the place behind the last.
-        self.begin: Pointer = (Chunk(columns, chunk_size, None), 0)
+        self.begin: Pointer = (Segment(columns, chunk_size, None), 0)
         self.end = self.begin
 
     def push_back(self, *items: Any) -> None:
@@ -82,7 +82,7 @@ class ChunkedQueue:
         if index + 1 < self._size:
             self.end = (chunk, index + 1)
         else:
-            chunk.next = Chunk(len(self.columns), self._size, chunk)
+            chunk.next = Segment(len(self.columns), self._size, chunk)
             self.end = (chunk.next, 0)
 
     def pop_front(self) -> None:

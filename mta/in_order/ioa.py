@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mta.in_order.base import InOrderAggregator
+from mta.in_order.base import InOrderAggregator, identical
 from mta.monoids.base import AbstractMonoid, Partial
 
 
@@ -125,7 +125,8 @@ class IOA(InOrderAggregator):
         self._require(len(front) + len(back) == self._size, "F and B are the window")
         self._require(len(front) >= len(back), "|F| >= |B|")
         self._require(len(following) == len(front) - len(back), "|N| = |F| - |B|")
-        self._require_each(following, front[len(front) - len(following) :], "a value of N in F")
+        last = map(identical, following, front[len(front) - len(following) :])
+        self._require(all(last), "the values of N are the last of F")
         aggs = [cell.agg for cell in _forced(self.front)]
         self._require_each(aggs, self._suffixes(front), "an aggregate of F")
         aggs = [cell.agg for cell in _forced(self.back)]

@@ -67,10 +67,11 @@ class SlickDeque(InOrderAggregator):
 
     def check(self) -> None:
         """Invertible: the aggregate is the fold. Selective: each value kept beats all after it."""
-        if isinstance(self._half, _Invertible):
-            self._require_same(self._half.query(), self._fold(self._half.kept()), "the aggregate")
-            return
         kept = self._half.kept()
+        if isinstance(self._half, _Invertible):
+            require = self._require_exact if self._half.undo.has_left else self._require_same
+            require(self._half.query(), self._fold(kept), "the aggregate")
+            return
         self._require(bool(kept) == bool(len(self)), "a window with values has a result")
         for one, newer in pairwise(kept):
             self._require(identical(self._combine(one, newer), one), f"{one!r} beats {newer!r}")
@@ -100,7 +101,7 @@ class _Invertible(_Half):
     """SlickDeque (Inv)."""
 
     def __init__(self, monoid: AbstractMonoid) -> None:
-        self._combine, self._undo, self._identity = monoid.combine, Undo(monoid), monoid.identity
+        self._combine, self.undo, self._identity = monoid.combine, Undo(monoid), monoid.identity
         self._vals: deque[Partial] = deque()
         self._answer = monoid.identity
 
@@ -108,13 +109,14 @@ class _Invertible(_Half):
         return len(self._vals)
 
     def insert(self, v: Partial) -> None:
-        self._undo.require(v)
+        self.undo.require(v)
         self._vals.append(v)
         self._answer = self._combine(self._answer, v)
 
     def evict(self) -> None:
         v = self._vals.popleft()
-        self._answer = self._undo(self._answer, v) if self._vals else self._identity
+        self._answer = self.undo(self._answer, v) if self._vals else self._identity
+        self.undo.has_left = bool(self._vals)
 
     def query(self) -> Partial:
         return self._answer

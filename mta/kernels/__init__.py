@@ -1,5 +1,5 @@
 """Number work without a monoid, by whole columns: the place for compiled code.
 
 - ``ranks``: many keys in sorted times
-- ``scans``: a ufunc folded up to each row
+- ``scans``: a ufunc folded up to each row, and counts
 """

@@ -15,7 +15,7 @@ from typing import Any
 from mta.columns.schemas import Row, Rows, Schema
 from mta.errors import LawBroken
 from mta.monoids.base import AbstractMonoid, Partial
-from mta.monoids.equality import same
+from mta.monoids.equality import Scale, same
 
 Equal = Callable[[Any, Any], bool]
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
@@ -101,7 +101,7 @@ class MonoidBench:
 
     # --- verdicts -------------------------------------------------------------------------------
 
-    def _same(self, one: Partial, other: Partial, scales: Sequence[Partial]) -> bool:
+    def _same(self, one: Partial, other: Partial, made_of: Sequence[Partial] = ()) -> bool:
         if self._equal is not None:
             return bool(self._equal(one, other))
         if not _is_comparable(one) and type(self._monoid).same is AbstractMonoid.same:
@@ -109,7 +109,8 @@ class MonoidBench:
                 f"partials of type {type(one).__name__} cannot be compared; give the type an "
                 "__eq__, or the check equal="
             )
-        return self._monoid.same(one, other, scales)
+        scale = sum(map(Scale.of, made_of), start=Scale())
+        return self._monoid.same(one, other, scale if made_of else None)
 
     def _agree(
         self, law: str, what: str, one: Partial, wanted: str, other: Partial, *example: Any
@@ -154,7 +155,7 @@ class MonoidBench:
         rows = self._monoid.lift_rows(self._as_rows(self._monoid.inputs, self._rows), count)
         for index, row in enumerate(self._rows):
             one = self._monoid.partials.at(rows, index)
-            if not self._same(one, self._lifted[index], ()):
+            if not self._same(one, self._lifted[index]):
                 lifted = self._lifted[index]
                 raise self._broken("lift", "lift_rows at a", one, "lift(a)", lifted, (row,))
 
@@ -192,7 +193,7 @@ class MonoidBench:
         """Declared selective: the result is one of the two."""
         for a, b in self._tuples(2):
             one = self._monoid.combine(a, b)
-            if not (self._same(one, a, ()) or self._same(one, b, ())):
+            if not (self._same(one, a) or self._same(one, b)):
                 raise self._broken("selection", "combine(a, b)", one, "it or the other", b, (a, b))
 
     def fold(self) -> None:
@@ -253,7 +254,7 @@ class MonoidBench:
                 raise self._broken("lower_rows", "lower_rows at a", one, "lower(a)", other, (a,))
 
     def _is_nothing(self, partial: Partial) -> bool:
-        return self._same(partial, self._monoid.identity, ())
+        return self._same(partial, self._monoid.identity)
 
     def fingerprint(self) -> None:
         """16 bytes that tell monoids apart, in every process and after any use."""
@@ -275,7 +276,10 @@ class MonoidBench:
     def pages(self) -> None:
         """What goes into pages comes back: the values of events, and partials."""
         monoid = self._monoid
-        columns = [(monoid.inputs, self._rows, same), (monoid.partials, self._pool, self._same)]
+        columns: list[tuple[Schema, list[Any], Equal]] = [
+            (monoid.inputs, self._rows, same),
+            (monoid.partials, self._pool, self._same),
+        ]
         for schema, items, equal in columns:
             payloads = schema.dump(self._as_rows(schema, items))
             if not all(type(kind) is str and type(data) is bytes for kind, data in payloads):
@@ -283,7 +287,7 @@ class MonoidBench:
             back = schema.load(iter(payloads), len(items))
             for index, a in enumerate(items):
                 one = schema.at(back, index)
-                if not equal(one, a, ()):
+                if not equal(one, a):
                     raise self._broken("pages", "what comes back", one, "what went in", a, (a,))
 
     def mutation(self) -> None:
@@ -310,7 +314,7 @@ class MonoidBench:
         before = [self._copy(item) for item in items]
         use()
         for after, was in zip(items, before, strict=True):
-            if not (equal(after, was) if equal else self._same(after, was, ())):
+            if not (equal(after, was) if equal else self._same(after, was)):
                 raise self._broken("mutation", f"a after {name}", after, "before it", was, (was,))
 
     def _copy(self, item: Any) -> Any:

@@ -36,7 +36,7 @@ from mta.folds.sliding import Events, ShortRun, short_run_of
 from mta.levels.path import Frame
 from mta.levels.queues import Levels
 from mta.levels.tree import MonoidTree
-from mta.monoids.base import Partial, same_value
+from mta.monoids.base import Partial, Refold, same_value
 from mta.pages.page import Group
 from mta.pages.structure import Setting
 from mta.policies.base import AbstractPolicy
@@ -166,10 +166,10 @@ class AmortizedMTA(MonoidTree):
                 return done
         count = min(self.room(), stop - start)
         coming = None if times is None else times[start : start + count]
-        told = policy.fronts(self, coming, count)
-        if told is None:
+        ahead = policy.fronts(self, coming, count)
+        if ahead is None:
             return 0
-        fronts, count = told
+        fronts, count = ahead
         monoid = self.monoid
         lefts: Any = monoid.partials.one(self.left)
         if not isinstance(fronts, int):
@@ -220,10 +220,10 @@ class AmortizedMTA(MonoidTree):
             return 0
         coming = None if times is None else times[start:stop]
         new = Events(monoid.inputs.cut(rows, start, stop), coming, stop - start)
-        told = ShortRun(monoid, self.front, held, new).folds(policy)
-        if told is None:
+        found = ShortRun(monoid, self.front, held, new).folds(policy)
+        if found is None:
             return 0  # where nothing leaves, the stack need not even be looked at
-        fronts, folds = told
+        fronts, folds = found
         monoid.outputs.put_many(out, start, monoid.lower_rows(folds))
         return self._follow(new, fronts, folds)
 
@@ -299,20 +299,18 @@ class AmortizedMTA(MonoidTree):
         monoid, events = self.monoid, list(self.events())
         if len(events) != len(self):
             raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
-        folds = [monoid.identity]
+        folds = [Refold(monoid)]
         for event in reversed(events[: self.middle - self.front]):
-            folds.append(monoid.combine(event, folds[-1]))
+            folds.append(Refold(monoid, [event]) + folds[-1])
         folds.reverse()
-        if not self.monoid.same(folds[0], self.left):
+        if not folds[0].agrees(self.left):
             raise InvariantViolation(f"R0 is {self.left!r} instead of {folds[0]!r}")
         for frame in self.path:
             for i in range(frame.next, frame.stop + 1):
                 at = (frame.first + i) * self.levels.span(frame.level) - self.front
                 entry = monoid.partials.at(frame.suffixes, i - frame.origin)
-                if not self.monoid.same(entry, folds[at]):
+                if not folds[at].agrees(entry):
                     raise InvariantViolation(f"stack entry {entry!r} instead of {folds[at]!r}")
-        right = monoid.identity
-        for event in events[self.middle - self.front :]:
-            right = monoid.combine(right, event)
-        if not self.monoid.same(right, self._right):
+        right = Refold(monoid, events[self.middle - self.front :])
+        if not right.agrees(self._right):
             raise InvariantViolation(f"R1 is {self._right!r} instead of {right!r}")

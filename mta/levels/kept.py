@@ -11,13 +11,12 @@ In a handle, beside the common fields:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Hand, Leaf
 from mta.folds.fronts import Fronts
 from mta.levels.leaves import LeafReader
@@ -26,7 +25,7 @@ from mta.levels.queues import Levels
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.product import Columns
 from mta.pages.handle import Handle, corrupt
-from mta.pages.structure import Lens, Setting
+from mta.pages.structure import Setting
 from mta.policies.base import AbstractPolicy, Run, View
 
 Observers = tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]
@@ -105,38 +104,18 @@ class KeptEvents(LevelPages):
         del policy
         return front
 
-    def query(self) -> Partial:
-        return self.fold(self.front, self.back)
-
-    # --- searches -------------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------
 
     def oldest_time(self) -> int | None:
-        return None if self.front == self.back else int(self.head_times()[1][0])
-
-    def head_times(self) -> tuple[int, np.ndarray]:
+        if self.front == self.back:
+            return None
         leaf = self.leaf(self.front)
         assert leaf.times is not None
-        return self.front, leaf.times[self.front - leaf.first :]
+        return int(leaf.times[self.front - leaf.first])
 
     def first_after(self, time: int) -> int:
+        """The position of the oldest event later than a time; at most a page read a level."""
         return self.reader.first_after(time)
-
-    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        return self._whole(lens).longest_prefix(self._policy, accepts)
-
-    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        return self._whole(lens).longest_suffix(self._policy, accepts)
-
-    _policy = KeepAll(timed=False)
-
-    def _whole(self, lens: Lens) -> Cursor:
-        """All events, as a window whose policy looks through a lens."""
-        cursor = Cursor(self.monoid, self._policy, self, {id(self._policy): lens})
-        cursor.place(self.front, self.back)
-        return cursor
-
-    def events(self) -> Iterator[Partial]:
-        return self._whole((self.monoid, lambda partial: partial)).partials()
 
     # --- handles --------------------------------------------------------------------------------
 

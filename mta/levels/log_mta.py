@@ -24,7 +24,7 @@ from mta.errors import InvariantViolation
 from mta.levels.path import Frame
 from mta.levels.queues import Levels
 from mta.levels.tree import MonoidTree
-from mta.monoids.base import Partial
+from mta.monoids.base import Partial, Refold
 from mta.pages.structure import Setting
 
 
@@ -107,9 +107,7 @@ class LogMTA(MonoidTree):
     def check(self) -> None:
         """Assert the paper's invariants, reading every page. Raises InvariantViolation."""
         self.levels.check(self.front)
-        fold = self.monoid.identity
         events = list(self.events())
-        for event in events:
-            fold = self.monoid.combine(fold, event)
-        if len(events) != len(self) or not self.monoid.same(fold, self.result):
+        fold = Refold(self.monoid, events)
+        if len(events) != len(self) or not fold.agrees(self.result):
             raise InvariantViolation(f"the root holds {self.result!r} instead of {fold!r}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from mta.levels.rebuilding import Rebuilder
 from mta.pages.handle import MAX_LEVELS, Handle, corrupt
 from mta.pages.page import Group, Layout
 from mta.pages.pager import ResidentPager, StorePager
-from mta.pages.structure import Aggregator, Named, Rebuild, Setting
+from mta.pages.structure import Named, Rebuild, Setting, Structure
 
 #: So many leaf groups leave before their pages are deleted, where no handle needs them.
 _SWEEP_GROUPS = 32
@@ -30,7 +30,7 @@ _SWEEP_GROUPS = 32
 TailState = tuple[int, int, list[Payload]]
 
 
-class LevelPages(Aggregator):
+class LevelPages(Structure):
     """The events of level queues, and their pages, which the tails name."""
 
     def __init__(self, levels: Levels, setting: Setting) -> None:
@@ -169,8 +169,7 @@ class LevelPages(Aggregator):
             if int(times[-1]) != named.last_time:
                 return f"its last time is {times[-1]}, its parent says {named.last_time}"
         try:
-            fold: Any = self.levels.fold(named.level, group, 0, group.count)
-            agrees = self.monoid.same(fold, named.fold)
+            agrees = self.levels.refold(named.level, group).agrees(named.fold)
         except Exception as error:  # a user's combine may raise anything at what it never saw
             return f"its elements cannot be folded ({type(error).__name__}: {error})"
         return None if agrees else "its fold is not the aggregate that its parent has"

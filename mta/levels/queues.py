@@ -30,7 +30,7 @@ import numpy as np
 
 from mta.columns.schemas import Payload, Row, Rows
 from mta.errors import CorruptHandle, CorruptPage, InvariantViolation, MissingPage
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial, Refold
 from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
 from mta.pages.pager import Pager, Place
 
@@ -171,6 +171,11 @@ class Levels:
         """The aggregate of some elements of a group; stop - start - 1 combines."""
         return self.monoid.fold(self.partials(level, group, start, stop), stop - start)
 
+    def refold(self, level: int, group: Group) -> Refold:
+        """The aggregate of a group, for a check of what its parent has."""
+        rows = self.partials(level, group, 0, group.count)
+        return Refold.of_rows(self.monoid, rows, group.count)
+
     # --- insertion --------------------------------------------------------------------------
 
     def append(self, row: Row, time: int | None) -> None:
@@ -272,11 +277,11 @@ class Levels:
         """Delete the pages wholly before ``upto``; return how many.
 
         Reads the inner pages between the last sweep and here, 1/arity of those it deletes. Children
-        go before their parents, so a sweep that was cut short is taken up again by the next one.
+        go before their parents, so the next sweep goes on where one was cut short.
         """
         places: list[Place] = []
         for tail in reversed(self.tails[1:]):
-            places.extend(self._doomed(tail.level, tail.first, tail, upto))
+            places.extend(self._pages_before(tail.level, tail.first, tail, upto))
         self.pager.delete(places)
         self.swept = max(self.swept, upto)
         # A level that ends just there says when the event before was, so it stays.
@@ -284,7 +289,7 @@ class Levels:
             self.tails.pop()
         return len(places)
 
-    def _doomed(self, level: int, first: int, group: Group, upto: int) -> Iterator[Place]:
+    def _pages_before(self, level: int, first: int, group: Group, upto: int) -> Iterator[Place]:
         span = self.span(level)
         start = max(self.swept // span - first, 0)
         stop = min(-(-upto // span) - first, group.count)
@@ -299,7 +304,7 @@ class Levels:
                     # An earlier sweep of the same pages got as far as here, or nobody can tell any
                     # more what was below: nothing that left may keep the window from going on.
                     continue
-                yield from self._doomed(level - 1, number * self.arity, below, upto)
+                yield from self._pages_before(level - 1, number * self.arity, below, upto)
             if self.swept < (number + 1) * span <= upto:
                 yield level - 1, number, name
 
@@ -328,8 +333,8 @@ class Levels:
             if below.count != self.arity_of(level - 1):
                 raise InvariantViolation(f"invariant 1: group {first + index} is not full")
             if (first + index) * self.span(level) >= front:
-                found = self.fold(level - 1, below, 0, below.count)
-                if not self.monoid.same(found, self.monoid.partials.at(group.rows, index)):
+                fold = self.refold(level - 1, below)
+                if not fold.agrees(self.monoid.partials.at(group.rows, index)):
                     raise InvariantViolation(
                         f"invariant 2: element {first + index} of level {level} is not its fold"
                     )

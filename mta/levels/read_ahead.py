@@ -100,7 +100,7 @@ class ReadAhead:
             if above is None:
                 return None
             group = levels.pager.at_hand(level, number, above[number % levels.arity])
-        if group is None or len(group.names) != levels.arity:  # whoever opens it will be told
+        if group is None or len(group.names) != levels.arity:  # whoever opens it gets the error
             return None
         self._known[level] = number, group.names
         return group.names

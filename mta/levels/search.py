@@ -20,10 +20,10 @@ from mta.levels.path import Frame, Segment
 from mta.levels.queues import Levels
 from mta.monoids.base import Partial
 from mta.pages.page import Group
-from mta.pages.structure import Lens, Setting
+from mta.pages.structure import Aggregator, Lens, Setting
 
 
-class SegmentedWindow(LevelPages):
+class SegmentedWindow(LevelPages, Aggregator):
     """A window over level queues that is read, and searched, from its front on."""
 
     def __init__(self, levels: Levels, setting: Setting) -> None:

@@ -16,16 +16,25 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from mta.columns import codec
-from mta.columns.schemas import Objects, Row, Rows, Schema, read_column
+from mta.columns.reading import (
+    PLAIN,
+    is_missing,
+    missing,
+    objects,
+    plain,
+    read_column,
+    read_value,
+)
+from mta.columns.schemas import Objects, Row, Rows, Schema
 from mta.errors import NotPageable
-from mta.monoids.equality import same
+from mta.monoids.equality import Scale, same
 from mta.monoids.naming import name_of
 
 Partial = Any
@@ -131,12 +140,52 @@ class AbstractMonoid(ABC):
     def results(self, outputs: Rows) -> Any:
         """Output rows as the caller gets them: an array, or a dictionary of arrays."""
 
-    def same(self, one: Partial, other: Partial, scales: Sequence[Partial] = ()) -> bool:
-        """Whether two partials stand for the same events; see ``equality.same``.
+    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
+        """Whether two partials stand for the same events, up to rounding; see ``equality``.
 
-        Sketches, of which many stand for the same events, compare what they answer.
+        ``scale`` is that of the partials that both were folded of. Sketches, of which many stand
+        for the same events, compare what they answer.
         """
-        return same(one, other, scales)
+        return same(one, other, None if scale is None else scale.widened())
+
+
+class Refold:
+    """What a check folds anew, and the scale of it: by how much a structure's own may differ.
+
+    >>> total = Monoid(identity=0.0, combine=lambda a, b: a + b, name="total")
+    >>> fold = Refold(total, [1e17, 3.0, -1e17])
+    >>> fold.partial, fold.agrees(3.0), Refold(total, [3.0]).agrees(0.0)
+    (0.0, True, False)
+    """
+
+    __slots__ = ("monoid", "partial", "scale")
+
+    def __init__(self, monoid: AbstractMonoid, partials: Iterable[Partial] = ()) -> None:
+        self.monoid, self.partial, self.scale = monoid, monoid.identity, Scale()
+        for partial in partials:
+            self.partial = monoid.combine(self.partial, partial)
+            self.scale += Scale.of(partial)
+
+    @classmethod
+    def of_rows(cls, monoid: AbstractMonoid, rows: Rows, count: int) -> Self:
+        """Of a group of partials at once."""
+        fold = cls(monoid)
+        fold.partial, fold.scale = monoid.fold(rows, count), Scale.of_rows(rows, count)
+        return fold
+
+    def __add__(self, other: Self) -> Self:
+        """Both folds, side by side."""
+        fold = type(self)(self.monoid)
+        fold.partial = self.monoid.combine(self.partial, other.partial)
+        fold.scale = self.scale + other.scale
+        return fold
+
+    def agrees(self, found: Partial) -> bool:
+        """Whether a partial stands for the same events, up to the rounding of what went in."""
+        return self.monoid.same(found, self.partial, self.scale)
+
+    def __repr__(self) -> str:
+        return repr(self.partial)
 
 
 class Monoid(AbstractMonoid):
@@ -189,19 +238,22 @@ class Monoid(AbstractMonoid):
         return self._lower is None and self.empty is self.identity
 
     def row(self, value: Any) -> Row:
-        return value
+        return read_value(value, self.inputs)
 
     def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
         rows = read_column(values, self.inputs)
         return rows, len(rows)
 
     def is_valid(self, row: Row) -> bool:
-        return row is not None and not (isinstance(row, float) and row != row)
+        return not is_missing(row)
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
+        if type(self).is_valid is Monoid.is_valid:
+            return missing(rows)
         if all(map(self.is_valid, rows)):
             return None
-        return np.array([not self.is_valid(row) for row in rows], dtype=bool)
+        mask = np.array([not self.is_valid(row) for row in rows], dtype=bool)
+        return mask if mask.any() else None
 
     # Comprehensions, not map, reduce and accumulate: a Python function called from Python code
     # costs half of one called from C.
@@ -241,12 +293,14 @@ class Monoid(AbstractMonoid):
         return [combine(a, b) for a, b in zip(lefts, rights, strict=True)]
 
     def results(self, outputs: Rows) -> Any:
+        """An array of numbers where all are of one kind and it holds them as they are."""
         kinds = set(map(type, outputs))
-        if len(kinds) == 1 and kinds <= {int, float, bool}:
-            return np.asarray(outputs)  # mixed, large integers would be rounded
-        array = np.empty(len(outputs), dtype=object)
-        array[:] = outputs
-        return array
+        if not kinds <= PLAIN:
+            outputs = [plain(output) for output in outputs]
+            kinds = set(map(type, outputs))
+        if kinds == {int} and min(outputs) >= -(1 << 63) and max(outputs) < 1 << 63:
+            return np.array(outputs, np.int64)
+        return np.array(outputs) if kinds in ({float}, {bool}) else objects(outputs)
 
 
 def _digest(text: str) -> bytes:

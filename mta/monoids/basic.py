@@ -12,17 +12,18 @@
 | First, Last | the oldest, the newest value | NaN |
 | Collect, CollectDistinct | a list of all values, of the distinct ones | [] |
 
-Infinities are values like others (inf - inf is NaN, while both are in the window). A NaN or null is
-refused or dropped by the window. With ``invalid="accept"`` it makes sums, means, deviations and
-extremes NaN for as long as it is in the window; MinCount, MaxCount, ArgMin and ArgMax take it for
-the extreme; First, Last, Count and Collect treat it as any value. Nothing is ever subtracted, so no
-error survives the event that caused it.
+What each does with infinities, NaN, overflow, signed zeros and the ends of int64 is stated in
+``docs/numbers.md``, and is the same on every way. In short: infinities are values like others (inf
+- inf is NaN, while both are in the window), but a deviation beside one is NaN; one whose squares
+overflow is inf; no sum, mean or extreme is -0.0; a NaN or null is refused or dropped by the window.
+Nothing is ever subtracted, so no error survives the event that caused it.
 
 With ``dtype="int64"`` results are exact integers, and an empty window answers the identity.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,11 @@ from mta.errors import InvalidValue
 from mta.kernels.scans import ones, running_count
 from mta.monoids.base import Monoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.equality import ROUNDING, Scale, close
+
+#: The smallest positive double: below it squares vanish.
+_TINY = 5e-324
+_LARGEST_LOG = math.log(np.finfo("f8").max)
 
 
 class Count(ColumnarMonoid):
@@ -62,6 +68,7 @@ class Sum(ColumnarMonoid):
             partials=dtype,
             identity=zero,
             output=dtype,
+            lower=_unsigned(dtype),
             ufuncs=(np.add,),
             inverse=np.subtract,
             empty=zero,
@@ -76,6 +83,7 @@ class _Extremum(ColumnarMonoid):
             partials=dtype,
             identity=worst,
             output=dtype,
+            lower=_unsigned(dtype),
             ufuncs=(ufunc,),
             selective=True,
             empty=_nan_or(dtype, worst),
@@ -107,7 +115,7 @@ class Mean(ColumnarMonoid):
             lift=lambda value: (value, ones(value)),
             ufuncs=(np.add, np.add),
             inverse=lambda whole, part: (whole[0] - part[0], whole[1] - part[1]),
-            lower=lambda partial: partial[0] / partial[1],
+            lower=lambda partial: partial[0] / partial[1] + 0.0,
         )
 
 
@@ -121,7 +129,7 @@ class GeometricMean(ColumnarMonoid):
             identity=(0.0, 0.0),
             lift=lambda value: (np.log(value), ones(value)),
             ufuncs=(np.add, np.add),
-            lower=lambda partial: np.exp(partial[0] / partial[1]),
+            lower=_exp_of_mean,
         )
 
     def is_valid(self, row: Row) -> bool:
@@ -261,7 +269,8 @@ class _StdDev(ColumnarMonoid):
             name,
             partials=("f8", "f8", "f8"),
             identity=(0.0, 0.0, 0.0),
-            lift=lambda value: (ones(value), value, np.zeros_like(value)),
+            # value - value is 0, and for an infinite value NaN: there is no distance from it.
+            lift=lambda value: (ones(value), value, value - value),
             combine=_merge_moments,
             lower=self._deviation,
             commutative=True,
@@ -271,6 +280,17 @@ class _StdDev(ColumnarMonoid):
         # A sample of one is 0 / 0, which is the NaN it should be.
         return np.sqrt(np.maximum(partial[2], 0) / (partial[0] - self._lost_degrees))
 
+    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
+        """To a rounding an event of the largest value, which is at most |mean| + sqrt(M2)."""
+        count, squares = float(one[0]), min(float(one[2]), float(other[2]))
+        if not squares < math.inf:  # then the mean says nothing
+            return bool(one[0] == other[0]) and close(one[2], other[2], 0.0)
+        rounding = 2 * (count + 1) * ROUNDING
+        off = rounding * (abs(float(one[1])) + math.sqrt(max(squares, 0.0)))
+        slack = 2 * math.sqrt(count * abs(squares)) * off + count * off * off + count * _TINY
+        alike = close(one[1], other[1], off) and close(one[2], other[2], slack, rounding)
+        return alike and bool(one[0] == other[0])
+
     def fold(self, partials: Rows, count: int) -> Partial:
         """Two passes: the mean first, then the squares around it."""
         if count == 0:
@@ -279,7 +299,9 @@ class _StdDev(ColumnarMonoid):
         total = weights.sum()
         shift = means[0]
         mean = shift + (weights * (means - shift)).sum() / max(total, 1.0)
-        return total, mean, (squares + weights * (means - mean) ** 2).sum()
+        apart = means - mean
+        folded = (squares + weights * apart * apart).sum()
+        return total, mean, folded if folded < math.inf else _overflown(squares)[-1]
 
     def scan(self, first: Partial, partials: Rows, count: int, backwards: bool) -> Rows:
         """Welford's update as three running sums, in one pass instead of log2(n).
@@ -304,12 +326,15 @@ class _StdDev(ColumnarMonoid):
         after /= np.maximum(total, 1)
         after += means[0]
         step = means[1:] - after[:-1]
-        step *= means[1:] - after[1:]
         step *= weights[1:]
+        step *= means[1:] - after[1:]
         after[0] = first[1]
-        squares[1:] += step
-        np.add.accumulate(squares, out=squares)
-        return total[turned], after[turned], squares[turned]
+        run = squares.copy()
+        run[1:] += step
+        np.add.accumulate(run, out=run)
+        if not math.isfinite(run[-1]):
+            run = np.where(np.isfinite(run), run, _overflown(squares))
+        return total[turned], after[turned], run[turned]
 
 
 class SampleStdDev(_StdDev):
@@ -366,12 +391,25 @@ def _merge_moments(left: Partial, right: Partial) -> Partial:
     count = left[0] + right[0]
     weight = right[0] / np.maximum(count, 1)
     delta = right[1] - left[1]
-    return (
-        count,
-        left[1] + delta * weight,
-        # An infinite mean has no deviation: inf - inf makes it NaN, as in a scan.
-        left[2] + right[2] + delta * delta * (left[0] * weight) + (delta - delta),
-    )
+    # Where an event is infinite, or squares have overflown, delta may be NaN: then M2 is known.
+    apart = np.fmax(delta * (left[0] * weight) * delta, 0.0)
+    return count, left[1] + delta * weight, left[2] + right[2] + apart
+
+
+def _overflown(squares: Any) -> Any:
+    """M2 up to each row, where it is not finite: NaN from an infinite or NaN event on, or inf."""
+    return np.where(np.logical_or.accumulate(np.isnan(squares)), np.nan, np.inf)
+
+
+def _exp_of_mean(partial: Partial) -> Any:
+    """Never beyond the largest double because of a rounding alone."""
+    mean = partial[0] / partial[1]
+    return np.exp(np.where(mean < math.inf, np.minimum(mean, _LARGEST_LOG), mean))[()]
+
+
+def _unsigned(dtype: Any) -> Any:
+    """-0.0 as 0.0, which it equals: which of both a fold comes to hangs on the order."""
+    return (lambda partial: partial + 0.0) if np.dtype(dtype).kind == "f" else None
 
 
 def _named(name: str, dtype: Any) -> str:

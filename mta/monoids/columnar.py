@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Array, Record, Row, Rows, Schema, read_column, read_value
+from mta.columns.reading import read_column, read_value
+from mta.columns.schemas import Array, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.kernels.scans import accumulate
 from mta.monoids.base import AbstractMonoid, Partial, same_value
+from mta.monoids.equality import ROUNDING, Scale, same
 
 
 class ColumnarMonoid(AbstractMonoid):
@@ -157,6 +159,12 @@ class ColumnarMonoid(AbstractMonoid):
 
     def results(self, outputs: Rows) -> Any:
         return outputs
+
+    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
+        """To a rounding a combine, where there are ufuncs: they add, multiply or choose."""
+        if scale is None or not self.ufuncs:
+            return super().same(one, other, scale)
+        return same(one, other, scale, (scale.count + 1) * ROUNDING)
 
 
 def _schema(layout: Any) -> Schema:

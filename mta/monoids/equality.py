@@ -1,45 +1,146 @@
 """When two partials, or two results, are the same: exactly, but for the rounding of floats.
 
-Folding in another order rounds in another way, so floating-point numbers are compared up to
-``TOLERANCE``; everything else must be equal. A NaN is the same as a NaN, a NaT as a NaT.
+Folding in another order rounds in another way. By how much follows from the numbers that were
+folded, not from the result: 1e17 + 3 - 1e17 may come out as 0 or as 16, and is right to a rounding
+of 1e17. So whoever folds anew what a structure holds keeps a ``Scale``: how large the numbers were
+that went in, place by place of the partials. A NaN is the same as a NaN, a NaT as a NaT.
 
     >>> same((0.1 + 0.2, "a"), (0.3, "a")), same(1, 2), same([float("nan")], [float("nan")])
     (True, False, True)
+    >>> same(16.0, 3.0), same(16.0, 3.0, Scale.of(1e17) + Scale.of(3.0) + Scale.of(-1e17))
+    (False, True)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from math import inf, isfinite
+from typing import Any, Self
 
 import numpy as np
 
-#: Relative; that of a double is 1e-16, which cancellation may cost ten digits.
+#: By what part of the numbers that went in two sides may differ, where nothing better is known.
 TOLERANCE = 1e-6
-_NUMBERS = (int, float, np.number, np.ndarray)
+#: By what part of them a combine may round that adds, multiplies or chooses; two ways do it twice.
+ROUNDING = 2.0**-51
+_NUMBERS = (int, float, np.number)
 
 
-def same(one: Any, other: Any, scales: Sequence[Any] = ()) -> bool:
+class Scale:
+    """The magnitudes that went into a fold: for each number in the partials, sum and largest.
+
+    Infinities and NaNs count as 0, as they do not round. An array in a partial is one number here.
+    """
+
+    __slots__ = ("count", "most", "total")
+
+    def __init__(self, total: Sequence[Any] = (), most: Sequence[Any] = (), count: int = 0) -> None:
+        self.total, self.most, self.count = total, most, count
+
+    @classmethod
+    def of(cls, partial: Any) -> Self:
+        """That of one partial."""
+        sizes = [_size(number) for number in _numbers(partial)]
+        return cls(sizes, sizes, 1)
+
+    @classmethod
+    def of_rows(cls, rows: Any, count: int) -> Self:
+        """That of rows of partials: arrays, lists, or tuples of them."""
+        if isinstance(rows, tuple):
+            columns = [cls.of_rows(column, count) for column in rows]
+            total, most = ([n for c in columns for n in getattr(c, f)] for f in ("total", "most"))
+            return cls(total, most, count)
+        if isinstance(rows, np.ndarray):
+            if rows.dtype.kind not in "iuf" or not count:
+                return cls(count=count)
+            sizes = _size(rows)
+            return cls([sizes.sum(axis=0)], [sizes.max(axis=0)], count)
+        scale = cls()
+        for row in rows:
+            scale += cls.of(row)
+        return scale
+
+    def __add__(self, other: Self) -> Self:
+        """That of both together."""
+        if not self.count or not other.count:
+            return self if self.count else other
+        one, two = self, other
+        if list(map(_shape, one.total)) != list(map(_shape, two.total)):
+            one, two = one._as_one(), two._as_one()  # partials that grow
+        total = [a + b for a, b in zip(one.total, two.total, strict=True)]
+        most = [_larger(a, b) for a, b in zip(one.most, two.most, strict=True)]
+        return type(self)(total, most, self.count + other.count)
+
+    def spread(self, parts: Sequence[Any]) -> list[Self]:
+        """The scales of the parts of a partial, which stand side by side in this one."""
+        sizes = [sum(1 for _ in _numbers(part)) for part in parts]
+        if sum(sizes) != len(self.total):
+            return [self._as_one()] * len(sizes)
+        ends = np.cumsum(sizes).tolist()
+        return [
+            type(self)(self.total[end - size : end], self.most[end - size : end], self.count)
+            for end, size in zip(ends, sizes, strict=True)
+        ]
+
+    def whole(self) -> float:
+        """The sum of all magnitudes."""
+        return float(sum(np.sum(number) for number in self.total))
+
+    def widened(self) -> Self:
+        """With a little of the whole at each place, for partials of which one number depends on
+        another one, as a sum of squared distances does on a mean.
+        """
+        little = TOLERANCE * self.whole()
+        return type(self)([number + little for number in self.total], self.most, self.count)
+
+    def _as_one(self) -> Self:
+        largest = max((float(np.max(number)) for number in self.most), default=0.0)
+        return type(self)([self.whole()], [largest], self.count)
+
+
+def same(one: Any, other: Any, scale: Scale | None = None, rounding: float = TOLERANCE) -> bool:
     """Whether two partials agree; tuples, lists, dictionaries and arrays part by part.
 
-    ``scales`` are partials of the same form that both sides were made of: where they are larger
-    than the sides, numbers have cancelled, and may differ by a rounding of the larger ones. Without
-    them a difference of ``TOLERANCE`` itself is always allowed.
+    Floats may differ by ``rounding`` times the magnitudes that both were folded of, or times the
+    larger of them; without a scale, times 1 at least.
     """
-    if isinstance(one, dict):
-        alike = isinstance(other, dict) and one.keys() == other.keys()
-        return alike and all(same(one[k], other[k], _under(scales, k)) for k in one)
-    if isinstance(one, (tuple, list)):
-        if not isinstance(other, (tuple, list)) or len(one) != len(other):
+    if isinstance(one, dict) and (not isinstance(other, dict) or one.keys() != other.keys()):
+        return False
+    parts, others = _parts(one), _parts(other)
+    if parts is not None:
+        if others is None or len(parts) != len(others):
             return False
-        scales = [s for s in scales if isinstance(s, (tuple, list)) and len(s) == len(one)]
-        pairs = enumerate(zip(one, other, strict=True))
-        return all(same(a, b, [scale[i] for scale in scales]) for i, (a, b) in pairs)
+        scales = repeat(None) if scale is None else scale.spread(parts)
+        return all(map(same, parts, others, scales, repeat(rounding)))
     if _is_inexact(one) or (_is_inexact(other) and isinstance(one, _NUMBERS)):
-        return isinstance(other, _NUMBERS) and _close(one, other, scales)
+        is_number = isinstance(other, (*_NUMBERS, np.ndarray)) and _shape(one) == _shape(other)
+        size: Any = 1.0 if scale is None else scale.whole()
+        if scale is not None and len(scale.total) == 1:
+            size = scale.total[0]
+        return is_number and close(one, other, rounding * size, rounding)
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return np.shape(one) == np.shape(other) and bool(np.all(_equal(one, other)))
     return bool(_equal(one, other))
+
+
+def close(one: Any, other: Any, slack: Any, part: float = 0.0) -> bool:
+    """Whether numbers differ by no more than ``slack`` and a ``part`` of the larger ones.
+
+    Where the magnitudes overflow, so may one side alone.
+    """
+    if not _shape(one):
+        one, other, slack = float(one), float(other), float(slack)
+        if one == other or (one != one and other != other) or slack == inf:
+            return True
+        larger = max(abs(one), abs(other))
+        return isfinite(one) and isfinite(other) and abs(one - other) <= slack + part * larger
+    one, other = one.astype("f8"), other.astype("f8")
+    with np.errstate(all="ignore"):
+        larger = np.maximum(np.abs(one), np.abs(other))
+        near = np.isfinite(larger) & (np.abs(one - other) <= slack + part * larger)
+    alike = near | (one == other) | (np.isnan(one) & np.isnan(other)) | np.isposinf(slack)
+    return bool(np.all(alike))
 
 
 def _equal(one: Any, other: Any) -> Any:
@@ -48,22 +149,52 @@ def _equal(one: Any, other: Any) -> Any:
     return one is other or one == other
 
 
+def is_inexact(partial: Any) -> bool:
+    """Whether a partial holds numbers that are rounded."""
+    return any(map(_is_inexact, _numbers(partial)))
+
+
 def _is_inexact(value: Any) -> bool:
     if isinstance(value, (np.ndarray, np.generic)):
         return value.dtype.kind == "f"
     return isinstance(value, float)
 
 
-def _close(one: Any, other: Any, scales: Sequence[Any]) -> bool:
-    if np.shape(one) != np.shape(other):
-        return False
-    slack: Any = np.full(np.shape(one), 1.0 if not scales else 0.0)
-    for scale in scales:
-        if isinstance(scale, _NUMBERS) and np.shape(scale) == np.shape(one):
-            size = np.abs(np.asarray(scale, "f8"))
-            slack = np.maximum(slack, np.where(np.isfinite(size), size, 0.0))
-    return bool(np.isclose(one, other, TOLERANCE, TOLERANCE * slack, equal_nan=True).all())
+def _parts(value: Any) -> list[Any] | None:
+    """What a partial is made of, None where it is one piece."""
+    if isinstance(value, dict):
+        return [value[key] for key in sorted(value, key=repr)]
+    return list(value) if isinstance(value, (tuple, list)) else None
 
 
-def _under(scales: Sequence[Any], key: Any) -> list[Any]:
-    return [scale[key] for scale in scales if isinstance(scale, dict) and key in scale]
+def _numbers(partial: Any) -> Iterator[Any]:
+    """The numbers in a partial, and arrays of them, from left to right."""
+    parts = _parts(partial)
+    if parts is not None:
+        for part in parts:
+            yield from _numbers(part)
+    elif isinstance(partial, np.ndarray):
+        if partial.dtype.kind in "iuf":
+            yield partial
+    elif isinstance(partial, _NUMBERS) and not isinstance(partial, (bool, np.timedelta64)):
+        yield partial
+
+
+def _shape(number: Any) -> tuple[int, ...]:
+    return number.shape if isinstance(number, np.ndarray) else ()
+
+
+def _larger(one: Any, other: Any) -> Any:
+    return np.maximum(one, other) if _shape(one) else max(one, other)
+
+
+def _size(number: Any) -> Any:
+    """A magnitude, or an array of them; 0 for what is not finite, or too large for a float."""
+    if isinstance(number, np.ndarray):
+        sizes = np.abs(number.astype("f8"))
+        return np.where(np.isfinite(sizes), sizes, 0.0)
+    try:
+        size = abs(float(number))
+    except OverflowError:  # an integer, which does not round
+        return 0.0
+    return size if size < inf else 0.0

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mta.columns.reading import objects, plain
 from mta.columns.schemas import Objects, Rows
 from mta.kernels.scans import ones
 from mta.monoids.base import Partial
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import plain
 
 
 class IncreasingRun(NamedTuple):
@@ -109,10 +109,7 @@ class LongestIncreasingRun(ColumnarMonoid):
         return [IncreasingRun(*row) for row in rows]
 
     def results(self, outputs: Rows) -> Any:
-        array = np.empty(len(outputs), dtype=object)
-        for i, run in enumerate(outputs):
-            array[i] = run
-        return array
+        return objects(outputs)
 
 
 def _lift(pair: Any) -> Partial:

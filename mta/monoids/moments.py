@@ -27,11 +27,11 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Objects, Row, Rows
-from mta.columns.vectors import Vector
+from mta.columns.reading import objects
+from mta.columns.schemas import Objects, Row, Rows, Vector
 from mta.monoids.base import Partial
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.equality import same
+from mta.monoids.equality import TOLERANCE, Scale, close
 
 Floats = Any  # a numpy array
 _COUNT, _LOW, _HIGH, _SUMS = 0, 1, 2, 3
@@ -145,17 +145,12 @@ class MomentSketch(ColumnarMonoid):
         return estimate(partial, self.quantiles)
 
     def results(self, outputs: Rows) -> Any:
-        if self.single:
-            return outputs
-        array = np.empty(len(outputs), dtype=object)
-        array[:] = outputs
-        return array
+        return outputs if self.single else objects(outputs)
 
-    def same(self, one: Partial, other: Partial, scales: Sequence[Partial] = ()) -> bool:
-        """Sums agree as far as they are known: to a rounding of the count."""
-        count = one[_COUNT]
-        ends = [slice(_COUNT, _SUMS), slice(_SUMS, None)]
-        return all(same(one[part], other[part], [np.full_like(one[part], count)]) for part in ends)
+    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
+        """Counts and ends are equal; sums agree as far as they are known, to parts of the count."""
+        exact = np.array_equal(one[:_SUMS], other[:_SUMS])
+        return exact and close(one[_SUMS:], other[_SUMS:], TOLERANCE * one[_COUNT])
 
 
 def _ends(partial: Partial) -> tuple[Floats, Floats]:
@@ -209,7 +204,7 @@ def _factorials(order: int) -> Floats:
 
 def estimate(partial: Floats, quantiles: Sequence[float]) -> list[float]:
     """The quantiles of the density of largest entropy with a partial's moments; 1 to 3 ms."""
-    count, low, high = (float(number) for number in partial[:_SUMS])
+    count, low, high = (float(number) + 0.0 for number in partial[:_SUMS])
     if count == 0 or low == high or not np.isfinite([low, high]).all():
         return [low if low == high else np.nan] * len(quantiles)
     k = (len(partial) - _SUMS) // 2

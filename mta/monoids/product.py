@@ -7,13 +7,16 @@ of the events is stored once, however many aggregations read it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Array, Objects, Record, Row, Rows, Schema, read_column, read_value
+from mta.columns.reading import plain, read_column, read_value
+from mta.columns.schemas import Array, Objects, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.equality import Scale
 
 #: Takes what a part reads out of the input rows (or out of one input row).
 Pick = Callable[[Any], Any]
@@ -68,9 +71,10 @@ class _Parts(AbstractMonoid):
         parts = zip(self.monoids, left, right, strict=True)
         return tuple([monoid.combine_rows(a, b, count) for monoid, a, b in parts])
 
-    def same(self, one: Partial, other: Partial, scales: Sequence[Partial] = ()) -> bool:
-        parts = enumerate(zip(self.monoids, one, other, strict=True))
-        return all(m.same(a, b, [scale[i] for scale in scales]) for i, (m, a, b) in parts)
+    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
+        scales = repeat(None) if scale is None else scale.spread(one)
+        parts = zip(self.monoids, one, other, scales, strict=False)
+        return all(monoid.same(a, b, part) for monoid, a, b, part in parts)
 
 
 class Product(_Parts):
@@ -265,13 +269,6 @@ def _share(main: AbstractMonoid, columns: Columns, monoid: AbstractMonoid) -> Pi
     if repr(main.inputs) != repr(monoid.inputs):
         raise ValueError(f"{monoid.name} cannot read the values that {main.name} reads")
     return _whole
-
-
-def plain(value: Any) -> Any:
-    """A numpy scalar as the Python number it is; anything else as it is."""
-    return (
-        value.item() if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 else value
-    )
 
 
 def _text(columns: Columns) -> str:

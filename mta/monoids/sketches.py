@@ -27,11 +27,11 @@ from typing import Any
 
 import numpy as np
 
+from mta.columns.reading import plain
 from mta.columns.schemas import Array, Row
 from mta.errors import MissingDependency
 from mta.monoids.base import Partial
 from mta.monoids.moments import quantiles_text, read_quantiles
-from mta.monoids.product import plain
 from mta.monoids.sketch_bytes import check_hll, check_items, check_kll, sorted_coupons
 from mta.monoids.summary import SummaryMonoid
 

@@ -15,15 +15,16 @@ holds no summary of the same kind is a CorruptPage, whoever wrote it.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Objects, Payload, Row, Rows, Schema, read_value
+from mta.columns.reading import read_value
+from mta.columns.schemas import Objects, Payload, Row, Rows, Schema
 from mta.errors import CorruptPage
 from mta.monoids.base import Monoid, Partial
+from mta.monoids.equality import Scale
 
 Summary = Any
 
@@ -110,7 +111,7 @@ class SummaryMonoid(Monoid):
         rights = [right[0]] * count if len(right) != count else right
         return [self._combine(a, b) for a, b in zip(lefts, rights, strict=True)]
 
-    def same(self, one: Partial, other: Partial, scales: Sequence[Partial] = ()) -> bool:
+    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
         return self.agree(self.summary(one), self.summary(other))
 
     def _gather(self, partials: Rows) -> Summary:

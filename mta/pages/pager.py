@@ -123,5 +123,5 @@ class StorePager(Pager):
             return None
         try:
             return page.decode(data, self._window, level, number, name, self._layout(level))
-        except CorruptPage:  # whoever reads it is told
+        except CorruptPage:  # whoever reads it gets the error
             return None

@@ -1,11 +1,17 @@
-"""What a window asks of the structure that keeps its events, whatever the algorithm.
+"""What is asked of the structure that keeps a window's events, whatever the algorithm.
 
 A *position* counts events in the order of the window: ``front`` is the oldest one's, ``back`` the
 one after the newest. Level queues give an event its position for ever; where events are ordered by
 time, one that comes late moves those after it on by one.
 
-Three groups of methods: events in and out, one by one and in runs; searches for policies; and what
-a window needs to write handles, to delete pages and to verify them.
+The contract is in three parts:
+
+- ``Events``    events come in at the back, one by one and in batches, and leave at the front;
+- ``Pages``     what handles, audits and the deletion of pages ask;
+- ``Sliding``   the result, runs of results, and the searches for a policy's cut.
+
+``Structure`` is the first two: enough for events that several windows share, each with a cursor.
+An ``Aggregator`` is all three: what a window of its own slides over.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -22,10 +28,8 @@ from mta.errors import EmptyWindow
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.handle import Handle
 from mta.pages.page import Group, Layout
-
-if TYPE_CHECKING:
-    from mta.policies.base import AbstractPolicy
-    from stores import PageStore
+from mta.policies.base import AbstractPolicy
+from stores import PageStore
 
 #: How to see one observed aggregate in a partial (or in rows): its monoid, and where it stands.
 Lens = tuple[AbstractMonoid, Callable[[Any], Any]]
@@ -67,27 +71,15 @@ class Named:
     """Whether the window itself needs the page, and not only the handles before it."""
 
 
-class Aggregator(ABC):
-    """A structure of the events of one window."""
-
-    #: As it stands in handles.
-    name: str
-    #: Whether events are kept in the order of their times, whatever order they come in.
-    by_time: bool = False
+class Events(ABC):
+    """Events in and out."""
 
     setting: Setting
     monoid: AbstractMonoid
     #: The position of the oldest event.
     front: int
-
-    @classmethod
-    @abstractmethod
-    def begin(cls, setting: Setting) -> Self:
-        """An empty structure."""
-
-    def sibling(self, setting: Setting) -> Self:
-        """An empty structure of another window with the same monoid, policy and store."""
-        return self.begin(setting)
+    #: Whether events are kept in the order of their times, whatever order they come in.
+    by_time: bool = False
 
     @property
     @abstractmethod
@@ -96,8 +88,6 @@ class Aggregator(ABC):
 
     def __len__(self) -> int:
         return self.back - self.front
-
-    # --- events in and out ----------------------------------------------------------------------
 
     @abstractmethod
     def insert(self, row: Row, time: int | None = None) -> None:
@@ -118,42 +108,9 @@ class Aggregator(ABC):
         Raises EmptyWindow for a position beyond the back.
         """
 
-    def slide_to(self, position: int) -> None:
-        """Move the front on to a position that the policy says; as ``evict_to``."""
-        self.evict_to(position)
-
     @abstractmethod
-    def query(self) -> Partial:
-        """The aggregate of the window."""
-
-    def run(
-        self,
-        policy: AbstractPolicy,
-        rows: Rows,
-        times: np.ndarray | None,
-        start: int,
-        stop: int,
-        out: Rows,
-    ) -> int:
-        """Insert, evict and query for as many of the events as one vector expression serves.
-
-        Returns how many, their results in ``out``; 0 when the next one must go by itself.
-        """
-        del policy, rows, times, start, stop, out
-        return 0
-
-    def slide(self, row: Row, time: int | None, size: int) -> None:
-        """Add one event and keep the last ``size``; when anything fails, nothing has changed."""
-        self.insert(row, time)
-        self.settle(lambda: self.back - size)
-
-    def settle(self, cut: Callable[[], int]) -> None:
-        """Evict up to the cut after an ``insert``, or take the insertion back."""
-        try:
-            self.slide_to(cut())
-        except Exception:
-            self.take_back()
-            raise
+    def oldest_time(self) -> int | None:
+        """The time of the oldest event, None in an empty window."""
 
     def require_events(self, position: int) -> None:
         """Raises EmptyWindow unless there are events up to a position."""
@@ -162,33 +119,9 @@ class Aggregator(ABC):
                 f"cannot evict {position - self.front} events of a window of {len(self)}"
             )
 
-    # --- searches -------------------------------------------------------------------------------
 
-    @abstractmethod
-    def oldest_time(self) -> int | None:
-        """The time of the oldest event, None in an empty window."""
-
-    @abstractmethod
-    def head_times(self) -> tuple[int, np.ndarray]:
-        """The times of the oldest events at hand, and the position of the first of them."""
-
-    @abstractmethod
-    def first_after(self, time: int) -> int:
-        """The position of the oldest event later than ``time``."""
-
-    @abstractmethod
-    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest prefix ends whose result is accepted."""
-
-    @abstractmethod
-    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest suffix begins whose result is accepted."""
-
-    @abstractmethod
-    def events(self) -> Iterator[Partial]:
-        """Every event of the window, lifted, from the oldest on; reads every page once."""
-
-    # --- pages and handles ----------------------------------------------------------------------
+class Pages(ABC):
+    """What is in pages, as handles, audits and the deletion of pages ask for it."""
 
     @abstractmethod
     def tidy(self) -> None:
@@ -218,7 +151,7 @@ class Aggregator(ABC):
     @property
     @abstractmethod
     def page_count(self) -> int:
-        """How many pages a handle would name, as far as can be told without reading."""
+        """How many pages a handle would name, as far as is known without reading."""
 
     @property
     @abstractmethod
@@ -262,3 +195,84 @@ class Aggregator(ABC):
     def rebuilder(self) -> Rebuild | None:
         """What puts a lost page together from what is below it; None where nothing can."""
         return None
+
+
+class Structure(Events, Pages):
+    """Events in pages, as an engine of windows holds them."""
+
+    #: As it stands in handles.
+    name: str
+
+    @classmethod
+    @abstractmethod
+    def begin(cls, setting: Setting) -> Self:
+        """An empty structure."""
+
+    def sibling(self, setting: Setting) -> Self:
+        """An empty structure of another window with the same monoid, policy and store."""
+        return self.begin(setting)
+
+
+class Sliding(Events):
+    """The result of a window, and where its policy cuts."""
+
+    @abstractmethod
+    def query(self) -> Partial:
+        """The aggregate of the window."""
+
+    def run(
+        self,
+        policy: AbstractPolicy,
+        rows: Rows,
+        times: np.ndarray | None,
+        start: int,
+        stop: int,
+        out: Rows,
+    ) -> int:
+        """Insert, evict and query for as many of the events as one vector expression serves.
+
+        Returns how many, their results in ``out``; 0 when the next one must go by itself.
+        """
+        del policy, rows, times, start, stop, out
+        return 0
+
+    def slide(self, row: Row, time: int | None, size: int) -> None:
+        """Add one event and keep the last ``size``; when anything fails, nothing has changed."""
+        self.insert(row, time)
+        self.settle(lambda: self.back - size)
+
+    def settle(self, cut: Callable[[], int]) -> None:
+        """Evict up to the cut after an ``insert``, or take the insertion back."""
+        try:
+            self.slide_to(cut())
+        except Exception:
+            self.take_back()
+            raise
+
+    def slide_to(self, position: int) -> None:
+        """Move the front on to a position that the policy says; as ``evict_to``."""
+        self.evict_to(position)
+
+    @abstractmethod
+    def head_times(self) -> tuple[int, np.ndarray]:
+        """The times of the oldest events at hand, and the position of the first of them."""
+
+    @abstractmethod
+    def first_after(self, time: int) -> int:
+        """The position of the oldest event later than ``time``."""
+
+    @abstractmethod
+    def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        """Where the longest prefix ends whose result is accepted."""
+
+    @abstractmethod
+    def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
+        """Where the longest suffix begins whose result is accepted."""
+
+    @abstractmethod
+    def events(self) -> Iterator[Partial]:
+        """Every event of the window, lifted, from the oldest on; reads every page once."""
+
+
+class Aggregator(Structure, Sliding):
+    """The structure of a window of its own."""

@@ -110,7 +110,7 @@ class AbstractPolicy(ABC):
         """The position of the oldest event that stays, after an insertion at ``time``."""
 
     def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
-        """The front after each of the next events, for as many of ``count`` as can be told.
+        """The front after each of the next events, for as many of ``count`` as are known.
 
         None where the policy must be asked after a single insertion.
         """

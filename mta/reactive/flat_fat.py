@@ -34,7 +34,7 @@ import numpy as np
 
 from mta.columns.schemas import Objects, Rows
 from mta.errors import InvariantViolation
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial, Refold
 
 #: Slots to change: any sequence of distinct numbers.
 Slots = Sequence[int] | np.ndarray
@@ -249,19 +249,18 @@ class FlatFAT:
 
     def check(self, area: Area | None = None) -> None:
         """Assert equation 4.1 at every node. Raises InvariantViolation."""
-        at, rows, identity = self._schema.at, self._rows, self.monoid.identity
-        expected: list[Any] = [None] * (2 * self.capacity)
+        at, rows, nothing = self._schema.at, self._rows, Refold(self.monoid)
+        expected = [nothing] * (2 * self.capacity)
         for node in range(2 * self.capacity - 1, 0, -1):
             span = self.capacity >> (node.bit_length() - 1)
             start = node * span - self.capacity
             if area is not None and not area.reaches(start, start + span):
-                expected[node] = identity
                 continue
             if node >= self.capacity:
-                expected[node] = at(rows, node)
+                expected[node] = Refold(self.monoid, [at(rows, node)])
                 continue
-            expected[node] = self._join(expected[2 * node], expected[2 * node + 1])
-            if not self.monoid.same(at(rows, node), expected[node]):
+            expected[node] = expected[2 * node] + expected[2 * node + 1]
+            if not expected[node].agrees(at(rows, node)):
                 raise InvariantViolation(
                     f"row {node} is {at(rows, node)!r} instead of {expected[node]!r}"
                 )

@@ -11,13 +11,13 @@ In pages the mark is one more column of events, ``|b1``, and the count one more 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Array, Record, Row, Rows, Schema
 from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.equality import Scale
 
 _MARK, _COUNT = Array("?"), Array("<i8")
 
@@ -107,10 +107,9 @@ class WithHoles(AbstractMonoid):
     def results(self, outputs: Rows) -> Any:
         return self.main.results(outputs)
 
-    def same(self, one: Partial, other: Partial, scales: Sequence[Partial] = ()) -> bool:
-        return bool(one[1] == other[1]) and self.main.same(
-            one[0], other[0], [scale[0] for scale in scales]
-        )
+    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
+        part = None if scale is None else scale.spread(one)[0]
+        return bool(one[1] == other[1]) and self.main.same(one[0], other[0], part)
 
 
 def _blank(schema: Schema, count: int) -> Rows:

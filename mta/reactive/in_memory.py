@@ -30,7 +30,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow, InvariantViolation
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial, Refold
 from mta.reactive.flat_fat import Area, FlatFAT
 
 
@@ -292,10 +292,9 @@ class ReactiveAggregator:
         self._propagate()
         if self._count:
             self.fat.check(self._area())
-        fold, count = self.monoid.identity, 0
-        for event in self.events():
-            fold, count = self.monoid.combine(fold, event), count + 1
-        if count != self._count or not self.monoid.same(fold, self.query()):
+        events = list(self.events())
+        fold, count = Refold(self.monoid, events), len(events)
+        if count != self._count or not fold.agrees(self.query()):
             raise InvariantViolation(f"{self.query()!r} of {self._count} in place of {fold!r}")
         if 4 * count < self.capacity and self.capacity > self._smallest:
             raise InvariantViolation(f"{count} events in {self.capacity} slots")

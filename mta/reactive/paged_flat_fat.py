@@ -40,7 +40,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
 from mta.levels.queues import Levels
-from mta.monoids.base import Partial
+from mta.monoids.base import Partial, Refold
 from mta.pages.handle import Handle
 from mta.pages.page import Group
 from mta.pages.structure import Named, Setting
@@ -327,15 +327,14 @@ class PagedFlatFAT(FrontPath):
     def check(self) -> None:
         """Assert all invariants, reading every page. Raises InvariantViolation."""
         self.levels.check(self.front)
-        monoid, fold, count = self.monoid, self.monoid.identity, 0
-        for event in self.events():
-            fold, count = monoid.combine(fold, event), count + 1
-        if count != len(self):
-            raise InvariantViolation(f"{count} events in a window of {len(self)}")
+        monoid, events = self.monoid, list(self.events())
+        if len(events) != len(self):
+            raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
+        fold = Refold(monoid, events)
         for block in self.blocks.resident:
             block.check()
         middle = (self.front + self.back) // 2
         halves = monoid.combine(self.prefix(middle), self.suffix(middle))
         for found in (self.query(), halves):
-            if not monoid.same(found, fold):
+            if not fold.agrees(found):
                 raise InvariantViolation(f"the result is {found!r} instead of {fold!r}")

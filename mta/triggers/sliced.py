@@ -21,23 +21,23 @@ refused, with what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import HandleMismatch
 from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.equality import Scale
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
 from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
 from mta.triggers.triggered import ResultsWhenDue, events_before
-from mta.windows.engine import WindowEngine
+from mta.windows.engine import WindowEngine, require_monoid
 from mta.windows.intake import Intake
 from mta.windows.settings import Settings, SlicedSettings
 from stores import PageStore
@@ -97,8 +97,8 @@ class Prelifted(AbstractMonoid):
     def results(self, outputs: Rows) -> Any:
         return self.of.results(outputs)
 
-    def same(self, one: Partial, other: Partial, scales: Sequence[Partial] = ()) -> bool:
-        return self.of.same(one, other, scales)
+    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
+        return self.of.same(one, other, scale)
 
 
 class SlicedWindow(ResultsWhenDue):
@@ -121,6 +121,7 @@ class SlicedWindow(ResultsWhenDue):
         **settings: Unpack[SlicedSettings],
     ) -> None:
         checked = Settings.read(SlicedSettings, settings)
+        require_monoid(monoid)
         trigger, over = slices_of(policy, slide)
         engine = WindowEngine(Prelifted(monoid), over, store, name, _of_slices(checked))
         self._use(monoid, policy, trigger, engine, checked)
@@ -135,7 +136,8 @@ class SlicedWindow(ResultsWhenDue):
     ) -> None:
         self.monoid, self.policy = monoid, policy
         self._open, self._count = monoid.identity, 0
-        intake = Intake(monoid, policy, monoid.name, settings)
+        paged: Literal["partials"] | None = None if engine.store is None else "partials"
+        intake = Intake(monoid, policy, monoid.name, settings, paged)
         self._begin(engine, trigger, intake, policy.lifetime)
 
     def _rows_of(self, row: Row) -> Rows:

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, Self, Unpack
 
 import numpy as np
 
+from mta.columns.reading import plain
 from mta.columns.schemas import Row, Rows
 from mta.errors import HandleMismatch, InvalidTime
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import plain
 from mta.policies.base import AbstractPolicy
 from mta.times import to_time
 from mta.triggers.handle import SliceState, TriggeredHandle, read_rows

@@ -17,6 +17,8 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
+from mta.columns.codec import ALWAYS_PLAIN
+from mta.columns.reading import NEVER_MISSING, plain
 from mta.columns.schemas import Rows
 from mta.cursors.reach import RememberedEvents, fold_between, fold_positions
 from mta.cursors.view import WindowView
@@ -34,9 +36,9 @@ from mta.levels.kept import KeptEvents
 from mta.levels.leaves import LeafReader
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import AbstractMonoid, Monoid, Partial
-from mta.monoids.product import Observed, plain
+from mta.monoids.product import Observed
 from mta.pages.handle import NAME, Handle
-from mta.pages.structure import Aggregator, Setting
+from mta.pages.structure import Aggregator, Setting, Structure
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow
 from mta.times import to_count, to_time
@@ -104,7 +106,7 @@ class Engine:
         name: str,
         settings: Settings,
     ) -> None:
-        _require_kind(monoid, AbstractMonoid, "a monoid is one of mta's, or a Monoid of your own")
+        require_monoid(monoid)
         require_policy(policy)
         _require_kind(store, str | PageStore | None, "a store is a URL, an open store, or None")
         _require_kind(name, str, "a window's name is text")
@@ -120,19 +122,18 @@ class Engine:
         self.store = open_store(store) if isinstance(store, str) else store
         self._begin(name, *sizes)
 
-    def _begin(
-        self, name: str, leaf_arity: int, arity: int, like: Aggregator | None = None
-    ) -> None:
+    def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
         """Be without events, under this name; ``like`` is the structure of another of its kind."""
         settings, self.name = self.settings, name
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
             self.timed, self.policy, settings.lateness or 0,
         )  # fmt: skip
-        self.structure = (
+        self.structure: Structure = (
             settings.aggregator.begin(setting) if like is None else like.sibling(setting)
         )
-        self.intake = Intake(self.monoid, self.policy, self.main.name, settings)
+        paged: Literal["events"] | None = None if self.store is None else "events"
+        self.intake = Intake(self.monoid, self.policy, self.main.name, settings, paged)
         #: Whether a call is under way.
         self.busy = False
 
@@ -239,7 +240,8 @@ class Engine:
         if handle.algorithm != structure.name or handle.timed != structure.setting.timed:
             raise _mismatch("aggregator", handle.algorithm, structure.name)
         try:
-            structure.take_up_state(handle)
+            with np.errstate(all="ignore"):  # LogMTA folds its left branch
+                structure.take_up_state(handle)
         except CorruptHandle:
             raise
         except (CorruptPage, ValueError, TypeError) as error:
@@ -272,9 +274,9 @@ class Engine:
 class WindowEngine(Engine):
     """The engine of a single window, which its policy slides."""
 
-    def _begin(
-        self, name: str, leaf_arity: int, arity: int, like: Aggregator | None = None
-    ) -> None:
+    structure: Aggregator
+
+    def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
         policy = self.policy
         self._view = WindowView(self.structure, [observer for observer, _, _ in policy.observers])
@@ -282,9 +284,19 @@ class WindowEngine(Engine):
 
     @property
     def plain_size(self) -> int | None:
-        """The size of a count window in order of Python values as they come; None of others."""
+        """The size of a count window in order of Python values as they come.
+
+        None of other windows, and before a first event has shown that partials can be paged.
+        """
+        if self.structure.by_time or self.intake.unproven:
+            return None
         takes_anything = isinstance(self.monoid, Monoid) and self.monoid.takes_anything
-        return self._size if takes_anything and not self.settings.aggregator.by_time else None
+        return self._size if takes_anything else None
+
+    @property
+    def plain_kinds(self) -> frozenset[type]:
+        """Types of which every value is taken as it comes: never null, and fit for pages if any."""
+        return NEVER_MISSING if self.store is None else NEVER_MISSING & ALWAYS_PLAIN
 
     @property
     def bare(self) -> bool:
@@ -391,6 +403,11 @@ class WindowEngine(Engine):
         """Write the result over the window into a row of outputs; 1 combine."""
         count = len(self.structure)
         self.put_fold(self.structure.query() if count else None, count, out, at)
+
+
+def require_monoid(monoid: Any) -> None:
+    """Raises TypeError for what is no monoid."""
+    _require_kind(monoid, AbstractMonoid, "a monoid is one of mta's, or a Monoid of your own")
 
 
 def require_policy(policy: Any) -> None:

@@ -16,7 +16,7 @@ from mta.levels.amortized_mta import AmortizedMTA
 from mta.monoids.base import AbstractMonoid
 from mta.pages.handle import MAX_ARITY, Handle
 from mta.pages.page import NAME_BYTES
-from mta.pages.structure import Aggregator
+from mta.pages.structure import Aggregator, Structure
 from mta.times import to_count, to_duration
 
 Late = Literal["error", "drop"]
@@ -65,7 +65,7 @@ class Settings:
 
     arity: int | None = None
     leaf_arity: int | None = None
-    aggregator: type[Aggregator] = AmortizedMTA
+    aggregator: type[Structure] = AmortizedMTA
     late: Late = "error"
     invalid: Invalid = "error"
     retain: int = 2
@@ -127,7 +127,7 @@ class Settings:
         return leaf_arity, arity
 
 
-def to_lateness(lateness: Any, aggregator: type[Aggregator]) -> int | None:
+def to_lateness(lateness: Any, aggregator: type[Structure]) -> int | None:
     """How late events may come, in microseconds; None where they must come in order."""
     micros = to_duration(lateness, "lateness", least=0)
     if micros and not aggregator.by_time:

@@ -240,8 +240,8 @@ def test_numbers_may_differ_by_rounding_alone() -> None:
     tree = FingerTree(Max())
     for time in range(40):
         tree.insert(time, 0.1 * time)
-    tree.root.agg = tree.root.agg * (1 + 1e-12)
+    tree.root.agg = tree.root.agg * (1 + 1e-15)
     tree.check()
-    tree.root.agg = tree.root.agg * (1 + 1e-3)
+    tree.root.agg = tree.root.agg * (1 + 1e-9)
     with pytest.raises(InvariantViolation, match="the inner aggregate"):
         tree.check()

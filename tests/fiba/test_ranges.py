@@ -36,7 +36,8 @@ def test_a_range_as_long_as_a_time_window_is_that_window(
     random = Random(size)
     for leaf_arity in (2, 5, 64):
         window = Window(
-            joined(), TimeWindow(size), MemoryStore(), "w", 2, leaf_arity, aggregator
+            joined(), TimeWindow(size), MemoryStore(), "w", arity=2, leaf_arity=leaf_arity,
+            aggregator=aggregator,
         )  # fmt: skip
         now = 0
         for _ in range(60):

@@ -23,7 +23,7 @@ from mta.in_order import (
     TwoStacks,
     TwoStacksLite,
 )
-from mta.in_order.chunked_queue import Chunk, ChunkedQueue
+from mta.in_order.chunked_queue import ChunkedQueue, Segment
 from tests.support.in_order_windows import Tracked, cut_off, joined, longest, tracked
 
 #: What is alive after any operation on a window that is never larger than n.
@@ -132,7 +132,7 @@ def test_a_chunk_is_freed_when_its_last_element_left(size: int) -> None:
 
 
 def chunks() -> int:
-    return sum(isinstance(thing, Chunk) for thing in gc.get_objects())
+    return sum(isinstance(thing, Segment) for thing in gc.get_objects())
 
 
 def test_pointers_walk_both_ways_over_chunks() -> None:

@@ -850,7 +850,7 @@ def test_every_call_fails_once(
                     windows.checkpoint()
             except StoreUnavailable:
                 pass
-            for event in batch[: windows.stats().inserted - done]:
+            for event in batch[: windows.structure.back - done]:
                 lists.add(event)
             if attempts % 3 == 0:
                 with suppress(StoreUnavailable):

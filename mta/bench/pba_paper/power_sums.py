@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from mta import Monoid
-from mta.columns.schemas import Rows
-from mta.columns.vectors import Vector
+from mta.columns.schemas import Rows, Vector
 from mta.in_order import SlickDeque
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid

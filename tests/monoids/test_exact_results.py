@@ -1,0 +1,261 @@
+"""Results of plain Python objects come back as they are, and values go in as they are."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from mta import Collect, CollectDistinct, CountWindow, Last, Max, Monoid, Sum, Window
+from mta.columns.reading import is_missing, missing, read_column, read_value
+from mta.columns.schemas import Array, Objects, Record, is_pageable
+from mta.errors import InvalidValue
+
+NEWEST = Monoid(identity=None, combine=lambda a, b: a if b is None else b, name="newest")
+TOTAL = Monoid(identity=0, combine=lambda a, b: a + b, name="total")
+BEYOND = 2**53 + 1
+
+
+def one_by_one(monoid: Any, values: list[Any], size: int) -> list[Any]:
+    window = Window(monoid, CountWindow(size), store=None)
+    results = []
+    for value in values:
+        window.insert(value)
+        results.append(window.query())
+    return results
+
+
+def alike(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and repr(one) == repr(other)
+
+
+MIXED: dict[str, list[Any]] = {
+    "on both sides of 2^63": [BEYOND, 2**63, -1, 2**64 - 1, BEYOND],
+    "beyond 2^63": [2**63, 2**63 + 1, 2**64 - 1],
+    "beyond 2^64": [2**64 + 1, 5, -(2**70)],
+    "the ends of int64": [2**63 - 1, -(2**63), 0, BEYOND],
+    "int and float": [BEYOND, 0.5, 2],
+    "bool and int": [True, 2, False],
+    "bool": [True, False],
+    "float and -0.0": [-0.0, 0.0, 1e300],
+    "decimals": [Decimal("0.1"), Decimal("1e40"), Decimal("-0")],
+    "fractions": [Fraction(1, 3), 2],
+    "texts": ["", "a", "abc" * 50],
+    "bytes": [b"", b"\0", b"ab\0"],
+    "tuples": [(1, 2), (3, 4)],
+    "ragged": [[1], [2, 3], []],
+    "lists alike": [[1, 2], [3, 4]],
+    "dictionaries": [{"a": 1}, {}],
+    "dates": [datetime.date(2024, 1, 1), datetime.datetime(2024, 1, 1, 12)],
+    "complex": [1j, 2 + 0j],
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("step", [1, 2, 100])
+def test_a_batch_gives_what_single_events_give(name: str, step: int) -> None:
+    values = MIXED[name]
+    window = Window(NEWEST, CountWindow(2), store=None)
+    found: list[Any] = []
+    for at in range(0, len(values), step):
+        found += window.extend(values[at : at + step]).tolist()
+    expected = one_by_one(NEWEST, values, 2)
+    assert all(map(alike, found, expected)) and len(found) == len(expected), (found, expected)
+    assert all(map(alike, found, values))
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_sums_of_integers_are_exact_whatever_they_are_beside(size: int) -> None:
+    values = [BEYOND, 2**63, -(2**63), -BEYOND, 2**64, BEYOND, -(2**64)]
+    found = Window(TOTAL, CountWindow(size)).extend(values).tolist()
+    expected = [sum(values[max(0, i - size + 1) : i + 1]) for i in range(len(values))]
+    assert found == expected and all(map(alike, found, one_by_one(TOTAL, values, size)))
+
+
+def test_numbers_of_one_kind_are_an_array_of_numbers() -> None:
+    def dtype(values: list[Any]) -> str:
+        found: np.ndarray = Window(NEWEST, CountWindow(1)).extend(values)
+        return found.dtype.str
+
+    assert dtype([1, 2**63 - 1, -(2**63)]) == "<i8"
+    assert dtype([1.5, 2.0]) == "<f8"
+    assert dtype([True, False]) == "|b1"
+    assert dtype([1, 2**63]) == dtype([1, 2.0]) == dtype([True, 1]) == dtype(["a"]) == "|O"
+
+
+SCALARS = [np.float64(0.5), np.int64(2**62), np.uint64(2**63 + 1), np.bool_(True), np.str_("ab"),
+           np.float32(0.1), np.array(7), pa.scalar(5), pa.scalar("x")]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", SCALARS, ids=repr)
+def test_scalars_go_in_as_python_values(value: Any) -> None:
+    """So that sums neither wrap nor warn, and are the same after a restore."""
+    python = value.as_py() if hasattr(value, "as_py") else value.item()
+    for monoid in (NEWEST, Collect()):
+        assert alike(monoid.row(value), python)
+        rows, _ = monoid.rows([value, "beside", value])
+        assert alike(rows[0], python) and alike(rows[2], python)
+    window = Window(Collect(), CountWindow(4), name="w")
+    window.extend([value, value])
+    assert alike(window.sibling(window.checkpoint()).query(), [python, python])
+
+
+def test_numpys_results_come_as_python_values() -> None:
+    """What a combine makes with numpy is the same from a batch as from a query."""
+    roots = Monoid(identity=0.0, combine=lambda a, b: np.float64(a) + b, name="numpy's")
+    batch = Window(roots, CountWindow(2), store=None).extend([0.5, 1.5, 2.0])
+    assert batch.dtype == np.float64
+    assert all(map(alike, batch.tolist(), [0.5, 2.0, 3.5]))
+    pairs = roots.results([np.int64(1), 2**63, np.str_("a")])
+    assert all(map(alike, pairs, [1, 2**63, "a"]))
+
+
+def test_arrays_of_any_kind_go_in_alike() -> None:
+    values = [3, 1, BEYOND]
+    forms: list[Any] = [
+        values, tuple(values), np.array(values), np.array(values, "u8"), np.array(values, object),
+        pd.Series(values), pd.Series(values, dtype="Int64"), pa.array(values),
+        pa.chunked_array([values]), [np.int64(v) for v in values],
+    ]  # fmt: skip
+    for form in forms:
+        assert Window(TOTAL, CountWindow(3)).extend(form).tolist() == [3, 4, BEYOND + 4]
+        assert Window(Sum("int64"), CountWindow(3)).extend(form).tolist() == [3, 4, BEYOND + 4]
+
+
+@pytest.mark.parametrize(
+    ("batch", "found"),
+    [
+        ([BEYOND, 1.0], [BEYOND, 1]),
+        ([BEYOND, True], [BEYOND, 1]),
+        ([BEYOND, Decimal(2)], [BEYOND, 2]),
+        ([np.uint64(BEYOND), np.int64(-1)], [BEYOND, -1]),
+        (pd.Series([BEYOND, 1], dtype="Int64"), [BEYOND, 1]),
+        (np.array([2.0**62]), [2**62]),
+        ([2**63 - 1, -(2**63)], [2**63 - 1, -(2**63)]),
+    ],
+)
+def test_integers_are_read_one_by_one(batch: Any, found: list[int]) -> None:
+    assert read_column(batch, Array("i8")).tolist() == found
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [[BEYOND, 0.5], [1, None], [2**63, -1], [2**63], np.array([2.0**63]), np.array([2**63], "u8"),
+     [1.0, float("nan")], [1, Decimal("0.5")], [1.0, float("inf")], ["1", 2], [1j, 1]],
+)  # fmt: skip
+def test_what_is_no_integer_is_refused(batch: Any) -> None:
+    with pytest.raises(InvalidValue):
+        read_column(batch, Array("i8"))
+    window = Window(Sum("int64"), CountWindow(3))
+    with pytest.raises(InvalidValue):
+        window.extend(batch)
+    assert len(window) == 0
+
+
+# --- nulls and NaNs -------------------------------------------------------------------------------
+
+MISSING = [None, float("nan"), np.float64("nan"), np.float32("nan"), Decimal("NaN"),
+           Decimal("sNaN"), pd.NA, pd.NaT]  # fmt: skip
+TIMES = [np.datetime64("NaT"), np.timedelta64("NaT")]
+OTHER_NANS = [complex("nan"), np.complex128(complex(0, float("nan"))), pa.scalar(None, pa.int64())]
+
+
+@pytest.mark.parametrize("value", [*MISSING, *TIMES, *OTHER_NANS], ids=repr)
+@pytest.mark.parametrize("monoid", [NEWEST, Collect(), CollectDistinct()], ids=repr)
+def test_what_is_missing_among_objects(value: Any, monoid: Monoid) -> None:
+    one, batch = monoid.row(value), monoid.rows(["a", value, 5])[0]
+    assert is_missing(one) and not monoid.is_valid(one)
+    mask = monoid.invalid(batch, 3)
+    assert mask is not None and mask.tolist() == [False, True, False]
+    window = Window(monoid, CountWindow(3), store=None, invalid="drop")
+    window.extend(["a", value, 5])
+    assert len(window) == 2 and window.stats().invalid == 1
+
+
+@pytest.mark.parametrize("value", MISSING, ids=repr)
+def test_what_is_missing_among_floats(value: Any) -> None:
+    assert np.isnan(read_value(value, Array("f8")))
+    assert np.isnan(read_column([1.0, value], Array("f8"))[1])
+    for action in ("insert", "extend"):
+        window = Window(Max(), CountWindow(3), invalid="drop")
+        getattr(window, action)(value if action == "insert" else [value])
+        assert len(window) == 0 and window.stats().invalid == 1
+
+
+def test_what_is_missing_among_times() -> None:
+    for value in (None, pd.NaT, np.datetime64("NaT"), pd.NA):
+        assert np.isnat(read_value(value, Array("M8[us]")))
+    column = read_column([None, np.datetime64("2024-01-01", "us")], Array("M8[us]"))
+    assert np.isnat(column).tolist() == [True, False]
+
+
+def test_times_are_not_changed() -> None:
+    last = Window(Last("M8[us]"), CountWindow(1))
+    for bad in (np.array(["2024-01-01T00:00:00.000000001"], "M8[ns]"),
+                np.array([300000 - 1970], "M8[Y]"), [1, 2], [1.5]):  # fmt: skip
+        with pytest.raises(InvalidValue):
+            last.extend(bad)
+    assert last.extend(np.array(["2024-01-01"], "M8[ns]")).tolist() == [
+        datetime.datetime(2024, 1, 1)
+    ]
+    times = np.array(["2024-01-01"], "M8[ns]")
+    kept = Window(Collect(), CountWindow(1), store=None).extend(times)
+    assert kept[0] == [times[0]], "not the number of nanoseconds"
+
+
+@pytest.mark.parametrize("value", ["nan", "", b"", 0, 0.0, False, (), [], {}, float("inf"), "NaT"])
+def test_what_is_not_missing(value: Any) -> None:
+    assert not is_missing(value) and missing([value, value]) is None
+
+
+# --- what can go into a page ----------------------------------------------------------------------
+
+PAGEABLE = [None, 1, 2**200, -1.5, True, "text", "\u00e9", b"\0", (1, (2,)), [1, ["a"]],
+            {"a": (1,), 2: None}, np.float64(2.5), np.int32(4), np.str_("x")]  # fmt: skip
+UNPAGEABLE = [datetime.datetime(2024, 1, 1), pd.NA, {1, 2}, 1j, pd.Timestamp(0), object(), "\ud800",
+              Decimal(1), [object()], {"a": {1}}, np.datetime64(0, "ns"), np.timedelta64(1, "us"),
+              np.longdouble(1), (1, "\udfff")]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", PAGEABLE, ids=repr)
+def test_what_can_be_paged_comes_back(value: Any) -> None:
+    assert is_pageable(value)
+    schema = Objects()
+    assert schema.unpageable([value, 1]) is None
+    assert schema.load(iter(schema.dump([value])), 1) == [value]
+
+
+@pytest.mark.parametrize("value", UNPAGEABLE, ids=repr)
+def test_what_cannot_be_paged_is_known_before(value: Any) -> None:
+    assert not is_pageable(value)
+    assert Objects().unpageable(["a", 1, value, value]) == 2
+    assert Objects().unpageable(["a", value]) == 1
+    record = Record([Array("f8"), Objects(), Objects()])
+    assert record.unpageable((np.ones(3), [1, 2, value], ["a", value, "b"])) == 1
+    assert record.unpageable((np.ones(1), [1], ["b"])) is None
+
+
+def test_only_what_is_smaller_than_the_type_overflows_and_nothing_warns(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    window = Window(Sum("f4"), CountWindow(2))
+    window.insert(1e300)
+    assert window.query() == float("inf")
+    assert window.extend([1e300, -1e300])[0] == float("inf")
+    assert not recwarn.list
+
+
+CASES: list[Callable[[], Any]] = [lambda: 5, lambda: None, lambda: object()]
+
+
+@pytest.mark.parametrize("make", CASES)
+def test_what_is_no_batch(make: Callable[[], Any]) -> None:
+    with pytest.raises(InvalidValue):
+        Window(NEWEST, CountWindow(2)).extend(make())
