@@ -7,7 +7,7 @@ with: take them for windows that fit into memory and need no checkpoint. ``ALL``
 - ``recalculate``, ``subtract_on_evict``, ``two_stacks``, ``two_stacks_lite``: the baselines
 - ``foa``, ``ioa``, ``daba``, ``daba_lite``: the DABA papers, over the ``chunked_queue``
 - ``flatfit``, ``slick_deque``: two more
-- ``sba``, ``pba``: boundary aggregators, over ``boundary``, ``chunks`` and ``chunk_size``
+- ``boundary`` (SBA), ``pba``: boundary aggregators, over ``chunks``
 
 >>> from mta import Mean
 >>> [algorithm.__name__ for algorithm in ALL if algorithm.suits(Mean())][:2]
