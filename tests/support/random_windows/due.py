@@ -12,7 +12,6 @@ import numpy as np
 from mta import (
     CountWindow,
     EveryCount,
-    EveryEvent,
     EveryPeriod,
     OnDemand,
     SlicedWindow,
@@ -124,7 +123,7 @@ class TriggeredLife(DueLife):
         rule = draw_rule(random, kind, settled=True)
         trigger = random.choice(
             [EveryPeriod(1), EveryPeriod("3 seconds"), EveryPeriod("700 ms"), EveryCount(4),
-             EveryCount(3), EveryEvent(), OnDemand(), OnDemand()]
+             EveryCount(3), EveryCount(1), OnDemand(), OnDemand()]
         )  # fmt: skip
         lateness = None
         if aggregator.by_time:
