@@ -21,19 +21,25 @@ LIVES, HOSTILE = 5, 4
 #: Where a fault is known that has not been mended yet.
 KNOWN: dict[tuple[str, str], str] = {
     ("single", "as they come"): "neighbours integers mixed huge",
-    ("single", "by time"): "collected text integers chosen mixed huge",
+    ("single", "by time"): "integers mixed huge",
     ("triggered", "as they come"): "neighbours huge",
-    ("triggered", "by time"): "neighbours integers mixed huge",
+    ("triggered", "by time"): "integers mixed huge",
     ("sliced", "as they come"): "neighbours integers huge",
-    ("sliced", "by time"): "collected integers mixed huge",
+    # Over FiBA a batch is put in order of time first, where other aggregators drop late events.
+    ("sliced", "by time"): "neighbours text integers mixed huge",
     ("shared", "as they come"): "integers mixed huge",
-    ("shared", "by time"): "collected chosen mixed huge",
+    ("shared", "by time"): "collected mixed huge",
 }
+#: The same of bad input: nearly everywhere, it is not refused yet.
+KNOWN_HOSTILE = {
+    (sort, order): " ".join(kind.name for kind in KINDS) for sort in SORTS for order in ORDERS
+}
+KNOWN_HOSTILE["single", "as they come"] = "neighbours collected text integers mixed huge"
 
 
 def everything(known: dict[tuple[str, str], str]) -> pytest.MarkDecorator:
     """Every sort of life over events of every order and kind."""
-    not_yet = pytest.mark.xfail(strict=False, reason="a fault that is known and not mended yet")
+    not_yet = pytest.mark.xfail(strict=True, reason="a fault that is known and not mended yet")
     chosen = [
         pytest.param(
             sort, order, kind, id=f"{sort}-{order}-{kind.name}",
@@ -50,8 +56,7 @@ def test_windows_are_lists(sort: str, order: str, kind: Kind) -> None:
         live_twice(sort, order, kind, seed, STEPS)
 
 
-@pytest.mark.xfail(strict=False, reason="numbers and neighbours are not right everywhere yet")
-@everything({})
+@everything(KNOWN_HOSTILE)
 def test_what_nobody_should_give_harms_nothing(sort: str, order: str, kind: Kind) -> None:
     for seed in range(HOSTILE):
         live(sort, order, kind, seed, STEPS, watched=bool(seed % 2), is_hostile=True)
