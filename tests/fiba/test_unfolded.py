@@ -156,8 +156,8 @@ def test_any_steps_with_restores_between_them(
     for seed in range(3):
         random, store = Random(f"{seed} {size} {lateness}"), MemoryStore()
         window = Window(
-            neighbours(), CountWindow(size), store, "w", 2, random.choice([2, 5, 64]), aggregator,
-            lateness=lateness,
+            neighbours(), CountWindow(size), store, "w", arity=2,
+            leaf_arity=random.choice([2, 5, 64]), aggregator=aggregator, lateness=lateness,
         )  # fmt: skip
         back = front = 0
         handles: list[tuple[bytes, int, int]] = []
