@@ -28,7 +28,7 @@ from spark_integration.cli.checkpoints import inspect
 from spark_integration.cli.demo import check
 from spark_integration.cli.job import Job
 from spark_integration.cli.run import run
-from spark_integration.sliding import recommended_conf
+from spark_integration.session import session_conf
 from stores.errors import WindowStoreError
 
 
@@ -36,14 +36,10 @@ def session() -> SparkSession:
     """A session on the cluster; ``mta`` takes the active one before it makes its own."""
     builder = SparkSession.builder.appName("mta").master(os.environ["SPARK_MASTER"])
     settings = {
-        **recommended_conf(int(os.environ.get("MTA_PARTITIONS", "4"))),
+        **session_conf(int(os.environ.get("MTA_PARTITIONS", "4"))),
         "spark.driver.host": socket.gethostname(),
         "spark.driver.bindAddress": "0.0.0.0",
         "spark.pyspark.python": sys.executable,
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.legacy.parquet.nanosAsLong": "true",
-        "spark.ui.showConsoleProgress": "false",
     }
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -40,6 +40,8 @@ _NANOSECONDS = {
     "D": 86400 * 10**9, "W": 7 * 86400 * 10**9,
 }  # fmt: skip
 _LIMIT = 2**62  # room for sums and differences of times
+_SECONDS = (_LIMIT - 1) // MICROSECONDS
+_OUT_OF_RANGE = "a time is out of range: years -144168 to 148107 can be kept; are its units right?"
 
 
 def to_count(value: Any, what: str, least: int = 0, most: int | None = None) -> int:
@@ -105,60 +107,85 @@ def to_time(value: Any) -> int:
     if isinstance(value, np.datetime64):
         return int(to_times(np.array([value]))[0])
     if isinstance(value, datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-        delta = aware - datetime(1970, 1, 1, tzinfo=UTC)
-        if getattr(value, "nanosecond", 0):
-            raise InvalidTime(f"{value} is finer than a microsecond; round it first")
-        return delta // timedelta(microseconds=1)
+        return _of_datetime(value)
     if isinstance(value, date):
         return (value - date(1970, 1, 1)).days * _UNITS["day"]
     if isinstance(value, (str, bytes)):
         raise InvalidTime(f"{value!r} is text; parse it into a datetime or seconds first")
     try:
-        micros = (
-            value * MICROSECONDS if isinstance(value, int) else round(float(value) * MICROSECONDS)
-        )
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, np.timedelta64)
+        micros = int(value) * MICROSECONDS if whole else round(float(value) * MICROSECONDS)
     except (TypeError, ValueError, OverflowError):
         raise InvalidTime(
             f"{value!r} is not a time; give seconds, a datetime or a numpy datetime64"
         ) from None
     if not -_LIMIT < micros < _LIMIT:
         raise InvalidTime(f"{value!r} seconds is out of range; are these milliseconds or finer?")
-    return int(micros)
+    return micros
+
+
+def _of_datetime(value: datetime) -> int:
+    if value != value:  # pandas' NaT
+        raise InvalidTime(f"a time is null ({value!r}); drop this event first")
+    if getattr(value, "nanosecond", 0):
+        raise InvalidTime(f"{value} is finer than a microsecond; round it first")
+    stamp = getattr(value, "asm8", None)  # a pandas Timestamp may be of any year
+    if stamp is not None:
+        return to_time(stamp)
+    aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def to_times(values: Any) -> np.ndarray:
     """A batch of times as int64 microseconds; see ``to_time``. Raises InvalidTime.
 
-    An array of datetime64[us] costs nothing; integers and floats are seconds.
+    An array of datetime64[us] is only looked through; integers and floats are seconds.
     """
-    if hasattr(values, "to_numpy") and hasattr(values, "null_count"):  # Arrow
+    if type(values).__module__.startswith("pyarrow") and hasattr(values, "to_numpy"):
         if values.null_count:
             raise InvalidTime(f"{values.null_count} times are null; drop these events first")
         values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise InvalidTime(f"the times cannot be read as a column: {error}") from None
     if array.ndim != 1:
         raise InvalidTime(f"a batch of times is a column, not {values!r}")
     if array.dtype.kind == "M":
-        micros = array.astype("M8[us]", copy=False)
-        if np.isnat(micros).any():
-            raise InvalidTime("a time is null (NaT); drop these events first")
-        fine = np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as")
-        if fine and (micros != array).any():
-            raise InvalidTime("times are finer than a microsecond; round them first")
-        return micros.view("i8")
+        return _of_datetimes(array)
     if array.dtype.kind in "iu":
-        if len(array) and not (
-            -_LIMIT // MICROSECONDS < array.min() <= array.max() < _LIMIT // MICROSECONDS
-        ):
+        if len(array) and not -_SECONDS <= int(array.min()) <= int(array.max()) <= _SECONDS:
             raise InvalidTime("times in seconds are out of range; are these milliseconds or finer?")
         return array.astype("i8") * MICROSECONDS
     if array.dtype.kind == "f":
-        micros = np.rint(array * float(MICROSECONDS))
+        with np.errstate(all="ignore"):
+            micros: np.ndarray = np.rint(array.astype("f8") * MICROSECONDS)
         if not (np.abs(micros) < _LIMIT).all():
             raise InvalidTime("a time is NaN, infinite or out of range; times are in seconds")
         return micros.astype("i8")
     return np.fromiter((to_time(value) for value in array.tolist()), "i8", len(array))
+
+
+def _of_datetimes(array: np.ndarray) -> np.ndarray:
+    """datetime64 of any unit; numpy itself would let those beyond int64 wrap round."""
+    if not len(array):
+        return np.zeros(0, "<i8")
+    if np.isnat(array).any():
+        raise InvalidTime("a time is null (NaT); drop these events first")
+    is_fine = np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as")
+    if not is_fine:  # finer units end long before the limit
+        ends = np.array([-_LIMIT, _LIMIT], "M8[us]").astype(array.dtype)
+        if (array < ends[0]).any() or (array > ends[1]).any():
+            raise InvalidTime(_OUT_OF_RANGE)
+    micros = array.astype("M8[us]", copy=False)
+    if is_fine and (micros != array).any():
+        raise InvalidTime("times are finer than a microsecond; round them first")
+    found: np.ndarray = micros.view("i8")
+    if int(found.min()) <= -_LIMIT or int(found.max()) >= _LIMIT:
+        raise InvalidTime(_OUT_OF_RANGE)
+    return found
 
 
 def clock(micros: int) -> str:

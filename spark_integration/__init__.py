@@ -6,7 +6,7 @@ PySpark is an extra, so it is imported only when one of these names is asked for
 - ``request``, ``options``, ``plan``: from what is asked to plain data for the workers
 - ``step``: one micro-batch of some keys, without Spark
 - ``carriers``: how Spark calls the step
-- ``session``, ``java``: a local Spark
+- ``session``, ``java``, ``versions``: a local Spark, and what differs between its versions
 - ``errors``, ``cli``, ``bench``: what goes wrong, the command line, Spark's experiments
 """
 

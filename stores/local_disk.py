@@ -203,12 +203,8 @@ class LocalDiskStore(PageStore):
     def __repr__(self) -> str:
         return f"LocalDiskStore({self.folder!r})"
 
-    def __reduce__(self) -> tuple[Callable[..., LocalDiskStore], tuple[str, int]]:
-        return _reopen, (self.folder, self._map_size)
-
-
-def _reopen(folder: str, map_size: int) -> LocalDiskStore:
-    return LocalDiskStore(folder, map_size=map_size)
+    def __reduce__(self) -> tuple[Callable[..., LocalDiskStore], tuple[str]]:
+        return partial(LocalDiskStore, map_size=self._map_size), (self.folder,)
 
 
 def from_address(address: StoreAddress) -> LocalDiskStore:

@@ -23,6 +23,9 @@ TESTS = Path(__file__).parent
 PATHS = [str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)
 os.environ["PYSPARK_PYTHON"] = sys.executable
+# Tests are short: Java spends less on what it runs a few times when it compiles that simply, on one
+# thread; all of them together take half of the processor's time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 pytest.register_assert_rewrite("stores.testing.conformance")
 

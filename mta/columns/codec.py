@@ -17,6 +17,9 @@ import numpy as np
 from mta.errors import CorruptPage, NotPageable
 
 _TUPLE, _LONG = 1, 2
+_SCALARS = frozenset({int, float, bool, bytes, str})
+#: Types of which every value can be packed.
+ALWAYS_PLAIN = frozenset({int, float, bool, bytes, type(None)})
 _MAX_DEPTH = 64
 
 
@@ -42,6 +45,29 @@ def _pack(data: Any, depth: int) -> bytes:
     return packed
 
 
+def is_plain(value: Any) -> bool:
+    """Whether ``pack`` takes a value; for the usual ones cheaper than to pack it."""
+    if _is_usual(value, 8):
+        return True
+    try:
+        pack(value)
+    except NotPageable:
+        return False
+    return True
+
+
+def _is_usual(value: Any, depth: int) -> bool:
+    """Whether a value is surely plain; False where only packing it would tell."""
+    kind = type(value)
+    if kind in ALWAYS_PLAIN:
+        return True
+    if kind is str:
+        return bool(value.isascii())
+    if (kind is tuple or kind is list) and depth:
+        return all(_is_usual(item, depth - 1) for item in value)
+    return False
+
+
 def unpack(data: bytes) -> Any:
     """Bytes as data. Raises CorruptPage when they are not what ``pack`` makes."""
     return _unpack(data, 0)
@@ -51,10 +77,10 @@ def _extend(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         length = value.bit_length() // 8 + 1
         return msgpack.ExtType(_LONG, value.to_bytes(length, "little", signed=True))
-    if isinstance(value, np.generic) and value.dtype.kind in "biufUS" and value.itemsize:
-        item = value.item()
-        if not isinstance(item, np.generic):  # as a long double is
-            return item
+    if isinstance(value, np.generic) and value.dtype.kind in "biufSU":
+        plain = value.item()
+        if type(plain) in _SCALARS:  # a long double is none
+            return plain
     raise NotPageable(
         f"{type(value).__name__} cannot be written to a page; let lift turn it into numbers, text, "
         "bytes, lists, tuples or dictionaries, or use store=None to keep the window in memory"

@@ -23,6 +23,8 @@ from mta.errors import InvalidValue
 
 #: Types whose values are taken as they come, and of which only a float can be missing.
 PLAIN = frozenset({int, float, bool, str, bytes})
+#: Types of which no value is missing.
+NEVER_MISSING = PLAIN - {float} | {tuple, list, dict, set, frozenset}
 
 
 def plain(value: Any) -> Any:
@@ -37,7 +39,7 @@ def is_missing(value: Any) -> bool:
     kind = type(value)
     if kind is float:
         return bool(value != value)
-    if kind in PLAIN:
+    if kind in NEVER_MISSING:
         return False
     if value is None or kind.__name__ in ("NAType", "NaTType"):
         return True

@@ -21,10 +21,13 @@ from mta.policies.base import AbstractPolicy
 class RememberedEvents(OrderedEvents, Protocol):
     """Events that know a little of those that have left."""
 
+    #: Whether events are in the order of their times, whatever order they come in.
+    by_time: bool
+
     def time_before(self, position: int) -> int | None:
         """The time of the event just before a position, though it may have left; None if unknown.
 
-        At most a page read a level.
+        Before the front, of the newest that has left. At most a page read a level.
         """
 
 
@@ -39,7 +42,10 @@ class Reach:
     oldest_time: np.datetime64 | None
     """Its time (microseconds, UTC), where times are kept."""
     missing_at_least: int
-    """How many events the policy would hold that had left before it was set."""
+    """How many events the policy would hold that had left before it was set.
+
+    Where events may come late, also those that the window of the latest of them would hold.
+    """
     missing_at_most: int
     """The same for counts; for times an upper bound, since only pages knew when events were."""
 
@@ -50,17 +56,30 @@ class Reach:
 
 
 def reach_of(
-    events: RememberedEvents, policy: AbstractPolicy, front: int, back: int, time: int | None
+    events: RememberedEvents,
+    policy: AbstractPolicy,
+    front: int,
+    back: int,
+    time: int | None,
+    lateness: int = 0,
 ) -> Reach:
-    """How far back the window from ``front`` to ``back`` reaches; at most a page read a level."""
+    """How far back the window from ``front`` to ``back`` reaches; at most two page reads a level.
+
+    With a ``lateness`` it lacks, too, what an event that much late will ask for.
+    """
     kept, missing = events.front, [0, 0]
     if front == kept > 0 and not policy.positional:
         missing = [0, kept]
-    elif front == kept > 0 and front < back:
+    elif kept > 0 and policy.positional and (front == kept or lateness):
         # The cut lies just there or further left: asked twice, with what cannot be told taken for
         # as little and for as much as it can be.
-        cuts = [policy.cut(_Unheld(events, back, least), time) for least in (True, False)]
-        missing = [max(0, kept - max(0, cut)) for cut in cuts]
+        for at, least in enumerate((True, False)):
+            view = _Unheld(events, back, least)
+            cuts = [policy.cut(view, time)]
+            if lateness and time is not None:
+                view.back = view.first_after(time - lateness) + 1  # where the late event goes in
+                cuts.append(policy.cut(view, time - lateness))
+            missing[at] = max(0, kept - max(0, min(cuts)))
     oldest = None
     if time is not None and front < back:
         leaf = events.leaf(front)
@@ -109,11 +128,12 @@ def fold_between(
     """
     if until < after:
         raise InvalidTime(f"a range from {_clock(after)} to {_clock(until)} ends before it begins")
-    start = events.first_after(after)
-    if start == events.front and not partial:
-        before = events.time_before(start)
-        if start > 0 and (before is None or before > after):
-            raise _gone(f"after {_clock(after)}", start)
+    front, start = events.front, events.first_after(after)
+    # Events that came late may be older than others that have left.
+    if front > 0 and (start == front or events.by_time) and not partial:
+        before = events.time_before(front)
+        if start == front if before is None else before > after:
+            raise _gone(f"after {_clock(after)}", front)
     stop = events.first_after(until)
     return events.fold(start, stop), stop - start
 

@@ -1,12 +1,10 @@
 """Out-of-order windows after the FiBA papers: B-trees by time, with fingers, in pages.
 
-The tree, in memory: ``node`` with its rows in a ``shelf``, ``btree`` (the classic one), ``fingers``
-(FiBA), ``bulk`` (many events at once), ``spans`` (positions, times and ranges), ``invariants``.
-
-In pages: ``keeper`` (all nodes in memory) and ``paging`` (nodes as pages), ``pages``, ``state`` in
-the handle, ``walk`` for audits.
-
-As a window's structure: ``events`` by position, ``aggregator``, and ``kept`` for several windows.
+- ``node``, ``btree``: nodes and their rows, and the classic B-tree
+- ``fingers``, ``bulk``: FiBA, one event at a time and many at once
+- ``invariants``: what holds in a tree between operations
+- ``node_cache``, ``pages``: nodes as pages, and a tree as pages and handles
+- ``events``, ``aggregator``, ``kept``: events by position, and a window's structure of them
 """
 
 from mta.fiba.aggregator import FiBA

@@ -21,6 +21,7 @@ every result of a batch is wanted; bulk eviction O(arity * log n), and a page or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import index as whole_number
 from typing import NamedTuple
 
 import numpy as np
@@ -152,6 +153,7 @@ class FiBA(TreePages):
 
     def evict_to(self, position: int) -> None:
         """Remove every event before a position for good; O(arity * log n) combines."""
+        position = whole_number(position)
         if position <= self.front:
             return
         self.require_events(position)

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from operator import index as whole_number
 from typing import Literal
 
 from mta.columns.schemas import Row
@@ -98,6 +99,7 @@ class Tree:
         whose values are partial aggregates (``pre_lifted``).
         """
         self.monoid.lift(row)  # what cannot be lifted must not get in
+        time = whole_number(time)
         place = None if existing == "append" else self.find(time)
         if place is None:
             node, index = self._place_after(time)
@@ -115,7 +117,7 @@ class Tree:
 
     def evict(self, time: int) -> bool:
         """Remove the value at a time, the oldest of several; whether there was one."""
-        place = self.find(time)
+        place = self.find(whole_number(time))
         if place is None:
             return False
         self.remove(*place)

@@ -22,6 +22,7 @@ O(log m).
 from __future__ import annotations
 
 from itertools import pairwise
+from operator import index as whole_number
 
 import numpy as np
 
@@ -141,6 +142,7 @@ def evict_first(tree: FingerTree, count: int) -> None:
     Without a left spine the cut begins at the root, and ends where whole subtrees go. A failed read
     changes nothing.
     """
+    count = whole_number(count)
     if count <= 0:
         return
     if count >= tree.size:

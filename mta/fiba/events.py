@@ -23,6 +23,8 @@ _LEAVES = 8
 class TreeEvents:
     """Positions count from ``front``, which grows with every event that is evicted for good."""
 
+    by_time = True
+
     def __init__(self, tree: FingerTree) -> None:
         self.tree = tree
         #: The position of the oldest event that the tree has.

@@ -46,6 +46,7 @@ nearer end, O(1) at the ends, where a leaf is folded as Two-Stacks; range query 
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index as whole_number
 from typing import Literal
 
 import numpy as np
@@ -183,7 +184,7 @@ class FingerTree(Tree):
 
     def insert(self, time: int, row: Row, existing: Existing = "append") -> None:
         """Add a value; O(arity * log d) combines amortised, 1 at the end."""
-        leaf = self.last_leaf
+        time, leaf = whole_number(time), self.last_leaf
         newest = leaf.time_at(leaf.count - 1) if leaf.count else None
         in_order = newest is None or (time >= newest if existing == "append" else time > newest)
         if not in_order or leaf.arity >= 2 * self.least(0):
@@ -205,7 +206,8 @@ class FingerTree(Tree):
         Amortised 2 combines for one value; O(log n) at an underflow. Raises EmptyWindow when there
         are too few.
         """
-        if count > self.size:
+        count = whole_number(count)
+        if not 0 <= count <= self.size:
             raise EmptyWindow(f"cannot evict {count} events of a window of {self.size}")
         leaf = self.first_leaf
         if leaf is not self.root and leaf.arity - count < self.least(0):
@@ -231,7 +233,10 @@ class FingerTree(Tree):
         return self._left[0].arity - self.least(0) if self._left else 0
 
     def remove_at(self, position: int) -> None:
-        """Remove the value of a position, counted from the oldest."""
+        """Remove the value of a position, counted from the oldest. Raises EmptyWindow."""
+        position = whole_number(position)
+        if not 0 <= position < self.size:
+            raise EmptyWindow(f"there is no event {position} in a window of {self.size}")
         node = self.root
         while node.level:
             ends = self.places_of(node)

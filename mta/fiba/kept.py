@@ -6,6 +6,7 @@ What ``levels.kept`` is to level queues: every window has a cursor which reads h
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index as whole_number
 
 import numpy as np
 
@@ -76,6 +77,7 @@ class KeptTree(TreePages):
         pass
 
     def evict_to(self, position: int) -> None:
+        position = whole_number(position)
         if position <= self.front:
             return
         self.require_events(position)

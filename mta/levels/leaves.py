@@ -42,7 +42,7 @@ class LeafReader:
     """
 
     #: Events never change positions here.
-    stamp = 0
+    stamp, by_time = 0, False
 
     def __init__(self, pages: LevelPages) -> None:
         self._pages, self._levels, self._monoid = pages, pages.levels, pages.monoid

@@ -252,7 +252,8 @@ class Monoid(AbstractMonoid):
             return missing(rows)
         if all(map(self.is_valid, rows)):
             return None
-        return np.array([not self.is_valid(row) for row in rows], dtype=bool)
+        mask = np.array([not self.is_valid(row) for row in rows], dtype=bool)
+        return mask if mask.any() else None
 
     # Comprehensions, not map, reduce and accumulate: a Python function called from Python code
     # costs half of one called from C.

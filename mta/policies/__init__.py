@@ -1,6 +1,6 @@
 """Window slide policies: which of the oldest events leave.
 
-- ``base``: the contracts, and how policies join by ``|`` and ``&``
+- ``base``: the contracts, cuts of a whole run at once, and how policies join by ``|`` and ``&``
 - ``windows``: counts and times
 - ``bounds``: what looks at aggregates
 - ``since``: what follows a maximum or a run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 from mta.errors import PolicyNotMonotone
@@ -34,8 +35,10 @@ class Policy(AbstractPolicy):
         name: str | None = None,
         checked: bool = False,
     ) -> None:
+        if not callable(evicts):
+            raise TypeError(f"evicts is a function of (prefix, total), not {evicts!r}")
         self.evicts = evicts
-        self.on = (None, on) if isinstance(on, AbstractMonoid) else on
+        self.on = None if on is None else _observed(on)
         self.name = name or name_of(evicts)
         self.checked = checked
 
@@ -74,9 +77,9 @@ class BoundWindow(AbstractPolicy):
     ) -> None:
         if at_most is None and at_least is None:
             raise ValueError("a bound needs at_most, at_least or both")
-        self.on = (None, on) if isinstance(on, AbstractMonoid) else on
-        self.at_most = float("inf") if at_most is None else float(at_most)
-        self.at_least = float("-inf") if at_least is None else float(at_least)
+        self.on = _observed(on)
+        self.at_most = float("inf") if at_most is None else _bound(at_most)
+        self.at_least = float("-inf") if at_least is None else _bound(at_least)
         self.checked = checked
 
     @property
@@ -94,6 +97,21 @@ class BoundWindow(AbstractPolicy):
 
     def describe(self) -> str:
         return f"BoundWindow({self.at_least} <= {_described(self.on)} <= {self.at_most})"
+
+
+def _observed(on: Any) -> tuple[Columns, AbstractMonoid]:
+    """What a policy observes, as a pair of column and monoid."""
+    if isinstance(on, AbstractMonoid):
+        return None, on
+    if isinstance(on, tuple) and len(on) == 2 and isinstance(on[1], AbstractMonoid):
+        return on
+    raise TypeError(f"a policy is on a monoid, or on a pair of column and monoid, not on {on!r}")
+
+
+def _bound(value: Any) -> float:
+    if not isinstance(value, Real) or isinstance(value, bool) or value != value:
+        raise ValueError(f"a bound is a number, not {value!r}")
+    return float(value)
 
 
 def _described(on: tuple[Columns, AbstractMonoid]) -> str:

@@ -2,8 +2,8 @@
 
 In memory: ``flat_fat`` and ``in_memory``.
 
-In pages: ``blocks`` of a tree, its ``front`` and the results of a ``run``, ``paged_flat_fat``,
-``state`` in the handle; ``paged``, from which events may leave anywhere, with ``holes``.
+In pages: ``blocks`` of a tree, ``paged_flat_fat`` over them; ``paged``, from which events may leave
+anywhere, with ``holes``.
 """
 
 from mta.reactive.flat_fat import FlatFAT

@@ -11,16 +11,17 @@ left part of the next larger block).
             |     |     |     |
           page  page  page  page             blocks of level 0: events
 
-``Blocks`` stands between level queues and their pager, and knows the blocks that are in memory: the
-open ones at the back, those on the path from the front pointer to the root, and those that were
-changed and are not written yet (*soiled*). A block that is written anew gets a page of another
-name, so each soiled block's ancestors are soiled too; the page it had is *retired*: deleted once no
+``BlockPager`` stands between level queues and their pager, and knows the blocks that are in memory:
+the open ones at the back, those on the path from the front pointer to the root, and those that were
+changed and are not written yet (*dirty*). A block that is written anew gets a page of another
+name, so each dirty block's ancestors are dirty too; the page it had is *retired*: deleted once no
 handle that may still be restored needs it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -41,13 +42,13 @@ _SMALL = 64
 class Block:
     """A group in memory, and once it was asked for a fold, the levels of the tree within it."""
 
-    __slots__ = ("_clean", "_fat", "_levels", "_stowed", "group", "level", "number", "soiled")
+    __slots__ = ("_clean", "_fat", "_levels", "_stowed", "dirty", "group", "level", "number")
 
     def __init__(self, levels: Levels, level: int, number: int, group: Group) -> None:
         self._levels = levels
         self.level, self.number, self.group = level, number, group
         #: Whether the block differs from its page.
-        self.soiled = False
+        self.dirty = False
         self._fat: FlatFAT | None = None
         #: How many elements are in the tree's lowest row, and how many of them in those above.
         self._stowed = self._clean = 0
@@ -136,7 +137,7 @@ class Block:
         self._tree().check()
 
 
-class Blocks(Pager):
+class BlockPager(Pager):
     """A pager for level queues that knows the blocks in memory."""
 
     def __init__(self, levels: Levels, keeps_old: bool) -> None:
@@ -224,11 +225,11 @@ class Blocks(Pager):
         return path
 
     def hold(self, path: Iterable[Block]) -> None:
-        """Hold the blocks of the front path, and let go of others but for soiled ones."""
+        """Hold the blocks of the front path, and let go of others but for dirty ones."""
         keep = {(block.level, block.number): block for block in path}
         self._path = frozenset(keep)
-        soiled = {where: block for where, block in self._held.items() if block.soiled}
-        self._held = {**soiled, **keep}
+        dirty = {where: block for where, block in self._held.items() if block.dirty}
+        self._held = {**dirty, **keep}
 
     def hold_sealed(self, blocks: Iterable[Block]) -> None:
         """Hold blocks of the front path that were open and have just been sealed."""
@@ -265,9 +266,18 @@ class Blocks(Pager):
         opened = [self.tail(level) for level in range(len(self._levels.tails))]
         return opened + list(self._held.values())
 
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """The blocks that are held meanwhile are let go of at the end, and others held again."""
+        held, path, tails = self._held.copy(), self._path, self._tails
+        try:
+            yield
+        finally:
+            self._held, self._path, self._tails = held, path, tails
+
     # --- changed blocks -------------------------------------------------------------------------
 
-    def soil(self, number: int) -> list[Block]:
+    def mark_dirty(self, number: int) -> list[Block]:
         """A leaf block and all above it up to an open one, to be changed; the leaf first.
 
         At most one page read a level; when one fails, nothing has changed.
@@ -275,8 +285,8 @@ class Blocks(Pager):
         levels = self._levels
         path = self.path_to(number * levels.leaf_arity)
         for block in path:
-            if not block.soiled:
-                block.group, block.soiled = self._copy(block), True
+            if not block.dirty:
+                block.group, block.dirty = self._copy(block), True
             self._held[block.level, block.number] = block
         top = len(path)
         if type(levels.tails[top]) is not Tail:
@@ -290,14 +300,14 @@ class Blocks(Pager):
         schema.put_many(rows, 0, group.rows)
         return Group(rows, group.times, list(group.names), group.count)
 
-    def write_soiled(self, most: int = 0) -> None:
+    def write_dirty(self, most: int = 0) -> None:
         """Write changed blocks, children first, where a level has more than ``most`` of them.
 
         One store call a level. When the store fails, those that are not written stay as they are.
         """
         waiting: dict[int, list[Block]] = {}
         for block in self._held.values():
-            if block.soiled:
+            if block.dirty:
                 waiting.setdefault(block.level, []).append(block)
         full = [level for level, blocks in waiting.items() if len(blocks) > most]
         for level in range(max(full, default=-1) + 1):
@@ -311,9 +321,9 @@ class Blocks(Pager):
         for block, name in zip(blocks, names, strict=True):
             number, index = divmod(block.number, self._levels.arity)
             above = self.at(level + 1, number)
-            assert above is not None  # it was soiled with this one
+            assert above is not None  # it was dirty with this one
             old, above.group.names[index] = above.group.names[index], name
-            block.soiled = False
+            block.dirty = False
             if self._keeps_old and old not in (name, NO_NAME):
                 self.retired[-1].append((level, block.number, old))
 
@@ -323,11 +333,11 @@ class Blocks(Pager):
 
     def delete_retired(self, handles: int) -> None:
         """Delete pages that blocks had before the last so many handles; one store call."""
-        doomed = self.retired[: max(0, len(self.retired) - handles)]
-        self._pager.delete([place for places in doomed for place in places])
-        self.retired = self.retired[len(doomed) :] if handles else [[]]
+        going = self.retired[: max(0, len(self.retired) - handles)]
+        self._pager.delete([place for places in going for place in places])
+        self.retired = self.retired[len(going) :] if handles else [[]]
 
-    def take_up(self, retired: list[list[Place]]) -> None:
+    def restore(self, retired: list[list[Place]]) -> None:
         """Begin anew after the level queues were replaced."""
         self._tails, self._held, self._path = [], {}, frozenset()
         self.retired = retired

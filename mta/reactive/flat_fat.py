@@ -85,6 +85,12 @@ class FlatFAT:
         fat.update(range(count), partials)
         return fat
 
+    def copy(self) -> FlatFAT:
+        """The same slots once more; no combine."""
+        other = FlatFAT(self.monoid, self.capacity)
+        self._schema.put_many(other._rows, 0, self._rows)
+        return other
+
     def empty(self, count: int) -> Rows:
         """Rows for empty slots."""
         return self._schema.take(self._schema.one(self.monoid.identity), np.zeros(count, "i8"))

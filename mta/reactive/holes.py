@@ -66,7 +66,9 @@ class WithHoles(AbstractMonoid):
         """One combine of ``main``; none where one side has no event."""
         if not left[1]:
             return right
-        return (self.main.combine(left[0], right[0]), left[1] + right[1]) if right[1] else left
+        if not right[1]:
+            return left
+        return self.main.combine(left[0], right[0]), int(left[1]) + int(right[1])
 
     def lift(self, row: Row) -> Partial:
         return (self.main.lift(row[0]), 1) if row[1] else self.identity

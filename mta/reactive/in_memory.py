@@ -25,6 +25,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from copy import copy
+from operator import index as whole_number
 
 import numpy as np
 
@@ -54,7 +56,7 @@ class ReactiveAggregator:
         self._begin(FlatFAT(monoid, capacity), np.empty(0, "i8"))
 
     def _begin(self, fat: FlatFAT, positions: np.ndarray) -> None:
-        """Take up a FlatFAT whose first slots hold the window, of events at these positions."""
+        """The first slots of a FlatFAT are the window, of events at these positions."""
         self.fat, count = fat, len(positions)
         self._front, self._used = 0, count
         #: Slots that changed since the last propagation, one by one and in runs: no more than when
@@ -120,10 +122,11 @@ class ReactiveAggregator:
     def evict(self, position: int | None = None) -> None:
         """Remove the oldest event, or that at a position; no combine.
 
-        Raises EmptyWindow where there is none, and ValueError for a FIFO window in the middle.
+        Raises EmptyWindow where there is none, TypeError for what is no whole number, ValueError
+        for a FIFO window in the middle.
         """
         slot = self._front
-        if position is not None and position != self.oldest():
+        if position is not None and whole_number(position) != self.oldest():
             slot = self._find(position)
         if not self._count:
             raise EmptyWindow("cannot evict an event of an empty window")
@@ -139,7 +142,8 @@ class ReactiveAggregator:
 
     def bulk_evict(self, count: int) -> None:
         """Remove the oldest events; no combine. Raises EmptyWindow when there are too few."""
-        if count > self._count:
+        count = whole_number(count)
+        if not 0 <= count <= self._count:
             raise EmptyWindow(f"cannot evict {count} events of a window of {self._count}")
         while count:
             slots = self._ring(0, min(count, self._used))
@@ -288,7 +292,12 @@ class ReactiveAggregator:
                 yield self.fat.leaf(slot)
 
     def check(self) -> None:
-        """Assert the paper's invariants. Raises InvariantViolation."""
+        """Assert the paper's invariants; changes nothing. Raises InvariantViolation."""
+        copied = copy(self)  # changes that wait go on waiting here
+        copied.fat = self.fat.copy()
+        copied._check()
+
+    def _check(self) -> None:
         self._propagate()
         if self._count:
             self.fat.check(self._area())

@@ -1,6 +1,6 @@
 """The Reactive Aggregator in pages: events may be evicted from anywhere (section 5 of its paper).
 
-Its FlatFAT (``flat_fat_pages``) holds events at *slots*, which they keep. An event that is evicted
+Its FlatFAT (``paged_flat_fat``) holds events at *slots*, which they keep. An event that is evicted
 out of the middle leaves a hole (``holes``): its leaf block and those above it up to the open one
 are written anew, once before the next handle or when too many wait, and the pages they had are kept
 for as long as a handle needs them. A *position* counts the events that are there, so it moves on by
@@ -13,7 +13,7 @@ Where this departs from the paper: holes need not be filled for want of room, si
 not allocated, but only lest pages hold nothing else. So ``compact`` runs before an eviction out of
 the middle when there are more holes than events, and more than a leaf block of them: it moves the
 events to new slots at the back, O(1/arity) page writes for each of the evictions that made the
-holes. ``resize`` and FIFO windows are as in ``flat_fat_pages``, which has no marks and no counts.
+holes. ``resize`` and FIFO windows are as in ``paged_flat_fat``, which has no marks and no counts.
 
 Costs, in combines: as FlatFAT; an eviction out of the middle log2(n) at once. In store calls: at
 most one page read a level, and before the next handle a page written a level.
@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from operator import index as whole_number
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -106,6 +107,7 @@ class PagedReactiveAggregator(Aggregator):
 
         When the store fails, nothing has changed.
         """
+        position = whole_number(position)
         if position > self.front:
             self.require_events(position)
             left = self._back - position
@@ -117,10 +119,11 @@ class PagedReactiveAggregator(Aggregator):
 
         For m events in b leaf blocks, m (1 + ceil(log2(n/m))) combines at most and O(b) page reads;
         pages are written before the next handle, or when several blocks of a level wait. Raises
-        EmptyWindow for a position without an event. When the store fails, the error's note says how
-        many are removed: block by block from the left, but the window's oldest events at the end.
+        EmptyWindow for a position without an event, and TypeError for what is no whole number. When
+        the store fails, the error's note says how many are removed: block by block from the left,
+        but the window's oldest events at the end.
         """
-        wanted = sorted(set(positions))
+        wanted = sorted({whole_number(position) for position in positions})
         if wanted and not self.front <= wanted[0] <= wanted[-1] < self._back:
             raise EmptyWindow(
                 f"there are events at positions {self.front} to {self._back - 1} only"
@@ -207,7 +210,7 @@ class PagedReactiveAggregator(Aggregator):
     # --- folds and searches ---------------------------------------------------------------------
 
     def query(self) -> Partial:
-        """The aggregate of the window; costs are with ``flat_fat_pages``."""
+        """The aggregate of the window; costs are with ``paged_flat_fat``."""
         return self.fat.query()[0]
 
     def run(
@@ -279,6 +282,10 @@ class PagedReactiveAggregator(Aggregator):
         self._back, self._count = handle.back, handle.back - handle.front
         if not 0 <= self.fat.left[1] <= self._count:
             raise corrupt("its aggregate counts other events")
+        for tail in self.levels.tails[1:]:
+            counts = tail.rows[1][: tail.count]
+            if not 0 <= counts.min() <= counts.max() <= self.levels.span(tail.level):
+                raise corrupt("an aggregate counts events that it cannot have")
 
     @property
     def height(self) -> int:
@@ -315,11 +322,12 @@ class PagedReactiveAggregator(Aggregator):
     def check(self) -> None:
         """Assert all invariants, reading every page. Raises InvariantViolation."""
         self.fat.check()
-        count = sum(1 for _ in self.events())
-        if count != self._count or self.fat.query()[1] != count:
-            raise InvariantViolation(f"{count} events in a window of {self._count}")
-        if count and not next(iter(self.fat.events()))[1]:
-            raise InvariantViolation("the front is at a hole")
+        with self.fat.undisturbed():
+            count = sum(1 for _ in self.events())
+            if count != self._count or self.fat.query()[1] != count:
+                raise InvariantViolation(f"{count} events in a window of {self._count}")
+            if count and not next(iter(self.fat.events()))[1]:
+                raise InvariantViolation("the front is at a hole")
 
 
 def _inner(lens: Lens) -> Lens:

@@ -1,7 +1,7 @@
 """FlatFAT in pages, for windows whose oldest events leave first (Reactive Aggregator paper, 4, 5).
 
 The tree stands over level queues (``levels``): each group is a *block* of consecutive levels (see
-``flat_fat_blocks``). In memory are the two hot paths, from the front pointer's leaf and from the
+``blocks``). In memory are the two hot paths, from the front pointer's leaf and from the
 back pointer's leaf up to the root; everything else is in pages.
 
     level 2    [ p p . . ]                            the root, an open block
@@ -20,12 +20,27 @@ Where this departs from the paper, and why:
   block of the root's level to the next is the paper's *inverted* buffer, and is answered like it.
 - Section 5.2, FIFO windows: a slot that was left is not cleared, since folds go from one pointer to
   the other and see nothing outside. So an eviction moves a pointer, costs no combine, and no page
-  is ever written again. (``reactive_pages`` takes events out of the middle.)
-- All results of a batch come from scans of the two leaf blocks.
+  is ever written again. (``paged`` takes events out of the middle.)
+- All results of a batch come from scans of the two leaf blocks. While the front stays in one, and
+  the new events fit into another, the result after each of them is
+
+      suffix(F) in the front's block  (x)  (what follows the block, and the new events so far)
+
+  and a scan gives the suffixes from all slots of a block at one combine each, where ``suffix``
+  would walk the levels of the block for every one of them. Where the front is in the open block as
+  well, that block's slots are parted at the back pointer as it was when they were scanned. Windows
+  that are short beside the run are folds of ranges instead (``folds.sliding``).
 
 Costs, in combines: insert none (a ``lift``) until the next query, which for the m new events of a
 leaf block of a takes m (1 + ceil(log2(a/m))); evict none; query 2 log2(a) + 1 more, and once in a
 leaf block that the front has just come to, a + O(arity). So 3 log2(a) + O(1) an event, amortised.
+
+In a handle, beside the common fields (for swept, kept and tails see ``levels.pages``):
+
+    state    = [swept, kept, left, retired, tails]
+    left     = columns of one partial, the aggregate from the front to the first event of tails
+    retired  = for each of the handles in ``kept``, the pages that blocks have lost since it was
+               taken: array of [level, group, name]
 """
 
 from __future__ import annotations
@@ -33,42 +48,62 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
+from operator import index as whole_number
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.errors import InvariantViolation
+from mta.errors import CorruptPage, InvariantViolation
+from mta.folds.fronts import fronts_upto, rows_at
+from mta.folds.sliding import Events, ShortRun, short_run_of
+from mta.levels.path import Frame, Segment
 from mta.levels.queues import Levels
+from mta.levels.read_ahead import ReadAhead
+from mta.levels.search import SegmentedWindow
 from mta.monoids.base import Partial, Refold
-from mta.pages.handle import Handle
-from mta.pages.page import Group
+from mta.pages.handle import MAX_LEVELS, Handle, corrupt
+from mta.pages.page import NAME_BYTES, Group, Layout, read_columns
+from mta.pages.pager import Place
 from mta.pages.structure import Named, Setting
 from mta.policies.base import AbstractPolicy
-from mta.reactive import state as flat_fat_state
-from mta.reactive.blocks import Block, Where
+from mta.reactive.blocks import Block, BlockPager, Where
 from mta.reactive.flat_fat import join
-from mta.reactive.front import FrontPath
-from mta.reactive.run import Runner
 
 #: So many changed blocks of a level wait to be written.
-_MOST_SOILED = 4
+_MOST_DIRTY = 4
 
 
-class PagedFlatFAT(FrontPath):
+class Scan:
+    """The suffix folds from each of the positions ``start`` to ``stop`` on, up to ``stop``."""
+
+    __slots__ = ("right", "right_at", "start", "stop", "suffixes")
+
+    def __init__(self, start: int, stop: int, suffixes: Rows) -> None:
+        self.start, self.stop, self.suffixes = start, stop, suffixes
+        #: The aggregate from ``stop`` to a back, and which back.
+        self.right: Partial = None
+        self.right_at = -1
+
+
+class PagedFlatFAT(SegmentedWindow):
     """A FIFO window whose result, like the fold of any range of it, costs O(log n)."""
 
     name = "FlatFAT"
 
     def __init__(self, levels: Levels, setting: Setting) -> None:
         super().__init__(levels, setting)
+        self.blocks = BlockPager(levels, keeps_old=setting.store is not None)
+        levels.pager = self.blocks
+        self._ahead = ReadAhead(levels) if self.blocks.reads_ahead else None
         #: The aggregate from the front to the open leaf block, and which front it is right for.
         self.left: Partial = self.monoid.identity
         self.left_at = 0
         #: The same from the end of the front's leaf block on, and that block's number.
         self._rest: Partial = self.monoid.identity
         self._rest_at = -1
-        self._runner = Runner(self)
+        #: The scan of the front's block, while its events stay as they are.
+        self._scan: Scan | None = None
 
     # --- events in and out ----------------------------------------------------------------------
 
@@ -96,7 +131,7 @@ class PagedFlatFAT(FrontPath):
         levels, front = self.levels, self.front
         full = list(takewhile(lambda tail: tail.is_full, levels.tails))
         if len(full) > 1:
-            self._write_soiled()  # a block is sealed with the names of those below it
+            self._write_dirty()  # a block is sealed with the names of those below it
         leaf = self.blocks.tail(0)
         sealed = [
             self.blocks.tail(tail.level)
@@ -126,13 +161,14 @@ class PagedFlatFAT(FrontPath):
     def forget_folds(self) -> None:
         """Forget what is remembered of folds, as events have changed."""
         self.left_at = self._rest_at = -1
-        self._runner.forget()
+        self._scan = None
 
     def evict_to(self, position: int) -> None:
         """Remove every event before ``position``; no combine, at most one page read a level.
 
         When the store fails, nothing has changed.
         """
+        position = whole_number(position)
         if position <= self.front:
             return
         self.require_events(position)
@@ -140,6 +176,63 @@ class PagedFlatFAT(FrontPath):
             self.front = position
         else:
             self.move_front(position, self.path_to(position))
+
+    # --- the front: its path to the root, and what is read from there on -------------------------
+
+    def path_to(self, position: int) -> list[Block]:
+        """The blocks to hold for a front; at most one page read a level."""
+        if position >= self.levels.tails[0].first:
+            return []
+        opens = not self.blocks.is_on_path(position)
+        path = self.blocks.path_to(position)
+        if opens and self._ahead is not None:
+            above = [Frame(b.level, b.first, b.group, 0, b.group.count) for b in path[1:]]
+            self._ahead.follow(path[0].number, above)
+        return path
+
+    def move_front(self, position: int, path: list[Block]) -> None:
+        """Move the front on, with its path at hand."""
+        self.front = position
+        self.blocks.hold(path)
+
+    def front_block(self) -> Block:
+        """The leaf block that the front is in; its path is held from now on."""
+        if self.front >= self.levels.tails[0].first:
+            return self.blocks.tail(0)
+        if not self.blocks.is_on_path(self.front):
+            self.blocks.hold(self.path_to(self.front))
+        block = self.blocks.at(0, self.front // self.levels.leaf_arity)
+        assert block is not None
+        return block
+
+    def open_path(self) -> Frame | None:
+        """The leaf block of the oldest event; None in an empty window."""
+        if not len(self):
+            return None
+        block = self.front_block()
+        start = self.front - block.first
+        return Frame(0, block.first, block.group, start, block.group.count)
+
+    def segments(self) -> Iterator[Segment]:
+        """The window from left to right, in parts of blocks in memory."""
+        if not len(self):
+            return
+        self.front_block()
+        levels, level, start = self.levels, 0, self.front
+        number = start // levels.leaf_arity
+        while True:
+            block = self.blocks.at(level, number)
+            assert block is not None  # on the front path, or open
+            inside, count = start - block.first, block.group.count
+            if inside < count:
+                yield level, block.first, block.group, inside, count
+            if number == levels.tails[level].number:
+                break
+            start, level = number + 1, level + 1
+            number //= levels.arity_of(level)
+        for tail in reversed(levels.tails[:level]):
+            if tail.count:
+                yield tail.level, tail.first, tail, 0, tail.count
 
     # --- changes in the middle ------------------------------------------------------------------
 
@@ -150,8 +243,8 @@ class PagedFlatFAT(FrontPath):
         the next handle, or when several wait. When anything fails, nothing has changed.
         """
         self.front_block()  # so that the next query has its path at hand
-        self._write_soiled(_MOST_SOILED)
-        block, *above = self.blocks.soil(number)
+        self._write_dirty(_MOST_DIRTY)
+        block, *above = self.blocks.mark_dirty(number)
         undo = [(block, indices, block.put(indices, rows))]
         try:
             for parent in above:
@@ -165,8 +258,8 @@ class PagedFlatFAT(FrontPath):
             raise
         self.forget_folds()
 
-    def _write_soiled(self, most: int = 0) -> None:
-        self.blocks.write_soiled(most)
+    def _write_dirty(self, most: int = 0) -> None:
+        self.blocks.write_dirty(most)
         if self.discards:
             self.blocks.delete_retired(0)
 
@@ -259,6 +352,8 @@ class PagedFlatFAT(FrontPath):
             start, stop, level = first, last + 1, level + 1
         return join(monoid, left, right)
 
+    # --- runs -----------------------------------------------------------------------------------
+
     def run(
         self,
         policy: AbstractPolicy,
@@ -268,12 +363,98 @@ class PagedFlatFAT(FrontPath):
         stop: int,
         out: Rows,
     ) -> int:
-        return self._runner.run(policy, rows, times, start, stop, out)
+        """Insert, evict and query for as many events as the front's and the open block serve.
+
+        About two combines an event, and one more for the scan. Returns how many, their results in
+        ``out``; 0 when its cuts cannot be known ahead. When the store fails, nothing has changed.
+        """
+        monoid = self.monoid
+        count = min(self.room(), stop - start)
+        new = monoid.inputs.cut(rows, start, start + count)
+        coming = None if times is None else times[start : start + count]
+        found = self._run_short(policy, new, coming, count)
+        if found is None:
+            found = self._run_long(policy, new, coming, count)
+        if found is None:
+            return 0
+        partials, front, count = found
+        try:
+            path = self.path_to(front)
+            monoid.outputs.put_many(out, start, monoid.lower_rows(partials))
+        except Exception:
+            self._scan = None  # it has the new events in it
+            raise
+        new = monoid.inputs.cut(new, 0, count)
+        self.levels.append_many(new, None if coming is None else coming[:count], count)
+        self.move_front(front, path)
+        return count
+
+    def _run_long(
+        self, policy: AbstractPolicy, new: Rows, coming: np.ndarray | None, count: int
+    ) -> tuple[Rows, int, int] | None:
+        """The results, the front after them, and how many they are."""
+        monoid = self.monoid
+        ahead = policy.fronts(self, coming, count)
+        if ahead is None:
+            return None
+        fronts, count = ahead
+        if isinstance(fronts, int):
+            lifted = monoid.lift_rows(monoid.inputs.cut(new, 0, count), count)
+            return monoid.prefixes(lifted, count, self.query()), fronts, count
+        if not len(self):
+            return None
+        scan = self._scanned()
+        fronts = fronts_upto(fronts, scan.stop, count)
+        count = len(fronts)
+        if not count:
+            return None
+        lifted = monoid.lift_rows(monoid.inputs.cut(new, 0, count), count)
+        if scan.right_at != self.back:
+            scan.right = self.fold_from(scan.stop)
+        rights = monoid.prefixes(lifted, count, scan.right)
+        scan.right, scan.right_at = monoid.partials.at(rights, count - 1), self.back + count
+        lefts = rows_at(monoid, scan.suffixes, fronts, scan.start)
+        return monoid.combine_rows(lefts, rights, count), int(fronts[-1]), count
+
+    def _scanned(self) -> Scan:
+        """The suffix folds of the front's block; one combine an event of it, once."""
+        scan = self._scan
+        block = self.front_block()
+        end = block.first + block.group.count
+        is_open = block.group is self.levels.tails[0]
+        known = scan is not None and scan.start <= self.front < scan.stop
+        if scan is not None and known and (scan.stop == end or is_open):
+            return scan
+        inside, count = self.front - block.first, block.group.count
+        rows = self.levels.partials(0, block.group, inside, count)
+        suffixes = self.monoid.suffixes(rows, count - inside, self.monoid.identity)
+        self._scan = scan = Scan(self.front, end, suffixes)
+        return scan
+
+    def _run_short(
+        self, policy: AbstractPolicy, new: Rows, coming: np.ndarray | None, count: int
+    ) -> tuple[Rows, int, int] | None:
+        """The same for a window in the open block that would need scan after scan."""
+        monoid, leaf = self.monoid, self.levels.tails[0]
+        count = short_run_of(monoid, len(self), count)
+        if not count or self.front < leaf.first:
+            return None
+        inside = self.front - leaf.first
+        times = None if leaf.times is None else leaf.times[inside : leaf.count]
+        held = Events(monoid.inputs.cut(leaf.rows, inside, leaf.count), times, len(self))
+        some = Events(
+            monoid.inputs.cut(new, 0, count), None if coming is None else coming[:count], count
+        )
+        found = ShortRun(monoid, self.front, [held], some).folds(policy)
+        if found is None:
+            return None
+        fronts, folds = found
+        return folds, int(fronts[-1]), len(fronts)
 
     # --- pages and handles ----------------------------------------------------------------------
 
     def tidy(self) -> None:
-        self.blocks.write_soiled()
+        self.blocks.write_dirty()
         self.blocks.delete_retired(len(self.kept))
         super().tidy()
 
@@ -286,10 +467,26 @@ class PagedFlatFAT(FrontPath):
         self.blocks.delete_retired(0)
 
     def write_state(self) -> list[Any]:
-        return flat_fat_state.write_state(self)
+        """The state, once all blocks are written; a page read a level if none is at hand."""
+        levels, partials = self.levels, self.monoid.partials
+        inside = self.front >= levels.tails[0].first
+        left = partials.one(self.monoid.identity if inside else self.before_leaf())
+        retired = self.blocks.retired[len(self.blocks.retired) - len(self.kept) :]
+        return [levels.swept, self.kept, partials.dump(left), retired, self.tail_states()]
 
     def take_up_state(self, handle: Handle) -> None:
-        flat_fat_state.take_up_state(self, handle)
+        """Make an empty FlatFAT what the handle says. Raises CorruptHandle or CorruptPage."""
+        if list(map(type, handle.state)) != [int, list, list, list, list]:
+            raise corrupt("its state is not one of FlatFAT")
+        swept, kept, left, retired, tails = handle.state
+        self.restore_tails(handle, handle.front, swept, kept, tails)
+        partials = self.monoid.partials
+        row = read_columns(1, left, Layout(partials, timed=False, named=False)).rows
+        self.restore_front_time(handle.front_time)
+        self.left, self.left_at = partials.at(row, 0), handle.front
+        self.blocks.restore([[_place(place) for place in places] for places in retired])
+        if len(retired) != len(kept):
+            raise CorruptPage("it has not as many lists of retired pages as handles to keep")
 
     @property
     def page_count(self) -> int:
@@ -302,8 +499,12 @@ class PagedFlatFAT(FrontPath):
 
     # --- verifying ------------------------------------------------------------------------------
 
+    def is_past(self, level: int, number: int) -> bool:
+        del level, number  # blocks are written anew when something in them leaves
+        return False
+
     def pages(self) -> Iterator[Named]:
-        self.blocks.write_soiled()
+        self.blocks.write_dirty()
         yield from super().pages()
         levels = self.levels
         for level, number, name in [place for places in self.blocks.retired for place in places]:
@@ -325,16 +526,37 @@ class PagedFlatFAT(FrontPath):
         return max(0, self.front - named.first) // self.levels.span(named.level)
 
     def check(self) -> None:
-        """Assert all invariants, reading every page. Raises InvariantViolation."""
-        self.levels.check(self.front)
-        monoid, events = self.monoid, list(self.events())
-        if len(events) != len(self):
-            raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
-        fold = Refold(monoid, events)
-        for block in self.blocks.resident:
-            block.check()
-        middle = (self.front + self.back) // 2
-        halves = monoid.combine(self.prefix(middle), self.suffix(middle))
-        for found in (self.query(), halves):
-            if not fold.agrees(found):
-                raise InvariantViolation(f"the result is {found!r} instead of {fold!r}")
+        """Assert all invariants, reading every page; changes nothing. Raises InvariantViolation."""
+        with self.undisturbed():
+            self.levels.check(self.front)
+            monoid, events = self.monoid, list(self.events())
+            if len(events) != len(self):
+                raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
+            fold = Refold(monoid, events)
+            for block in self.blocks.resident:
+                block.check()
+            middle = (self.front + self.back) // 2
+            halves = monoid.combine(self.prefix(middle), self.suffix(middle))
+            for found in (self.query(), halves):
+                if not fold.agrees(found):
+                    raise InvariantViolation(f"the result is {found!r} instead of {fold!r}")
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """What is read and folded meanwhile is forgotten at the end, as if nobody had asked."""
+        known = self.left, self.left_at, self._rest, self._rest_at
+        try:
+            with self.blocks.undisturbed():
+                yield
+        finally:
+            self.left, self.left_at, self._rest, self._rest_at = known
+
+
+def _place(place: Any) -> Place:
+    """A retired page. Raises CorruptHandle."""
+    if list(map(type, place)) != [int, int, bytes]:
+        raise corrupt("its retired pages are of the wrong types")
+    level, number, name = place
+    if not 0 <= level < MAX_LEVELS or number < 0 or len(name) != NAME_BYTES:
+        raise corrupt("its retired pages cannot be")
+    return level, number, name

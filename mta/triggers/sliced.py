@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from mta.policies.windows import CountWindow, TimeWindow
 from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
 from mta.triggers.triggered import ResultsWhenDue, events_before
-from mta.windows.engine import WindowEngine
+from mta.windows.engine import WindowEngine, require_monoid
 from mta.windows.intake import Intake
 from mta.windows.settings import Settings, SlicedSettings
 from stores import PageStore
@@ -121,6 +121,7 @@ class SlicedWindow(ResultsWhenDue):
         **settings: Unpack[SlicedSettings],
     ) -> None:
         checked = Settings.read(SlicedSettings, settings)
+        require_monoid(monoid)
         trigger, over = slices_of(policy, slide)
         engine = WindowEngine(Prelifted(monoid), over, store, name, _of_slices(checked))
         self._use(monoid, policy, trigger, engine, checked)
@@ -135,7 +136,8 @@ class SlicedWindow(ResultsWhenDue):
     ) -> None:
         self.monoid, self.policy = monoid, policy
         self._open, self._count = monoid.identity, 0
-        intake = Intake(monoid, policy, monoid.name, settings)
+        paged: Literal["partials"] | None = None if engine.store is None else "partials"
+        intake = Intake(monoid, policy, monoid.name, settings, paged)
         self._begin(engine, trigger, intake, policy.lifetime)
 
     def _rows_of(self, row: Row) -> Rows:

@@ -17,7 +17,8 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
-from mta.columns.reading import plain
+from mta.columns.codec import ALWAYS_PLAIN
+from mta.columns.reading import NEVER_MISSING, plain
 from mta.columns.schemas import Rows
 from mta.cursors.reach import RememberedEvents, fold_between, fold_positions
 from mta.cursors.view import WindowView
@@ -105,7 +106,7 @@ class Engine:
         name: str,
         settings: Settings,
     ) -> None:
-        _require_kind(monoid, AbstractMonoid, "a monoid is one of mta's, or a Monoid of your own")
+        require_monoid(monoid)
         require_policy(policy)
         _require_kind(store, str | PageStore | None, "a store is a URL, an open store, or None")
         _require_kind(name, str, "a window's name is text")
@@ -131,7 +132,8 @@ class Engine:
         self.structure: Structure = (
             settings.aggregator.begin(setting) if like is None else like.sibling(setting)
         )
-        self.intake = Intake(self.monoid, self.policy, self.main.name, settings)
+        paged: Literal["events"] | None = None if self.store is None else "events"
+        self.intake = Intake(self.monoid, self.policy, self.main.name, settings, paged)
         #: Whether a call is under way.
         self.busy = False
 
@@ -282,9 +284,19 @@ class WindowEngine(Engine):
 
     @property
     def plain_size(self) -> int | None:
-        """The size of a count window in order of Python values as they come; None of others."""
+        """The size of a count window in order of Python values as they come.
+
+        None of other windows, and before a first event has shown that partials can be paged.
+        """
+        if self.structure.by_time or self.intake.unproven:
+            return None
         takes_anything = isinstance(self.monoid, Monoid) and self.monoid.takes_anything
-        return self._size if takes_anything and not self.settings.aggregator.by_time else None
+        return self._size if takes_anything else None
+
+    @property
+    def plain_kinds(self) -> frozenset[type]:
+        """Types of which every value is taken as it comes: never null, and fit for pages if any."""
+        return NEVER_MISSING if self.store is None else NEVER_MISSING & ALWAYS_PLAIN
 
     @property
     def bare(self) -> bool:
@@ -391,6 +403,11 @@ class WindowEngine(Engine):
         """Write the result over the window into a row of outputs; 1 combine."""
         count = len(self.structure)
         self.put_fold(self.structure.query() if count else None, count, out, at)
+
+
+def require_monoid(monoid: Any) -> None:
+    """Raises TypeError for what is no monoid."""
+    _require_kind(monoid, AbstractMonoid, "a monoid is one of mta's, or a Monoid of your own")
 
 
 def require_policy(policy: Any) -> None:

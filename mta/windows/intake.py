@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import numpy as np
 
-from mta.columns.schemas import Row, Rows
-from mta.errors import InvalidTime, InvalidValue, LateEvent
+from mta.columns.codec import ALWAYS_PLAIN, is_plain
+from mta.columns.schemas import Objects, Record, Row, Rows, Schema
+from mta.errors import InvalidTime, InvalidValue, LateEvent, NotPageable
 from mta.monoids.base import AbstractMonoid
 from mta.policies.base import AbstractPolicy
 from mta.times import clock, to_time, to_times
@@ -23,7 +25,12 @@ class Intake:
     """
 
     def __init__(
-        self, monoid: AbstractMonoid, policy: AbstractPolicy, name: str, settings: Settings
+        self,
+        monoid: AbstractMonoid,
+        policy: AbstractPolicy,
+        name: str,
+        settings: Settings,
+        paged: Literal["events", "partials"] | None = None,
     ) -> None:
         self._monoid, self._policy, self._name = monoid, policy, name
         self._late, self._invalid = settings.late, settings.invalid
@@ -32,6 +39,10 @@ class Intake:
         self.timed = policy.needs_times or lateness is not None
         #: How the last batch was put in order of time; None where it was in order.
         self.order: np.ndarray | None = None
+        #: Whether values must be plain data, as they go into pages.
+        self._values_are_paged = paged == "events"
+        #: Whether it is still to be seen that partials are plain data.
+        self.unproven = paged is not None
         self.last_time: int | None = None
         self.last_accepted: np.ndarray | None = None
         self.late_count = self.invalid_count = 0
@@ -50,6 +61,8 @@ class Intake:
                 )
             self.invalid_count += 1
             return None
+        if self.unproven or self._values_are_paged:
+            self._require_pageable(self._monoid.inputs.one(row), 1)
         if not self.timed:
             return row, None
         if time is None and not self._policy.needs_times:
@@ -103,6 +116,11 @@ class Intake:
         if count == 0:
             return rows, micros, 0
         invalid = self._invalid_mask(rows, count)
+        if self.unproven or self._values_are_paged:
+            valid = rows
+            if invalid is not None:
+                valid = self._monoid.inputs.take(rows, np.flatnonzero(~invalid))
+            self._require_pageable(valid, count if invalid is None else int((~invalid).sum()))
         late = None if micros is None else self._late_mask(micros, invalid)
         if invalid is None and late is None:
             return self._in_order(rows, micros, count)
@@ -116,6 +134,28 @@ class Intake:
         keep = np.flatnonzero(good)
         rows = self._monoid.inputs.take(rows, keep)
         return self._in_order(rows, None if micros is None else micros[keep], len(keep))
+
+    def _require_pageable(self, rows: Rows, count: int) -> None:
+        """Raises NotPageable for values that no page, and so no handle, could ever hold.
+
+        What ``lift`` makes of values is tried once.
+        """
+        monoid = self._monoid
+        for value in _objects_in(monoid.inputs, rows) if self._values_are_paged else ():
+            if not is_plain(value):
+                raise NotPageable(
+                    f"the value {value!r} cannot be written to a page; {_PLAIN}, or use store=None "
+                    "to keep the window in memory; nothing was inserted"
+                )
+        if self.unproven and count:
+            lifted = monoid.partials.one(monoid.lift(monoid.inputs.at(rows, 0)))
+            for partial in _objects_in(monoid.partials, lifted):
+                if not is_plain(partial):
+                    raise NotPageable(
+                        f"{self._name} lifts a value to {partial!r}, which cannot be written to a "
+                        f"page; {_PLAIN}, or use store=None; nothing was inserted"
+                    )
+            self.unproven = False
 
     def _in_order(
         self, rows: Rows, micros: np.ndarray | None, count: int
@@ -177,3 +217,16 @@ class Intake:
                 f"{clock(int(micros[where]))}; nothing was inserted; {self._remedy}"
             )
         return mask
+
+
+_PLAIN = "make it numbers, text, bytes, lists, tuples or dictionaries"
+
+
+def _objects_in(schema: Schema, rows: Rows) -> Iterator[Any]:
+    """The objects among some rows that are not plain data by their type alone."""
+    if type(schema) is Objects:
+        if not ALWAYS_PLAIN.issuperset(map(type, rows)):
+            yield from (value for value in rows if type(value) not in ALWAYS_PLAIN)
+    elif isinstance(schema, Record):
+        for part, column in zip(schema.schemas, rows, strict=True):
+            yield from _objects_in(part, column)

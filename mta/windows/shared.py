@@ -135,7 +135,7 @@ class SharedWindows:
         if isinstance(which, str):
             return self._result(self._window(which))
         cursor = self.feed.ready(self._cursor(which))
-        if not partial and not self._reach(cursor).complete:
+        if not partial and not self._reach(cursor, lateness=0).complete:
             raise EventsGone(
                 f"events that {which!r} asks for have left; those from position "
                 f"{cursor.front} on are kept: ask for less, or say partial=True"
@@ -182,14 +182,15 @@ class SharedWindows:
     def resize(self, name: str, policy: AbstractPolicy) -> Reach:
         """Another policy for a window, longer or shorter, from now on; costs as ``add``.
 
-        A longer one reaches back as far as events are kept, and says how many it lacks.
+        A longer one reaches back as far as events are kept, and says how many it lacks, also for
+        the results of events that may yet come late.
         """
         self._window(name)
         return self._set(name, policy)
 
     def _set(self, name: str, policy: AbstractPolicy) -> Reach:
         cursor = self.feed.ready(self._cursor(policy))
-        reach = self._reach(cursor)
+        reach = self._reach(cursor, self.engine.settings.lateness or 0)
         others = {n: c.policy for n, c in self.feed.cursors.items() if n != name}
         self._check_observed([*others.values(), policy])
         self.feed.cursors[name] = cursor
@@ -205,11 +206,12 @@ class SharedWindows:
     @alone
     def reach(self, name: str) -> Reach:
         """How far back a window reaches, and how many events it lacks; at most a page a level."""
-        return self._reach(self.feed.ready(self._window(name)))
+        cursor = self.feed.ready(self._window(name))
+        return self._reach(cursor, self.engine.settings.lateness or 0)
 
-    def _reach(self, cursor: Cursor) -> Reach:
+    def _reach(self, cursor: Cursor, lateness: int) -> Reach:
         time = self.engine.intake.last_time if self.engine.timed else None
-        return reach_of(self.structure, cursor.policy, cursor.front, cursor.back, time)
+        return reach_of(self.structure, cursor.policy, cursor.front, cursor.back, time, lateness)
 
     def _cursor(self, policy: AbstractPolicy) -> Cursor:
         """A window that is not settled yet."""

@@ -81,7 +81,8 @@ class Window:
     def _use(self, engine: WindowEngine) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
         self.monoid, self.policy = engine.main, engine.policy
-        self.structure, self._plain_size = engine.structure, engine.plain_size
+        self.structure, self._plain_kinds = engine.structure, engine.plain_kinds
+        self._plain_size = engine.plain_size
         if engine.bare:
             self.query = engine.structure.query  # type: ignore[method-assign]  # nothing to lower
 
@@ -99,11 +100,17 @@ class Window:
         engine.busy = True
         try:
             # Plain Python values need no reading; this is what ``engine.insert`` comes to for them.
-            if size and (value == value if value.__class__ is float else value is not None):
+            kind = value.__class__
+            if size and (
+                value == value
+                if kind is float
+                else kind in self._plain_kinds or (kind is str and value.isascii())
+            ):
                 self.structure.slide(value, None, size)
             else:
                 with np.errstate(all="ignore"):
                     engine.insert(value, time)
+                self._plain_size = engine.plain_size
         finally:
             engine.busy = False
 

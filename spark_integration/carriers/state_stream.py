@@ -27,7 +27,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from spark_integration.carriers.packing import BUCKET, RESULT_SCHEMA, from_blobs, pack_results
 from spark_integration.carriers.state_pages import URL, StatePages
-from spark_integration.carriers.streaming import query_id
+from spark_integration.carriers.streaming import query_id, timer_of, watermark_of
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
 from stores.errors import MissingDependency
@@ -106,21 +106,15 @@ class Advance(StatefulProcessor):
         saved = self._handles.get()
         before = None if saved is None else bytes(saved[0])
         reached = times.getCurrentWatermarkInMs()
-        # Spark's watermark begins at 1970; without event time it is below that.
-        watermark = reached * 1000 if reached > 0 else None
-        plan = self._plan.named(query_id())
-        after = self._step(before, rows, plan, StatePages(self._pages), watermark)
+        plan, pages = self._plan.named(query_id()), StatePages(self._pages)
+        after = self._step(before, rows, plan, pages, watermark_of(reached))
         self._handles.update((after.state,))
-        if self._plan.lifetime is not None:
-            self._set_timer(after.timer, reached)
+        if plan.lifetime is not None:
+            self._set_timer(None if after.timer is None else timer_of(after.timer, reached))
         return pack_results(after.rows, after.counts).to_pandas()
 
-    def _set_timer(self, moment: int | None, reached: int) -> None:
-        """Have the bucket called once the watermark is later than a moment, and at no other time.
-
-        As ``streaming.set_timer``; a timer at the watermark itself has not expired.
-        """
-        wanted = None if moment is None else max(moment // 1000, reached, 1)
+    def _set_timer(self, wanted: int | None) -> None:
+        """Have the bucket called once the watermark is later than that, and at no other time."""
         present = list(self._timers.listTimers())
         for timer in present:
             if timer != wanted:

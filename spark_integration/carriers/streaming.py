@@ -44,12 +44,12 @@ def advance_stream(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
         blobs = [blob for part in parts for blob in part[BLOB]]
         rows = from_blobs(blobs) if blobs else plan.row_schema.empty_table()
         before = bytes(state.get[0]) if state.exists else None
-        watermark = watermark_of(state) if timed else None
+        reached = state.getCurrentWatermarkMs() if timed else 0
         with store_of(plan.store) as store:
-            after = step(before, rows, plan.named(query_id()), store, watermark)
+            after = step(before, rows, plan.named(query_id()), store, watermark_of(reached))
         state.update((after.state,))
         if after.timer is not None:
-            set_timer(state, after.timer)
+            state.setTimeoutTimestamp(timer_of(after.timer, reached))
         yield pack_results(after.rows, after.counts).to_pandas()
 
     timed = plan.lifetime is not None
@@ -59,18 +59,18 @@ def advance_stream(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
     )
 
 
-def watermark_of(state: GroupState) -> int | None:
+def watermark_of(reached: int) -> int | None:
     """The event time that the stream has reached, in microseconds; None before there is any.
 
-    Spark's watermark begins at 1970 and never goes below: with earlier events there is none.
+    Spark's watermark, in milliseconds, begins at 1970 and never goes below: with earlier events
+    there is none.
     """
-    milliseconds: int = state.getCurrentWatermarkMs()
-    return milliseconds * 1000 if milliseconds > 0 else None
+    return reached * 1000 if reached > 0 else None
 
 
-def set_timer(state: GroupState, moment: int) -> None:
-    """Have the bucket called once the watermark, in whole milliseconds, is later than a moment."""
-    state.setTimeoutTimestamp(max(moment // 1000, state.getCurrentWatermarkMs(), 1))
+def timer_of(moment: int, reached: int) -> int:
+    """Spark's timer, in milliseconds, for once the watermark is later than a moment."""
+    return max(moment // 1000, reached, 1)
 
 
 def query_id() -> str:

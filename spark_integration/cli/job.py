@@ -152,6 +152,12 @@ class Job:
                 "--every does not go with --corrections append, as most rows are never given; "
                 "leave one of them out"
             )
+        if not by_period and self.silent not in (None, "keep") and self.allowed_lateness is None:
+            raise InvalidRequest(
+                "--every with a number of events does not go with --silent, as the count would "
+                "depend on when a silence is noticed; give a period, or --allowed-lateness '0 "
+                "seconds', with which a key counts anew once it was forgotten"
+            )
         if by_period and self.allowed_lateness is not None:
             raise InvalidRequest(
                 "--every with a period does not go with --allowed-lateness, as late rows would "
@@ -161,7 +167,7 @@ class Job:
         if by_period and self.silent == "emit":
             raise InvalidRequest(
                 "--every with a period does not go with --silent emit, as its rows tell when a "
-                "window is empty; give --silent drop, or a number of events"
+                "window is empty; give --silent drop"
             )
 
 

@@ -1,9 +1,9 @@
 """One micro-batch of one bucket of keys, without Spark.
 
 - ``step``: handles and rows in, handles and results out
-- ``rows``, ``results``: what comes in, and what goes out
+- ``rows``, ``results``, over ``columns``: what comes in, and what goes out
 - ``windows``, ``states``: the windows of keys, and how Spark's state keeps them
 - ``lateness``, ``corrections``: late rows, and rows given again
-- ``every``, ``counted``: results now and then
+- ``every``: results now and then
 - ``silence``: keys that are forgotten
 """

@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from mta.errors import LateEvent
+from mta.times import clock
 from spark_integration.plan import Plan
 from spark_integration.step.rows import Sorted
 from spark_integration.step.states import Saved
@@ -52,7 +53,7 @@ def first_on_time(
         raise LateEvent(
             f"{late} of {end - first} events of key {group.names[i]} are "
             f"{_too_old(before, floor, plan)}, the oldest by {plan.time!r} at "
-            f"{_clock(int(group.times[first]))}; {_remedy(before, plan)}, or set late='drop' to "
+            f"{clock(int(group.times[first]))}; {_remedy(before, plan)}, or set late='drop' to "
             "drop and count them, or late='side' to have them marked among the results"
         )
     return first + late
@@ -62,14 +63,14 @@ def _too_old(before: Saved | None, floor: int, plan: Plan) -> str:
     if before is None:
         return (
             "older than what silent keys, of which it may be one, were forgotten for, at "
-            f"{_clock(floor)}"
+            f"{clock(floor)}"
         )
     last = before.last_time
     if floor == last:
-        return f"older than its last one, at {_clock(last)}"
+        return f"older than its last one, at {clock(last)}"
     if floor == last - plan.patience:
-        return f"more than {plan.patience / 1e6} s older than its last one, at {_clock(last)}"
-    return f"older than {_clock(floor)}, before which its events are no longer kept"
+        return f"more than {plan.patience / 1e6} s older than its last one, at {clock(last)}"
+    return f"older than {clock(floor)}, before which its events are no longer kept"
 
 
 def _remedy(before: Saved | None, plan: Plan) -> str:
@@ -78,7 +79,3 @@ def _remedy(before: Saved | None, plan: Plan) -> str:
     if plan.lateness is None:
         return "let the source deliver in order, or set allowed_lateness"
     return "let the source deliver sooner, or set a greater allowed_lateness"
-
-
-def _clock(micros: int) -> str:
-    return str(np.datetime64(micros, "us"))

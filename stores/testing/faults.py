@@ -35,6 +35,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -333,7 +334,7 @@ class FaultyStore(WrapperStore):
         return damage.done_to(page)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.store, self._seed)
+        return partial(FaultyStore, seed=self._seed), (self.store,)
 
 
 def _known(operations: Sequence[str]) -> Sequence[str]:
@@ -341,7 +342,3 @@ def _known(operations: Sequence[str]) -> Sequence[str]:
     if unknown or isinstance(operations, str):
         raise ValueError(f"operations are a list of {', '.join(OPERATIONS)}")
     return operations
-
-
-def _remade(store: PageStore, seed: int) -> FaultyStore:
-    return FaultyStore(store, seed=seed)

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any, Protocol
 
@@ -138,8 +139,4 @@ class LatencyStore(WrapperStore):
         self._sleep(seconds)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.store, self._delay, self._seed)
-
-
-def _remade(store: PageStore, delay: Delay, seed: int) -> LatencyStore:
-    return LatencyStore(store, delay, seed=seed)
+        return partial(LatencyStore, seed=self._seed), (self.store, self._delay)

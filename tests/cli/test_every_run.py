@@ -59,23 +59,21 @@ def test_periods_then_counts(tmp_path, capsys):
     assert [peak for _, _, peak in results_of(out)[5:]] == [600.0, 601.0, 602.0]
 
 
-def test_counts_with_several_windows_late_rows_and_silent_keys(tmp_path):
-    """Key b says nothing for 195 minutes, and then counts anew."""
+def test_counts_with_several_windows_and_a_restart(tmp_path):
+    """They go on where the first run has come to."""
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     write(source / "1.csv", 0, 125)
     command = ("run", source, "--key", "device", "--agg", "peak=max(watts)", "--window",
-               "hours=2 hours", "--window", "short=5 minutes", "--output", out, "--silent", "emit",
-               "--every", "20 events", "--watermark", "1 day", "--no-plot")  # fmt: skip
+               "hours=2 hours", "--window", "short=5 minutes", "--output", out,
+               "--every", "20 events", "--no-plot")  # fmt: skip
     assert mta(*command) == 0
     write(source / "2.csv", 320, 350)
     assert mta(*command) == 0
     rows = pd.read_parquet(out / "results")
     rows = rows[rows["device"] == "b"].sort_values("ts")
-    assert rows["watts"].dropna().tolist() == [*range(19, 125, 20), 339]
+    assert rows["watts"].tolist() == [*range(19, 125, 20), 334]
     pd.testing.assert_series_equal(rows["peak_hours"], rows["peak_short"], check_names=False)
-    (empty,) = rows["ts"][rows["watts"].isna()]
-    assert empty.tz_localize(None) == FIRST + pd.Timedelta(minutes=124 + 120, seconds=30)
 
 
 # --- options --------------------------------------------------------------------------------------
@@ -128,13 +126,17 @@ def test_what_is_neither_a_period_nor_a_count(text):
 def test_what_does_not_go_together(options, message):
     with pytest.raises(InvalidRequest, match=f"--every {message}"):
         Job.from_arguments(Namespace(input=["a.csv"], every="1 minute", **options))
-    if "corrections" not in options:
+    if "silent" in options:
+        with pytest.raises(InvalidRequest, match="--every with a number of events does not go"):
+            Job.from_arguments(Namespace(input=["a.csv"], every="100 events", **options))
+    elif "corrections" not in options:
         Job.from_arguments(Namespace(input=["a.csv"], every="100 events", **options))
 
 
-@pytest.mark.parametrize("every", ["1 minute", "100 events"])
-def test_what_goes_together(every):
+@pytest.mark.parametrize(("every", "lateness"), [("1 minute", None), ("100 events", "0 seconds")])
+def test_what_goes_together(every, lateness):
     options = {"results": "last", "silent": "drop", "window": ["a=1 hour", "b=2 hours"]}
+    options["allowed_lateness"] = lateness
     job = Job.from_arguments(Namespace(input=["a.csv"], every=every, **options))
     assert (job.every, job.results, job.silent) == (every, "last", "drop")
 

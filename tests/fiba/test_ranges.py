@@ -60,7 +60,9 @@ def test_a_range_is_refused_only_where_events_have_left(
     policy: AbstractPolicy, lateness: int
 ) -> None:
     random, store, refused = Random(repr(policy)), MemoryStore(), 0
-    window = Window(joined(), policy, store, "w", 2, 3, CrowdedFiBA, lateness=lateness)
+    window = Window(
+        joined(), policy, store, arity=2, leaf_arity=3, aggregator=CrowdedFiBA, lateness=lateness
+    )
     events: list[tuple[int, str]] = []
     newest = 0
     for _ in range(120):
@@ -103,3 +105,12 @@ def test_a_time_of_what_has_left_that_cannot_be(newest: object) -> None:
         handle.state = state
         with pytest.raises(CorruptHandle, match="has left"):
             window.sibling(handle.encode())
+
+
+def test_a_late_event_does_not_stand_for_younger_ones_that_have_left() -> None:
+    window = Window(joined(), TimeWindow(100), MemoryStore(), aggregator=FiBA, lateness=50)
+    window.extend("abcdefghij", range(10))
+    window.evict(8)
+    window.insert("!", 3)
+    assert asked(window, 2, 9) is None and asked(window, 4, 9) is None
+    assert asked(window, 7, 9) == "ij"

@@ -19,8 +19,8 @@ from mta.fiba.node import Node
 from mta.policies.base import AbstractPolicy
 from stores import CountingStore, FaultyStore, MemoryStore, PageStore
 from stores.errors import StoreUnavailable
-from tests.fiba.test_late_windows import POLICIES, Stream
 from tests.support.counted import Counted
+from tests.support.late_streams import POLICIES, Stream
 
 LEAF, ARITY, EVENTS = 20, 10, 6050
 

@@ -156,8 +156,8 @@ def test_any_steps_with_restores_between_them(
     for seed in range(3):
         random, store = Random(f"{seed} {size} {lateness}"), MemoryStore()
         window = Window(
-            neighbours(), CountWindow(size), store, "w", arity=2,
-            leaf_arity=random.choice([2, 5, 64]), aggregator=aggregator, lateness=lateness,
+            neighbours(), CountWindow(size), store, arity=2, leaf_arity=random.choice([2, 5, 64]),
+            aggregator=aggregator, lateness=lateness,
         )  # fmt: skip
         back = front = 0
         handles: list[tuple[bytes, int, int]] = []
@@ -176,8 +176,8 @@ def test_any_steps_with_restores_between_them(
                 elif step == 2:
                     assert list(window.extend(numbers, numbers, "last")) == [[front, back]]
                 else:
-                    rows, micros, count = window.intake.admit_batch(numbers, numbers)
-                    window.take_in(rows, micros, 0, count, count)
+                    rows, micros, count = window.engine.intake.admit_batch(numbers, numbers)
+                    window.engine.ingest(rows, micros, 0, count, count)
             elif step == 4:
                 count = random.randrange(min(back - front, 3) + 1)
                 window.evict(count)
@@ -210,8 +210,8 @@ def steps_of(
     """A window's results, handles and pages while it is looked at after every step."""
     random, store = Random(seed), MemoryStore()
     window = Window(
-        joined(), policy, store, "w", 2, random.choice([2, 5, 30]), CrowdedFiBA, late="drop",
-        lateness=lateness,
+        joined(), policy, store, arity=2, leaf_arity=random.choice([2, 5, 30]),
+        aggregator=CrowdedFiBA, late="drop", lateness=lateness,
     )  # fmt: skip
     found: list[object] = []
     handles: list[bytes] = []
@@ -227,8 +227,8 @@ def steps_of(
         elif step == 2:
             found.append(list(window.extend(letters, times, "last")))
         elif step == 3:
-            rows, micros, count = window.intake.admit_batch(letters, times)
-            window.take_in(rows, micros, 0, count, count)
+            rows, micros, count = window.engine.intake.admit_batch(letters, times)
+            window.engine.ingest(rows, micros, 0, count, count)
         elif step == 4:
             handles = [*handles, window.checkpoint()][-2:]
             found.append((handles[-1], pages_of(store)))

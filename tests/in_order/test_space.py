@@ -22,6 +22,7 @@ from mta.in_order import (
     SubtractOnEvict,
     TwoStacks,
     TwoStacksLite,
+    chunked_queue,
 )
 from mta.in_order.chunked_queue import ChunkedQueue, Segment
 from tests.support.in_order_windows import Tracked, cut_off, joined, longest, tracked
@@ -114,25 +115,39 @@ def test_long_lists_of_cells_are_freed_without_recursion(algorithm: type) -> Non
         assert Tracked.alive == before
 
 
+class CountedSegment(Segment):
+    """A chunk of which it is known how many there are."""
+
+    __slots__ = ()
+    alive = 0
+
+    def __init__(self, columns: int, size: int, previous: Segment | None) -> None:
+        super().__init__(columns, size, previous)
+        CountedSegment.alive += 1
+
+    def __del__(self) -> None:
+        CountedSegment.alive -= 1
+
+
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_a_chunk_is_freed_when_its_last_element_left(size: int) -> None:
+def test_a_chunk_is_freed_when_its_last_element_left(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunked_queue, "Segment", CountedSegment)
     with without_collector():
-        before = chunks()
+        before = CountedSegment.alive
         queue = ChunkedQueue(columns=2, chunk_size=size)
+        assert CountedSegment.alive > before
         for i in range(20):
             queue.push_back(i, -i)
         for _ in range(200):
             queue.push_back(0, 0)
             queue.pop_front()
-            assert chunks() - before <= 20 // size + 2
+            assert CountedSegment.alive - before <= 20 // size + 2
         for _ in range(20):
             queue.pop_front()
         assert queue.begin == queue.end
-        assert chunks() - before == 1
-
-
-def chunks() -> int:
-    return sum(isinstance(thing, Segment) for thing in gc.get_objects())
+        assert CountedSegment.alive - before == 1
 
 
 def test_pointers_walk_both_ways_over_chunks() -> None:

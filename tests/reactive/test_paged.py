@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,13 +17,14 @@ from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 from mta import BoundWindow, CountWindow, Max, Monoid, Product, Sum, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
 from mta.errors import CorruptHandle, EmptyWindow, InvariantViolation, StoreUnavailable
+from mta.reactive.holes import WithHoles
 from mta.reactive.paged import PagedReactiveAggregator
 from stores import PageStore
 from stores.memory import MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.counted import Counted
 from tests.support.naive import FailingStore, error_of, joined, pages_of
-from tests.windows.test_properties import WindowMachine
+from tests.support.window_machine import WindowMachine
 
 N = 1 << 16
 
@@ -257,9 +259,9 @@ def test_evictions_out_of_the_middle_cost_log_n(spread: str) -> None:
         counted.of(window.query, at_most=3 * opened)
         assert window.query() == max(numbers)
     # A block in memory again: only its path.
-    soiled = [tree.front + 3000, tree.front + 3001, tree.front + 3002]
-    tree.evict_at(soiled[:1])
-    counted.of(lambda: tree.evict_at(soiled[1:2]), at_most=math.ceil(math.log2(N)) + 4 + 64 + 8)
+    dirty = [tree.front + 3000, tree.front + 3001, tree.front + 3002]
+    tree.evict_at(dirty[:1])
+    counted.of(lambda: tree.evict_at(dirty[1:2]), at_most=math.ceil(math.log2(N)) + 4 + 64 + 8)
 
 
 def test_each_page_on_the_way_is_read_and_written_once() -> None:
@@ -561,3 +563,32 @@ def test_a_compaction_that_fails_is_not_begun() -> None:
         assert window.query() == "".join(text)
         window.check()
     pytest.fail("no run without a failure")
+
+
+@pytest.mark.parametrize("count", [-1, 9, 1 << 62, (1 << 63) - 1])
+def test_a_handle_whose_aggregates_count_other_events_is_refused(count: int) -> None:
+    """Counts that overflow are no warning, and none of numpy's comes to the caller."""
+    window = Window(
+        Sum(),
+        CountWindow(20),
+        MemoryStore(),
+        "w",
+        arity=2,
+        leaf_arity=2,
+        aggregator=PagedReactiveAggregator,
+    )
+    window.extend([1.0] * 20)
+    tail = window.structure.levels.tails[2]
+    tail.rows[1][: tail.count] = count
+    handle = window.checkpoint()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(CorruptHandle, match="counts events"):
+            window.sibling(handle)
+
+
+def test_counts_of_events_are_added_without_a_warning() -> None:
+    holed, large = WithHoles(Sum()), np.int64((1 << 63) - 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert holed.combine((1.0, large), (2.0, large)) == (3.0, 2 * int(large))

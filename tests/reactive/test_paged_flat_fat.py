@@ -19,7 +19,7 @@ from tests.support.naive import joined, pages_of
 N = 1 << 20
 SIZES = pytest.mark.parametrize(
     ("n", "leaf_arity", "arity"),
-    [(1 << 12, 2, 2), (1 << 14, 16, 4), (1 << 16, 1024, 16), (N, 256, 256)],
+    [(1 << 12, 2, 2), (1 << 14, 16, 4), (1 << 16, 1024, 16), (1 << 17, 256, 256)],
 )
 
 

@@ -110,14 +110,13 @@ HOSTILE = [
 
 
 def test_a_column_may_have_any_name(spark: SparkSession, store: str) -> None:
-    """In each role, among rows with equal times, beside columns of all other such names."""
+    """In any role, among rows with equal times, beside columns of all other such names."""
     df = spark.range(6).select(
         *((F.col("id") % (2 + i % 3)).alias(name) for i, name in enumerate(HOSTILE)),
         F.col("id").cast("double").alias("watts"),
     )
-    turned = HOSTILE[7:] + HOSTILE[:7]
-    for at in range(0, len(HOSTILE), 4):
-        key, time, value, alias = turned[min(at, len(turned) - 4) :][:4]
+    for at in (0, 4, 15):
+        key, time, value, alias = HOSTILE[at : at + 4]
         done = ask(
             df,
             key=key,

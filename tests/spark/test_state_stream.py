@@ -22,16 +22,12 @@ from spark_integration.errors import InvalidRequest
 from stores import InvalidStoreURL, MissingDependency
 from tests.spark.test_streaming import (
     events,
-    test_a_failing_sink_is_made_good_by_the_restart,
-    test_a_killed_worker_is_made_good_by_the_restart,
+    test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts,
     test_a_replayed_batch_gives_the_same_results_and_pages,
     test_a_restart_continues_exactly,
-    test_an_empty_micro_batch,
-    test_changed_settings_are_named,
-    test_equal_times_within_a_batch,
     test_equals_the_oracle,
     test_last_gives_one_row_per_key_and_batch,
-    test_late_events_stop_the_query_or_are_counted,
+    test_what_stops_a_query_and_what_lets_it_go_on,
 )
 from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
 from tests.support.spark.jobs import ALIASES, FOLDS, Job, spread
@@ -40,16 +36,12 @@ from tests.support.spark.state_steps import conforming, failing_once
 
 __all__ = [
     "events",
-    "test_a_failing_sink_is_made_good_by_the_restart",
-    "test_a_killed_worker_is_made_good_by_the_restart",
+    "test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts",
     "test_a_replayed_batch_gives_the_same_results_and_pages",
     "test_a_restart_continues_exactly",
-    "test_an_empty_micro_batch",
-    "test_changed_settings_are_named",
-    "test_equal_times_within_a_batch",
     "test_equals_the_oracle",
     "test_last_gives_one_row_per_key_and_batch",
-    "test_late_events_stop_the_query_or_are_counted",
+    "test_what_stops_a_query_and_what_lets_it_go_on",
 ]
 
 
@@ -73,11 +65,11 @@ def test_sparks_own_map_conforms(job: Job, tmp_path: Path, events: pa.Table) -> 
 
 
 def test_a_failed_task_leaves_no_page(job: Job, tmp_path: Path, events: pa.Table) -> None:
-    write_files(events, job.input, files=3)
+    write_files(events, job.input, files=2)
     with pytest.raises(StreamingQueryException, match="the task failed after its pages"):
         job.run_step(failing_once(str(tmp_path / "failed")))
     assert sorted(job.batches) == [0]
-    check_places(job.pages(), events.slice(0, 400), events.slice(0, 0), 50, 4)
+    check_places(job.pages(), events.slice(0, 600), events.slice(0, 0), 50, 4)
     job.run()
     assert job.results() == oracle(events, last_n(50), FOLDS)
 
@@ -156,7 +148,7 @@ def test_late_events_give_what_they_give_on_local_disk(job: Job, tmp_path: Path)
     (tmp_path / "disk").mkdir()
     on_disk = Job(job.spark, tmp_path / "disk")
     for each in (job, on_disk):
-        write_files(events, each.input, files=3)
+        write_files(events, each.input, files=2)
         each.run(policy=TimeWindow("5 minutes"), allowed_lateness="1 minute")
     assert job.results() == on_disk.results()
     assert len(job.results()) == 1200

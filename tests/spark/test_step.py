@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mta import CountWindow, TimeWindow
+from mta import CountWindow, Monoid, Product, Sum, TimeWindow
 from mta.errors import InvalidValue, LateEvent
-from spark_integration.errors import StateMismatch
+from spark_integration.errors import ResultOutOfRange, StateMismatch
 from spark_integration.plan import Plan
 from spark_integration.step.states import read_handles
 from spark_integration.step.step import Advanced, step
@@ -188,3 +188,18 @@ def test_a_temporary_plan_leaves_no_pages(store: MemoryStore) -> None:
             store,
         )
     assert list(store.keys()) == []
+
+
+def test_what_becomes_of_results_beyond_int64(store: MemoryStore) -> None:
+    """Sums over "int64" are those modulo 2**64; what Python adds does not fit, and is named."""
+    watts = pa.array([2**62, 2**62, 2**62, 1 - 2**62], pa.int64())
+    events = distinct_times(make_events(4, 1)).set_column(2, "watts", watts)
+    plan = make_plan(monoid=Product({"sum": ("watts", Sum("i8"))}), results={"sum": pa.int64()})
+    sums = np.cumsum(watts.to_pylist(), dtype=object)
+    expected = [(total + 2**63) % 2**64 - 2**63 for total in sums]
+    assert step(None, events, plan, store).rows.column("sum").to_pylist() == expected
+    total = Monoid(identity=0, combine=lambda a, b: a + b, name="total")
+    plan = make_plan(monoid=Product({"sum": ("watts", total)}), results={"sum": pa.int64()})
+    with pytest.raises(ResultOutOfRange, match="aggregation 'sum' has a result"):
+        step(None, events, plan, store)
+    assert step(None, events.slice(0, 1), plan, store).rows.column("sum").to_pylist() == [2**62]

@@ -29,6 +29,7 @@ from couchbase.durability import DurabilityLevel
 
 from stores.couchbase import CouchbaseStore
 from stores.couchbase import _named as named
+from tests.support.patience import LONG, in_time, set_deadline, short_deadline
 
 PAGE = b"p" * 1000
 HERE = "couchbase://user:hunter2@127.0.0.1:1"
@@ -135,10 +136,8 @@ def test_nobody_is_there() -> None:
         f"couchbase://user:{PASSWORD_IN_URL}@127.0.0.1:1/b?connect_timeout=0.5&timeout=0.5"
     )
     for call in (lambda: store.get_many(["g/1"]), lambda: store.put_many({"g/1": PAGE})):
-        started = time.monotonic()
-        with pytest.raises(StoreUnavailable) as caught:
+        with in_time(), pytest.raises(StoreUnavailable) as caught:
             call()
-        assert time.monotonic() - started < 3
         assert "c0uch" not in shown(caught.value)
     store.close()
 
@@ -160,7 +159,7 @@ def test_nobody_is_there() -> None:
 def test_every_status_has_a_name(
     own_couchbase_mock: MockServer, status: int, kind: type[WindowStoreError]
 ) -> None:
-    store = bare(f"{own_couchbase_mock.url}?timeout=0.5")
+    store = bare(f"{own_couchbase_mock.url}?timeout=5")
     store.put_many({"g/1": PAGE})
     own_couchbase_mock.fail(status)
     with pytest.raises(kind) as caught:
@@ -175,7 +174,7 @@ def test_every_status_has_a_name(
 def test_durability_that_the_server_lacks_is_an_error(couchbase_server: Couchbase) -> None:
     if couchbase_server.real:
         pytest.skip("a real server has durability")
-    store = bare(f"{couchbase_server.url}?durability=majority&timeout=1")
+    store = bare(f"{couchbase_server.url}?durability=majority&timeout=5")
     with pytest.raises(WindowStoreError):
         store.put_many({"g/1": PAGE})
     store.close()
@@ -184,7 +183,7 @@ def test_durability_that_the_server_lacks_is_an_error(couchbase_server: Couchbas
 def test_collections_that_the_server_lacks_are_an_error(couchbase_server: Couchbase) -> None:
     if couchbase_server.real:
         pytest.skip("a real server has collections")
-    store = bare(f"{couchbase_server.url}/scope/collection?timeout=1")
+    store = bare(f"{couchbase_server.url}/scope/collection?timeout=5")
     with pytest.raises(UnsupportedOperation, match=r"7\.0"):
         store.put_many({"g/1": PAGE})
     store.close()
@@ -195,7 +194,7 @@ def test_documents_live_as_long_as_asked(couchbase_server: Couchbase) -> None:
     with bare(f"{couchbase_server.url}?ttl=1") as store:
         store.put_many({key: PAGE})
         assert store.get_many([key]) == [PAGE]
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + LONG
         while store.get_many([key]) == [PAGE]:
             assert time.monotonic() < deadline, "it did not go"
             time.sleep(0.2)
@@ -238,31 +237,30 @@ def test_keys_come_from_a_range_scan() -> None:
 def test_a_frozen_server(own_couchbase_mock: MockServer) -> None:
     """reliability 13: a bounded wait, a named error, and then the window equals the list."""
     url = f"{own_couchbase_mock.url}?timeout=0.4"
-    store = open_store(url, write_buffer=20_000, cache=10_000, deadline=1)
+    store = open_store(url, write_buffer=20_000, cache=10_000, deadline=LONG)
     stream = Stream(store)
     stream.feed(600)
-    own_couchbase_mock.freeze()
-    started = time.monotonic()
-    assert type(stream.feed_until_refused()) is StoreUnavailable
-    assert time.monotonic() - started < 6
-    assert store.pending_bytes <= 20_000  # type: ignore[attr-defined]
-    own_couchbase_mock.thaw()
+    with short_deadline(store, 1):
+        own_couchbase_mock.freeze()
+        with in_time():
+            assert type(stream.feed_until_refused()) is StoreUnavailable
+        assert store.pending_bytes <= 20_000  # type: ignore[attr-defined]
+        own_couchbase_mock.thaw()
     stream.feed(600)
     stream.check_restored(own_couchbase_mock.url)
     store.close()
 
 
 def test_a_server_that_died(own_couchbase_mock: MockServer) -> None:
-    store = open_store(f"{own_couchbase_mock.url}?timeout=0.3&deadline=0.5")
+    store = open_store(f"{own_couchbase_mock.url}?timeout=0.3&deadline={LONG}")
     store.put_many({"g/1": PAGE})
     store.flush()
+    set_deadline(store, 0.5)
     own_couchbase_mock.stop()
     store.put_many({"g/2": PAGE})
     for call in (store.flush, lambda: store.get_many(["g/3"])):
-        started = time.monotonic()
-        with pytest.raises(StoreUnavailable):
+        with in_time(), pytest.raises(StoreUnavailable):
             call()
-        assert time.monotonic() - started < 5
     store.abandon()  # type: ignore[attr-defined]
 
 
@@ -286,7 +284,7 @@ def test_a_forked_child_ends_as_it_should(couchbase_server: Couchbase, uses: boo
         assert store.get_many(["fork/1"]) == [b"page"]
         store.close()
     """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
 def test_no_connection_before_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from stores import FaultyStore, MemoryStore, StoreFull, StoreUnavailable, WriteBuffer
 from stores.testing.faults import OPERATIONS
+from tests.support.patience import LONG
 
 PAGES = {f"g/{i:02d}": bytes([i]) * 10 for i in range(20)}
 
@@ -106,7 +107,7 @@ def test_counting_up_until_a_run_meets_no_failure() -> None:
         inner = MemoryStore()
         store = over(inner)
         store.fail(n)
-        buffer = WriteBuffer(store, capacity_bytes=600, deadline=5)
+        buffer = WriteBuffer(store, capacity_bytes=600, deadline=LONG)
         for key, page in PAGES.items():
             buffer.put_many({key: page})
         buffer.delete_many(list(PAGES)[:5])

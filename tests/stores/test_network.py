@@ -8,7 +8,6 @@ and equals a plain list of the events that it accepted.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -24,16 +23,18 @@ from stores import (
     open_store,
 )
 from stores.redis import RedisStore
+from tests.support.patience import LONG, in_time, short_deadline
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
 from tests.support.streams import Stream
 
 redis = pytest.importorskip("redis")
 
-DEADLINE, TIMEOUT = 0.6, 0.15
+#: While a fault lasts; before and after it nothing is in a hurry.
+DEADLINE = 0.6
+#: Of a call that hangs; one that is answered later on a busy machine is made again.
+TIMEOUT = 0.25
 BUFFER = 20_000
-#: A call in flight ends by the timeout, twice with a retry, and the machine may be busy.
-PATIENCE = DEADLINE + 4 * TIMEOUT + 1.0
 
 
 @dataclass
@@ -57,7 +58,7 @@ def network(own_redis: RedisServer) -> Iterator[Network]:
             f"redis://127.0.0.1:{proxy.port}?timeout={TIMEOUT}",
             write_buffer=BUFFER,
             cache=10_000,
-            deadline=DEADLINE,
+            deadline=LONG,
         )
         assert isinstance(store, WriteBuffer)
         yield Network(own_redis, proxy, Stream(store), store)
@@ -123,16 +124,16 @@ def test_a_window_outlives_a_fault(
     stream, buffer = network.stream, network.buffer
     stream.feed(1000)
     before, threads = stream.fed, len([t for t in threading.enumerate() if t.name != "proxy"])
-    end = fault(network)
-    for attempt in range(2):
-        started = time.monotonic()
-        error = stream.feed_until_refused()
-        assert type(error) is kind, error
-        assert time.monotonic() - started < PATIENCE * (2 if attempt == 0 else 1)
-        assert buffer.pending_bytes <= BUFFER
-    assert stream.fed - before < 5000, "events were accepted without bound"
-    assert len([t for t in threading.enumerate() if t.name != "proxy"]) <= threads + 2
-    end()
+    with short_deadline(buffer, DEADLINE):
+        end = fault(network)
+        for _ in range(2):
+            with in_time():
+                error = stream.feed_until_refused()
+            assert type(error) is kind, error
+            assert buffer.pending_bytes <= BUFFER
+        assert stream.fed - before < 5000, "events were accepted without bound"
+        assert len([t for t in threading.enumerate() if t.name != "proxy"]) <= threads + 2
+        end()
     stream.feed(700)
     stream.check_restored(network.server.url)
 
@@ -140,13 +141,12 @@ def test_a_window_outlives_a_fault(
 def test_a_checkpoint_during_an_outage(network: Network) -> None:
     """The barrier raises by the deadline, and is passed when the store is back."""
     network.stream.feed(500)
-    network.proxy.go("black hole")
-    network.buffer.put_many({"other/1": b"a page that is not in the store yet"})
-    started = time.monotonic()
-    with pytest.raises(StoreUnavailable):
-        network.stream.window.checkpoint()
-    assert time.monotonic() - started < PATIENCE
-    network.proxy.go("open")
+    with short_deadline(network.buffer, DEADLINE):
+        network.proxy.go("black hole")
+        network.buffer.put_many({"other/1": b"a page that is not in the store yet"})
+        with in_time(), pytest.raises(StoreUnavailable):
+            network.stream.window.checkpoint()
+        network.proxy.go("open")
     network.stream.check_restored(network.server.url)
 
 
@@ -175,24 +175,15 @@ def test_a_reset_in_the_middle_of_an_answer(network: Network, answered: int) -> 
 
 
 def test_a_flapping_network(own_redis: RedisServer) -> None:
-    """Every connection is reset ten times a second: progress in between, nothing lost."""
-    stop = threading.Event()
+    """All connections are reset after every few answers: progress in between, nothing lost."""
     with Proxy(own_redis.port) as proxy:
-
-        def flap() -> None:
-            while not stop.wait(0.1):
-                proxy.reset_all()
-
-        url = f"redis://127.0.0.1:{proxy.port}?timeout=1&deadline=20"
+        url = f"redis://127.0.0.1:{proxy.port}?timeout=1&deadline={LONG}"
         with open_store(url, write_buffer=BUFFER, cache=10_000) as store:
             stream = Stream(store)
-            flapping = threading.Thread(target=flap)
-            flapping.start()
-            try:
-                stream.feed(3000)
-            finally:
-                stop.set()
-                flapping.join()
+            proxy.answers_between_resets = 15
+            stream.feed(1500)
+            assert proxy.resets >= 5
+            proxy.answers_between_resets = None
             stream.check_restored(own_redis.url)
 
 
@@ -202,7 +193,7 @@ def test_reordered_and_duplicated_writes(redis_url: str) -> None:
     assert isinstance(raw, RedisStore)
     faulty = FaultyStore(raw, seed=5)
     faulty.hold(20, shuffle=True, duplicates=0.4)
-    stream = Stream(WriteBuffer(HeadCache(faulty, 10_000), 5_000, DEADLINE))
+    stream = Stream(WriteBuffer(HeadCache(faulty, 10_000), 5_000, LONG))
     stream.feed(3000)
     stream.check_restored(redis_url)
 
@@ -211,7 +202,7 @@ def test_reordered_and_duplicated_writes(redis_url: str) -> None:
 def test_every_third_answer_is_lost(redis_url: str, operation: str) -> None:
     """reliability 14: the calls are applied, their answers never come, they are made again."""
     faulty = FaultyStore(open_store(redis_url, write_buffer=0, cache=0))
-    stream = Stream(WriteBuffer(HeadCache(faulty, 10_000), 5_000, deadline=5))
+    stream = Stream(WriteBuffer(HeadCache(faulty, 10_000), 5_000, deadline=LONG))
     for _ in range(8):
         faulty.fail(3, operations=[operation], applied=True)
         stream.feed(150)
@@ -225,10 +216,9 @@ def test_tls_mismatch(own_redis: RedisServer) -> None:
     url = own_redis.url.replace("redis", "rediss")
     store = open_store(f"{url}?timeout={TIMEOUT}&deadline={DEADLINE}", write_buffer=BUFFER)
     stream = Stream(store)
-    started = time.monotonic()
-    error = stream.feed_until_refused()
+    with in_time():
+        error = stream.feed_until_refused()
     assert isinstance(error, StoreUnavailable | StoreAccessDenied)
-    assert time.monotonic() - started < PATIENCE
     assert isinstance(store, WriteBuffer)
     assert store.pending_bytes <= BUFFER
     store.abandon()

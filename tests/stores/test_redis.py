@@ -19,6 +19,7 @@ from stores import (
 )
 from stores.write_buffer import WriteBuffer
 from tests.support.faulty import eventually
+from tests.support.patience import LONG, in_time, set_deadline
 from tests.support.servers import PASSWORD_IN_URL, RedisServer
 from tests.support.streams import Stream
 
@@ -72,10 +73,8 @@ def test_a_wrong_password_behind_the_buffer(redis_with_password: RedisServer) ->
 
 def test_nobody_is_there() -> None:
     store = bare(f"redis://:{PASSWORD_IN_URL}@127.0.0.1:1")
-    started = time.monotonic()
-    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1") as caught:
+    with in_time(), pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1") as caught:
         store.get_many(["g/1"])
-    assert time.monotonic() - started < 2
     assert "s3cret" not in shown(caught.value)
 
 
@@ -200,19 +199,17 @@ def test_an_emptied_server_has_no_pages(own_redis: RedisServer) -> None:
 
 
 def test_a_frozen_server(own_redis: RedisServer) -> None:
-    store = bare(f"{own_redis.url}?timeout=0.2")
-    store.put_many({"g/1": PAGE})
+    patient, store = bare(own_redis.url), bare(f"{own_redis.url}?timeout=0.2")
+    patient.put_many({"g/1": PAGE})
     own_redis.freeze()
-    started = time.monotonic()
-    with pytest.raises(StoreUnavailable):
+    with in_time(), pytest.raises(StoreUnavailable):
         store.get_many(["g/1"])
-    assert time.monotonic() - started < 2
     own_redis.thaw()
-    assert store.get_many(["g/1"]) == [PAGE]
+    assert patient.get_many(["g/1"]) == [PAGE]
 
 
 def test_a_killed_server_that_comes_back(own_redis: RedisServer) -> None:
-    store = open_store(f"{own_redis.url}?deadline=10&write_buffer=20000")
+    store = open_store(f"{own_redis.url}?deadline={LONG}&write_buffer=20000")
     accepted: list[int] = []
 
     def put() -> None:
@@ -227,7 +224,7 @@ def test_a_killed_server_that_comes_back(own_redis: RedisServer) -> None:
     time.sleep(0.1)
     assert len(accepted) < 100, "it must wait for room"
     own_redis.start()
-    writer.join(10)
+    writer.join(LONG)
     store.flush()
     assert store.get_many([f"g/{i}" for i in range(100)]) == [PAGE] * 100
     own_redis.stop()
@@ -237,13 +234,14 @@ def test_a_killed_server_that_comes_back(own_redis: RedisServer) -> None:
 
 
 def test_an_outage_past_the_deadline(own_redis: RedisServer) -> None:
-    store = open_store(f"{own_redis.url}?deadline=0.5&timeout=0.2")
+    store = open_store(f"{own_redis.url}?deadline=0.5&timeout=5")
     own_redis.stop()
     store.put_many({"g/1": PAGE})
     with pytest.raises(StoreUnavailable, match="held"):
         store.flush()
     with pytest.raises(StoreUnavailable):
         store.get_many(["g/2"])
+    set_deadline(store, LONG)
     own_redis.start()
     store.flush()
     assert bare(own_redis.url).get_many(["g/1"]) == [PAGE]
@@ -275,7 +273,7 @@ def test_pages_live_as_long_as_asked(redis_url: str) -> None:
 
 def test_flush_waits_for_replicas(own_redis: RedisServer, tmp_path: Path) -> None:
     store = bare(f"{own_redis.url}?wait=1&timeout=0.5")
-    store.put_many({"g/1": PAGE})
+    bare(own_redis.url).put_many({"g/1": PAGE})
     with pytest.raises(StoreUnavailable, match="replicas"):
         store.flush()
     (tmp_path / "replica").mkdir()
@@ -284,9 +282,9 @@ def test_flush_waits_for_replicas(own_redis: RedisServer, tmp_path: Path) -> Non
         client.config_set("repl-diskless-sync-delay", 0)
         replica = RedisServer(tmp_path / "replica", *options)
         try:
-            eventually(lambda: client.set("x", 1) and client.execute_command("WAIT", 1, 200), 20)
+            eventually(lambda: client.set("x", 1) and client.execute_command("WAIT", 1, 200))
             # It is there, but how soon it answers is the machine's affair.
-            patient = bare(f"{own_redis.url}?wait=1&timeout=20")
+            patient = bare(f"{own_redis.url}?wait=1&timeout={LONG}")
             patient.put_many({"g/2": PAGE})
             patient.flush()
             assert bare(replica.url).get_many(["g/1", "g/2"]) == [PAGE, PAGE]
@@ -304,13 +302,15 @@ def test_many_pages_travel_in_few_commands(redis_url: str) -> None:
         assert client.info("stats")["total_commands_processed"] - before < 30
 
 
-def test_the_buffer_does_not_block_a_fast_writer(redis_url: str) -> None:
-    with open_store(redis_url) as store:
+def test_the_buffer_does_not_block_a_fast_writer(own_redis: RedisServer) -> None:
+    """Puts return though no answer comes, as long as there is room."""
+    with open_store(own_redis.url, deadline=LONG) as store:
         assert isinstance(store, WriteBuffer)
-        costs = []
-        for i in range(200):
-            started = time.perf_counter()
-            store.put_many({f"fast/{i}": PAGE})
-            costs.append(time.perf_counter() - started)
-        assert sorted(costs)[100] < 0.0005  # the median, for other programs run here too
-        store.delete_many([f"fast/{i}" for i in range(200)])
+        pages = {f"fast/{i}": PAGE for i in range(200)}
+        own_redis.freeze()
+        for key, page in pages.items():
+            store.put_many({key: page})
+        assert store.pending_bytes >= 200 * len(PAGE)
+        own_redis.thaw()
+        store.flush()
+        assert bare(own_redis.url).get_many(list(pages)) == list(pages.values())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from stores.base import Capabilities, PageStore
 from stores.wrapper import WrapperStore
+from tests.support.patience import LONG
 
 
 class Gated(WrapperStore):
@@ -29,7 +30,7 @@ class Gated(WrapperStore):
 
     def _pass(self, operation: str, keys: Iterable[str]) -> None:
         self.attempts += 1
-        assert self.gate.wait(10)
+        assert self.gate.wait(LONG)
         if self.error is not None:
             raise self.error
         self.log.append((operation, list(keys)))
@@ -51,7 +52,7 @@ class Gated(WrapperStore):
         return [keys for name, keys in self.log if name == operation]
 
 
-def eventually(condition: Callable[[], object], seconds: float = 5.0) -> None:
+def eventually(condition: Callable[[], object], seconds: float = LONG) -> None:
     """Wait until the condition holds."""
     deadline = time.monotonic() + seconds
     while not condition():

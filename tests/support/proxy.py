@@ -25,6 +25,9 @@ class Proxy:
         self.mode = "open"
         self.answer_delay = 0.0
         self.reset_after: int | None = None
+        #: After how many answers all connections are reset, again and again.
+        self.answers_between_resets: int | None = None
+        self._answers = 0
         self.connections = 0
         self.resets = 0
         self._open: set[socket.socket] = set()
@@ -85,6 +88,9 @@ class Proxy:
                 self._opened.wait()
                 if answers:
                     time.sleep(self.answer_delay)
+                    if self._is_due_for_reset():
+                        self.reset_all()
+                        break
                     data, cut = self._cut(data)
                     if cut:
                         sink.sendall(data)
@@ -95,6 +101,17 @@ class Proxy:
             self._open -= {source, sink}
         _reset(source)
         _reset(sink)
+
+    def _is_due_for_reset(self) -> bool:
+        """Count an answer; whether all connections end now."""
+        with self._lock:
+            self._answers += 1
+            due = self.answers_between_resets
+            if due is None or self._answers < due:
+                return False
+            self._answers = 0
+            self.resets += 1
+            return True
 
     def _cut(self, data: bytes) -> tuple[bytes, bool]:
         """What of an answer may pass, and whether the connection ends there."""

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.containers import Container, container, redis_image
+from tests.support.patience import LONG
 
 PASSWORD = "s3cret/pass:word@#"
 PASSWORD_IN_URL = "s3cret%2Fpass%3Aword%40%23"
@@ -57,7 +58,7 @@ class RedisServer:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self.command, stdout=log)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + LONG
         while time.monotonic() < deadline and self.process.poll() is None:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
@@ -89,7 +90,7 @@ class RedisContainer:
         self._address = (running.host, port)
         self.wait()
 
-    def wait(self, seconds: float = 20) -> None:
+    def wait(self, seconds: float = LONG) -> None:
         """Until it answers: the port is open as soon as the container is, Redis a bit later."""
         deadline = time.monotonic() + seconds
         while True:

@@ -160,7 +160,7 @@ def write_for_ever(
 
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["writers"])
+_context.set_forkserver_preload(["tests.support.writers"])
 
 
 def start(target: Callable[..., None], *arguments: object) -> BaseProcess:

@@ -18,12 +18,14 @@ from spark_integration.sliding import run_request
 from spark_integration.step.step import step
 from tests.support.spark import faulty_steps
 from tests.support.spark.events import SCHEMA
+from tests.support.spark.session import QUICK
 
 
 def main(job: dict[str, Any]) -> None:
     """Run the stream over all files that are there."""
     folder = Path(job["folder"])
-    conf = {"spark.master": job["master"], "spark.sql.shuffle.partitions": "2", **job["conf"]}
+    shape = {"spark.master": job["master"], "spark.sql.shuffle.partitions": "2"}
+    conf = {**QUICK, **shape, **job["conf"]}
     spark = local_session("fire", memory="1g", log=folder / "spark.log", conf=conf)
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", job["files"])
     source = reader.parquet(str(folder / "input"))

@@ -10,27 +10,21 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: Java compiles in one step, as no test runs long enough for the second one to pay, and queries of
+#: a few rows are not planned anew while they run. The suites of the commands run as users do.
+QUICK = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.adaptive.enabled": "false",
+}
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session on two cores; whoever asks first starts it."""
     pytest.importorskip("pyspark")
-    from pyspark.sql import SparkSession
+    from spark_integration.session import local_session
 
-    from spark_integration import recommended_conf
-
-    builder = SparkSession.builder.master("local[2]").appName("tests")
-    conf = {
-        **recommended_conf(partitions=2),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }
-    for name, value in conf.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = local_session("tests", cores=2, memory="1g", conf=QUICK)
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

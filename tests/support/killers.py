@@ -1,4 +1,4 @@
-"""Item 9: ``kill -9`` of a writer at random times, with options drawn anew on each restart."""
+"""Writers that are killed with ``kill -9`` at random times, with options drawn on each restart."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 
-import pytest
-
 from mta.audit.walk import live_keys
 from stores import open_store
 from tests.support import oracle
+from tests.support.patience import LONG
+from tests.support.shared_lives import SharedLife
 from tests.support.writers import Life, Noted, start, write_for_ever
 
 _BUFFERS = ("0", "2KiB", "64KiB", "8MiB")
@@ -91,9 +91,25 @@ class Killer:
 
 def _wait_for_a_note(life: Noted, writer: BaseProcess) -> None:
     """Until the writer has noted something, or has ended."""
-    before, until = life.noted_bytes(), time.monotonic() + 10
+    before, until = life.noted_bytes(), time.monotonic() + LONG
     while life.noted_bytes() == before and time.monotonic() < until and writer.exitcode is None:
         time.sleep(0.001)
+
+
+class SharedKiller(Killer):
+    """Writers of four windows over one stream, in order or with late events."""
+
+    def _born(self, random: Random) -> SharedLife:
+        sizes = [random.choice((1, 30, 400, 3000)) for _ in range(4)]
+        return SharedLife(
+            str(self.folder),
+            f"s{len(self.lives)}",
+            random.choice(self.stores),
+            (min(sizes[:2]), max(sizes[:2]), min(sizes[2:]), max(sizes[2:])),
+            random.choice((2, 3, 8, 64)),
+            random.choice((2, 3, 8, 64)),
+            random.random() < 0.3,
+        )
 
 
 def run(killer: Killer, kills: int) -> None:
@@ -111,12 +127,3 @@ def run(killer: Killer, kills: int) -> None:
         f"{killer.kills} kills of {len(killer.lives)} windows, {killer.events} events saved, "
         f"nothing lost; {swept} pages were left over"
     )
-
-
-def test_kills_at_random_times(tmp_path: Path, redis_url: str) -> None:
-    run(Killer(tmp_path, redis_url, oracle.seed("kills")), 10)
-
-
-@pytest.mark.soak
-def test_thousands_of_kills(tmp_path: Path, redis_url: str) -> None:
-    run(Killer(tmp_path, redis_url, oracle.seed("kills")), oracle.kills(2000))

@@ -1,4 +1,4 @@
-"""Item 12: the store forgets its last unsynced writes: an older consistent window or a named
+"""The store forgets its last unsynced writes: an older consistent window or a named
 error, never a mix."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Item 18 for events that are taken out of the middle: the same mixed faults, a list as auditor."""
+"""The same mixed faults where events are taken out of the middle, with a list as auditor."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import pytest
 
 from mta.audit.walk import audit, live_keys
 from mta.reactive.paged import PagedReactiveAggregator
-from tests.reliability.test_item_18_soak import _EXPECTED, Soak, run, run_long
+from stores import WriteBuffer
 from tests.support import oracle
+from tests.support.patience import LONG, set_deadline
+from tests.support.soaks import EXPECTED, Soak, run, run_long
 
 
 class HoledSoak(Soak):
@@ -40,7 +42,7 @@ class HoledSoak(Soak):
         back, count = self.window.structure.back, self.random.choice((2, 20, 200))
         try:
             results = self.window.extend(oracle.events(back, back + count))
-        except _EXPECTED:
+        except EXPECTED:
             self._audit(self.window.structure.back)
             raise
         self._audit(back + count)
@@ -56,7 +58,7 @@ class HoledSoak(Soak):
         assert isinstance(tree, PagedReactiveAggregator)
         try:
             tree.evict_at([tree.front + place for place in places])
-        except _EXPECTED as error:
+        except EXPECTED as error:
             count = int(error.__notes__[-1].split()[0])
             raise
         finally:
@@ -76,6 +78,8 @@ class HoledSoak(Soak):
     def finish(self) -> None:
         """Everything is well again: what was saved is there, as it was taken out."""
         self.heal()
+        if isinstance(self.store, WriteBuffer):
+            set_deadline(self.store, LONG)
         self.store.flush()
         self.save()
         self.window = oracle.reopen(self.handle, self.memory, self.size, aggregator=self.structure)

@@ -1,4 +1,4 @@
-"""Item 11: the Nth store call fails, for N = 1, 2, 3 ... until a run meets no failure.
+"""The Nth store call fails, for N = 1, 2, 3 ... until a run meets no failure.
 
 Once, and for ever after; and each call of the recovery from it fails as well. The program under
 test does what a user's would: it saves handles, and when a call fails, it either repeats what it
@@ -19,6 +19,7 @@ from mta.pages.structure import Aggregator
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
 from stores.wrapper import WrapperStore
 from tests.support import oracle
+from tests.support.patience import LONG, set_deadline
 
 EVENTS, SIZE, ARITY, LEAF = 48, 20, 2, 2
 
@@ -159,7 +160,7 @@ def test_the_recovery_fails_too() -> None:
 def test_behind_a_buffer_a_call_that_fails_once_is_not_noticed(nth: int) -> None:
     faulty = FaultyStore(MemoryStore())
     faulty.fail(nth, operations=["put", "delete", "get"])
-    with WriteBuffer(faulty, 2048, deadline=5) as store:
+    with WriteBuffer(faulty, 2048, deadline=LONG) as store:
         Program(store).run()
     assert faulty.fired == 1
 
@@ -173,6 +174,7 @@ def test_behind_a_buffer_an_outage_is_told_in_time_and_nothing_is_lost(nth: int)
     with pytest.raises(StoreUnavailable):
         program.run()
     faulty.heal()
+    set_deadline(store, LONG)
     program.run()
     store.close()
 
@@ -182,13 +184,14 @@ def test_behind_a_buffer_that_gave_up_on_a_hung_store_the_next_call_waits_for_it
 
     class Hung(WrapperStore):
         def put_many(self, pages: Mapping[str, bytes]) -> None:
-            gate.wait(10)
+            gate.wait(LONG)
             super().put_many(pages)
 
     with WriteBuffer(Hung(MemoryStore()), 300, deadline=0.3) as store:
         store.put_many({"w/1": b"1"})
         with pytest.raises(StoreUnavailable, match="no answer"):
             store.put_many({"w/2": b"2"})
+        set_deadline(store, LONG)
         threading.Timer(0.05, gate.set).start()
         store.put_many({"w/2": b"2"})
         store.flush()

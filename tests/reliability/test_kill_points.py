@@ -1,4 +1,4 @@
-"""Item 10: death at each named point, once it is reached for the first, second or fourth time.
+"""Death at each named point, once it is reached for the first, second or fourth time.
 
 The points stand in a store wrapper and in the writer, so that the product has none of them. A
 background thread reaches some: ``os._exit`` takes the whole process with it there, too.

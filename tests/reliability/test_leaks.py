@@ -1,4 +1,4 @@
-"""Item 17, without Spark: evicted pages go in bounded time, no page that is alive ever goes, and
+"""Without Spark: evicted pages go in bounded time, no page that is alive ever goes, and
 thousands of checkpoints leave threads, file descriptors, memory and the store as they were."""
 
 from __future__ import annotations

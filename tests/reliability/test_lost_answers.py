@@ -1,8 +1,9 @@
-"""Item 14: writes that were applied but whose answer was lost, and background writes that are
+"""Writes that were applied but whose answer was lost, and background writes that are
 repeated and reordered on their way."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -12,6 +13,7 @@ from mta.errors import CorruptPage
 from mta.pages.structure import Aggregator
 from stores import FaultyStore, HeadCache, MemoryStore, PageStore, WriteBuffer
 from tests.support import oracle
+from tests.support.patience import LONG
 
 SIZE = 90
 
@@ -56,7 +58,7 @@ def test_answers_lost_now_and_then(seed: int) -> None:
     faulty = FaultyStore(memory)
     for nth in Random(seed).sample(range(1, 25), 3):
         faulty.fail(nth, applied=True, operations=["put", "delete"])
-    store = WriteBuffer(faulty, 4096, deadline=5)
+    store = WriteBuffer(faulty, 4096, deadline=LONG)
     handle, back = write(store, seed)
     assert faulty.fired
     window = oracle.reopen(handle, memory, SIZE, aggregator=tree_of(seed))
@@ -82,10 +84,17 @@ def test_a_twin_that_writes_the_same_again_changes_nothing(tree: type[Aggregator
     assert set(live_keys(window)) == set(memory.keys())
 
 
+class NothingAhead(HeadCache):
+    """A cache that fetches nothing in the background, so that it is known who asks first."""
+
+    def prefetch(self, keys: Iterable[str]) -> None:
+        del keys
+
+
 def test_a_page_that_was_damaged_on_its_way_is_fetched_anew() -> None:
     """The store's own copy is whole, so the cache must not keep the other one."""
     faulty = FaultyStore(MemoryStore())
-    store = WriteBuffer(HeadCache(faulty), 1 << 20)
+    store = WriteBuffer(NothingAhead(faulty), 1 << 20)
     window = oracle.begin(store, SIZE, 3, 2)
     window.extend(oracle.events(0, 300))
     handle = window.checkpoint()
