@@ -18,7 +18,6 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.cursors.ordered import Hand, Leaf
-from mta.folds.fronts import Fronts
 from mta.levels.leaves import LeafReader
 from mta.levels.pages import LevelPages
 from mta.levels.queues import Levels
@@ -26,7 +25,7 @@ from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.product import Columns
 from mta.pages.handle import Handle, corrupt
 from mta.pages.structure import Setting
-from mta.policies.base import AbstractPolicy, Run, View
+from mta.policies.base import AbstractPolicy, View
 
 Observers = tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]
 
@@ -45,9 +44,6 @@ class KeepAll(AbstractPolicy):
 
     def cut(self, view: View, time: int | None) -> int:
         return 0
-
-    def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
-        return run.front, count
 
     def describe(self) -> str:
         return "KeepAll()"
