@@ -95,9 +95,7 @@ WINGS: dict[str, tuple[str, ...]] = {
 #: Which wings may import what their package shows to users.
 BEFORE_THE_FACE = {"mta": ("cli", "bench"), "spark_integration": ("bench", "cli")}
 #: How imports that still go up, and circles that still stand, are named below, from the beginning.
-STANDING: tuple[str, ...] = (
-    "circle of mta.reactive.",
-)
+STANDING: tuple[str, ...] = ("circle of mta.reactive.",)
 
 
 def name_of(path: Path) -> str:
