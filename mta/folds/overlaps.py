@@ -22,7 +22,7 @@ from mta.folds.fronts import EachFront, TimeFronts, rows_at
 from mta.folds.scans import join_blocks
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import _Parts
+from mta.monoids.product import Parts
 
 #: f(a, a) is a.
 _IDEMPOTENT = {
@@ -38,7 +38,7 @@ _SAMPLED, _LEAST_STEP = 16, 4
 
 def may_overlap(monoid: AbstractMonoid) -> bool:
     """Whether the ufuncs of a monoid take a row twice as they take it once."""
-    if isinstance(monoid, _Parts):
+    if isinstance(monoid, Parts):
         return all(map(may_overlap, monoid.monoids))
     ufuncs = monoid.ufuncs if isinstance(monoid, ColumnarMonoid) else None
     return ufuncs is not None and _IDEMPOTENT.issuperset(ufuncs)

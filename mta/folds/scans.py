@@ -18,7 +18,7 @@ from mta.columns.schemas import Rows
 from mta.kernels.scans import accumulate_blocks, combine_blocks
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import _Parts
+from mta.monoids.product import Parts
 
 
 def scan_blocks(monoid: AbstractMonoid, rows: Rows, count: int, size: int, backwards: bool) -> Rows:
@@ -26,7 +26,7 @@ def scan_blocks(monoid: AbstractMonoid, rows: Rows, count: int, size: int, backw
 
     At most one combine a row.
     """
-    if isinstance(monoid, _Parts):
+    if isinstance(monoid, Parts):
         parts = zip(monoid.monoids, rows, strict=True)
         return tuple([scan_blocks(part, column, count, size, backwards) for part, column in parts])
     if isinstance(monoid, ColumnarMonoid) and monoid.ufuncs:
@@ -46,7 +46,7 @@ def join_blocks(
     >>> join_blocks(Sum(), np.array([0.0, 10.0]), np.array([1.0, 2.0, 3.0]), 3, 2, False).tolist()
     [1.0, 2.0, 13.0]
     """
-    if isinstance(monoid, _Parts):
+    if isinstance(monoid, Parts):
         parts = zip(monoid.monoids, beside, rows, strict=True)
         return tuple(
             [join_blocks(part, one, other, count, size, backwards) for part, one, other in parts]

@@ -24,7 +24,7 @@ Pick = Callable[[Any], Any]
 Columns = str | Sequence[str] | None
 
 
-class _Parts(AbstractMonoid):
+class Parts(AbstractMonoid):
     """Monoids side by side, each on its own pick of the input."""
 
     def __init__(self, parts: Sequence[tuple[AbstractMonoid, Pick]]) -> None:
@@ -77,7 +77,7 @@ class _Parts(AbstractMonoid):
         return all(monoid.same(a, b, part) for monoid, a, b, part in parts)
 
 
-class Product(_Parts):
+class Product(Parts):
     """Named aggregations over the columns of one event.
 
     >>> from mta import Count, Max, Mean, Product
@@ -202,7 +202,7 @@ class Product(_Parts):
         return {alias: monoid.results(column) for alias, monoid, column in parts}
 
 
-class Observed(_Parts):
+class Observed(Parts):
     """A monoid, and beside it the aggregates that policies decide on; results are its own alone."""
 
     def __init__(
