@@ -77,8 +77,7 @@ class LogMTA(MonoidTree):
     def _propagate(self) -> None:
         self.result = self.monoid.combine(self.left, self.right)
 
-    def _advance(self, position: int, path: list[Frame]) -> None:
-        super()._advance(position, path)
+    def _left_has_moved(self) -> None:
         self._propagate()
 
     def _scan(self, frame: Frame, right: Partial) -> None:

@@ -156,6 +156,10 @@ class MonoidTree(SegmentedWindow):
             self._new_tree(position)
         else:
             self._advance(position, self._path_to(position))
+            self._left_has_moved()
+
+    def _left_has_moved(self) -> None:
+        """The left aggregate is another, and what is right of it has stayed."""
 
     def _advance(self, position: int, path: list[Frame]) -> None:
         self.front, self.path = position, path
