@@ -137,7 +137,9 @@ class SlicedWindow(ResultsWhenDue):
         self.monoid, self.policy = monoid, policy
         self._open, self._count = monoid.identity, 0
         paged: Literal["partials"] | None = None if engine.store is None else "partials"
-        intake = Intake(monoid, policy, monoid.name, settings, paged)
+        # Slices are closed in order, so events come in order, whatever keeps the slices.
+        in_order = replace(settings, lateness=None)
+        intake = Intake(monoid, policy, monoid.name, in_order, paged)
         self._begin(engine, trigger, intake, policy.lifetime)
 
     def _rows_of(self, row: Row) -> Rows:

@@ -164,6 +164,7 @@ class Feed:
                 continue
             time = None if micros is None else int(micros[start])
             self._accept(self.monoid.inputs.at(rows, start), time, stepped.values())
+            self.engine.intake.advance(time)  # for windows that are put in their places now
             for name in stepped.keys() & outs.keys():
                 self.put_result(outs[name], start, stepped[name])
             start += 1

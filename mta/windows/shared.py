@@ -15,6 +15,7 @@ removed, and made longer or shorter at any time. One call at a time, as for ``Wi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, Unpack
 
@@ -368,7 +369,8 @@ class SharedWindows:
         self.structure.check()
         monoid = self.engine.monoid
         for name, cursor in self.feed.cursors.items():
-            found = self.feed.ready(cursor).query()
+            cursor = self.feed.ready(copy(cursor))  # what is folded here must not be kept
+            found = cursor.query()
             if not self.structure.front <= cursor.front <= cursor.back:
                 raise InvariantViolation(f"window {name!r} begins before the events it is of")
             fold = Refold(monoid, cursor.partials())

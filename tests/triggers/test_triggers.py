@@ -322,6 +322,16 @@ def test_a_batch_after_a_gap_that_emptied_the_window(aggregator: Any) -> None:
         window.check()
 
 
+@pytest.mark.parametrize("aggregator", [*IN_ORDER, FiBA])
+def test_slices_take_events_in_order_whatever_keeps_them(aggregator: Any) -> None:
+    window = SlicedWindow(Collect(), TimeWindow(4), 2, aggregator=aggregator, late="drop")
+    due = window.extend("abcde", [1, 7, 5, 8, 9])
+    assert seconds(due) == [(2, ["a"]), (4, ["a"]), (6, []), (8, ["b", "d"])]
+    strict = SlicedWindow(Collect(), TimeWindow(4), 2, aggregator=aggregator)
+    with pytest.raises(LateEvent):
+        strict.extend("ab", [7, 5])
+
+
 def test_a_gap_of_centuries_gives_the_window_until_it_is_empty_and_then_nothing() -> None:
     for window in both_ways("3 seconds", "1 second"):
         due = window.extend(["a", "b"], [10, 10**10])

@@ -18,52 +18,30 @@ STEPS = 40
 #: How many lives one test lives, and how many of them are hostile.
 LIVES, HOSTILE = 5, 4
 
-#: Where a fault is known that has not been mended yet.
-KNOWN: dict[tuple[str, str], str] = {
-    ("single", "as they come"): "neighbours integers mixed huge",
-    ("single", "by time"): "integers mixed huge",
-    ("triggered", "as they come"): "neighbours huge",
-    ("triggered", "by time"): "integers mixed huge",
-    ("sliced", "as they come"): "neighbours integers huge",
-    # Over FiBA a batch is put in order of time first, where other aggregators drop late events.
-    ("sliced", "by time"): "neighbours text integers mixed huge",
-    ("shared", "as they come"): "integers mixed huge",
-    ("shared", "by time"): "collected mixed huge",
-}
-#: The same of bad input: nearly everywhere, it is not refused yet.
-KNOWN_HOSTILE = {
-    (sort, order): " ".join(kind.name for kind in KINDS) for sort in SORTS for order in ORDERS
-}
-KNOWN_HOSTILE["single", "as they come"] = "neighbours collected text integers mixed huge"
+everything = pytest.mark.parametrize(
+    ("sort", "order", "kind"),
+    [
+        pytest.param(sort, order, kind, id=f"{sort}-{order}-{kind.name}")
+        for sort in SORTS
+        for order in ORDERS
+        for kind in KINDS
+    ],
+)
 
 
-def everything(known: dict[tuple[str, str], str]) -> pytest.MarkDecorator:
-    """Every sort of life over events of every order and kind."""
-    not_yet = pytest.mark.xfail(strict=True, reason="a fault that is known and not mended yet")
-    chosen = [
-        pytest.param(
-            sort, order, kind, id=f"{sort}-{order}-{kind.name}",
-            marks=[not_yet] * (kind.name in known.get((sort, order), "").split()),
-        )
-        for sort in SORTS for order in ORDERS for kind in KINDS
-    ]  # fmt: skip
-    return pytest.mark.parametrize(("sort", "order", "kind"), chosen)
-
-
-@everything(KNOWN)
+@everything
 def test_windows_are_lists(sort: str, order: str, kind: Kind) -> None:
     for seed in range(LIVES):
         live_twice(sort, order, kind, seed, STEPS)
 
 
-@everything(KNOWN_HOSTILE)
+@everything
 def test_what_nobody_should_give_harms_nothing(sort: str, order: str, kind: Kind) -> None:
     for seed in range(HOSTILE):
         live(sort, order, kind, seed, STEPS, watched=bool(seed % 2), is_hostile=True)
 
 
 @pytest.mark.soak
-@pytest.mark.xfail(strict=True, reason="faults that are known and not mended yet")
 @pytest.mark.parametrize("sort", SORTS)
 def test_lives_without_number(sort: str) -> None:
     """As many lives of each sort as the other long forms kill writers."""

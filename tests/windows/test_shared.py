@@ -72,6 +72,7 @@ from tests.support.naive import (
     first_half,
     joined,
     keep_letters,
+    letters,
     pages_of,
     text_of,
     time_rule,
@@ -781,6 +782,33 @@ def test_batches_of_many_hands(
                 expected = monoid.lower(monoid.fold(monoid.lift_rows(rows, held), held))
                 assert found[at - start] == pytest.approx(expected), (name, at)
     windows.check()
+
+
+def test_a_batch_after_a_late_event_is_cut_at_the_times_of_its_own_events() -> None:
+    policy = TimeWindow(10) | BoundWindow(letters(), at_most=100)
+    windows = SharedWindows(joined(), {"w": policy}, None, lateness=60)
+    windows.extend("ab", [0, 20])
+    windows.insert("c", 19)
+    assert windows.extend("de", [29.5, 40])["w"].tolist() == ["bd", "e"]
+
+
+@pytest.mark.parametrize("lateness", [None, 60])
+def test_being_checked_changes_no_bit_of_a_later_result(lateness: int | None) -> None:
+    values = np.random.default_rng(5).choice([1e17, -1e17, 1e9, 0.1, -0.3, 1e-9], 400)
+    found = []
+    for is_checked in (False, True):
+        windows = SharedWindows(
+            Sum(), {"w": CountWindow(30)}, None, leaf_arity=4, timed=True, lateness=lateness
+        )
+        sums: list[float] = []
+        for at, value in enumerate(values):
+            windows.insert(value, at)
+            if is_checked:
+                windows.check()
+            if at % 7 == 0:
+                sums.append(windows.query("w"))
+        found.append(sums)
+    assert found[0] == found[1]
 
 
 def test_nothing_of_a_batch_is_kept_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
