@@ -26,6 +26,7 @@ from mta.monoids.base import AbstractMonoid, Monoid
 from mta.monoids.basic import (
     ArgMax,
     ArgMin,
+    CheckedSum,
     Collect,
     CollectDistinct,
     Count,
@@ -72,6 +73,7 @@ __all__ = [
     "ArgMin",
     "BloomFilter",
     "BoundWindow",
+    "CheckedSum",
     "Collect",
     "CollectDistinct",
     "ColumnarMonoid",

@@ -79,6 +79,10 @@ class NotPageable(WindowStoreError, TypeError):
     """A value cannot be written to a page: use plain data, or keep the window in memory."""
 
 
+class ResultOutOfRange(WindowStoreError, OverflowError):
+    """A result does not fit its type: choose a larger type, or a monoid of doubles."""
+
+
 class UnsuitableMonoid(WindowStoreError, TypeError):
     """The monoid lacks a property that the algorithm needs: declare it, or take another one."""
 

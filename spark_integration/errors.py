@@ -22,9 +22,5 @@ class StateMismatch(WindowStoreError, ValueError):
     """The checkpoint was written with other settings: restore these, or start a new checkpoint."""
 
 
-class ResultOutOfRange(WindowStoreError, OverflowError):
-    """A result does not fit its column: choose a larger type, or a monoid of doubles."""
-
-
 class CorruptState(WindowStoreError, ValueError):
     """A state value is damaged: restart the query from an older Spark checkpoint."""

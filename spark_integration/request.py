@@ -34,7 +34,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from mta import Product
+from mta import CheckedSum, Product, Sum
 from mta.columns.schemas import Array, Record, Schema
 from mta.monoids.base import AbstractMonoid
 from mta.pages.page import NAME_BYTES
@@ -162,10 +162,19 @@ def make_product(aggregations: Aggregations) -> Product:
                 f"aggregation {alias!r} is {pair!r}: give a pair of column and monoid, "
                 'as ("watts", Max()), with None for the column of Count()'
             )
+    checked = {alias: (names, _checked(alias, one)) for alias, (names, one) in aggregations.items()}
     try:
-        return Product(dict(aggregations))
+        return Product(checked)
     except ValueError as error:
         raise InvalidRequest(str(error)) from error
+
+
+def _checked(alias: str, monoid: AbstractMonoid) -> AbstractMonoid:
+    """A sum of whole numbers that names the aggregation where it overflows, and does not wrap."""
+    if type(monoid) is Sum and isinstance(monoid.inputs, Array):
+        dtype = monoid.inputs.dtype
+        return CheckedSum(dtype, f"the aggregation {alias!r}") if dtype.kind in "iu" else monoid
+    return monoid
 
 
 def check_columns(df: DataFrame, **wanted: Iterable[str]) -> None:

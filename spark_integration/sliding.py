@@ -134,8 +134,7 @@ def sliding_aggregate(
 
     Decimals are read as the nearest doubles. A time more than 146,000 years from 1970 is none, and
     neither is NaT as a number: ``invalid`` says what becomes of it. A result that its column cannot
-    hold raises ResultOutOfRange; monoids over "int64" themselves reckon modulo 2**64, as numpy
-    does, so give those over doubles where sums may be that large.
+    hold raises ResultOutOfRange, and so does a sum of whole numbers that leaves their type.
 
     Raises InvalidRequest for arguments that do not fit; while the query runs, NullKey,
     InvalidTime, InvalidValue, LateEvent, ResultOutOfRange, StateMismatch, CorruptState,

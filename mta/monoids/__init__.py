@@ -11,6 +11,7 @@ from mta.monoids.base import AbstractMonoid, Monoid
 from mta.monoids.basic import (
     ArgMax,
     ArgMin,
+    CheckedSum,
     Collect,
     CollectDistinct,
     Count,
@@ -39,6 +40,7 @@ __all__ = [
     "ArgMax",
     "ArgMin",
     "BloomFilter",
+    "CheckedSum",
     "Collect",
     "CollectDistinct",
     "ColumnarMonoid",

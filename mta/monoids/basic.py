@@ -3,7 +3,7 @@
 | monoid | result on the window | on an empty window |
 |---|---|---|
 | Count | how many events | 0 |
-| Sum | their sum | 0 |
+| Sum, CheckedSum | their sum | 0 |
 | Min, Max | the extreme | NaN |
 | Mean, GeometricMean | the mean | NaN |
 | SampleStdDev, PopulationStdDev | the deviation, NaN for a sample of one | NaN |
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.errors import InvalidValue
+from mta.errors import InvalidValue, ResultOutOfRange
 from mta.kernels.scans import ones, running_count
 from mta.monoids.base import Monoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
@@ -38,6 +38,10 @@ from mta.monoids.equality import ROUNDING, Scale, close
 #: The smallest positive double: below it squares vanish.
 _TINY = 5e-324
 _LARGEST_LOG = math.log(np.finfo("f8").max)
+
+
+#: The lower half of a number of 64 bits.
+_LOW = (1 << 32) - 1
 
 
 class Count(ColumnarMonoid):
@@ -73,6 +77,46 @@ class Sum(ColumnarMonoid):
             inverse=np.subtract,
             empty=zero,
         )
+
+
+class CheckedSum(ColumnarMonoid):
+    """The exact sum of whole numbers, where it leaves their type a ResultOutOfRange.
+
+    It is summed up in two halves of 32 bits each, which hold for 2^31 events. ``label`` is what the
+    error calls the sum. The call that asks for such a result raises, and says how many of its
+    events are in.
+    """
+
+    def __init__(self, dtype: Any = "int64", label: str = "") -> None:
+        limits = np.iinfo(dtype)
+        self.label = label or f"a sum of {limits.dtype}"
+        super().__init__(
+            _named("CheckedSum", limits.dtype),
+            inputs=limits.dtype,
+            partials=("i8", "i8"),
+            identity=(0, 0),
+            output=limits.dtype,
+            lift=_halves,
+            lower=self._joined,
+            ufuncs=(np.add, np.add),
+            inverse=lambda whole, part: (whole[0] - part[0], whole[1] - part[1]),
+            empty=limits.dtype.type(0),
+        )
+        self._limits = limits
+
+    def _joined(self, halves: Any) -> Any:
+        high, low = halves[0] + (halves[1] >> 32), halves[1] & _LOW
+        least, most, dtype = int(self._limits.min), int(self._limits.max), self._limits.dtype
+        over = (high > most >> 32) | ((high == most >> 32) & (low > most & _LOW))
+        under = (high < least >> 32) | ((high == least >> 32) & (low < least & _LOW))
+        if np.any(over | under):
+            raise ResultOutOfRange(
+                f"{self.label} is beyond {least} to {most}: choose a monoid whose results are "
+                "doubles, as Sum()"
+            )
+        if dtype == np.uint64:
+            return (high.astype("u8") << np.uint64(32)) | low.astype("u8")
+        return ((high << 32) | low).astype(dtype)
 
 
 class _Extremum(ColumnarMonoid):
@@ -380,6 +424,15 @@ class CollectDistinct(Monoid):
 def _ones(rows: Any) -> Any:
     """1 for a single event (an empty row), ones for a number of events."""
     return 1 if rows == () else np.ones(rows, dtype="i8")
+
+
+def _halves(value: Any) -> Any:
+    """A whole number as its upper and its lower 32 bits; the upper ones have its sign."""
+    if value.dtype == np.uint64:
+        upper, lower = value >> np.uint64(32), value & np.uint64(_LOW)
+        return upper.astype("i8"), lower.astype("i8")
+    value = value.astype("i8")
+    return value >> 32, value & _LOW
 
 
 def _prefer(one: Partial, other: Partial) -> Partial:

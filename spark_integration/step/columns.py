@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_integration.errors import ResultOutOfRange
+from mta.errors import ResultOutOfRange
 
 Column = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]

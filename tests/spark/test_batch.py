@@ -178,9 +178,13 @@ def test_results_that_do_not_fit_are_named(spark: SparkSession, store: str) -> N
         [("a", i, 2**62) for i in range(3)], "device string, ts long, w long"
     )
     total = Monoid(identity=0, combine=lambda a, b: a + b, name="total")
-    for aggregation, types in ((("w", total), None), (("w", Last("i8")), {"sum": "int"})):
-        done = run(df, store, aggregations={"sum": aggregation}, types=types)
-        with pytest.raises(Exception, match="ResultOutOfRange: aggregation 'sum' has a result"):
+    for monoid, types, what in (
+        (total, None, "aggregation 'sum' has a result"),
+        (Last("i8"), {"sum": "int"}, "aggregation 'sum' has a result"),
+        (Sum("int64"), None, "the aggregation 'sum' is beyond"),
+    ):
+        done = run(df, store, aggregations={"sum": ("w", monoid)}, types=types)
+        with pytest.raises(Exception, match=f"ResultOutOfRange: {what}"):
             done.collect()
 
 

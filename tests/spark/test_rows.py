@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mta.errors import InvalidTime, InvalidValue
-from spark_integration.errors import NullKey, ResultOutOfRange
+from mta.errors import InvalidTime, InvalidValue, ResultOutOfRange
+from spark_integration.errors import NullKey
 from spark_integration.step.columns import (
     NO_TIME,
     as_input,

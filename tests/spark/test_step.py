@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from mta import CountWindow, Monoid, Product, Sum, TimeWindow
-from mta.errors import InvalidValue, LateEvent
-from spark_integration.errors import ResultOutOfRange, StateMismatch
+from mta.errors import InvalidValue, LateEvent, ResultOutOfRange
+from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan
 from spark_integration.step.states import read_handles
 from spark_integration.step.step import Advanced, step
