@@ -131,8 +131,10 @@ class FiBA(TreePages):
         if position < self.front:
             before = int(np.searchsorted(times, self.stored.time_at(self.front - 1)))
         is_late = position < self.back
-        self.stored.add_sorted(rows, times, count)
-        if is_late:
+        left = self.stored.add_sorted(rows, times, count)
+        if left:
+            self._note_late(self.front - 1, max(before, left))
+        elif is_late:
             self._note_late(position, before)
 
     def slide_to(self, position: int) -> None:
@@ -182,7 +184,9 @@ class FiBA(TreePages):
     ) -> int:
         """A run of a batch in order of time: the result of each event, as of it."""
         assert times is not None
-        count, monoid = min(stop - start, RUN), self.monoid
+        count, monoid, left = min(stop - start, RUN), self.monoid, self.stored.newest_left
+        if left is not None and times[start] < left:
+            return 0  # it leaves at once, so its result is that of the window
         new, coming = monoid.inputs.cut(rows, start, start + count), times[start : start + count]
         found = self._run(new, coming, count)
         if found is None:

@@ -21,7 +21,11 @@ _LEAVES = 8
 
 
 class TreeEvents:
-    """Positions count from ``front``, which grows with every event that is evicted for good."""
+    """Positions count from ``front``, which grows with every event that is evicted for good.
+
+    An event that comes so late that a newer one has left for good has left as well, as soon as it
+    comes: it takes a position before the front. So what is kept never has a hole.
+    """
 
     by_time = True
 
@@ -31,6 +35,8 @@ class TreeEvents:
         self.front = 0
         #: The time of the newest event that has left; None where that is not known, or none has.
         self.newest_left: int | None = None
+        #: Whether the event that was added last has left at once.
+        self._added_left = False
         #: Grows whenever events before the back have changed positions.
         self.stamp = 0
         #: The leaves handed out last, but for the last of all, which grows; and the stamp then.
@@ -102,22 +108,49 @@ class TreeEvents:
         return self.back if newest is None or time >= newest else self.first_after(time)
 
     def add(self, row: Row, time: int) -> int:
-        """Add one event; its position. A failed read changes nothing."""
+        """Add one event; its position, or one before the front where it has left at once.
+
+        A failed read changes nothing.
+        """
+        self._added_left = self.newest_left is not None and time < self.newest_left
+        if self._added_left:
+            self.tree.monoid.lift(row)  # what cannot be lifted must not get in
+            self._count_left(1)
+            return self.front - 2
         position = self.place_of(time)
         self.tree.insert(time, row)
         if position < self.back - 1:
             self.stamp += 1
         return position
 
-    def add_sorted(self, rows: Rows, times: np.ndarray, count: int) -> None:
-        """Add events in order of time. A failed read changes nothing."""
-        newest = self.newest_time()
-        insert_sorted(self.tree, times, rows, count)
-        if newest is not None and times[0] < newest:
-            self.stamp += 1
+    def add_sorted(self, rows: Rows, times: np.ndarray, count: int) -> int:
+        """Add events in order of time; how many have left at once.
+
+        A failed read changes nothing.
+        """
+        newest, left = self.newest_time(), 0
+        if self.newest_left is not None and times[0] < self.newest_left:
+            left = int(times.searchsorted(self.newest_left))
+            self.tree.monoid.lift_rows(self.tree.monoid.inputs.cut(rows, 0, left), left)
+            rows, times = self.tree.monoid.inputs.cut(rows, left, count), times[left:]
+        if left < count:
+            insert_sorted(self.tree, times, rows, count - left)
+            if newest is not None and times[0] < newest:
+                self.stamp += 1
+        if left:
+            self._count_left(left)
+        return left
+
+    def _count_left(self, count: int) -> None:
+        """So many events have left as soon as they came: all others are that much further on."""
+        self.front += count
+        self.stamp += 1
 
     def take_back(self, time: int) -> int:
         """Remove the event of a time that was added last; the position that it had."""
+        if self._added_left:
+            self._count_left(-1)
+            return self.front - 1
         position = self.first_after(time) - 1
         self.tree.remove_at(position - self.front)
         self.stamp += 1

@@ -50,10 +50,11 @@ class KeptTree(TreePages):
         assert time is not None
         self.trim()
         self.stored.add(row, time)
-        self.last_insert = time
+        self.last_insert, self.front = time, self.stored.front
 
     def take_back(self) -> None:
         self.stored.take_back(self.last_insert)
+        self.front = self.stored.front
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         assert times is not None
@@ -61,6 +62,7 @@ class KeptTree(TreePages):
         self.trim()
         new = self.monoid.inputs.cut(rows, start, stop)
         self.stored.add_sorted(new, times[start:stop], stop - start)
+        self.front = self.stored.front
         return stop - start
 
     def hand_with(

@@ -128,3 +128,17 @@ def test_ranges_and_lateness() -> None:
     assert windows.range(10, 27) == "bx"
     with pytest.raises(LateEvent):
         windows.insert("y", 24)
+
+
+def test_an_event_older_than_one_that_no_window_kept_has_left_as_well() -> None:
+    policies = {"two": BoundWindow(letters(), at_most=2)}
+    store = open_store("memory://")
+    windows = SharedWindows(joined(), policies, store, arity=2, lateness=100)
+    windows.extend(["a", "bbb", "c"], [10, 20, 30])
+    windows.checkpoint()  # only now do events leave
+    windows.insert("d", 15)
+    assert windows.query("two") == "c"
+    assert windows.extend(["e", "f"], [12, 40])["two"].tolist() == ["c", "cf"]
+    assert windows.add("all", CountWindow(10)).events == 2
+    assert windows.query("all") == "cf" and windows.stats().inserted == 6
+    windows.check()

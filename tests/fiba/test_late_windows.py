@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from mta import CountWindow, FiBA, TimeWindow, Window
+from mta import BoundWindow, CountWindow, FiBA, Policy, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
-from mta.errors import LateEvent, NotRevisable
+from mta.errors import EventsGone, LateEvent, NotRevisable
 from mta.policies.base import AbstractPolicy
 from stores import MemoryStore, open_store
 from tests.support.late_streams import POLICIES, Event, Stream
-from tests.support.naive import joined
+from tests.support.naive import joined, letters
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
@@ -105,3 +105,56 @@ def test_what_cannot_be_revised_says_so() -> None:
         Window(joined(), CountWindow(2)).revise(["a"], [1])
     with pytest.raises(ValueError, match="choose aggregator=FiBA"):
         Window(joined(), CountWindow(2), lateness=5)
+
+
+@pytest.mark.parametrize("scheme", ["memory://", None])
+def test_an_event_older_than_one_that_has_left_for_good_has_left_as_well(scheme: Any) -> None:
+    """Between it and the window there would be a hole."""
+    policy, settings = BoundWindow(letters(), at_most=2), {"aggregator": FiBA, "lateness": 100}
+    window = Window(joined(), policy, scheme, **settings)
+    window.extend(["a", "bbb", "c"], [10, 20, 30])
+    window.insert("d", 15)
+    assert window.query() == "c" and window.stats().inserted == 4
+    assert window.extend(["e", "f", ""], [12, 40, 19]).tolist() == ["c", "cf", "c"]
+    assert window.extend(["g"], [20], "last").tolist() == ["cf"]
+    assert window.range_of_positions(6, 8) == "cf"
+    with pytest.raises(EventsGone):
+        window.range_of_positions(5, 8)
+    with pytest.raises(EventsGone):
+        window.range(15, 40)
+    window.check()
+    if scheme:
+        window = window.sibling(window.checkpoint())
+        window.insert("h", 19)
+        assert window.query() == "cf" and window.stats().inserted == 9
+
+
+def test_an_event_that_left_at_once_is_taken_back_when_the_policy_fails() -> None:
+    fails: list[int] = []
+
+    def evicts(prefix: int, total: int) -> bool:
+        if fails:
+            raise ZeroDivisionError
+        return total - prefix >= 2
+
+    policy = Policy(evicts, on=letters(), name="last two", checked=True)
+    window = Window(joined(), policy, aggregator=FiBA, lateness=100)
+    window.extend(["a", "b", "c"], [10, 20, 30])
+    fails.append(1)
+    with pytest.raises(ZeroDivisionError):
+        window.insert("d", 5)
+    fails.clear()
+    assert window.stats().inserted == 3 and window.query() == "bc"
+    window.check()
+    window.insert("d", 5)
+    window.insert("e", 40)
+    assert window.query() == "ce" and window.range_of_positions(3, 5) == "ce"
+
+
+def test_what_a_user_has_evicted_leaves_no_hole_either() -> None:
+    window = Window(joined(), CountWindow(4), aggregator=FiBA, lateness=100)
+    window.extend("abc", [10, 20, 30])
+    window.evict(2)
+    assert window.extend("de", [15, 40]).tolist() == ["c", "ce"]
+    assert window.extend("fg", [12, 25], "last").tolist() == ["gce"]
+    window.check()

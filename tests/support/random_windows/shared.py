@@ -204,10 +204,20 @@ class SharedLife(Life):
         cut, count = window.front, len(self.lists.stream.events)
         assert cut <= reach.front <= max(cut, needed), f"it begins at {reach.front}, not at {cut}"
         assert reach.events == count - reach.front
-        missing = reach.front - cut
+        kept = self.shared.structure.front
+        missing = max(0, kept - min(cut, self._late_cut(window.rule, cut)))
         assert reach.missing_at_least <= missing <= reach.missing_at_most, f"{missing} are missing"
         window.front = reach.front
-        window.floor = reach.front if missing else 0
+        window.floor = kept if missing else 0
+
+    def _late_cut(self, rule: Rule, cut: int) -> int:
+        """Where the window begins that ends with an event as late as may be."""
+        stream = self.lists.stream
+        if not stream.is_late or not rule.positional or stream.newest is None:
+            return cut
+        time = stream.newest - (stream.lateness or 0)
+        before = stream.events[: stream.after(time)]
+        return max(0, rule.cut([*before, (time, None)], 0, time))
 
     def _weighed_without(self, name: str) -> bool:
         others = [window.rule for n, window in self.lists.windows.items() if n != name]
