@@ -25,6 +25,7 @@ from mta import (
 )
 from mta.errors import EmptyWindow, InvalidValue
 from mta.in_order import ALL
+from mta.monoids.equality import same
 from tests.support.in_order_windows import VARIANTS, PlainList, Variant, cut_off, joined, longest
 
 #: What an operation does, and how often; windows get long enough for several flips.
@@ -95,7 +96,7 @@ def test_any_interleaving_equals_a_plain_list(
         plain.evict()
 
     def query() -> None:
-        assert monoid.same(window.query(), plain.result(monoid))
+        assert same(window.query(), plain.result(monoid))
 
     def slide() -> None:
         insert()
@@ -142,7 +143,7 @@ def test_nothing_is_in_a_new_or_emptied_window(variant: Variant) -> None:
         for _ in range(2):
             window.check()
             assert len(window) == 0
-            assert monoid.same(window.query(), monoid.empty)
+            assert same(window.query(), monoid.empty)
             with pytest.raises(EmptyWindow, match="cannot evict"):
                 window.evict()
             window.insert("a" if monoid.name == "joined" else 1.0)

@@ -31,6 +31,7 @@ from mta.bench.frame.experiment import (
 from mta.bench.frame.fits import SAME_ORDER, ratio, shape
 from mta.bench.frame.plots import dress, legend, lines, look
 from mta.in_order import ALL, PBA, BoundaryAggregator, InOrderAggregator, RecalculateFromScratch
+from mta.monoids.equality import same
 
 #: Rounds and window of the latencies (the paper: 1 million and 2^14), top of the throughput.
 LATENCY_ROUNDS, LATENCY_WINDOW, LARGEST = 250_000, 2**14, 20
@@ -83,7 +84,7 @@ def verify(one: Operator, size: int = 37, rounds: int = 100) -> None:
             evict()
             window.insert(value)
         results.append(window.query())
-    if not all(one.monoid.same(result, results[0]) for result in results):
+    if not all(same(result, results[0]) for result in results):
         raise AssertionError(f"{one.name}: the algorithms differ: {results}")
 
 

@@ -29,6 +29,7 @@ from mta.bench.daba_paper.operators import Operator
 from mta.bench.frame.experiment import Finding, Row
 from mta.bench.frame.fits import SAME_ORDER
 from mta.bench.reactive_paper.operators import baseline
+from mta.monoids.equality import same
 
 #: Bisection ends where the two ends are so close, as a share of the window.
 CLOSE = 0.02
@@ -71,7 +72,7 @@ class Slid:
         for at in range(self._seen - self.size, self._seen):
             expected.insert(values[at % len(values)])
         found, right = self.window.query(), expected.query()
-        if not self._one.monoid.same(found, right):
+        if not same(found, right):
             kind = type(self.window).__name__
             raise AssertionError(f"{kind}, {self._one.name}: {found} instead of {right}")
 
