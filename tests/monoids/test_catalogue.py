@@ -740,7 +740,7 @@ FUZZ = """
 import random, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 from mta import *
-from mta import codec
+from mta.columns import codec
 from mta.errors import CorruptPage
 name, seed = sys.argv[1], int(sys.argv[2])
 monoid = {"DistinctCount": DistinctCount, "KLLQuantiles": lambda: KLLQuantiles([.5]),

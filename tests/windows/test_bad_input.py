@@ -42,6 +42,7 @@ from mta.errors import (
     StoreUnavailable,
     WindowStoreError,
 )
+from mta.fiba import FiBA
 from mta.pages.structure import Named
 from stores import open_store
 from stores.memory import MemoryStore
@@ -452,7 +453,9 @@ def test_handles_with_parts_left_out_or_doubled(aggregator: type) -> None:
                 continue
             with pytest.raises(CorruptHandle):
                 restored(signed(msgpack.packb(changed)), aggregator=aggregator)
-    for count in range(len(fields[-1])):
+    # Of FiBA's state the last part came later: without it, it is one that was written before.
+    needed = len(fields[-1]) - issubclass(aggregator, FiBA)
+    for count in range(needed):
         with pytest.raises(CorruptHandle):
             restored(
                 signed(msgpack.packb([*fields[:-1], fields[-1][:count]])), aggregator=aggregator
