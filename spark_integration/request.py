@@ -75,12 +75,13 @@ def make_request(df: DataFrame, options: Options) -> Request:
     check_types(fields, options)
     check_silent(df, options)
     columns = tuple(dict.fromkeys((*options.keys, options.time, *values, *options.keep)))
-    found = {
-        column_name(alias, window): kind
+    results = [
+        (column_name(alias, window), kind)
         for alias, kind in result_types(product, options, fields).items()
         for window in options.windows
-    }
-    check_aliases(columns, found, options)
+    ]
+    check_aliases(columns, [name for name, _ in results], options)
+    found = dict(results)
     by_time = options.lateness is not None
     leaf_arity, arity = small_groups(product, *options.windows.values(), by_time=by_time)
     given = StructType([StructField(name, fields[name]) for name in columns])

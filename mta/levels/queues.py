@@ -214,7 +214,13 @@ class Levels:
             if not tail.is_full:
                 break
             sealed.append((tail, self.fold(tail.level, tail, 0, tail.count)))
-        names = self.pager.write([(tail.level, tail.number, tail) for tail, _ in sealed])
+        # The last of them may end where the sweep did. Nobody reads such a page again, and no sweep
+        # would look for it: its element above is there to say when its last event was.
+        swept = sealed[-1][0] if self.end(sealed[-1][0].level) <= self.swept else None
+        live = [tail for tail, _ in sealed if tail is not swept]
+        names = self.pager.write([(tail.level, tail.number, tail) for tail in live])
+        if swept is not None:
+            names = [*names, NO_NAME]
         for tail, _ in sealed:
             self.tails[tail.level] = Tail(self, tail.level, tail.number + 1)
         grown = []

@@ -233,7 +233,8 @@ def test_through_spark(spark: SparkSession, store: str, tmp_path: Path, every: A
         ({"every": 0}, "every is 0"),
         ({"every": "soon"}, "every is 'soon'"),
         ({"every": "1 day", "allowed_lateness": "1 minute"}, "give a number of events, as every"),
-        ({"every": "1 day", "silent": "emit"}, "set silent='drop', or give a number of events"),
+        ({"every": "1 day", "silent": "emit"}, "when a window is empty: set silent='drop'$"),
+        ({"every": 2, "silent": "emit"}, "as every='1 minute' with silent='drop'"),
         (
             {"every": 2, "allowed_lateness": "1 minute", "corrections": "append"},
             "leave corrections as it is",
