@@ -42,12 +42,12 @@ def test_redis_has_both() -> None:
     assert store.url == "redis://localhost:1/0"
 
 
-def test_the_default_deadline_is_what_the_readme_says() -> None:
+def test_the_default_deadline_is_what_the_docs_say() -> None:
     store = open_store("redis://localhost:1")
     assert isinstance(store, WriteBuffer)
     assert store._deadline == 30
-    readme = Path(__file__).parents[2] / "README.md"
-    assert "deadline (30 seconds, `?deadline=`)" in readme.read_text()
+    page = Path(__file__).parents[2] / "docs" / "operations.md"
+    assert "| `?deadline=` | 30 seconds |" in page.read_text()
 
 
 def test_layers_can_be_left_out() -> None:
