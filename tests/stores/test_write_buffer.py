@@ -212,8 +212,10 @@ def test_reads_wait_for_the_store_too(store: Gated, buffer: WriteBuffer) -> None
     buffer.put_many({"g/1": PAGE})
     buffer.flush()
     store.error = StoreUnavailable("gone")
+    set_deadline(buffer, 0.1)
     with pytest.raises(StoreUnavailable):
         buffer.get_many(["g/1"])
+    set_deadline(buffer, LONG)
     threading.Timer(0.1, lambda: setattr(store, "error", None)).start()
     assert buffer.get_many(["g/1"]) == [PAGE]
 
@@ -255,8 +257,10 @@ def test_a_refused_call_accepts_nothing(store: Gated, buffer: WriteBuffer) -> No
 def test_a_failed_close_keeps_the_pages(store: Gated, buffer: WriteBuffer) -> None:
     store.error = StoreUnavailable("gone")
     buffer.put_many({"g/1": PAGE})
+    set_deadline(buffer, 0.1)
     with pytest.raises(StoreUnavailable):
         buffer.close()
+    set_deadline(buffer, LONG)
     store.error = None
     memory = store.store._pages  # type: ignore[attr-defined]
     buffer.close()
