@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns import codec
-from mta.errors import CorruptPage, NotPageable
+from mta.errors import CorruptPage
 
 Rows = Any
 Row = Any
@@ -195,10 +195,9 @@ class Objects(Schema):
         return rows
 
     def unpageable(self, rows: Rows) -> int | None:
-        kinds = set(map(type, rows))
-        if kinds <= _ALWAYS_PAGEABLE or (kinds == {str} and all(map(str.isascii, rows))):
+        if codec.ALWAYS_PLAIN.issuperset(map(type, rows)):
             return None
-        return next((at for at, row in enumerate(rows) if not is_pageable(row)), None)
+        return next((at for at, row in enumerate(rows) if not codec.is_plain(row)), None)
 
 
 class Record(Schema):
@@ -267,20 +266,6 @@ def _put(room: Rows, at: int, row: Row) -> None:
 def _at(rows: Rows, index: int) -> Row:
     # A copy: a view would keep the whole table alive.
     return rows[index].copy()
-
-
-_ALWAYS_PAGEABLE = {int, float, bool, bytes, type(None)}
-
-
-def is_pageable(value: Any) -> bool:
-    """Whether a value can go into a page as an object: what is accepted must be."""
-    if type(value) in _ALWAYS_PAGEABLE:
-        return True
-    try:
-        codec.pack(value)
-    except NotPageable:
-        return False
-    return True
 
 
 def next_payload(payloads: Iterator[Any]) -> Payload:

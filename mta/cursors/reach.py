@@ -16,6 +16,7 @@ from mta.cursors.ordered import OrderedEvents
 from mta.errors import EventsGone, InvalidTime
 from mta.monoids.base import Partial
 from mta.policies.base import AbstractPolicy
+from mta.times import clock
 
 
 class RememberedEvents(OrderedEvents, Protocol):
@@ -127,13 +128,13 @@ def fold_between(
     O(arity * log n) combines and at most two page reads a level. Raises EventsGone.
     """
     if until < after:
-        raise InvalidTime(f"a range from {_clock(after)} to {_clock(until)} ends before it begins")
+        raise InvalidTime(f"a range from {clock(after)} to {clock(until)} ends before it begins")
     front, start = events.front, events.first_after(after)
     # Events that came late may be older than others that have left.
     if front > 0 and (start == front or events.by_time) and not partial:
         before = events.time_before(front)
         if start == front if before is None else before > after:
-            raise _gone(f"after {_clock(after)}", front)
+            raise _gone(f"after {clock(after)}", front)
     stop = events.first_after(until)
     return events.fold(start, stop), stop - start
 
@@ -160,7 +161,3 @@ def _gone(what: str, kept: int) -> EventsGone:
         f"events {what} have left already; those from position {kept} on are kept. Ask for a later "
         "range, accept what is left with partial=True, or keep more (keep=...)"
     )
-
-
-def _clock(micros: int) -> str:
-    return f"{np.datetime64(micros, 'us')} ({micros / 1e6} s)"

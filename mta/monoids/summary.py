@@ -152,6 +152,9 @@ class Summaries(Objects):
     def __repr__(self) -> str:
         return "Summaries()"
 
+    def unpageable(self, rows: Rows) -> int | None:
+        return None  # a summary makes its own bytes
+
     def dump(self, rows: Rows) -> list[Payload]:
         monoid = self._monoid
         return super().dump(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 
-from mta.columns.codec import ALWAYS_PLAIN, is_plain
-from mta.columns.schemas import Objects, Record, Row, Rows, Schema
+from mta.columns.schemas import Row, Rows
 from mta.errors import InvalidTime, InvalidValue, LateEvent, NotPageable
 from mta.monoids.base import AbstractMonoid
 from mta.policies.base import AbstractPolicy
@@ -141,20 +139,19 @@ class Intake:
         What ``lift`` makes of values is tried once.
         """
         monoid = self._monoid
-        for value in _objects_in(monoid.inputs, rows) if self._values_are_paged else ():
-            if not is_plain(value):
-                raise NotPageable(
-                    f"the value {value!r} cannot be written to a page; {_PLAIN}, or use store=None "
-                    "to keep the window in memory; nothing was inserted"
-                )
+        if self._values_are_paged and (at := monoid.inputs.unpageable(rows)) is not None:
+            raise NotPageable(
+                f"the value {monoid.inputs.at(rows, at)!r} cannot be written to a page; {_PLAIN}, "
+                "or use store=None to keep the window in memory; nothing was inserted"
+            )
         if self.unproven and count:
             lifted = monoid.partials.one(monoid.lift(monoid.inputs.at(rows, 0)))
-            for partial in _objects_in(monoid.partials, lifted):
-                if not is_plain(partial):
-                    raise NotPageable(
-                        f"{self._name} lifts a value to {partial!r}, which cannot be written to a "
-                        f"page; {_PLAIN}, or use store=None; nothing was inserted"
-                    )
+            if monoid.partials.unpageable(lifted) is not None:
+                raise NotPageable(
+                    f"{self._name} lifts a value to {monoid.partials.at(lifted, 0)!r}, which "
+                    f"cannot be written to a page; {_PLAIN}, or use store=None; nothing was "
+                    "inserted"
+                )
             self.unproven = False
 
     def _in_order(
@@ -220,13 +217,3 @@ class Intake:
 
 
 _PLAIN = "make it numbers, text, bytes, lists, tuples or dictionaries"
-
-
-def _objects_in(schema: Schema, rows: Rows) -> Iterator[Any]:
-    """The objects among some rows that are not plain data by their type alone."""
-    if type(schema) is Objects:
-        if not ALWAYS_PLAIN.issuperset(map(type, rows)):
-            yield from (value for value in rows if type(value) not in ALWAYS_PLAIN)
-    elif isinstance(schema, Record):
-        for part, column in zip(schema.schemas, rows, strict=True):
-            yield from _objects_in(part, column)

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 
 from mta import Collect, CollectDistinct, CountWindow, Last, Max, Monoid, Sum, Window
+from mta.columns.codec import is_plain
 from mta.columns.reading import is_missing, missing, read_column, read_value
-from mta.columns.schemas import Array, Objects, Record, is_pageable
+from mta.columns.schemas import Array, Objects, Record
 from mta.errors import InvalidValue
 
 NEWEST = Monoid(identity=None, combine=lambda a, b: a if b is None else b, name="newest")
@@ -226,7 +227,7 @@ UNPAGEABLE = [datetime.datetime(2024, 1, 1), pd.NA, {1, 2}, 1j, pd.Timestamp(0),
 
 @pytest.mark.parametrize("value", PAGEABLE, ids=repr)
 def test_what_can_be_paged_comes_back(value: Any) -> None:
-    assert is_pageable(value)
+    assert is_plain(value)
     schema = Objects()
     assert schema.unpageable([value, 1]) is None
     assert schema.load(iter(schema.dump([value])), 1) == [value]
@@ -234,7 +235,7 @@ def test_what_can_be_paged_comes_back(value: Any) -> None:
 
 @pytest.mark.parametrize("value", UNPAGEABLE, ids=repr)
 def test_what_cannot_be_paged_is_known_before(value: Any) -> None:
-    assert not is_pageable(value)
+    assert not is_plain(value)
     assert Objects().unpageable(["a", 1, value, value]) == 2
     assert Objects().unpageable(["a", value]) == 1
     record = Record([Array("f8"), Objects(), Objects()])
