@@ -12,7 +12,7 @@ before it:
 - ``pages``: the formats of pages and handles
 - ``cursors``: fronts over events that others keep
 - ``levels``, ``reactive``, ``fiba``: the papers' structures in pages
-- ``windows``, ``triggers``: what users hold
+- ``windows``, ``keyed``, ``triggers``: what users hold
 - ``audit``, ``laws``: checks of what is stored, and of what users write
 - ``cli``, ``bench``: the commands without Spark, and the experiments
 """
@@ -20,6 +20,8 @@ before it:
 from mta.audit.description import HandleSummary, SubWindow, describe_handle
 from mta.cursors.reach import Reach
 from mta.fiba import FiBA
+from mta.keyed.rolling import rolling
+from mta.keyed.windows import KeyedStats, KeyedWindows, Latest
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.levels.log_mta import LogMTA
 from mta.monoids.base import AbstractMonoid, Monoid
@@ -90,7 +92,10 @@ __all__ = [
     "HandleSummary",
     "IncreasingRun",
     "KLLQuantiles",
+    "KeyedStats",
+    "KeyedWindows",
     "Last",
+    "Latest",
     "LogMTA",
     "LongestIncreasingRun",
     "Max",
@@ -122,4 +127,5 @@ __all__ = [
     "TriggeredWindow",
     "Window",
     "describe_handle",
+    "rolling",
 ]

@@ -40,6 +40,7 @@ __all__ = [
     "StoreClosed",
     "StoreFull",
     "StoreUnavailable",
+    "UnsuitableKey",
     "UnsuitableMonoid",
     "UnsupportedOperation",
     "WindowBusy",
@@ -81,6 +82,10 @@ class NotPageable(WindowStoreError, TypeError):
 
 class ResultOutOfRange(WindowStoreError, OverflowError):
     """A result does not fit its type: choose a larger type, or a monoid of doubles."""
+
+
+class UnsuitableKey(WindowStoreError, ValueError):
+    """A key is null, too long or of another kind than the others: correct or convert it."""
 
 
 class UnsuitableMonoid(WindowStoreError, TypeError):

@@ -147,6 +147,8 @@ def to_times(values: Any) -> np.ndarray:
         if values.null_count:
             raise InvalidTime(f"{values.null_count} times are null; drop these events first")
         values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
+    if getattr(getattr(values, "dtype", None), "tz", None) is not None:  # pandas' zones
+        values = getattr(values, "dt", values).tz_convert(None)
     try:
         array = np.asarray(values)
     except (TypeError, ValueError) as error:

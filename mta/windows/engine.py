@@ -50,11 +50,17 @@ _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
 
 
+class Busy(Protocol):
+    """What serves one call at a time."""
+
+    busy: bool
+
+
 class Face(Protocol):
     """What has an engine inside."""
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> Busy:
         """The engine; of several faces it may be the same."""
 
 

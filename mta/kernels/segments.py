@@ -1,0 +1,133 @@
+"""Columns cut into segments, one after the other: those of many keys, handled all at once.
+
+    bounds    0 3 5 9            segment 0 has the rows 0 to 3, segment 1 the rows 3 to 5, ...
+
+No result of one segment depends on another's rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+_DIGIT = 16
+#: Numbers and their differences stay below this, so that sums of two do not wrap.
+_ROOM = 1 << 62
+
+
+def bounds_of(counts: np.ndarray) -> np.ndarray:
+    """Where segments of so many rows begin, and where the last one ends.
+
+    >>> bounds_of(np.array([3, 2, 4])).tolist()
+    [0, 3, 5, 9]
+    """
+    bounds = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=bounds[1:])
+    return bounds
+
+
+def spread(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The rows of some ranges, one after the other; 10 ns a row.
+
+    >>> spread(np.array([7, 2]), np.array([2, 3])).tolist()
+    [7, 8, 2, 3, 4]
+    """
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    rows = np.arange(total)
+    rows += np.repeat(starts - (ends - lengths), lengths)
+    return rows
+
+
+def group(codes: np.ndarray, most: int) -> np.ndarray:
+    """The order that brings rows of one code together, each code's rows as they stood.
+
+    Codes are from 0 up, below ``most``. A radix sort by 16 bits at a time, which is linear.
+
+    >>> group(np.array([1, 0, 1, 0]), 2).tolist()
+    [1, 3, 0, 2]
+    """
+    if (codes[1:] >= codes[:-1]).all():
+        return np.arange(len(codes))
+    order = np.argsort((codes & 0xFFFF).astype(np.uint16), kind="stable")
+    shift = _DIGIT
+    while most >> shift:
+        digit = (codes[order] >> shift & 0xFFFF).astype(np.uint16)
+        order = order[np.argsort(digit, kind="stable")]
+        shift += _DIGIT
+    return order
+
+
+def sort_within(values: np.ndarray, codes: np.ndarray) -> np.ndarray | None:
+    """The order by code, then by value, equal ones as they stood; None if they stand so.
+
+    ``codes`` never decrease.
+    """
+    later = values[1:] >= values[:-1]
+    later |= codes[1:] != codes[:-1]
+    return None if later.all() else np.lexsort((values, codes))
+
+
+def running_max(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """The largest value of each segment up to each row.
+
+    >>> running_max(np.array([5, 7, 6, 1, 3, 2]), np.array([0, 3, 6])).tolist()
+    [5, 7, 7, 1, 3, 3]
+    """
+    if not len(values):
+        return values.copy()
+    least, most = int(values.min()), int(values.max())
+    span, count = most - least + 1, len(bounds) - 1
+    if span * count < _ROOM:
+        lift = np.repeat(np.arange(count) * span - least, np.diff(bounds))
+        found: np.ndarray = np.maximum.accumulate(values + lift) - lift
+        return found
+    halves = _halves(bounds)
+    if halves is None:
+        whole: np.ndarray = np.maximum.accumulate(values)
+        return whole
+    return np.concatenate([running_max(values[b[0] : b[-1]], b - b[0]) for b in halves])
+
+
+def first_later(
+    times: np.ndarray, bounds: np.ndarray, segments: np.ndarray, asked: np.ndarray
+) -> np.ndarray:
+    """The first row of a segment whose time is later than is asked; its end where none is.
+
+    ``times`` never decrease within a segment; ``segments`` never decrease. One search each.
+
+    >>> first_later(np.array([1, 5, 9, 2, 4]), np.array([0, 3, 5]),
+    ...     np.array([0, 1, 1]), np.array([5, 0, 4])).tolist()
+    [2, 3, 5]
+    """
+    if not len(times):
+        return np.zeros(len(asked), np.int64)
+    least, most = int(times.min()), int(times.max())
+    span, count = most - least + 2, len(bounds) - 1
+    if span * count < _ROOM:
+        lanes = np.arange(count) * span
+        lined = times + np.repeat(lanes - least, np.diff(bounds))
+        wanted = np.clip(asked, least - 1, most) + (lanes[segments] - least)
+        found = np.searchsorted(lined, wanted, side="right")
+        held: np.ndarray = np.clip(found, bounds[segments], bounds[segments + 1])
+        return held
+    halves = _halves(bounds)
+    if halves is None:
+        return np.searchsorted(times, asked, side="right")
+    middle = len(halves[0]) - 1
+    cut = int(np.searchsorted(segments, middle))
+    first, second = halves
+    return np.concatenate(
+        (
+            first_later(times[: first[-1]], first, segments[:cut], asked[:cut]),
+            first_later(
+                times[second[0] :], second - second[0], segments[cut:] - middle, asked[cut:]
+            )
+            + second[0],
+        )
+    )
+
+
+def _halves(bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The first and the second half of some segments; None of a single one."""
+    middle = (len(bounds) - 1) // 2
+    return (bounds[: middle + 1], bounds[middle:]) if middle else None

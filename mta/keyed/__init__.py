@@ -1,0 +1,12 @@
+"""Very many keys: the small windows of all of them as columns, swept together.
+
+- ``keys``: users' keys, in order of their hashes
+- ``table``: keys and their events, column by column
+- ``sweep``: where windows begin, and their results
+- ``pages``: tables and their indexes as pages
+- ``tiers``: which tables there are, and when they are merged
+- ``root``: all that is not in pages
+- ``windows``: what users hold
+- ``bucket``: a batch of many keys, from what is known of them to what is written
+- ``rolling``: the same over a data frame
+"""

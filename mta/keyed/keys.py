@@ -1,0 +1,388 @@
+"""The keys of windows: what users hand in, as distinct keys in order, and a code for each event.
+
+A key is an integer of 64 bits, text, bytes, or a tuple of these, and all keys of one set of windows
+are of one kind. Inside it is its bytes, and it goes by the hash of these:
+
+    kind     bytes                                   hash
+    "int"    8, little-endian                        a mix of its 64 bits, one to one
+    "text"   UTF-8                                   xxh3_64
+    "bytes"  as they are                             xxh3_64
+    "tuple"  msgpack array                           xxh3_64
+
+Keys are ordered by hash and then by bytes. So two of equal hash stand side by side, and what looks
+one up compares the bytes of all at once; it goes key by key only where hashes have met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+import numpy as np
+import xxhash
+
+from mta.columns.reading import is_missing, plain
+from mta.errors import UnsuitableKey
+from mta.kernels.segments import bounds_of, spread
+
+KINDS = ("int", "text", "bytes", "tuple")
+#: No key has more bytes, so that several always fit into a page.
+MAX_KEY_BYTES = 1024
+_INTS = np.iinfo("i8")
+_PARTS: tuple[type, ...] = (int, str, bytes)
+#: How a key's bytes are hashed; tests take a narrower one, so that hashes meet.
+hash_of: Callable[[bytes], int] = xxhash.xxh3_64_intdigest
+
+
+@dataclass(slots=True)
+class Keys:
+    """Distinct keys in order. Key i has the bytes ``blob[bounds[i] : bounds[i + 1]]``."""
+
+    kind: str
+    hashes: np.ndarray
+    blob: np.ndarray
+    bounds: np.ndarray
+
+    @classmethod
+    def none(cls, kind: str) -> Keys:
+        """No keys, of a kind."""
+        return cls(kind, np.zeros(0, "u8"), np.zeros(0, "u1"), np.zeros(1, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def take(self, places: np.ndarray) -> Keys:
+        """Those at some places; in order where these grow."""
+        starts = self.bounds[places]
+        lengths = self.bounds[places + 1] - starts
+        if self.kind == "int":
+            blob = self.blob.reshape(-1, 8)[places].reshape(-1)
+        else:
+            blob = self.blob[spread(starts, lengths)]
+        return Keys(self.kind, self.hashes[places], blob, bounds_of(lengths))
+
+    def cut(self, start: int, stop: int) -> Keys:
+        """Those from ``start`` to ``stop``, as views."""
+        bounds = self.bounds[start : stop + 1]
+        blob = self.blob[bounds[0] : bounds[-1]]
+        return Keys(self.kind, self.hashes[start:stop], blob, bounds - bounds[0])
+
+    def packed(self, place: int) -> bytes:
+        """The bytes of one."""
+        return self.blob[self.bounds[place] : self.bounds[place + 1]].tobytes()
+
+    def at(self, place: int) -> Any:
+        """One, as users know it."""
+        return unpacked(self.kind, self.packed(place))
+
+    def as_column(self) -> np.ndarray:
+        """All of them, as users know them: integers, or objects."""
+        if self.kind == "int":
+            return self.blob.view("<i8").copy()
+        found = np.empty(len(self), object)
+        found[:] = [self.at(place) for place in range(len(self))]
+        return found
+
+    def find(self, wanted: Keys) -> np.ndarray:
+        """The place of each wanted key here, -1 of those that are not here."""
+        if not len(self) or not len(wanted):
+            return np.full(len(wanted), -1)
+        places = np.minimum(np.searchsorted(self.hashes, wanted.hashes), len(self) - 1)
+        places[self.hashes[places] != wanted.hashes] = -1
+        hits = np.flatnonzero(places >= 0)
+        if not same_bytes(self, places[hits], wanted, hits).all():
+            for hit in hits.tolist():
+                places[hit] = self._find_one(int(places[hit]), wanted, hit)
+        return places
+
+    def _find_one(self, place: int, wanted: Keys, at: int) -> int:
+        """The place of a key among those of its hash, the first of which is at ``place``."""
+        packed = wanted.packed(at)
+        while place < len(self) and self.hashes[place] == wanted.hashes[at]:
+            if self.packed(place) == packed:
+                return place
+            place += 1
+        return -1
+
+
+def same_bytes(one: Keys, places: np.ndarray, other: Keys, others: np.ndarray) -> np.ndarray:
+    """Whether pairs of keys have the same bytes."""
+    starts, begins = one.bounds[places], other.bounds[others]
+    lengths = one.bounds[places + 1] - starts
+    same: np.ndarray = lengths == other.bounds[others + 1] - begins
+    if not same.all():
+        starts, begins, lengths = starts[same], begins[same], lengths[same]
+    equal = one.blob[spread(starts, lengths)] == other.blob[spread(begins, lengths)]
+    if not equal.all():
+        unlike = np.repeat(np.arange(len(lengths)), lengths)[~equal]
+        same[np.flatnonzero(same)[unlike]] = False
+    return same
+
+
+def merged(parts: Sequence[Keys]) -> tuple[Keys, np.ndarray, np.ndarray]:
+    """The distinct keys of several sets; each key of each set, in the order of keys and sets.
+
+    That is where it stood in all of them, one set after the other, and its place among the
+    distinct keys.
+    """
+    kind = parts[0].kind
+    hashes = np.concatenate([part.hashes for part in parts])
+    sizes = np.cumsum([0, *(len(part.blob) for part in parts)])
+    bounds = np.concatenate(
+        [part.bounds[:-1] + size for part, size in zip(parts, sizes, strict=False)] + [sizes[-1:]]
+    )
+    every = Keys(kind, hashes, np.concatenate([part.blob for part in parts]), bounds)
+    order = np.argsort(hashes, kind="stable")
+    lined = hashes[order]
+    first = np.ones(len(order), bool)
+    near = np.flatnonzero(lined[1:] == lined[:-1]) + 1
+    if same_bytes(every, order[near], every, order[near - 1]).all():
+        first[near] = False
+    else:
+        order = np.array(sorted(order.tolist(), key=lambda at: (hashes[at], every.packed(at))))
+        first[near] = ~same_bytes(every, order[near], every, order[near - 1])
+    return every.take(order[first]), order, np.cumsum(first) - 1
+
+
+# --- what users hand in ---------------------------------------------------------------------------
+
+
+def read_keys(given: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
+    """A column of keys as its distinct keys, and for each event the place of its key among them.
+
+    A list, a numpy, pandas, polars or Arrow column, or a tuple of columns for keys of several
+    parts. ``kind`` is that of the keys so far. Raises UnsuitableKey.
+    """
+    if isinstance(given, tuple):
+        columns = [_distinct(column) for column in given]
+        if len({len(codes) for _, codes in columns}) > 1:
+            raise UnsuitableKey("the columns of keys differ in length")
+        distinct, codes = _tuples(columns)
+    else:
+        distinct, codes = _distinct(given)
+    keys, order = _in_order(distinct, kind)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return keys, rank[codes]
+
+
+def read_key(given: Any, kind: str | None) -> Keys:
+    """One key. Raises UnsuitableKey."""
+    return _in_order([plain(given)], kind)[0]
+
+
+def of_packed(kind: str, packed: Sequence[bytes]) -> Keys:
+    """Keys out of their bytes."""
+    return _in_order([unpacked(kind, key) for key in packed], kind)[0]
+
+
+def unpacked(kind: str, packed: bytes) -> Any:
+    """A key's bytes as users know it."""
+    if kind == "int":
+        return int.from_bytes(packed, "little", signed=True)
+    if kind == "text":
+        return packed.decode()
+    return tuple(msgpack.unpackb(packed)) if kind == "tuple" else packed
+
+
+def _distinct(column: Any) -> tuple[Any, np.ndarray]:
+    """A column's distinct values, in any order, and the place of each row's value among them.
+
+    By the column's own library where it has one: they hash, which is faster than to sort.
+    """
+    module = type(column).__module__.partition(".")[0]
+    if module == "polars":
+        column, module = _of_polars(column)
+    if module == "pyarrow":
+        return _of_arrow(column)
+    if hasattr(column, "factorize"):  # pandas
+        codes, distinct = column.factorize()
+        if len(codes) and codes.min() < 0:
+            raise _null(int((codes < 0).sum()))
+        return _plain_list(distinct), codes
+    if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iu":
+        return _of_integers(column)
+    if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
+        raise UnsuitableKey(f"keys are a column with a key for each event, not {column!r}")
+    return _of_objects(column.tolist() if isinstance(column, np.ndarray) else list(column))
+
+
+def _of_polars(column: Any) -> tuple[Any, str]:
+    """A polars column as an Arrow one, where pyarrow is there, else as a list."""
+    try:
+        return column.to_arrow(), "pyarrow"
+    except ModuleNotFoundError:
+        return column.to_list(), "builtins"
+
+
+def _of_arrow(column: Any) -> tuple[Any, np.ndarray]:
+    if column.null_count:
+        raise _null(column.null_count)
+    own = hasattr(column.type, "index_type")
+    encoded = column if own else column.dictionary_encode()
+    if hasattr(encoded, "chunks"):
+        encoded = encoded.unify_dictionaries().combine_chunks()
+        if hasattr(encoded, "chunks"):  # of no rows, or of several chunks still
+            encoded = encoded.chunk(0) if encoded.num_chunks else None
+    if encoded is None:
+        return [], np.zeros(0, np.int64)
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    distinct = encoded.dictionary.to_pylist()
+    if own:
+        # A dictionary of the user's own may hold a value twice, or one that no row has.
+        used, places = np.unique(codes, return_inverse=True)
+        distinct, again = _of_objects([distinct[at] for at in used.tolist()])
+        codes = again[places]
+    return distinct, codes
+
+
+def _of_integers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if not len(column):
+        return column, np.zeros(0, np.int64)
+    least, most = int(column.min()), int(column.max())
+    if most > _INTS.max:
+        raise UnsuitableKey(f"the key {most} does not fit 64 bits with a sign")
+    span = most - least + 1
+    if span > 4 * len(column) + 1024:
+        return np.unique(column, return_inverse=True)
+    seen = np.zeros(span, bool)
+    seen[column - least] = True
+    ranks = np.cumsum(seen) - 1
+    return np.flatnonzero(seen) + least, ranks[column - least]
+
+
+def _of_objects(values: list[Any]) -> tuple[list[Any], np.ndarray]:
+    places: dict[Any, int] = {}
+    try:
+        codes = [places.setdefault((v.__class__, v), len(places)) for v in values]
+    except TypeError:
+        odd = next(value for value in values if not _hashable(value))
+        raise UnsuitableKey(
+            f"the key {odd!r} is none: keys are integers, text, bytes or tuples of these"
+        ) from None
+    return [plain(value) for _, value in places], np.array(codes, np.int64)
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _plain_list(values: Any) -> Any:
+    if isinstance(values, np.ndarray):
+        return values if values.dtype.kind in "iu" else values.tolist()
+    return values.tolist()
+
+
+def _tuples(columns: list[tuple[Any, np.ndarray]]) -> tuple[list[Any], np.ndarray]:
+    """Columns side by side as keys of several parts."""
+    joint = columns[0][1]
+    for distinct, codes in columns[1:]:
+        joint = joint * max(len(distinct), 1) + codes
+        joint = np.unique(joint, return_inverse=True)[1]
+    _, first, codes = np.unique(joint, return_index=True, return_inverse=True)
+    parts = [[plain(distinct[code]) for code in of[first]] for distinct, of in columns]
+    return list(zip(*parts, strict=True)), codes
+
+
+def _in_order(distinct: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
+    """Distinct values as keys, and where each of these stood among the values."""
+    found, packed = _packed(distinct, kind)
+    if found == "int":
+        blob = np.asarray(packed, "<i8")
+        hashes = hashes_of_ints(blob)
+        order = np.argsort(hashes)
+        bounds = np.arange(0, 8 * len(blob) + 1, 8)
+        return Keys(found, hashes[order], blob[order].view("u1"), bounds), order
+    hashes = np.fromiter(map(hash_of, packed), "u8", len(packed))
+    order = np.argsort(hashes, kind="stable")
+    lined = hashes[order]
+    if (lined[1:] == lined[:-1]).any():
+        order = np.array(sorted(range(len(packed)), key=lambda at: (hashes[at], packed[at])))
+        lined = hashes[order]
+    joined = b"".join([packed[at] for at in order.tolist()])
+    lengths = np.fromiter(map(len, packed), np.int64, len(packed))[order]
+    return Keys(found, lined, np.frombuffer(joined, "u1"), bounds_of(lengths)), order
+
+
+def _packed(distinct: Any, kind: str | None) -> tuple[str, Any]:
+    """Distinct values as bytes (integers as they are), and their kind."""
+    if isinstance(distinct, np.ndarray):
+        kinds: set[type] = {int} if len(distinct) else set()
+    else:
+        kinds = {value.__class__ for value in distinct}
+    if not kinds:
+        return kind or "int", []
+    found = _KIND_OF.get(next(iter(kinds))) if len(kinds) == 1 else None
+    if found is None or kind not in (None, found):
+        raise _mixed_kinds(distinct, kind, kinds)
+    if found == "int":
+        try:
+            return found, np.asarray(distinct, "<i8")
+        except OverflowError:
+            odd = next(n for n in distinct if not _INTS.min <= n <= _INTS.max)
+            raise UnsuitableKey(f"the key {odd} does not fit 64 bits with a sign") from None
+    packed = [_bytes_of(value) for value in distinct]
+    longest = max(map(len, packed))
+    if longest > MAX_KEY_BYTES:
+        odd = next(v for v, p in zip(distinct, packed, strict=True) if len(p) == longest)
+        raise UnsuitableKey(
+            f"the key {odd!r:.60} has {longest} bytes; a key has at most {MAX_KEY_BYTES}: take a "
+            "digest of it"
+        )
+    return found, packed
+
+
+_KIND_OF: dict[type, str] = {int: "int", str: "text", bytes: "bytes", tuple: "tuple"}
+
+
+def _bytes_of(value: Any) -> bytes:
+    try:
+        if isinstance(value, str):
+            return value.encode()
+        if isinstance(value, bytes):
+            return value
+        parts = [plain(part) for part in value]
+        if parts and all(type(part) in _PARTS for part in parts):
+            packed: bytes = msgpack.packb(parts)
+            return packed
+    except (UnicodeEncodeError, OverflowError):
+        pass
+    raise UnsuitableKey(
+        f"the key {value!r:.60} is none: text is what UTF-8 can write, integers have 64 bits, and "
+        "a tuple has at least one part and no tuples within"
+    )
+
+
+def hashes_of_ints(keys: np.ndarray) -> np.ndarray:
+    """The bits of integers stirred, one to one (the finisher of splitmix64)."""
+    words = keys.view("<u8")
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    found: np.ndarray = words ^ (words >> np.uint64(31))
+    return found
+
+
+def _null(count: int) -> UnsuitableKey:
+    return UnsuitableKey(f"{count} keys are null: drop these events, or give them a key")
+
+
+def _mixed_kinds(distinct: Any, kind: str | None, kinds: set[type]) -> UnsuitableKey:
+    missing = [value for value in distinct if is_missing(value)]
+    if missing:
+        return _null(len(missing))
+    names = sorted(_KIND_OF.get(kind, kind.__name__) for kind in kinds)
+    if kind is None:
+        return UnsuitableKey(
+            f"keys are all integers, all text, all bytes or all tuples of these, not {names}"
+        )
+    odd = next(v for v in distinct if _KIND_OF.get(v.__class__) != kind)
+    return UnsuitableKey(
+        f"the key {odd!r:.60} is not of the kind of those before it ({kind}): 1 and '1' are two "
+        "keys, so convert the column first"
+    )

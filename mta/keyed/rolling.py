@@ -1,0 +1,193 @@
+"""Windows over a data frame, a column for each aggregation: one call, exact, also out of core.
+
+>>> import pyarrow
+>>> from mta import Max, rolling
+>>> meters = pyarrow.table({"meter": ["a", "b", "a"], "time": [0, 60, 90], "kw": [3.0, 1.0, 2.0]})
+>>> rolling(meters, by="meter", on="time", window="1 hour",
+...     aggregations={"peak": ("kw", Max())})["peak"].to_pylist()
+[3.0, 1.0, 3.0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
+
+from mta.errors import InvalidValue
+from mta.keyed.windows import KeyedWindows
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import Columns, Product
+from mta.policies.base import AbstractPolicy
+from mta.policies.windows import CountWindow, TimeWindow
+from mta.times import to_times
+from stores import PageStore
+
+_Frame = TypeVar("_Frame")
+#: How many rows are swept at once where the windows are in a store.
+_CHUNK = 1 << 20
+
+Size = AbstractPolicy | str | timedelta | int
+Aggregations = Mapping[str, tuple[Columns, AbstractMonoid] | AbstractMonoid]
+
+
+def rolling(
+    frame: _Frame,
+    *,
+    by: str | Sequence[str],
+    window: Size | Mapping[str, Size],
+    aggregations: Aggregations,
+    on: str | None = None,
+    store: str | PageStore | None = None,
+) -> _Frame:
+    """A pandas, polars or Arrow table with a column for each aggregation, in the order of its rows.
+
+    A row's result is that of its key's window which ends with the row: ``by`` names the columns of
+    the key, ``on`` that of the time. Rows may be in any order of time; those of one time count in
+    the order in which they stand. Without ``on`` rows are in order as they stand. ``window`` is a
+    policy, a duration ("24 hours"), a number of rows, or several of these by name; then columns are
+    called aggregation_window. With ``store`` what windows hold is there and not in memory.
+
+    Sorts by time, then takes 0.1 to 1 us a row and aggregation. Raises UnsuitableKey, InvalidValue
+    (a null or NaN, a column that is not there), InvalidTime, and what a store raises.
+    """
+    names = [by] if isinstance(by, str) else list(by)
+    windows = window if isinstance(window, Mapping) else {"": window}
+    policies = {name: _policy(size) for name, size in windows.items()}
+    if on is None and any(policy.needs_times for policy in policies.values()):
+        raise ValueError("a window by time needs on=, the column of the time")
+    product = Product(aggregations)
+    table = _opened(frame, [*names, *product.columns, *([] if on is None else [on])])
+    keys = tuple(table.column(name) for name in names)
+    values = {name: table.column(name) for name in product.columns}
+    times = None if on is None else to_times(table.column(on))
+    late: dict[str, Any] = {} if times is None else {"lateness": 0}
+    of_all = policies if isinstance(window, Mapping) else policies[""]
+    rows = KeyedWindows(product, of_all, store, _NAME, **late)
+    try:
+        found = _swept(rows, keys if len(keys) > 1 else keys[0], values, times, len(table))
+    finally:
+        if store is not None:
+            rows.delete_pages()
+        rows.close()
+    if not isinstance(window, Mapping):
+        return cast(_Frame, table.with_columns(found))
+    joined = {
+        f"{alias}_{name}": column
+        for name, results in found.items()
+        for alias, column in results.items()
+    }
+    return cast(_Frame, table.with_columns(joined))
+
+
+#: What the windows are called while they are in a store.
+_NAME = "rolling"
+
+
+def _policy(size: Size) -> AbstractPolicy:
+    if isinstance(size, AbstractPolicy):
+        return size
+    return CountWindow(size) if isinstance(size, int) else TimeWindow(size)
+
+
+def _swept(
+    windows: KeyedWindows, keys: Any, values: dict[str, Any], times: np.ndarray | None, count: int
+) -> Any:
+    """Results of all rows: at once in memory, else in order of time and part by part."""
+    moments = None if times is None else times.view("M8[us]")
+    if windows.store is None or count <= _CHUNK:
+        return windows.extend(keys, values or range(count), moments)
+    order = np.arange(count) if times is None else np.argsort(times, kind="stable")
+    parts = []
+    for at in range(0, count, _CHUNK):
+        some = order[at : at + _CHUNK]
+        of_keys = tuple(_taken(k, some) for k in keys) if isinstance(keys, tuple) else None
+        found = windows.extend(
+            _taken(keys, some) if of_keys is None else of_keys,
+            {name: _taken(column, some) for name, column in values.items()} or range(len(some)),
+            None if moments is None else moments[some],
+        )
+        windows.checkpoint(barrier=False)
+        parts.append(found)
+    back = np.empty(count, np.int64)
+    back[order] = np.arange(count)
+    return _joined(parts, back)
+
+
+def _taken(column: Any, rows: np.ndarray) -> Any:
+    """Some rows of a column of any library."""
+    if hasattr(column, "iloc"):
+        return column.iloc[rows]
+    if hasattr(column, "take"):
+        return column.take(rows)
+    return column[rows]
+
+
+def _joined(parts: Sequence[Any], order: np.ndarray) -> Any:
+    """Results of parts as results of all, in another order."""
+    if isinstance(parts[0], dict):
+        return {name: _joined([part[name] for part in parts], order) for name in parts[0]}
+    return np.concatenate(parts)[order]
+
+
+# --- frames ---------------------------------------------------------------------------------------
+
+
+class _Table(Protocol):
+    def __len__(self) -> int: ...
+    def column(self, name: str) -> Any: ...
+    def with_columns(self, found: Mapping[str, Any]) -> Any: ...
+
+
+class _Pandas:
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def __len__(self) -> int:
+        return len(self._frame)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._frame.columns)
+
+    def column(self, name: str) -> Any:
+        return self._frame[name]
+
+    def with_columns(self, found: Mapping[str, Any]) -> Any:
+        return self._frame.assign(**found)
+
+
+class _Polars(_Pandas):
+    def with_columns(self, found: Mapping[str, Any]) -> Any:
+        series = self._frame.get_columns()[0].__class__ if self._frame.width else None
+        assert series is not None
+        return self._frame.with_columns([series(name, found[name]) for name in found])
+
+
+class _Arrow(_Pandas):
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._frame.column_names)
+
+    def with_columns(self, found: Mapping[str, Any]) -> Any:
+        frame = self._frame
+        for name, column in found.items():
+            frame = frame.append_column(name, [column])
+        return frame
+
+
+_KINDS = {"pandas": _Pandas, "polars": _Polars, "pyarrow": _Arrow}
+
+
+def _opened(frame: Any, names: Sequence[str]) -> _Table:
+    kind = _KINDS.get(type(frame).__module__.partition(".")[0])
+    if kind is None or not hasattr(frame, "columns") or not hasattr(frame, "shape"):
+        raise TypeError(
+            f"rolling takes a pandas or polars DataFrame or an Arrow table, not {type(frame)!r}; "
+            "for columns by themselves there is KeyedWindows.extend"
+        )
+    table = kind(frame)
+    missing = [name for name in names if name not in list(table)]
+    if missing:
+        raise InvalidValue(f"there is no column {missing[0]!r}; there are {list(table)}")
+    return table

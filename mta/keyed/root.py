@@ -1,0 +1,180 @@
+"""The format of a root: all of some keyed windows that is not in pages, at most 64 KiB.
+
+root     = body digest                                    (as a handle: ``mta.pages.handle``)
+body     = msgpack array [magic, version, window, kind, monoid, policies, timed, lateness,
+           number, counts, forgotten, runs, young, doomed, gone]
+magic    = "mta-keyed"
+version  = 1
+window   = text, the name of the windows
+kind     = "int", "text", "bytes", "tuple", or nil while there is no key
+monoid   = [text, 16-byte fingerprint]
+policies = array of [name, text, 16-byte fingerprint]; a single policy has the name ""
+timed    = whether pages keep times
+lateness = microseconds, or nil where events come in order
+number   = of the newest run there ever was
+counts   = [keys, keys with a window by itself, accepted, late, invalid events]
+forgotten = nil, or the latest moment at which the windows of a forgotten key became empty
+runs     = array of [number, weight, keys, events, height, index], the oldest first
+young    = nil, or a table that weighs too little for pages: [count, columns]
+doomed   = array of [roots, number, height, leaves, index]: pages that are to be deleted with
+           the root after so many more
+gone     = array of [roots, handle]: likewise, windows of forgotten keys
+index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mta.errors import CorruptPage
+from mta.keyed.keys import KINDS
+from mta.keyed.pages import Index, TableLayout, dump_table, load
+from mta.keyed.table import Table
+from mta.keyed.tiers import MAX_HEIGHT, Doomed, Run
+from mta.pages.handle import NAME, corrupt, seal, unseal
+
+MAGIC = "mta-keyed"
+VERSION = 1
+MAX_BYTES = 1 << 16
+
+
+@dataclass(slots=True)
+class Root:
+    """A root's fields, in their order; see the module for what they mean."""
+
+    window: str
+    kind: str | None
+    monoid: tuple[str, bytes]
+    policies: list[tuple[str, str, bytes]]
+    timed: bool
+    lateness: int | None
+    number: int
+    counts: list[int]
+    forgotten: int | None
+    runs: list[Run]
+    young: Table | None
+    doomed: list[Doomed]
+    gone: list[tuple[int, bytes]]
+
+    def encode(self) -> bytes:
+        """The root as bytes. Raises NotPageable for values that are no plain data."""
+        runs = [
+            [r.number, r.weight, r.keys, r.events, r.height, _dump(r.top)]
+            for r in self.runs
+            if r.top is not None
+        ]
+        young = None if self.young is None else [len(self.young), dump_table(self.young)]
+        doomed = [[d.roots, d.number, d.height, d.leaves, _dump(d.top)] for d in self.doomed]
+        return seal(
+            [
+                MAGIC, VERSION, self.window, self.kind, self.monoid, self.policies, self.timed,
+                self.lateness, self.number, self.counts, self.forgotten, runs, young, doomed,
+                self.gone,
+            ]
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Unread:
+    """A root whose tables are still columns, as their layout is not known yet."""
+
+    root: Root
+    runs: list[Any]
+    young: Any
+    doomed: list[Any]
+
+    @classmethod
+    def decode(cls, data: bytes) -> Unread:
+        """Bytes as a root. Raises CorruptHandle for damaged bytes or an unknown format."""
+        return unseal(data, _validated)
+
+    def read(self, layout: TableLayout) -> Root:
+        """The root. Raises CorruptHandle."""
+        root = self.root
+        try:
+            for number, weight, keys, events, height, index in self.runs:
+                top = load(layout, 1, *index)
+                assert isinstance(top, Index)
+                root.runs.append(Run(number, weight, keys, events, None, height, top))
+            if self.young is not None:
+                young = load(layout, 0, *self.young)
+                assert isinstance(young, Table)
+                root.young = young
+            for roots, number, height, leaves, index in self.doomed:
+                top = load(layout, 1, *index)
+                assert isinstance(top, Index)
+                root.doomed.append(Doomed(roots, number, height, top, leaves))
+        except (CorruptPage, ValueError, TypeError) as error:
+            raise corrupt(str(error)) from error
+        return root
+
+
+def is_root(data: bytes) -> bool:
+    """Whether bytes begin as a root does."""
+    head = bytes(data[:16])
+    return head[1:11] == bytes([0xA0 | len(MAGIC)]) + MAGIC.encode()
+
+
+def _dump(index: Index) -> list[Any]:
+    return [len(index), index.dump()]
+
+
+def _validated(body: Any) -> Unread:
+    match body:
+        case [str(magic), *_] if magic != MAGIC:
+            raise corrupt("it is not a root of keyed windows")
+        case [str(), int(version), *_] if version != VERSION:
+            raise corrupt(f"its format is {version}, this release reads format {VERSION}")
+        case [
+            str(), int(), str(window), str() | None as kind, [str(name), bytes(fingerprint)],
+            list(policies), bool(timed), int() | None as lateness, int(number), list(counts),
+            int() | None as forgotten, list(runs), (list() | None) as young, list(doomed),
+            list(gone),
+        ]:  # fmt: skip
+            root = Root(
+                window, kind, (name, fingerprint), [_policy(p) for p in policies], timed,
+                lateness, number, counts, forgotten, [], None, [], [_gone(entry) for entry in gone],
+            )  # fmt: skip
+        case _:
+            raise corrupt("its fields are of the wrong number or types")
+    if not NAME.fullmatch(window) or kind not in (None, *KINDS):
+        raise corrupt("its name or its kind of keys cannot be")
+    if [type(n) for n in counts] != [int] * 5 or min(counts) < 0:
+        raise corrupt("its counts cannot be")
+    for run in runs:
+        _require(run, [int, int, int, int, int, list], height=4)
+    for pages in doomed:
+        _require(pages, [int, int, int, bool, list], height=2)
+    if young is not None:
+        _pair(young)
+    return Unread(root, runs, young, doomed)
+
+
+def _policy(entry: Any) -> tuple[str, str, bytes]:
+    match entry:
+        case [str(name), str(text), bytes(fingerprint)]:
+            return name, text, fingerprint
+    raise corrupt("its policies are of the wrong types")
+
+
+def _gone(entry: Any) -> tuple[int, bytes]:
+    match entry:
+        case [int(roots), bytes(handle)]:
+            return roots, handle
+    raise corrupt("its forgotten windows are of the wrong types")
+
+
+def _require(entry: Any, types: list[type], height: int) -> None:
+    if not isinstance(entry, list) or [type(field) for field in entry] != types:
+        raise corrupt("its runs are of the wrong types")
+    if not 0 <= entry[height] <= MAX_HEIGHT or min(n for n in entry if type(n) is int) < 0:
+        raise corrupt("its runs cannot be")
+    _pair(entry[-1])
+
+
+def _pair(entry: Any) -> None:
+    match entry:
+        case [int(), list()]:
+            return
+    raise corrupt("its tables are of the wrong types")

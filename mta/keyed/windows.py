@@ -1,0 +1,554 @@
+"""A window for each of very many keys, behind one small interface.
+
+>>> from mta import CountWindow, KeyedWindows, Max
+>>> windows = KeyedWindows(Max(), CountWindow(2), name="demo")
+>>> windows.extend(["a", "b", "a", "a"], [5.0, 1.0, 3.0, 2.0]).tolist()
+[5.0, 1.0, 5.0, 3.0]
+>>> windows.query("a"), windows.query(["b", "c"]).tolist(), len(windows)
+(3.0, [1.0, nan], 2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Self, Unpack
+
+import numpy as np
+
+from mta.columns.reading import plain
+from mta.columns.schemas import Rows
+from mta.errors import (
+    HandleMismatch,
+    InvalidTime,
+    InvalidValue,
+    InvariantViolation,
+    NotPageable,
+    UnsuitableKey,
+)
+from mta.fiba import FiBA
+from mta.keyed.bucket import AnyWindow, Batch, Bucket, Kind, given_back
+from mta.keyed.keys import Keys, read_key, read_keys
+from mta.keyed.pages import TableLayout
+from mta.keyed.root import MAX_BYTES, Root, Unread
+from mta.keyed.sweep import Lanes, folds
+from mta.keyed.table import FORGOTTEN, HANDLE, Table
+from mta.keyed.tiers import PageSize, RunPages, Tiers
+from mta.monoids.base import AbstractMonoid
+from mta.pages.handle import NAME
+from mta.policies.base import AbstractPolicy
+from mta.times import to_count, to_time, to_times
+from mta.windows.engine import alone, require_monoid, require_policy
+from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
+from mta.windows.shared import SharedWindows
+from stores import PageStore, open_store
+
+#: The longest name, so that those of windows by themselves fit behind it.
+_NAME_LENGTH = 60
+#: Tables that weigh less stay in the root.
+_INLINE = 1 << 12
+
+
+class KeyedSettings(EventSettings, total=False):
+    """Keywords of keyed windows, beside those of all windows."""
+
+    lateness: Lateness
+    """How much older than its key's newest an event may be; unless given, events come in order."""
+    promote_at: int
+    """How many events a key's window has at most before it becomes one by itself."""
+    page_bytes: int
+    """About how large a page of keys is."""
+    cache_bytes: int
+    """How many bytes of pages stay in memory once they were read."""
+
+
+class Latest(NamedTuple):
+    """The result of each key of a batch."""
+
+    keys: np.ndarray
+    results: Any
+
+
+@dataclass(frozen=True)
+class KeyedStats:
+    """What keyed windows hold and have done."""
+
+    keys: int
+    apart: int
+    """Keys with a window by itself, as it is large or cannot be swept by columns."""
+    swept: bool
+    """Whether windows are swept by columns; else every key has a window by itself."""
+    inserted: int
+    """Events accepted since the beginning."""
+    late: int
+    """Events dropped because they came too late."""
+    invalid: int
+    """Events dropped because they held a null or NaN."""
+    runs: int
+    """Tables in the store."""
+    run_bytes: int
+    """About how many bytes these are."""
+    resident_bytes: int
+    """About how many bytes of events are in memory, beside pages that were read."""
+
+    @property
+    def dropped(self) -> int:
+        """Events dropped for any reason."""
+        return self.late + self.invalid
+
+
+class KeyedWindows:
+    """The aggregate of each key's newest events, after every event of that key.
+
+    ``policy`` is one policy, or several by name, as for ``SharedWindows``. Windows by count and
+    time, and these joined by ``|`` and ``&``, under a monoid of columns are *swept*: many keys cost
+    as much as one key with as many events, 0.1 to 2 us an event. With other policies or monoids
+    every key has a window by itself, at 200 us a key and batch.
+
+    In a store, new events are written about 3 times in all, and pages are read that hold keys of
+    the batch. Keys are integers, text, bytes, or tuples of these, all of one kind.
+
+    Settings are those of ``Window``; beside them ``lateness`` (events may come so late),
+    ``promote_at``, ``page_bytes`` and ``cache_bytes``. One call at a time.
+    """
+
+    def __init__(
+        self,
+        monoid: AbstractMonoid,
+        policy: AbstractPolicy | Mapping[str, AbstractPolicy],
+        store: str | PageStore | None = "memory://",
+        name: str = "windows",
+        **settings: Unpack[KeyedSettings],
+    ) -> None:
+        self._use(monoid, policy, store, name, settings)
+
+    def _use(
+        self,
+        monoid: AbstractMonoid,
+        policy: AbstractPolicy | Mapping[str, AbstractPolicy],
+        store: str | PageStore | None,
+        name: str,
+        given: KeyedSettings,
+    ) -> None:
+        require_monoid(monoid)
+        policies = dict(policy) if isinstance(policy, Mapping) else {"": policy}
+        for each in policies.values():
+            require_policy(each)
+        if not policies or (isinstance(policy, Mapping) and "" in policies):
+            raise ValueError("policies are one, or several by name, each name a text of its own")
+        if not NAME.fullmatch(name) or len(name) > _NAME_LENGTH:
+            raise ValueError(f"a name is 1 to {_NAME_LENGTH} of A-Z a-z 0-9 . _ : -, not {name!r}")
+        sizes, rest, lateness = _sizes(given)
+        settings = Settings.read(EventSettings, rest)
+        if lateness is not None:
+            settings = _late(settings, lateness)
+        timed = lateness is not None or any(each.needs_times for each in policies.values())
+        self.monoid, self.policy, self.name = monoid, policy, name
+        self._owns_store = isinstance(store, str)
+        self.store = open_store(store) if isinstance(store, str) else store
+        self._kind = Kind(monoid, policies, settings, timed, sizes.promote_at, name, self.store)
+        self._sizes = sizes
+        self._key_kind: str | None = None
+        self._bucket: Bucket | None = None
+        #: Which events of the last batch were accepted; None when all were.
+        self.last_accepted: np.ndarray | None = None
+        #: Whether a call is under way.
+        self.busy = False
+
+    @property
+    def engine(self) -> Self:
+        """What one call at a time has to itself."""
+        return self
+
+    def _layout(self, kind: str) -> TableLayout:
+        return TableLayout(self.name, kind, self.monoid.inputs, self._kind.timed)
+
+    def _begin(self, kind: str) -> Bucket:
+        """The bucket, once it is known what kind the keys are of."""
+        if self._bucket is None:
+            self._key_kind = kind
+            layout = self._layout(kind)
+            pages = None
+            if self.store is not None:
+                size = PageSize(self._sizes.page_bytes, self._sizes.cache_bytes)
+                pages = RunPages(self.store, layout, size)
+            late = self._kind.settings.lateness is not None
+            self._bucket = Bucket(self._kind, Tiers(layout, pages, self._kind.trimmed, late))
+        return self._bucket
+
+    # --- events -----------------------------------------------------------------------------------
+
+    @alone
+    def extend(
+        self,
+        keys: Any,
+        values: Any,
+        times: Any = None,
+        results: Literal["all", "last"] = "all",
+    ) -> Any:
+        """Add a batch of events; return the result after each, or of each key after its last.
+
+        Columns of equal length: lists, numpy, pandas, polars or Arrow; ``keys`` may be a tuple of
+        columns. Results are an array in the order of the events (a dictionary of arrays for a
+        Product, or by the names of several policies), with a row for each accepted event, as
+        ``last_accepted`` says. With ``results="last"``, ``Latest(keys, results)``. A ``get_many`` a
+        level; nothing is written before ``checkpoint``. Raises UnsuitableKey, InvalidValue,
+        InvalidTime, LateEvent, NotPageable, and what the store raises; then nothing was added.
+        """
+        if results not in ("all", "last"):
+            raise ValueError(f"results is 'all' or 'last', not {results!r}")
+        batch = self._read(keys, values, times)
+        each = results == "all"
+        if not len(batch):
+            self.last_accepted = None
+            empty = self._as_results([self.monoid.outputs.new(0) for _ in self._kind.policies])
+            return empty if each else Latest(batch.keys.as_column(), empty)
+        bucket = self._begin(batch.keys.kind)
+        done = bucket.advance(batch, each)
+        self.last_accepted = None
+        if len(done.line) < len(batch):
+            self.last_accepted = np.zeros(len(batch), bool)
+            self.last_accepted[done.line] = True
+        if not each:
+            return Latest(done.keys.as_column(), self._as_results(done.results))
+        if len(done.line) and not (done.line[1:] > done.line[:-1]).all():
+            place = np.argsort(done.line)
+            outputs = self.monoid.outputs
+            done.results = [outputs.take(rows, place) for rows in done.results]
+        return self._as_results(done.results)
+
+    def _as_results(self, results: list[Rows]) -> Any:
+        found = [self.monoid.results(rows) for rows in results]
+        if self._kind.single is not None:
+            return found[0]
+        return dict(zip(self._kind.policies, found, strict=True))
+
+    def _read(self, keys: Any, values: Any, times: Any) -> Batch:
+        """What users hand in. Raises UnsuitableKey, InvalidValue, InvalidTime, NotPageable."""
+        monoid = self.monoid
+        if self._kind.timed and times is None:
+            raise InvalidTime("these windows need a time with every event: give times=")
+        micros = to_times(times) if self._kind.timed else None
+        distinct, codes = read_keys(keys, self._key_kind)
+        rows, count = monoid.rows(values, len(codes))
+        if count != len(codes):
+            raise InvalidValue(f"{count} values have {len(codes)} keys; give one for each")
+        if micros is not None and len(micros) != count:
+            raise InvalidTime(f"{count} values have {len(micros)} times; give one for each")
+        invalid = None
+        if self._kind.settings.invalid != "accept" and count:
+            invalid = monoid.invalid(rows, count)
+        if invalid is not None and self._kind.settings.invalid == "error":
+            raise InvalidValue(
+                f"{int(invalid.sum())} of {count} values are null, NaN or outside what "
+                f"{monoid.name} takes, the first at index {int(np.argmax(invalid))}; nothing was "
+                'inserted; correct them, or choose invalid="drop" or invalid="accept"'
+            )
+        valid = rows
+        if invalid is not None:
+            valid = monoid.inputs.take(rows, np.flatnonzero(~invalid))
+        if self.store is not None and (at := monoid.inputs.unpageable(valid)) is not None:
+            raise NotPageable(
+                f"the value {monoid.inputs.at(valid, at)!r} cannot be written to a page; make it "
+                "numbers, text, bytes, lists, tuples or dictionaries, or use store=None; nothing "
+                "was inserted"
+            )
+        return Batch(distinct, codes, rows, micros, invalid)
+
+    # --- results ----------------------------------------------------------------------------------
+
+    @alone
+    def query(self, keys: Any) -> Any:
+        """The result of a key's window, or an array with those of a list of keys.
+
+        ``empty`` of the monoid for a key that is not known. A ``get_many`` a level.
+        """
+        one = not isinstance(keys, list) and not (
+            hasattr(keys, "__len__") and not isinstance(keys, (str, bytes, tuple))
+        )
+        wanted, codes = read_keys([keys] if one else keys, self._key_kind)
+        found = self._current(wanted)
+        if one:
+            results = [self._lowered(rows, 0) for rows in found]
+            if self._kind.single is not None:
+                return results[0]
+            return dict(zip(self._kind.policies, results, strict=True))
+        return self._as_results([self.monoid.outputs.take(rows, codes) for rows in found])
+
+    def _lowered(self, rows: Rows, at: int) -> Any:
+        column = self.monoid.results(self.monoid.outputs.take(rows, np.array([at])))
+        if isinstance(column, dict):
+            return {alias: plain(part[0]) for alias, part in column.items()}
+        return plain(column[0])
+
+    def _current(self, keys: Keys) -> list[Rows]:
+        """For each policy, the results of keys' windows."""
+        monoid, count = self.monoid, len(keys)
+        empty, found = monoid.empty, [monoid.outputs.new(count) for _ in self._kind.policies]
+        for rows in found:
+            for place in range(count):
+                row = tuple(empty.values()) if isinstance(empty, dict) else empty
+                monoid.outputs.put(rows, place, row)
+        known = None if self._bucket is None else self._bucket.tiers.find(keys)
+        if known is None:
+            return found
+        at = keys.find(known.keys)
+        some = np.flatnonzero((known.counts > 0) & (known.marks < HANDLE))
+        if len(some) and self._kind.swept:
+            lanes = Lanes(known.bounds, known.times)
+            last = known.bounds[some + 1] - 1
+            lifted = monoid.lift_rows(known.rows, known.events)
+            for policy, rows in zip(self._kind.policies.values(), found, strict=True):
+                fold = folds(monoid, lifted, known.events, lanes.fronts(policy, last), last)
+                monoid.outputs.put_at(rows, at[some], monoid.lower_rows(fold))
+        for place in np.flatnonzero(known.marks == HANDLE).tolist():
+            window = self._apart(known, place)
+            for name, rows in zip(self._kind.policies, found, strict=True):
+                result = window.query(name) if isinstance(window, SharedWindows) else window.query()
+                row = tuple(result.values()) if isinstance(result, dict) else result
+                monoid.outputs.put(rows, int(at[place]), row)
+        return found
+
+    def _apart(self, known: Table, place: int) -> AnyWindow:
+        """The window by itself of a key."""
+        assert self._bucket is not None
+        window = self._bucket.open.get(known.keys.packed(place))
+        if window is None:
+            number = int((known.marks[:place] == HANDLE).sum())
+            window = self._bucket.pattern.sibling(known.handles[number])
+        return window
+
+    @alone
+    def window(self, key: Any) -> AnyWindow:
+        """One key's window, to read: ``query``, ``range``, ``len``. Raises UnsuitableKey.
+
+        A copy of what is now: what it takes in is not seen here. Raises KeyError for a key that is
+        not known.
+        """
+        known = self._known(key)
+        if known is None or known.marks[0] == FORGOTTEN:
+            raise KeyError(f"no window of the key {key!r} is known")
+        if known.marks[0] == HANDLE:
+            handle = known.handles[0]
+            return self._bucket.pattern.sibling(handle) if handle else self._apart(known, 0)  # type: ignore[union-attr]
+        kind = Kind(
+            self.monoid, self._kind.policies, self._kind.settings, self._kind.timed, 0, self.name,
+            None,
+        )  # fmt: skip
+        window = kind.open(known.keys.packed(0))
+        times = None if known.times is None else known.times.view("M8[us]")
+        window.extend(given_back(self.monoid, known.rows, known.events), times, "last")
+        return window
+
+    def _known(self, key: Any) -> Table | None:
+        wanted = read_key(key, self._key_kind)
+        return None if self._bucket is None else self._bucket.tiers.find(wanted)
+
+    def __len__(self) -> int:
+        """How many keys there are."""
+        return 0 if self._bucket is None else self._bucket.keys
+
+    def __contains__(self, key: Any) -> bool:
+        try:
+            known = self._known(key)
+        except UnsuitableKey:
+            return False
+        return known is not None and known.marks[0] != FORGOTTEN
+
+    def keys(self) -> Iterator[Any]:
+        """All keys, in no order; reads every page."""
+        if self._bucket is not None:
+            for table in self._bucket.tiers.everything():
+                yield from table.keys.as_column().tolist()
+
+    # --- forgetting -------------------------------------------------------------------------------
+
+    @alone
+    def forget(self, before: Any) -> np.ndarray:
+        """Forget the keys whose windows time has emptied at a moment; return these keys.
+
+        Their windows' policies must say when time empties them. Events that are older come late
+        from now on. Reads the pages of keys that may be meant.
+        """
+        moment = to_time(before)
+        lifetimes = [policy.lifetime for policy in self._kind.policies.values()]
+        if any(lifetime is None for lifetime in lifetimes):
+            raise ValueError(f"time alone never empties the windows of {self.policy!r}")
+        if self._bucket is None:
+            return np.zeros(0, object)
+        lifetime = max(life for life in lifetimes if life is not None)
+        return self._bucket.forget(moment - lifetime, lifetime).keys.as_column()
+
+    # --- roots and pages --------------------------------------------------------------------------
+
+    @alone
+    def checkpoint(self, barrier: bool = True) -> bytes:
+        """The windows as a root of at most 64 KiB, once all their pages are in the store.
+
+        As ``Window.checkpoint``: save the root before you take the next one. Writes what has come
+        since the last root, and what is merged now and then. Raises NotPageable.
+        """
+        if self.store is None:
+            raise NotPageable("these windows are in memory alone (store=None); give them a store")
+        bucket = self._bucket
+        if bucket is None:
+            return self._root(None).encode()
+        tiers = bucket.tiers
+        bucket.write_handles()
+        tiers.settle(_INLINE, self._kind.settings.retain)
+        bucket.delete_doomed()
+        data = self._root(bucket).encode()
+        assert len(data) <= MAX_BYTES, "a root that is too large: report this as a bug"
+        if barrier:
+            self.store.flush()
+        return data
+
+    def _root(self, bucket: Bucket | None) -> Root:
+        kind, tiers = self._kind, None if bucket is None else bucket.tiers
+        counts = [0] * 5
+        if bucket is not None:
+            counts = [bucket.keys, bucket.apart, bucket.inserted, bucket.late, bucket.invalid]
+        return Root(
+            self.name,
+            self._key_kind,
+            (self.monoid.name, self.monoid.fingerprint),
+            [(name, p.describe(), p.fingerprint) for name, p in kind.policies.items()],
+            kind.timed,
+            kind.settings.lateness,
+            0 if tiers is None else tiers.number,
+            counts,
+            None if bucket is None else bucket.forgotten,
+            [] if tiers is None else tiers.runs,
+            tiers.young[0] if tiers is not None and tiers.young else None,
+            [] if tiers is None else tiers.doomed,
+            [] if bucket is None else bucket.doomed,
+        )
+
+    @classmethod
+    def restore(
+        cls,
+        root: bytes,
+        monoid: AbstractMonoid,
+        policy: AbstractPolicy | Mapping[str, AbstractPolicy],
+        store: str | PageStore = "memory://",
+        **settings: Unpack[KeyedSettings],
+    ) -> Self:
+        """The windows that a root describes; no store call until pages are needed.
+
+        Raises CorruptHandle for damaged bytes, and HandleMismatch when the root is of another
+        monoid, or of other policies or another lateness.
+        """
+        unread = Unread.decode(root)
+        windows = cls.__new__(cls)
+        windows._use(monoid, policy, store, unread.root.window, settings)
+        windows._restore(unread)
+        return windows
+
+    def sibling(self, root: bytes) -> Self:
+        """The windows that a root describes, with all settings and the store of these ones."""
+        unread = Unread.decode(root)
+        windows = object.__new__(type(self))
+        windows.__dict__.update(self.__dict__)
+        windows.name, windows._owns_store = unread.root.window, False
+        windows._bucket = windows._key_kind = windows.last_accepted = None
+        windows._restore(unread)
+        return windows
+
+    def _restore(self, unread: Unread) -> None:
+        found, kind = unread.root, self._kind
+        own = [(name, p.describe(), p.fingerprint) for name, p in kind.policies.items()]
+        if found.monoid[1] != self.monoid.fingerprint:
+            raise _mismatch("monoid", found.monoid[0], self.monoid.name)
+        if [(name, print_) for name, _, print_ in found.policies] != [(n, f) for n, _, f in own]:
+            texts = [{n: text for n, text, _ in each} for each in (found.policies, own)]
+            raise _mismatch("policies", *texts)
+        if found.lateness != kind.settings.lateness:
+            raise _mismatch("lateness", found.lateness, kind.settings.lateness)
+        if found.kind is None:
+            return
+        bucket = self._begin(found.kind)
+        root, tiers = unread.read(bucket.tiers.layout), bucket.tiers
+        tiers.runs, tiers.doomed, tiers.number = root.runs, root.doomed, root.number
+        tiers.young = [] if root.young is None else [root.young]
+        bucket.keys, bucket.apart, bucket.inserted, bucket.late, bucket.invalid = root.counts
+        bucket.forgotten, bucket.doomed = root.forgotten, root.gone
+
+    @alone
+    def delete_pages(self) -> None:
+        """Delete every page; the windows and all their roots are of no use afterwards."""
+        if self._bucket is not None and self.store is not None:
+            self._bucket.delete_pages()
+
+    def close(self) -> None:
+        """Let go of the store if it was opened here; pages stay."""
+        if self.store is not None and self._owns_store:
+            self.store.close()
+
+    # --- looking at it ----------------------------------------------------------------------------
+
+    def stats(self) -> KeyedStats:
+        """Sizes and counts; no store call."""
+        bucket = self._bucket
+        if bucket is None:
+            return KeyedStats(0, 0, self._kind.swept, 0, 0, 0, 0, 0, 0)
+        tiers = bucket.tiers
+        return KeyedStats(
+            bucket.keys, bucket.apart, self._kind.swept, bucket.inserted, bucket.late,
+            bucket.invalid, len(tiers.runs), sum(run.weight for run in tiers.runs),
+            sum(int(table.weights.sum()) for table in tiers.young),
+        )  # fmt: skip
+
+    @alone
+    def check(self) -> None:
+        """Assert every invariant, reading all pages. Raises InvariantViolation, CorruptPage."""
+        if self._bucket is None:
+            return
+        count = apart = 0
+        for table in self._bucket.tiers.everything():
+            count += len(table)
+            apart += int((table.marks == HANDLE).sum())
+            lanes = Lanes(table.bounds, table.times)
+            if table.times is not None and table.events:
+                steps = np.diff(table.times) < 0
+                if (steps & (np.diff(lanes.keys) == 0)).any():
+                    raise InvariantViolation("events of a key are out of order")
+            for place in np.flatnonzero(table.marks == HANDLE).tolist():
+                self._apart(table, place).check()
+        if (count, apart) != (self._bucket.keys, self._bucket.apart):
+            raise InvariantViolation(
+                f"{count} keys with {apart} windows by themselves where {self._bucket.keys} with "
+                f"{self._bucket.apart} were counted"
+            )
+
+    def __repr__(self) -> str:
+        where = "memory" if self.store is None else self.store.url
+        what = f"{self.monoid!r} over {self.policy!r}"
+        return f"<KeyedWindows {self.name!r}: {what}, {len(self)} keys in {where}>"
+
+
+class _Sizes(NamedTuple):
+    promote_at: int
+    page_bytes: int
+    cache_bytes: int
+
+
+def _sizes(given: KeyedSettings) -> tuple[_Sizes, dict[str, Any], Any]:
+    """The sizes, the settings of all windows, and the lateness."""
+    rest: dict[str, Any] = dict(given)
+    lateness = rest.pop("lateness", None)
+    defaults = {"promote_at": 1024, "page_bytes": 1 << 14, "cache_bytes": 1 << 23}
+    found = {
+        name: to_count(rest.pop(name, default), name, 1, 1 << 40)
+        for name, default in defaults.items()
+    }
+    return _Sizes(**found), rest, lateness
+
+
+def _late(settings: Settings, lateness: Lateness) -> Settings:
+    return replace(settings, aggregator=FiBA, lateness=to_lateness(lateness, FiBA))
+
+
+def _mismatch(what: str, found: Any, asked: Any) -> HandleMismatch:
+    return HandleMismatch(
+        f"the root was made with {what} {found}, not {asked}: restore with what it was made with"
+    )
