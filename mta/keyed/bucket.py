@@ -75,6 +75,8 @@ class Advance:
     """Where each key's events begin in the line."""
     before: np.ndarray
     """How many events of each key had been accepted before."""
+    last: np.ndarray | None
+    """The time of each key's newest event before; of a new key, that of its first one."""
 
 
 @dataclass(slots=True)
@@ -156,6 +158,9 @@ class Bucket:
         known = self.tiers.find(keys)
         at = np.full(len(keys), -1) if known is None else known.keys.find(keys)
         line, bounds, late = self._line_up(batch, known, at)
+        last = None
+        if batch.times is not None and len(line):
+            last = self._last_before(batch.times[line[bounds[:-1] % len(line)]], known, at)
         touched = np.flatnonzero(np.diff(bounds))
         keys, at = keys.take(touched), at[touched]
         bounds = np.append(bounds[touched], bounds[-1])
@@ -188,7 +193,8 @@ class Bucket:
         self.inserted += len(line)
         self.late += 0 if late is None else int(late.sum())
         self.invalid += 0 if batch.invalid is None else int(batch.invalid.sum())
-        return Advance(line, late, work.results, keys, bounds, before)
+        last = None if last is None else last[touched]
+        return Advance(line, late, work.results, keys, bounds, before, last)
 
     def _line_up(
         self, batch: Batch, known: Table | None, at: np.ndarray
@@ -201,12 +207,11 @@ class Bucket:
         late = None
         if batch.times is not None and len(line):
             times = batch.times[line]
-            last, has_last = self._last_times(known, at, int(times.min()))
-            lateness = self.kind.settings.lateness
-            if lateness is not None:
-                behind = times < np.where(has_last, last - lateness, last)[codes]
+            floors = self._floors(known, at, int(times.min()))
+            floor = floors[codes]
+            if self.kind.settings.lateness is not None:
+                behind = times < floor
             else:
-                floor = last[codes]
                 steps = times if bad is None else np.where(bad, floor, times)
                 counts = np.bincount(codes, minlength=count)
                 behind = times < running_max(np.maximum(steps, floor), bounds_of(counts))
@@ -216,7 +221,7 @@ class Bucket:
                 late = np.zeros(len(line), bool)
                 late[line] = behind
                 if self.kind.settings.late == "error":
-                    raise self._late_event(batch, late, last)
+                    raise self._late_event(batch, late, floors)
                 bad = behind if bad is None else bad | behind
         if bad is not None:
             line, codes = line[~bad], codes[~bad]
@@ -226,34 +231,51 @@ class Bucket:
                 line = line[order]
         return line, bounds_of(np.bincount(codes, minlength=count)), late
 
-    def _last_times(
-        self, known: Table | None, at: np.ndarray, least: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The time of each key's newest event, and whether it has one; else ``least``.
+    def _floors(self, known: Table | None, at: np.ndarray, least: int) -> np.ndarray:
+        """The time before which each key takes nothing; ``least`` for none.
 
-        Of a key that was forgotten, or may have been, the last moment of its windows.
+        That is its newest event, less the lateness. A key that is new, or whose events all came
+        after some keys were forgotten, may have been one of these; what it had then is gone, so it
+        takes nothing from before the moment at which the last of their windows was empty.
         """
-        if self.forgotten is not None:
-            least = max(least, self.forgotten)
-        last, has_last = np.full(len(at), least), np.zeros(len(at), bool)
-        if known is not None:
-            some = np.flatnonzero(at >= 0)
-            some = some[known.counts[at[some]] > 0]
-            last[some], has_last[some] = known.newest()[at[some]], True
-        return last, has_last
+        begin = least if self.forgotten is None else max(least, self.forgotten)
+        floors = np.full(len(at), begin)
+        if known is None or known.times is None:
+            return floors
+        some = np.flatnonzero(at >= 0)
+        some = some[known.counts[at[some]] > 0]
+        places = at[some]
+        lateness = self.kind.settings.lateness or 0
+        found = known.newest()[places] - lateness
+        if self.forgotten is not None and lateness:
+            oldest = known.times[known.bounds[places]]
+            found = np.where(oldest >= self.forgotten, np.maximum(found, self.forgotten), found)
+        floors[some] = found
+        return floors
 
-    def _late_event(self, batch: Batch, late: np.ndarray, last: np.ndarray) -> LateEvent:
+    def _last_before(self, first: np.ndarray, known: Table | None, at: np.ndarray) -> np.ndarray:
+        """The time of each key's newest event; of a new key that of its first one to come."""
+        if known is None:
+            return first
+        some = np.flatnonzero(at >= 0)
+        some = some[known.counts[at[some]] > 0]
+        last = first.copy()
+        last[some] = known.newest()[at[some]]
+        return last
+
+    def _late_event(self, batch: Batch, late: np.ndarray, floors: np.ndarray) -> LateEvent:
         place = int(np.argmax(late))
         key = int(batch.codes[place])
         assert batch.times is not None
         lateness = self.kind.settings.lateness
         allowed = f"by more than {lateness / 1e6} s " if lateness else ""
         remedy = "sort the events by time" if lateness is None else "allow a greater lateness"
+        last = int(floors[key]) + (lateness or 0)
         return LateEvent(
             f"{int(late.sum())} of {len(late)} events are {allowed}older than their key's last "
             f"one, the first at index {place}: key {batch.keys.at(key)!r}, time "
-            f"{clock(int(batch.times[place]))}, last {clock(int(last[key]))}; nothing was "
-            f'inserted; {remedy}, or choose late="drop"'
+            f"{clock(int(batch.times[place]))}, last {clock(last)}; nothing was inserted; "
+            f'{remedy}, or choose late="drop"'
         )
 
     # --- windows by themselves ------------------------------------------------------------------

@@ -155,6 +155,10 @@ class KeyedWindows:
         #: Whether a call is under way.
         self.busy = False
 
+    def bucket_of(self, kind: str) -> Bucket:
+        """What works inside, for keys of a kind; for those who read keys and values themselves."""
+        return self._begin(kind)
+
     @property
     def engine(self) -> Self:
         """What one call at a time has to itself."""
