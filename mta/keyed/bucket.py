@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xxhash
@@ -27,7 +27,7 @@ from mta.fiba import FiBA
 from mta.kernels.segments import bounds_of, group, running_max, sort_within, spread
 from mta.keyed.keys import Keys, of_packed
 from mta.keyed.sweep import Lanes, folds, is_swept
-from mta.keyed.table import ALL, FORGOTTEN, HANDLE, Table
+from mta.keyed.table import ALL, FORGOTTEN, HANDLE, Table, blank
 from mta.keyed.tiers import Tiers
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.monoids.base import AbstractMonoid
@@ -40,6 +40,9 @@ from mta.windows.window import Window
 from stores import PageStore
 
 AnyWindow = Window | SharedWindows
+#: Results of each event, of each key's last event of a batch, or of each key's window as it is
+#: then; the last two differ where the last event of a batch came late.
+Want = Literal["each", "last", "now"]
 #: Windows by themselves that stay open from one root to the next.
 _OPEN = 256
 
@@ -54,6 +57,8 @@ class Batch:
     times: np.ndarray | None
     invalid: np.ndarray | None = None
     """Which events hold what no window takes; None if none does."""
+    late_first: bool = False
+    """Whether an event is late that is both."""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -148,8 +153,8 @@ class Bucket:
 
     # --- events ---------------------------------------------------------------------------------
 
-    def advance(self, batch: Batch, each: bool = True) -> Advance:
-        """Take in a batch; results for each event, or for each key alone.
+    def advance(self, batch: Batch, want: Want = "each") -> Advance:
+        """Take in a batch; results of each event, of each key's last one, or of its window now.
 
         Raises LateEvent, and what the store and the monoid raise; then nothing has changed, unless
         windows by themselves had taken in events before the store failed (the note says so).
@@ -173,7 +178,7 @@ class Bucket:
             some = at >= 0
             marks[some] = known.marks[at[some]]
             before[some] = known.left[at[some]] + known.counts[at[some]]
-        work = _Work(self.kind, new, known, np.where(marks == FORGOTTEN, -1, at), each)
+        work = _Work(self.kind, new, known, np.where(marks == FORGOTTEN, -1, at), want)
         fresh = int(((at < 0) | (marks == FORGOTTEN)).sum())
         apart = marks == HANDLE if self.kind.swept else np.ones(len(keys), bool)
         swept = np.flatnonzero(~apart)
@@ -192,7 +197,7 @@ class Bucket:
         self.keys += fresh
         self.inserted += len(line)
         self.late += 0 if late is None else int(late.sum())
-        self.invalid += 0 if batch.invalid is None else int(batch.invalid.sum())
+        self.invalid += len(batch) - len(line) - (0 if late is None else int(late.sum()))
         last = None if last is None else last[touched]
         return Advance(line, late, work.results, keys, bounds, before, last)
 
@@ -215,7 +220,7 @@ class Bucket:
                 steps = times if bad is None else np.where(bad, floor, times)
                 counts = np.bincount(codes, minlength=count)
                 behind = times < running_max(np.maximum(steps, floor), bounds_of(counts))
-            if bad is not None:
+            if bad is not None and not batch.late_first:
                 behind &= ~bad
             if behind.any():
                 late = np.zeros(len(line), bool)
@@ -302,6 +307,7 @@ class Bucket:
                     work.move(place, window)
                 else:
                     window = self.window_of(packed, work, place)
+                    before[place] = work.left(place) + window.engine.structure.back
                     work.extend(place, window)
                 self.open[packed] = window
                 done += 1
@@ -375,6 +381,27 @@ class Bucket:
         self.forgotten = moment if self.forgotten is None else max(moment, self.forgotten)
         return gone
 
+    @property
+    def is_deleting(self) -> bool:
+        """Whether pages of forgotten windows are still to be deleted."""
+        return bool(self.doomed)
+
+    def earliest(self) -> int | None:
+        """No key's newest event is older than this; None without keys. No store call."""
+        return self.tiers.earliest() if self.keys else None
+
+    def carry_over(self, keys: Keys, times: list[int], handles: list[bytes]) -> None:
+        """Windows that were by themselves before there were any of these, into a new bucket."""
+        count, schema = len(keys), self.kind.monoid.inputs
+        newest = None if self.tiers.layout.timed is False else np.array(times, "<i8")
+        # Of such an entry the time of its event is looked at, and nothing else.
+        bounds = np.arange(count + 1)
+        entries = Table.of(schema, keys, bounds, newest, blank(schema, count), HANDLE)
+        entries.handles = handles
+        self.tiers.add(entries)
+        self.keys += count
+        self.apart += count
+
     def delete_doomed(self) -> None:
         """Delete the pages that no root needs any more that may be restored."""
         self.tiers.delete_doomed()
@@ -403,10 +430,10 @@ class _Work:
     """
 
     def __init__(
-        self, kind: Kind, new: Table, known: Table | None, at: np.ndarray, each: bool
+        self, kind: Kind, new: Table, known: Table | None, at: np.ndarray, want: Want
     ) -> None:
-        self.kind, self.new, self.known, self.at, self.each = kind, new, known, at, each
-        count = new.events if each else len(new)
+        self.kind, self.new, self.known, self.at, self.want = kind, new, known, at, want
+        count = new.events if want == "each" else len(new)
         #: For each policy a row for each event, or each key.
         self.results = [kind.monoid.outputs.new(count) for _ in kind.policies]
         #: How many events each window began with that was made of swept ones.
@@ -423,7 +450,12 @@ class _Work:
         held, at = self._held(places)
         union, newest = _union(held, at, part, self.kind.settings.lateness is not None)
         lanes = Lanes(union.bounds, union.times)
-        wanted = newest if self.each else union.bounds[1:] - 1
+        if self.want == "each":
+            wanted = newest
+        elif self.want == "last":
+            wanted = newest[part.bounds[1:] - 1]
+        else:
+            wanted = union.bounds[1:] - 1
         lifted = monoid.lift_rows(union.rows, union.events)
         for policy, room in zip(self.kind.policies.values(), self.results, strict=True):
             fronts = lanes.fronts(policy, wanted)
@@ -440,7 +472,7 @@ class _Work:
 
     def _rooms(self, places: np.ndarray) -> np.ndarray:
         """Where the results of keys at some places go."""
-        if not self.each:
+        if self.want != "each":
             return places
         return spread(self.new.bounds[places], self.new.counts[places])
 
@@ -465,11 +497,21 @@ class _Work:
         start, stop = int(new.bounds[place]), int(new.bounds[place + 1])
         rows = given_back(monoid, monoid.inputs.cut(new.rows, start, stop), stop - start)
         times = None if new.times is None else _moments(new.times[start:stop])
-        found = window.extend(rows, times, "all" if self.each else "last")
-        room = start if self.each else place
+        each = self.want == "each"
+        of_last = self.want == "last" and self.kind.settings.lateness is not None
+        found = window.extend(rows, times, "all" if each or of_last else "last")
+        room = start if each else place
         for name, results in zip(self.kind.policies, self.results, strict=True):
             of_window = found if self.kind.single is not None else found[name]
-            monoid.outputs.put_many(results, room, as_outputs(monoid, of_window))
+            outputs = as_outputs(monoid, of_window)
+            if of_last:
+                outputs = monoid.outputs.cut(outputs, stop - start - 1, stop - start)
+            monoid.outputs.put_many(results, room, outputs)
+
+    def left(self, place: int) -> int:
+        """How many events of a key came before its window by itself began."""
+        at = int(self.at[place])
+        return 0 if self.known is None or at < 0 else int(self.known.left[at])
 
     def handle(self, place: int) -> bytes:
         """The handle of a key; none of a new one, or one that is open."""

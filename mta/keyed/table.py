@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mta.columns.schemas import Rows, Schema
+from mta.columns.schemas import Record, Rows, Schema
 from mta.kernels.segments import bounds_of, sort_within, spread
 from mta.keyed.keys import Keys, merged
 
@@ -219,6 +219,16 @@ def chained(tables: Sequence[Table]) -> Table:
         _concatenated(schema, tables, int(bounds[-1])),
         [handle for table in tables for handle in table.handles],
     )
+
+
+def blank(schema: Schema, count: int) -> Rows:
+    """Rows that nobody looks at: zeros."""
+    if isinstance(schema, Record):
+        return tuple([blank(part, count) for part in schema.schemas])
+    rows = schema.new(count)
+    if isinstance(rows, np.ndarray):
+        rows.fill(0)
+    return rows
 
 
 def _places_of(tables: Sequence[Table]) -> np.ndarray:

@@ -366,6 +366,14 @@ class Tiers:
             return self._nothing()
         return known.take(np.flatnonzero((known.newest() <= until) & (known.counts > 0)))
 
+    def earliest(self) -> int | None:
+        """No key's newest event is older than this; None where there are no keys."""
+        found = [int(r.top.oldest.min()) for r in self.runs if r.top and r.top.oldest is not None]
+        for table in [*self.young, *(run.table for run in self.runs if run.table is not None)]:
+            if len(table):
+                found.append(int(_newest_of(table).min()))
+        return min(found, default=None)
+
     def _silent_in(self, run: Run, until: int) -> Table | None:
         assert self.pages is not None and run.top is not None
         index = self._leaves(run)

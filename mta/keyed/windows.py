@@ -54,6 +54,8 @@ class KeyedSettings(EventSettings, total=False):
 
     lateness: Lateness
     """How much older than its key's newest an event may be; unless given, events come in order."""
+    timed: bool
+    """Whether events have times, and come in their order, though no policy looks at them."""
     promote_at: int
     """How many events a key's window has at most before it becomes one by itself."""
     page_bytes: int
@@ -138,11 +140,11 @@ class KeyedWindows:
             raise ValueError("policies are one, or several by name, each name a text of its own")
         if not NAME.fullmatch(name) or len(name) > _NAME_LENGTH:
             raise ValueError(f"a name is 1 to {_NAME_LENGTH} of A-Z a-z 0-9 . _ : -, not {name!r}")
-        sizes, rest, lateness = _sizes(given)
+        sizes, rest, lateness, timed = _sizes(given)
         settings = Settings.read(EventSettings, rest)
         if lateness is not None:
             settings = _late(settings, lateness)
-        timed = lateness is not None or any(each.needs_times for each in policies.values())
+        timed |= lateness is not None or any(each.needs_times for each in policies.values())
         self.monoid, self.policy, self.name = monoid, policy, name
         self._owns_store = isinstance(store, str)
         self.store = open_store(store) if isinstance(store, str) else store
@@ -208,7 +210,7 @@ class KeyedWindows:
             empty = self._as_results([self.monoid.outputs.new(0) for _ in self._kind.policies])
             return empty if each else Latest(batch.keys.as_column(), empty)
         bucket = self._begin(batch.keys.kind)
-        done = bucket.advance(batch, each)
+        done = bucket.advance(batch, "each" if each else "now")
         self.last_accepted = None
         if len(done.line) < len(batch):
             self.last_accepted = np.zeros(len(batch), bool)
@@ -536,16 +538,16 @@ class _Sizes(NamedTuple):
     cache_bytes: int
 
 
-def _sizes(given: KeyedSettings) -> tuple[_Sizes, dict[str, Any], Any]:
-    """The sizes, the settings of all windows, and the lateness."""
+def _sizes(given: KeyedSettings) -> tuple[_Sizes, dict[str, Any], Any, bool]:
+    """The sizes, the settings of all windows, the lateness, and whether there are times."""
     rest: dict[str, Any] = dict(given)
-    lateness = rest.pop("lateness", None)
+    lateness, timed = rest.pop("lateness", None), bool(rest.pop("timed", False))
     defaults = {"promote_at": 1024, "page_bytes": 1 << 14, "cache_bytes": 1 << 23}
     found = {
         name: to_count(rest.pop(name, default), name, 1, 1 << 40)
         for name, default in defaults.items()
     }
-    return _Sizes(**found), rest, lateness
+    return _Sizes(**found), rest, lateness, timed
 
 
 def _late(settings: Settings, lateness: Lateness) -> Settings:
