@@ -157,8 +157,8 @@ def read_keys(given: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
     """
     if isinstance(given, tuple):
         columns = [_distinct(column) for column in given]
-        if len({len(codes) for _, codes in columns}) > 1:
-            raise UnsuitableKey("the columns of keys differ in length")
+        if len({len(codes) for _, codes in columns}) != 1:
+            raise UnsuitableKey("a tuple of columns has at least one, and all are of one length")
         distinct, codes = _tuples(columns)
     else:
         distinct, codes = _distinct(given)
@@ -193,35 +193,73 @@ def _distinct(column: Any) -> tuple[Any, np.ndarray]:
     By the column's own library where it has one: they hash, which is faster than to sort.
     """
     module = type(column).__module__.partition(".")[0]
-    if module == "polars":
+    if module == "polars" and hasattr(column, "to_arrow") and not hasattr(column, "columns"):
         column, module = _of_polars(column)
-    if module == "pyarrow":
+    if module == "pyarrow" and hasattr(column, "null_count"):
         return _of_arrow(column)
     if hasattr(column, "factorize"):  # pandas
-        codes, distinct = column.factorize()
-        if len(codes) and codes.min() < 0:
-            raise _null(int((codes < 0).sum()))
-        return _plain_list(distinct), codes
-    if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iu":
-        return _of_integers(column)
-    if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
-        raise UnsuitableKey(f"keys are a column with a key for each event, not {column!r}")
-    return _of_objects(column.tolist() if isinstance(column, np.ndarray) else list(column))
+        return _of_pandas(column)
+    if isinstance(column, np.ndarray):
+        if column.ndim != 1:
+            raise UnsuitableKey(f"keys have one dimension, not {column.ndim}")
+        if isinstance(column, np.ma.MaskedArray):
+            if column.mask.any():
+                raise _null()
+            column = column.data
+        if column.dtype.kind in "iu":
+            return _of_integers(column)
+        if column.dtype.kind in "mM":  # as a list they may be integers
+            raise UnsuitableKey(f"keys are integers, text or bytes, not {column.dtype}")
+        return _of_objects(column.tolist())
+    if isinstance(column, (str, bytes)) or not isinstance(column, Sequence):
+        raise UnsuitableKey(
+            f"keys are a column with a key for each event, not {type(column).__name__}: give a "
+            "list, a numpy, pandas, polars or Arrow column, or a tuple of columns"
+        )
+    return _of_objects(list(column))
 
 
 def _of_polars(column: Any) -> tuple[Any, str]:
-    """A polars column as an Arrow one, where pyarrow is there, else as a list."""
-    try:
-        return column.to_arrow(), "pyarrow"
-    except ModuleNotFoundError:
-        return column.to_list(), "builtins"
+    """A polars column as an Arrow one, where that is possible, else as a list."""
+    if str(column.dtype) in _POLARS:
+        try:
+            return column.to_arrow(), "pyarrow"
+        except ModuleNotFoundError:
+            pass
+    return column.to_list(), "builtins"
+
+
+#: What polars has that Arrow has too; what it calls objects are addresses there.
+_POLARS = frozenset(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)) | {
+    "String",
+    "Binary",
+    "Categorical",
+}
+
+
+def _of_pandas(column: Any) -> tuple[Any, np.ndarray]:
+    codes, distinct = column.factorize()
+    if len(codes) and codes.min() < 0:
+        raise _null()
+    if getattr(distinct.dtype, "kind", "") in ("i", "u"):
+        return np.asarray(distinct), codes
+    values = distinct.tolist()
+    kinds = {value.__class__ for value in values}
+    # To pandas 1 and True are one value, and text ends where it has a zero.
+    certain = kinds <= {str, bytes} and (
+        kinds <= {bytes} or hasattr(column.dtype, "categories") or "\0" not in "".join(column)
+    )
+    return (values, codes) if certain else _of_objects(column.tolist())
 
 
 def _of_arrow(column: Any) -> tuple[Any, np.ndarray]:
     if column.null_count:
-        raise _null(column.null_count)
+        raise _null()
     own = hasattr(column.type, "index_type")
-    encoded = column if own else column.dictionary_encode()
+    try:
+        encoded = column if own else column.dictionary_encode()
+    except NotImplementedError:
+        return _of_objects(column.to_pylist())
     if hasattr(encoded, "chunks"):
         encoded = encoded.unify_dictionaries().combine_chunks()
         if hasattr(encoded, "chunks"):  # of no rows, or of several chunks still
@@ -242,27 +280,42 @@ def _of_integers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if not len(column):
         return column, np.zeros(0, np.int64)
     least, most = int(column.min()), int(column.max())
-    if most > _INTS.max:
-        raise UnsuitableKey(f"the key {most} does not fit 64 bits with a sign")
+    _require_small(most)
     span = most - least + 1
+    wide = column.astype(np.int64, copy=False)  # differences of short ones do not fit
     if span > 4 * len(column) + 1024:
-        return np.unique(column, return_inverse=True)
+        return np.unique(wide, return_inverse=True)
     seen = np.zeros(span, bool)
-    seen[column - least] = True
+    seen[wide - least] = True
     ranks = np.cumsum(seen) - 1
-    return np.flatnonzero(seen) + least, ranks[column - least]
+    return np.flatnonzero(seen) + least, ranks[wide - least]
 
 
 def _of_objects(values: list[Any]) -> tuple[list[Any], np.ndarray]:
+    kinds = {value.__class__ for value in values}
+    if not kinds <= _KIND_OF.keys():
+        values = [plain(value) for value in values]  # 1 and np.int64(1) are one key
+    if tuple in kinds:
+        values = [tuple(map(plain, v)) if isinstance(v, tuple) else v for v in values]
     places: dict[Any, int] = {}
     try:
-        codes = [places.setdefault((v.__class__, v), len(places)) for v in values]
+        if tuple in kinds:
+            # (1, 2) and (True, 2) are equal, and only one of them is a key.
+            codes = [places.setdefault((_classes(v), v), len(places)) for v in values]
+        else:
+            codes = [places.setdefault((v.__class__, v), len(places)) for v in values]
     except TypeError:
         odd = next(value for value in values if not _hashable(value))
         raise UnsuitableKey(
-            f"the key {odd!r} is none: keys are integers, text, bytes or tuples of these"
+            f"the key {odd!r:.60} is none: keys are integers, text, bytes or tuples of these"
         ) from None
-    return [plain(value) for _, value in places], np.array(codes, np.int64)
+    return [value for _, value in places], np.array(codes, np.int64)
+
+
+def _classes(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple([part.__class__ for part in value])
+    return value.__class__
 
 
 def _hashable(value: Any) -> bool:
@@ -271,12 +324,6 @@ def _hashable(value: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _plain_list(values: Any) -> Any:
-    if isinstance(values, np.ndarray):
-        return values if values.dtype.kind in "iu" else values.tolist()
-    return values.tolist()
 
 
 def _tuples(columns: list[tuple[Any, np.ndarray]]) -> tuple[list[Any], np.ndarray]:
@@ -322,6 +369,8 @@ def _packed(distinct: Any, kind: str | None) -> tuple[str, Any]:
     if found is None or kind not in (None, found):
         raise _mixed_kinds(distinct, kind, kinds)
     if found == "int":
+        if isinstance(distinct, np.ndarray):
+            _require_small(int(distinct.max()))
         try:
             return found, np.asarray(distinct, "<i8")
         except OverflowError:
@@ -348,6 +397,8 @@ def _bytes_of(value: Any) -> bytes:
         if isinstance(value, bytes):
             return value
         parts = [plain(part) for part in value]
+        if any(map(is_missing, parts)):
+            raise _null()
         if parts and all(type(part) in _PARTS for part in parts):
             packed: bytes = msgpack.packb(parts)
             return packed
@@ -368,20 +419,24 @@ def hashes_of_ints(keys: np.ndarray) -> np.ndarray:
     return found
 
 
-def _null(count: int) -> UnsuitableKey:
-    return UnsuitableKey(f"{count} keys are null: drop these events, or give them a key")
+def _require_small(key: int) -> None:
+    if key > _INTS.max:
+        raise UnsuitableKey(f"the key {key} does not fit 64 bits with a sign")
+
+
+def _null() -> UnsuitableKey:
+    return UnsuitableKey("some keys are null: drop these events, or give them a key")
 
 
 def _mixed_kinds(distinct: Any, kind: str | None, kinds: set[type]) -> UnsuitableKey:
-    missing = [value for value in distinct if is_missing(value)]
-    if missing:
-        return _null(len(missing))
+    if any(map(is_missing, distinct)):
+        return _null()
     names = sorted(_KIND_OF.get(kind, kind.__name__) for kind in kinds)
     if kind is None:
         return UnsuitableKey(
             f"keys are all integers, all text, all bytes or all tuples of these, not {names}"
         )
-    odd = next(v for v in distinct if _KIND_OF.get(v.__class__) != kind)
+    odd = plain(next(v for v in distinct if _KIND_OF.get(v.__class__) != kind))
     return UnsuitableKey(
         f"the key {odd!r:.60} is not of the kind of those before it ({kind}): 1 and '1' are two "
         "keys, so convert the column first"
