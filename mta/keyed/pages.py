@@ -16,8 +16,8 @@
         left      "<i8" events that came before these and have left; "zero" if all are 0
         counts    "<i8" events of each key; "zero" or "one" if all are
         times     "<i8" microseconds since 1970, where the windows keep times
-        values    the columns of the values, as in a page of events (``mta.pages.page``)
         handles   "msgpack" array of bytes, one for each mark 2; only where there are any
+        values    the columns of the values, as in a page of events (``mta.pages.page``)
 
     of an index:
         firsts    "<u8" hash of the first key of each page
@@ -153,10 +153,9 @@ def dump_table(table: Table) -> list[Payload]:
     columns.append(_dump(_I8, table.counts))
     if table.times is not None:
         columns += _I8.dump(table.times)
-    columns += table.schema.dump(table.rows)
     if table.handles:
         columns.append(("msgpack", msgpack.packb(table.handles)))
-    return columns
+    return columns + table.schema.dump(table.rows)
 
 
 def _load_table(payloads: Iterator[Payload], count: int, layout: TableLayout) -> Table:
@@ -170,8 +169,8 @@ def _load_table(payloads: Iterator[Payload], count: int, layout: TableLayout) ->
         raise CorruptPage("its counts cannot be")
     events = int(bounds[-1])
     times = _I8.load(payloads, events) if layout.timed else None
-    rows = layout.schema.load(payloads, events)
     handles = _load_handles(payloads, int((marks == HANDLE).sum()))
+    rows = layout.schema.load(payloads, events)
     return Table(layout.schema, keys, marks, left, bounds, times, rows, handles)
 
 
