@@ -1,8 +1,8 @@
 """Keyed windows out of their root alone: what each key has, whether pages are whole and live.
 
 As of a handle (``opaque``), neither the operation nor the policies need be known: values are left
-as they are, bytes that nobody reads. So an event counts as long as it is stored, though its window may
-have left it behind.
+as they are, bytes that nobody reads. So an event counts as long as it is stored, though it may
+have left its window.
 
     >>> from mta import CountWindow, KeyedWindows, Max
     >>> windows = KeyedWindows(Max(), CountWindow(2), "memory://keyed", name="demo", page_bytes=64)
@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from mta.audit.description import HandleSummary, describe_handle
 from mta.audit.opaque import restore_opaque
@@ -117,11 +115,9 @@ class OpaqueKeys:
                 yield key_of(self.name, level, run.number, name)
             if not level:
                 return
-            places = [(level, run.number, name) for name in index.names]
-            found = [c for c in self._pages.read(places) if isinstance(c, Index)]
-            index = Index(
-                np.concatenate([i.firsts for i in found]), [n for i in found for n in i.names], None
-            )
+            names = index.names
+            contents = self._pages.read([(level, run.number, name) for name in names])
+            index = self._pages.index(level, run.number, names, contents)
             level -= 1
 
     def handles(self) -> Iterator[bytes]:

@@ -29,7 +29,7 @@ import numpy as np
 from mta.errors import CorruptPage, MissingPage
 from mta.keyed import pages
 from mta.keyed.keys import Keys
-from mta.keyed.pages import Index, TableLayout
+from mta.keyed.pages import Content, Index, TableLayout
 from mta.keyed.table import FORGOTTEN, Table, chained, join
 from mta.pages.page import key_of, name_of
 from stores import PageStore
@@ -85,7 +85,7 @@ class RunPages:
 
     def __init__(self, store: PageStore, layout: TableLayout, size: PageSize) -> None:
         self.store, self.layout, self.size = store, layout, size
-        self._cache: OrderedDict[bytes, tuple[Table | Index, int]] = OrderedDict()
+        self._cache: OrderedDict[bytes, tuple[Content, int]] = OrderedDict()
         self._cached = 0
 
     def write(self, number: int, tables: Iterable[Table]) -> Run:
@@ -131,13 +131,13 @@ class RunPages:
         self.store.put_many(found)
         return names
 
-    def read(self, places: Sequence[tuple[int, int, bytes]]) -> list[Table | Index]:
+    def read(self, places: Sequence[tuple[int, int, bytes]]) -> list[Content]:
         """Pages by level, run and name; one ``get_many`` for those that are not in memory.
 
         Raises MissingPage and CorruptPage.
         """
         missing = [place for place in places if place[2] not in self._cache]
-        fresh: dict[bytes, Table | Index] = {}
+        fresh: dict[bytes, Content] = {}
         if missing:
             keys = [key_of(self.layout.window, *place) for place in missing]
             for place, key, data in zip(missing, keys, self.store.get_many(keys), strict=True):
@@ -147,44 +147,71 @@ class RunPages:
                         "were written to, or restore from a root whose pages are all there"
                     )
                 try:
-                    fresh[place[2]] = pages.decode(self.layout, *place, data)
+                    content = pages.opened(self.layout, *place, data)
                 except CorruptPage:
                     self.store.forget([key])
                     raise
-                self._keep(place[2], fresh[place[2]], len(data))
+                fresh[place[2]] = content
+                self._cache[place[2]] = content, len(data)
+                self._cached += len(data)
         found = []
         for _, _, name in places:
-            content = fresh.get(name)
-            if content is None:
+            if name not in fresh:
                 self._cache.move_to_end(name)
-                content = self._cache[name][0]
-            found.append(content)
+            found.append(fresh.get(name) or self._cache[name][0])
         while self._cached > self.size.cached:
             self._cached -= self._cache.popitem(last=False)[1][1]
         return found
 
-    def _keep(self, name: bytes, content: Table | Index, weight: int) -> None:
-        self._cache[name] = content, weight
-        self._cached += weight
+    def tables(self, number: int, names: Sequence[bytes]) -> Table:
+        """Tables of a run, in order, as one. Raises MissingPage and CorruptPage."""
+        return self.loaded(number, names, self.read([(0, number, name) for name in names]))
+
+    def loaded(self, number: int, names: Sequence[bytes], contents: Sequence[Content]) -> Table:
+        """Tables that were read, as one. Raises CorruptPage, which names the page."""
+        try:
+            return pages.load_tables(self.layout, contents)
+        except (ValueError, TypeError) as error:
+            for name, content in zip(names, contents, strict=True):
+                try:
+                    pages.load_tables(self.layout, [content])
+                except (ValueError, TypeError) as why:
+                    raise pages.damaged(self.layout, 0, number, name, why) from why
+            raise pages.damaged(self.layout, 0, number, names[0], error) from error
+
+    def index(
+        self, level: int, number: int, names: Sequence[bytes], contents: Sequence[Content]
+    ) -> Index:
+        """Indexes that were read, as one. Raises CorruptPage."""
+        found = []
+        for name, (count, columns) in zip(names, contents, strict=True):
+            try:
+                content = pages.load(self.layout, level, count, columns)
+            except (ValueError, TypeError) as error:
+                raise pages.damaged(self.layout, level, number, name, error) from error
+            assert isinstance(content, Index)
+            found.append(content)
+        return _chained(found)
 
     def leaves(self, run: Run | Doomed) -> Index:
         """The names of all tables of a run; a ``get_many`` a level."""
         assert run.top is not None
         index = run.top
         for level in range(run.height, 0, -1):
-            index = _chained(self._indexes(level, run.number, index.names))
+            index = self._below(level, run.number, index)
         return index
 
-    def _indexes(self, level: int, number: int, names: Sequence[bytes]) -> list[Index]:
-        found = self.read([(level, number, name) for name in names])
-        return [content for content in found if isinstance(content, Index)]
+    def _below(self, level: int, number: int, index: Index) -> Index:
+        """What the pages of an index say, which is of a level."""
+        names = index.names
+        return self.index(level, number, names, self.read([(level, number, n) for n in names]))
 
     def delete(self, doomed: Doomed) -> None:
         """Delete a run's pages, the topmost last; a store call a level, and to find them."""
         levels: list[tuple[int, Index]] = [(doomed.height, doomed.top)]
         for level in range(doomed.height, 0, -1):
             try:
-                below = _chained(self._indexes(level, doomed.number, levels[-1][1].names))
+                below = self._below(level, doomed.number, levels[-1][1])
             except MissingPage:
                 break  # deleted before a crash
             levels.append((level - 1, below))
@@ -235,22 +262,21 @@ class Tiers:
                 wanted[place] = run.height, run.top
         while wanted:
             assert self.pages is not None
-            asked, owners = [], []
+            asked: list[tuple[int, int, bytes]] = []
+            named: dict[int, tuple[int, list[bytes]]] = {}
             for place, (level, index) in wanted.items():
-                for page in index.holding(keys.hashes).tolist():
-                    asked.append((level, self.runs[place].number, index.names[page]))
-                    owners.append((place, level))
-            wanted = {}
-            read: dict[int, list[Table | Index]] = {}
-            for owner, content in zip(owners, self.pages.read(asked), strict=True):
-                read.setdefault(owner[0], []).append(content)
-            for place, level in dict.fromkeys(owners):
-                contents = read[place]
+                names = [index.names[at] for at in index.holding(keys.hashes).tolist()]
+                if names:
+                    named[place] = level, names
+                    asked += [(level, self.runs[place].number, name) for name in names]
+            contents, wanted, at = self.pages.read(asked), {}, 0
+            for place, (level, names) in named.items():
+                number, found = self.runs[place].number, contents[at : at + len(names)]
+                at += len(names)
                 if level:
-                    indexes = [content for content in contents if isinstance(content, Index)]
-                    wanted[place] = level - 1, _chained(indexes)
+                    wanted[place] = level - 1, self.pages.index(level, number, names, found)
                 else:
-                    tables[place] = chained([c for c in contents if isinstance(c, Table)])
+                    tables[place] = self.pages.loaded(number, names, found)
         return [tables[place] for place in sorted(tables)]
 
     # --- all there is ---------------------------------------------------------------------------
@@ -289,8 +315,7 @@ class Tiers:
             stop = int(np.searchsorted(index.firsts, np.uint64(high), side="left"))
         if start >= stop:
             return None
-        places = [(0, run.number, name) for name in index.names[start:stop]]
-        return chained([c for c in self.pages.read(places) if isinstance(c, Table)])
+        return self.pages.tables(run.number, index.names[start:stop])
 
     # --- growing --------------------------------------------------------------------------------
 
@@ -381,8 +406,7 @@ class Tiers:
         due = np.flatnonzero(index.oldest <= until)
         if not len(due):
             return None
-        read = self.pages.read([(0, run.number, index.names[at]) for at in due.tolist()])
-        return chained([c for c in read if isinstance(c, Table)])
+        return self.pages.tables(run.number, [index.names[at] for at in due.tolist()])
 
 
 def _in_memory(table: Table) -> Run:
