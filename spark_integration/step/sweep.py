@@ -160,7 +160,7 @@ def results_of(sweep: Sweep, group: Sorted, done: Advance, gone: Table | None) -
         for alias, column in plan.monoid.results(outputs).items():
             name = column_name(alias, window)
             rows = rows.append_column(name, to_arrow([column[picked]], plan.results[name], name))
-    rows = rows.select([*plan.columns, *plan.results])
+    rows = rows.select([*group.rows.column_names, *plan.results])
     if emptied is not None and len(emptied[0]):
         keys, moments, before = emptied
         table = table_of_emptied(tuple(keys), tuple(moments), plan)
