@@ -26,9 +26,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from operator import methodcaller
 from typing import Any
 
 from couchbase import exceptions
@@ -48,7 +47,7 @@ from couchbase.options import (
 from couchbase.transcoder import RawBinaryTranscoder
 
 from .address import Option, StoreAddress
-from .base import Capabilities, check_keys, check_pages
+from .base import Capabilities
 from .errors import (
     InvalidStoreURL,
     PageTooLarge,
@@ -59,7 +58,7 @@ from .errors import (
     WindowStoreError,
 )
 from .server import OPTIONS as SERVER_OPTIONS
-from .server import ServerStore, batches
+from .server import ServerStore
 
 _LEVELS = {
     "none": DurabilityLevel.NONE,
@@ -88,12 +87,6 @@ OPTIONS: dict[str, Option] = {
     "network": _network,
 }
 
-_CAPABILITIES = Capabilities(
-    durable=True, shared=True, max_key_bytes=250, max_page_bytes=20 << 20, remote=True
-)
-_BATCH_BYTES = 8 << 20  # pages under way at once
-_BATCH_KEYS = 512
-_BATCH_READS = 256  # of pages of 64 KiB 16 MiB; each batch is a wait for the server
 _SCAN = 1000
 _NOWHERE = (
     exceptions.BucketNotFoundException,
@@ -134,7 +127,10 @@ class CouchbaseStore(ServerStore):
     """Pages in one collection of a Couchbase cluster."""
 
     example = "host/bucket"
-    limits = _CAPABILITIES
+    limits = Capabilities(
+        durable=True, shared=True, max_key_bytes=250, max_page_bytes=20 << 20, remote=True
+    )
+    most_reads = 256  # of pages of 64 KiB 16 MiB; each batch is a wait for the server
     failures = (exceptions.CouchbaseException,)
     failure_after_close = RuntimeError
     _cluster: Any = None
@@ -160,48 +156,6 @@ class CouchbaseStore(ServerStore):
             _immortalise((self._cluster, self._client))
         self._cluster = self._client = None
 
-    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys; one batch for each 256 keys.
-
-        Raises ``InvalidKey``, ``StoreUnavailable``, ``StoreAccessDenied``, ``StoreClosed``.
-        """
-        check_keys(keys, _CAPABILITIES)
-        options = GetMultiOptions(return_exceptions=True, transcoder=_TRANSCODER)
-        found: dict[str, bytes | None] = {}
-        for batch in batches(dict.fromkeys(keys), _BATCH_READS):
-            got = self._run(methodcaller("get_multi", batch, options))
-            self._raise_first(got, but=exceptions.DocumentNotFoundException)
-            results = got.results
-            for key in batch:
-                found[key] = results[key].value if key in results else None
-        return [found[key] for key in keys]
-
-    def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Store the pages; one batch for each 8 MiB or 512 pages.
-
-        Raises ``InvalidKey``, ``PageTooLarge``, ``StoreFull``, ``StoreUnavailable``,
-        ``StoreAccessDenied``, ``StoreClosed``; some pages may be stored then, put all again.
-        """
-        check_pages(pages, _CAPABILITIES)
-        options = UpsertMultiOptions(**self._writing)
-        for batch in batches(pages, _BATCH_KEYS, pages, _BATCH_BYTES):
-            # The client takes bytes alone, no view of them.
-            documents = {key: bytes(pages[key]) for key in batch}
-            self._raise_first(self._run(methodcaller("upsert_multi", documents, options)))
-
-    def delete_many(self, keys: Iterable[str]) -> None:
-        """Remove the pages; one batch for each 512 keys. As ``get_many``."""
-        keys = dict.fromkeys(keys)
-        check_keys(keys, _CAPABILITIES)
-        options = RemoveMultiOptions(**self._removing)
-        for batch in batches(keys, _BATCH_KEYS):
-            gone = self._run(methodcaller("remove_multi", batch, options))
-            self._raise_first(gone, but=exceptions.DocumentNotFoundException)
-
-    def flush(self) -> None:
-        """Every page is acknowledged already, as durably as the options say; no store call."""
-        self._check_open()
-
     def close(self) -> None:
         """Let go of the connection; closing twice is harmless."""
         self._closed = True
@@ -209,6 +163,22 @@ class CouchbaseStore(ServerStore):
             cluster, self._cluster, self._client = self._cluster, None, None
         if cluster is not None:
             cluster.close()
+
+    def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
+        options = GetMultiOptions(return_exceptions=True, transcoder=_TRANSCODER)
+        got = client.get_multi(keys, options)
+        self._raise_first(got, but=exceptions.DocumentNotFoundException)
+        results = got.results
+        return [results[key].value if key in results else None for key in keys]
+
+    def _put(self, client: Any, pages: dict[str, bytes]) -> None:
+        # The client takes bytes alone, no view of them.
+        documents = {key: bytes(page) for key, page in pages.items()}
+        self._raise_first(client.upsert_multi(documents, UpsertMultiOptions(**self._writing)))
+
+    def _delete(self, client: Any, keys: list[str]) -> None:
+        gone = client.remove_multi(keys, RemoveMultiOptions(**self._removing))
+        self._raise_first(gone, but=exceptions.DocumentNotFoundException)
 
     def _scan(self, prefix: str) -> Iterator[str]:
         """By range scan: every document of that range is visited.
@@ -248,7 +218,38 @@ class CouchbaseStore(ServerStore):
             return self._client
 
     def _named(self, error: Exception) -> WindowStoreError:
-        return _named(error, self.url, self._address.password)
+        url, password = self.url, self._address.password
+        retried = getattr(getattr(error, "context", None), "retry_reasons", None) or ()
+        reasons = set(map(str, retried))  # why the client tried again until its time was up
+        text = type(error).__name__ + (f", {', '.join(sorted(reasons))}" if reasons else "")
+        message = str(getattr(error, "message", "") or "")
+        if message and message != "Operation failed":
+            text += f": {message.replace(password, '***') if password else message}"
+        if isinstance(error, exceptions.AuthenticationException):
+            return StoreAccessDenied(f"{url} refused ({text}): correct user, password or rights")
+        if isinstance(error, _NOWHERE) or any("collection" in reason for reason in reasons):
+            return InvalidStoreURL(
+                f"{url} is not there ({text}): create the bucket, scope or collection, "
+                "give the user the right to it, or correct the URL"
+            )
+        if isinstance(error, _CANNOT):
+            return UnsupportedOperation(
+                f"{url} cannot do this ({text}): listing keys needs Couchbase Server 7.6, "
+                "scopes and collections 7.0, durability 6.5 and enough nodes"
+            )
+        if isinstance(error, exceptions.InvalidArgumentException):
+            return InvalidStoreURL(f"{url}: the client refuses an option ({text}): correct it")
+        if isinstance(error, exceptions.QuotaLimitedException):
+            return StoreFull(f"{url} is full ({text}): raise the quota or delete pages")
+        if getattr(error, "error_code", None) == _VALUE_TOO_LARGE:
+            return PageTooLarge(f"{url} takes no page of this size: choose a smaller arity")
+        if isinstance(error, exceptions.TemporaryFailException) or any(
+            "temporary_failure" in reason for reason in reasons
+        ):
+            return StoreUnavailable(
+                f"{url} has no memory for it now ({text}): retry later, or raise the bucket's quota"
+            )
+        return StoreUnavailable(f"{url} does not answer ({text}): retry when it is back")
 
 
 #: The store that an address names; ``InvalidStoreURL`` if it names no host or bucket.
@@ -302,43 +303,3 @@ def _client_options(
     if secure and not options.get("verify", True):
         settings["tls_verify"] = TLSVerifyMode.NO_VERIFY
     return settings
-
-
-def _named(error: Exception, url: str, password: str | None = None) -> WindowStoreError:
-    """The project's error for an error of the client, without a password or a page in it."""
-    reasons = _retry_reasons(error)
-    text = type(error).__name__ + (f", {', '.join(sorted(reasons))}" if reasons else "")
-    message = str(getattr(error, "message", "") or "")
-    if message and message != "Operation failed":
-        text += f": {message.replace(password, '***') if password else message}"
-    if isinstance(error, exceptions.AuthenticationException):
-        return StoreAccessDenied(f"{url} refused ({text}): correct user, password or rights")
-    if isinstance(error, _NOWHERE) or any("collection" in reason for reason in reasons):
-        return InvalidStoreURL(
-            f"{url} is not there ({text}): create the bucket, scope or collection, "
-            "give the user the right to it, or correct the URL"
-        )
-    if isinstance(error, _CANNOT):
-        return UnsupportedOperation(
-            f"{url} cannot do this ({text}): listing keys needs Couchbase Server 7.6, "
-            "scopes and collections 7.0, durability 6.5 and enough nodes"
-        )
-    if isinstance(error, exceptions.InvalidArgumentException):
-        return InvalidStoreURL(f"{url}: the client does not take an option ({text}): correct it")
-    if isinstance(error, exceptions.QuotaLimitedException):
-        return StoreFull(f"{url} is full ({text}): raise the quota or delete pages")
-    if getattr(error, "error_code", None) == _VALUE_TOO_LARGE:
-        return PageTooLarge(f"{url} takes no page of this size: choose a smaller arity")
-    if isinstance(error, exceptions.TemporaryFailException) or any(
-        "temporary_failure" in reason for reason in reasons
-    ):
-        return StoreUnavailable(
-            f"{url} has no memory for it now ({text}): retry later, or raise the bucket's quota"
-        )
-    return StoreUnavailable(f"{url} does not answer ({text}): retry when it is back")
-
-
-def _retry_reasons(error: Exception) -> set[str]:
-    """Why the client tried again until its time was up."""
-    reasons = getattr(getattr(error, "context", None), "retry_reasons", None) or ()
-    return {str(reason) for reason in reasons}
