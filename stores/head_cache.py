@@ -163,23 +163,6 @@ class HeadCache(WrapperStore):
             self._queue.pop(key, None)
             self._flying[key] = token
 
-    def _land(self, keys: Iterable[str], pages: Mapping[str, bytes | None], token: object) -> None:
-        for key in keys:
-            if self._flying.get(key) is not token:
-                continue
-            del self._flying[key]
-            page = pages.get(key)
-            if page is not None and not self._closed:
-                self._keep(key, page)
-        self._changed.notify_all()
-
-    def _keep(self, key: str, page: bytes) -> None:
-        self._pages[key] = page
-        self._bytes += len(page) + _ENTRY_BYTES
-        while self._bytes > self._capacity:
-            _, oldest = self._pages.popitem(last=False)
-            self._bytes -= len(oldest) + _ENTRY_BYTES
-
     # Without it
 
     def _fetch(self, keys: list[str], token: object) -> dict[str, bytes | None]:
@@ -188,8 +171,21 @@ class HeadCache(WrapperStore):
             pages = dict(zip(keys, self.store.get_many(keys), strict=True))
         finally:
             with self._changed:
-                self._land(keys, pages, token)
+                for key in keys:
+                    if self._flying.get(key) is token:
+                        del self._flying[key]
+                        page = pages.get(key)
+                        if page is not None and not self._closed:
+                            self._keep(key, page)
+                self._changed.notify_all()
         return pages
+
+    def _keep(self, key: str, page: bytes) -> None:
+        self._pages[key] = page
+        self._bytes += len(page) + _ENTRY_BYTES
+        while self._bytes > self._capacity:
+            _, oldest = self._pages.popitem(last=False)
+            self._bytes -= len(oldest) + _ENTRY_BYTES
 
     def _join(self, keys: list[str]) -> dict[str, bytes | None]:
         """Pages that another thread was fetching; those it did not get are fetched here."""

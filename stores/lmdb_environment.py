@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import lmdb
@@ -48,11 +47,8 @@ opening = threading.RLock()  # guards ``_open``; re-entrant, since a finalizer m
 _open: dict[_Key, Environment] = {}
 
 
-def acquire(folder: str, map_size: int) -> tuple[Environment, Callable[[], None]]:
-    """The environment of the folder and what to call when done with it, once.
-
-    Raises what LMDB and the file system raise.
-    """
+def acquire(folder: str, map_size: int) -> Environment:
+    """The environment of the folder, to be released once; raises what LMDB and the system raise."""
     with opening:
         data = os.path.join(folder, "data.mdb")
         environment = _open.get(_identity(data)) if os.path.exists(data) else None
@@ -60,7 +56,7 @@ def acquire(folder: str, map_size: int) -> tuple[Environment, Callable[[], None]
             environment = Environment(_open_lmdb(folder, map_size))
             _open[_identity(data)] = environment
         environment.users += 1
-    return environment, lambda: _release(environment)
+    return environment
 
 
 def discard(environment: Environment) -> None:
@@ -73,7 +69,8 @@ def discard(environment: Environment) -> None:
             environment.handle.close()
 
 
-def _release(environment: Environment) -> None:
+def release(environment: Environment) -> None:
+    """Be done with an environment; the last of its users closes it."""
     with opening:
         environment.users -= 1
         if environment.users == 0:

@@ -184,7 +184,7 @@ class LocalDiskStore(PageStore):
                 return self._environment
             try:
                 parents = _make_folder(self.folder)
-                environment, release = lmdb_environment.acquire(self.folder, self._map_size)
+                environment = lmdb_environment.acquire(self.folder, self._map_size)
                 # LMDB syncs its file, not the folders that lead to it.
                 for parent in [self.folder, *parents]:
                     _sync_folder(parent)
@@ -192,7 +192,8 @@ class LocalDiskStore(PageStore):
                 self._raise_named(error)
             self._release()
             # A store that is dropped without close() lets go of its share as well.
-            self._release = finalizer = weakref.finalize(self, release)
+            finalizer = weakref.finalize(self, lmdb_environment.release, environment)
+            self._release = finalizer
             finalizer.atexit = False  # pages may still be written then
             self._environment = environment
             return environment

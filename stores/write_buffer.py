@@ -45,7 +45,7 @@ class WriteBuffer(WrapperStore):
     """Holds up to ``capacity_bytes`` of puts and deletes and sends them in the background.
 
     ``deadline`` is how many seconds the store may fail to answer, on writes and on reads, before
-    callers are told; the first failure is logged as a warning.
+    callers get its error; the first failure is logged as a warning.
     """
 
     def __init__(
@@ -89,10 +89,7 @@ class WriteBuffer(WrapperStore):
         """
         with self._changed:
             self._check_open()
-            if not self._pending and not self._sending:
-                held: dict[str, bytes | None] = {}
-            else:
-                held = {key: self._held(key) for key in keys if self._holds(key)}
+            held = {key: self._held(key) for key in keys if self._holds(key)}
         if not held:
             return self._patiently(partial(self.store.get_many, keys))
         missing = [key for key in keys if key not in held]
@@ -132,7 +129,8 @@ class WriteBuffer(WrapperStore):
         with self._changed:
             self._check_open()
             held = {**self._sending, **self._pending}
-        return self._merged_keys(prefix, held)
+        yield from (k for k, page in held.items() if page is not None and k.startswith(prefix))
+        yield from (key for key in self.store.keys(prefix) if key not in held)
 
     def prefetch(self, keys: Sequence[str]) -> None:
         """A hint to the store for those pages that are not here."""
@@ -177,7 +175,7 @@ class WriteBuffer(WrapperStore):
         with self._changed:
             self._check_open()
             if self._error is not None or monotonic() >= self._give_up_at:
-                self._try_again()
+                self._await(self._batches_sent + 1, self._deadline)
             if not self._has_room(size):
                 self._wait_until(lambda: self._has_room(size))
                 self._check_open()
@@ -198,29 +196,18 @@ class WriteBuffer(WrapperStore):
         with self._changed:
             self._check_open()
             target = self._batches_taken + (1 if self._pending else 0)
-            if self._batches_sent >= target:
-                return
-            if self._thread is None:
-                self._start_thread()
-            self._error = None
-            self._give_up_at = monotonic() + deadline
-            self._kick()
-            self._wait_until(lambda: self._batches_sent >= target)
-            self._check_open()  # not if the rest was abandoned
+            if self._batches_sent < target:
+                if self._thread is None:
+                    self._start_thread()
+                self._await(target, deadline)
 
-    def _try_again(self) -> None:
-        """Have the batch that failed, or hangs, sent once more; raise only if that fails again."""
-        sent = self._batches_sent
+    def _await(self, target: int, deadline: float) -> None:
+        """Wait until so many batches were sent; one that failed, or hangs, is sent again now."""
         self._error = None
-        self._give_up_at = monotonic() + self._deadline
-        self._kick()
-        self._wait_until(lambda: self._batches_sent > sent)
-        self._check_open()
-
-    def _kick(self) -> None:
-        """Have a batch that failed sent again now."""
+        self._give_up_at = monotonic() + deadline
         self._kicks += 1
-        self._changed.notify_all()
+        self._wait_until(lambda: self._batches_sent >= target)
+        self._check_open()  # not if the rest was abandoned
 
     def _wait_until(self, ready: Callable[[], bool]) -> None:
         """Wait for the thread's progress; raise its error, or ours if it hangs in the store."""
@@ -260,10 +247,6 @@ class WriteBuffer(WrapperStore):
 
     def _held(self, key: str) -> bytes | None:
         return self._pending[key] if key in self._pending else self._sending[key]
-
-    def _merged_keys(self, prefix: str, held: Mapping[str, bytes | None]) -> Iterator[str]:
-        yield from (k for k, page in held.items() if page is not None and k.startswith(prefix))
-        yield from (key for key in self.store.keys(prefix) if key not in held)
 
     def _unavailable(self, reason: object) -> StoreUnavailable:
         return StoreUnavailable(
@@ -328,22 +311,20 @@ class WriteBuffer(WrapperStore):
                     self._warn(error)
                 self._reason = error
                 left = patient_until - monotonic()
-                if left <= 0:
-                    self._report(self._unavailable(error))
-                self._pause(min(pause, left) if left > 0 else pause, kicks)
+                if left > 0:
+                    self._pause(min(pause, left), kicks)
+                else:
+                    self._pause(pause, kicks, self._unavailable(error))
                 pause = min(2 * pause, _LONGEST_PAUSE)
             except Exception as error:  # whatever it is, the callers must see it
-                self._report(error)
-                self._pause(None, kicks)
+                self._pause(None, kicks, error)
 
-    def _report(self, error: Exception) -> None:
+    def _pause(self, seconds: float | None, kicks: int, error: Exception | None = None) -> None:
+        """Report the error, and wait until somebody asks for an attempt or closes, or so long."""
         with self._changed:
-            self._error = error
-            self._changed.notify_all()
-
-    def _pause(self, seconds: float | None, kicks: int) -> None:
-        """Wait, but no longer than until somebody asks for an attempt or closes."""
-        with self._changed:
+            if error is not None:
+                self._error = error
+                self._changed.notify_all()
             self._changed.wait_for(lambda: self._kicks != kicks or self._closed, seconds)
 
     def __reduce__(self) -> tuple[Any, ...]:

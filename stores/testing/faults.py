@@ -72,7 +72,7 @@ class _Plan:
 
 
 class FaultyStore(WrapperStore):
-    """Fails, waits, reorders, forgets and corrupts as told; the same ``seed`` shuffles alike.
+    """Fails, waits, reorders, forgets and corrupts as planned; the same ``seed`` shuffles alike.
 
     ``calls`` counts the calls and ``fired`` the planned failures and corruptions that came true. A
     forked or unpickled one begins without any plan.
