@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from types import FrameType
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -59,7 +60,7 @@ def local_session(
     settings["spark.driver.extraJavaOptions"] = f"{_java_options(log)} {options}".strip()
     configuration = SparkConf().setMaster(f"local[{cores}]").setAppName(name)
     configuration.setAll(list(settings.items()))
-    with _interrupted_after() as interrupted:
+    with signalled(signal.SIGINT) as interrupted:  # else Java would be left running
         with log.open("ab") as sink:
             gateway = launch_gateway(configuration, {"stderr": sink})
         session = SparkSession(SparkContext(conf=configuration, gateway=gateway))
@@ -89,18 +90,25 @@ def available_cores() -> int:
 
 
 @contextmanager
-def _interrupted_after() -> Iterator[threading.Event]:
-    """Whether Ctrl-C came: amid the start of Java an exception would leave that running."""
-    interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
-    before = signal.signal(signal.SIGINT, lambda number, frame: interrupted.set())
+def signalled(*numbers: signal.Signals) -> Iterator[threading.Event]:
+    """An event that these signals set, in place of an exception amid a call to Java.
+
+    Outside the main thread, which alone can take signals, nothing sets it.
+    """
+    event = threading.Event()
+
+    def take(_number: int, _frame: FrameType | None) -> None:
+        event.set()
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, take) for number in numbers}
     try:
-        yield interrupted
-    except BaseException:
-        signal.signal(signal.SIGINT, before)
-        raise
+        yield event
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is take:  # and not one that Spark has put there
+                signal.signal(number, handler)
 
 
 def _java_options(log: Path) -> str:

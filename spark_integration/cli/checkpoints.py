@@ -26,12 +26,11 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 import pyarrow as pa
@@ -39,16 +38,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mta import HandleSummary, describe_handle
-from mta.audit.walk import Audit, audit, live_keys
+from mta.audit.walk import live_keys
 from mta.cli.console import human_bytes, plural, say
 from mta.cli.handles import (
-    add_up,
     disk_bytes,
     print_kind,
     print_unneeded,
     store_totals,
     sum_up,
+    sweep,
     table_of,
+    verify,
     without_credentials,
 )
 from mta.errors import CorruptPage, MissingPage
@@ -61,6 +61,7 @@ from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import read_job
 from spark_integration.errors import InvalidRequest
 from spark_integration.request import make_product
+from spark_integration.session import local_session
 from spark_integration.step.states import read_doomed, read_handles
 from spark_integration.step.windows import AnyWindow, restore_any
 from stores import PageStore, open_store
@@ -68,74 +69,65 @@ from stores import PageStore, open_store
 NOTE = "gc.json"
 
 
-@dataclass(frozen=True)
-class Inspection:
-    """Every window of a checkpoint by its key, and what its store holds, whoever wrote it."""
-
-    windows: list[tuple[str, HandleSummary]]
-    store: str
-
-    def __str__(self) -> str:
-        events = sum(summary.events for _, summary in self.windows)
-        return f"{plural(len(self.windows), 'key')}, {plural(events, 'event')}"
+Windows = list[tuple[str, HandleSummary]]
 
 
 @spark_errors()
-def inspect(folder: Path, store_url: str | None, limit: int, spark: SparkSession) -> None:
+def inspect(folder: Path, store: str | None, limit: int) -> None:
     """Print the windows of an output folder or of a Spark checkpoint."""
-    checkpoint, store = locate(folder, store_url)
-    found = inspect_state(spark, checkpoint, store)
-    shown = found.windows[:limit]
-    say(table_of(shown))
-    if len(shown) < len(found.windows):
-        say(f"... and {len(found.windows) - len(shown):,} more (--limit)")
+    checkpoint, address = locate(folder, store)
+    windows, pages = inspect_state(local_session(), checkpoint, address)
+    say(table_of(windows[:limit]))
+    if limit < len(windows):
+        say(f"... and {len(windows) - limit:,} more (--limit)")
     say()
-    say(f"windows   {found}")
-    say(f"handles   {human_bytes(sum(summary.handle_bytes for _, summary in found.windows))}")
-    say(f"store     {without_credentials(store)}: {found.store}")
-    for _, summary in found.windows[:1]:
+    say(f"windows   {counted(windows)}")
+    say(f"handles   {human_bytes(sum(summary.handle_bytes for _, summary in windows))}")
+    say(f"store     {without_credentials(address)}: {pages}")
+    for _, summary in windows[:1]:
         print_kind(summary)
 
 
-def inspect_state(spark: SparkSession, checkpoint: Path, store_url: str) -> Inspection:
-    """Read every handle from Spark's state store, and count the store's pages."""
-    handles = saved_handles(spark, checkpoint, store_url)
+def inspect_state(spark: SparkSession, checkpoint: Path, address: str) -> tuple[Windows, str]:
+    """Every window of a checkpoint by its key, and what its store holds, whoever wrote it."""
+    handles = saved_handles(spark, checkpoint, address)
     windows = [(key, describe_handle(handle)) for key, handle in handles]
-    if not is_state_url(store_url):
-        return Inspection(windows, store_totals(store_url))
+    if not is_state_url(address):
+        return windows, store_totals(address)
     # On disk are all versions of the state that Spark retains.
     pages = plural(read_pages(spark, checkpoint).count(), "page")
-    return Inspection(windows, f"{pages}, {human_bytes(disk_bytes(checkpoint / 'state'))} on disk")
+    return windows, f"{pages}, {human_bytes(disk_bytes(checkpoint / 'state'))} on disk"
+
+
+def counted(windows: Windows) -> str:
+    """How many keys there are, and events in their windows."""
+    events = sum(summary.events for _, summary in windows)
+    return f"{plural(len(windows), 'key')}, {plural(events, 'event')}"
 
 
 @spark_errors()
-def check(
-    folder: Path, store_url: str | None, repair: bool, spark: Callable[[], SparkSession]
-) -> int:
+def check(folder: Path, store: str | None, repair: bool) -> int:
     """Print the damage by page and a summary; 1 if any is left, else 0.
 
     Reads every page of every window once.
     """
-    checkpoint, address = locate(folder, store_url)
+    checkpoint, address = locate(folder, store)
     _require_job(folder)
-    if repair and is_state_url(address):
+    in_state = is_state_url(address)
+    if repair and in_state:
         raise InvalidRequest(
             f"--repair: the pages are in Spark's own state ({address}), which nobody but the query "
             "can write: leave --repair out, and if a page is damaged, take the query back to an "
             "older batch of its checkpoint"
         )
-    session = spark()
+    session = local_session()
     handles = saved_handles(session, checkpoint, address)
-    total = Audit()
-    with open_pages(session, checkpoint, address) as store:
-        for key, window in windows_of(folder, handles, store):
-            add_up(total, audit(window, repair), key)
-    say(f"windows   {plural(len(handles), 'key')}")
-    say(f"store     {without_credentials(address)}")
-    sum_up(total, repair)
-    if total.left and not repair and not is_state_url(address):
+    with open_pages(session, checkpoint, address) as pages:
+        found = verify(windows_of(folder, handles, pages), repair)
+    left = sum_up(found, plural(len(handles), "key"), address, repair)
+    if left and not repair and not in_state:
         say("what can be rebuilt, --repair does")
-    return 1 if total.left else 0
+    return left
 
 
 def windows_of(
@@ -169,8 +161,7 @@ def _require_job(folder: Path) -> dict[str, Any]:
 # gc
 
 
-@dataclass(frozen=True)
-class Sighting:
+class Sighting(NamedTuple):
     """When a page was first seen that no handle names, and the last batch that had begun then."""
 
     seconds: float
@@ -178,68 +169,54 @@ class Sighting:
 
 
 @spark_errors()
-def collect(
-    folder: Path,
-    store_url: str | None,
-    delete: bool,
-    grace: str,
-    spark: Callable[[], SparkSession],
-) -> None:
+def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
     """Note the pages that no handle names, print them, and delete those that have been so long.
 
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
     """
-    checkpoint, address = locate(folder, store_url)
+    checkpoint, address = locate(folder, store)
     if is_state_url(address):
         say(f"store     {address}: nothing to collect. Pages of a batch that was not committed")
         say("          went with it, and Spark deletes those of old batches with their state.")
         return
-    patience = _seconds(grace)
-    with open_store(address) as store:
+    until = time.time() - _seconds(grace)
+    with open_store(address) as pages:
         # In this order: a page in the list was written by a batch that had begun by then.
-        keys = list(store.keys())
+        keys = list(pages.keys())
         begun, committed = last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
-        states = saved_states(spark(), checkpoint, address)
+        states = saved_states(local_session(), checkpoint, address)
         handles = handles_in(states)
         doomed = [("", handle) for state in states for handle in read_doomed(state)]
-        live, damaged = _mark(folder, handles, doomed, store)
+        live, damaged = _mark(folder, handles, doomed, pages)
         prefixes = {_prefix(describe_handle(handle).window) for _, handle in handles + doomed}
         orphans = [key for key in keys if _prefix(key) in prefixes and key not in live]
         unsure = [key for key in orphans if key.partition("/")[0] in damaged]
-        orphans = [key for key in orphans if key.partition("/")[0] not in damaged]
-        now = time.time()
-        sightings = note(folder / NOTE, orphans, Sighting(now, begun))
+        orphans = sorted(set(orphans) - set(unsure))
+        now = Sighting(time.time(), begun)
+        sightings = note(folder / NOTE, orphans, now)
         ripe = [
             key
             for key in orphans
-            if sightings[key].batch <= committed and sightings[key].seconds <= now - patience
+            if sightings[key].batch <= committed and sightings[key].seconds <= until
         ]
         say(f"store     {without_credentials(address)}: {plural(len(keys), 'page')}")
         say(f"windows   {plural(len(handles), 'key')}, {plural(len(live), 'page')} needed")
-        print_unneeded(store, orphans)
+        print_unneeded(pages, orphans)
         for window, error in damaged.items():
             say(f"left out  {window}: {error}; see 'mta check'")
         if unsure:
             say(f"left out  {plural(len(unsure), 'page')} of damaged windows")
+        sweep(pages, ripe, delete, f", seen unneeded for {grace} or more")
         if delete:
-            store.delete_many(ripe)
-            store.flush()
-            note(folder / NOTE, sorted(set(orphans) - set(ripe)), Sighting(now, begun))
-        done = "deleted" if delete else "to delete"
-        say(f"{done:9} {plural(len(ripe), 'page')}, seen unneeded for {grace} or more")
-        if not delete and ripe:
-            say("nothing was deleted: --delete does")
+            note(folder / NOTE, sorted(set(orphans) - set(ripe)), now)
 
 
 def note(path: Path, orphans: Iterable[str], now: Sighting) -> dict[str, Sighting]:
     """When each page was first seen, of those that are still unneeded; kept in the file."""
-    earlier: dict[str, list[float]] = json.loads(path.read_text()) if path.is_file() else {}
-    first = {
-        key: Sighting(earlier[key][0], int(earlier[key][1])) if key in earlier else now
-        for key in orphans
-    }
+    earlier: dict[str, list[Any]] = json.loads(path.read_text()) if path.is_file() else {}
+    first = {key: Sighting(*earlier.get(key, now)) for key in orphans}
     draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps({key: [s.seconds, s.batch] for key, s in first.items()}) + "\n")
+    draft.write_text(json.dumps(first) + "\n")
     draft.replace(path)
     return first
 
@@ -279,19 +256,18 @@ def _seconds(grace: str) -> float:
 # What a checkpoint holds
 
 
-def locate(folder: Path, store_url: str | None) -> tuple[Path, str]:
+def locate(folder: Path, store: str | None) -> tuple[Path, str]:
     """The checkpoint and the store's address, for an output folder or a checkpoint of Spark."""
     job = read_job(folder)
-    checkpoint = folder / "checkpoint" if job is not None else folder
+    checkpoint = folder if job is None else folder / "checkpoint"
     if not (checkpoint / "state").is_dir():
         raise InvalidRequest(f"{folder} is neither an output folder of 'mta run' nor a checkpoint")
     if not has_commits(checkpoint):
         raise InvalidRequest(f"{folder} has no committed batch yet: run again until one has ended")
-    if store_url is None and job is not None:
-        store_url = str(job["store"])
-    if store_url is None:
+    address = store or (job and str(job["store"]))
+    if not address:
         raise InvalidRequest("name the store of this checkpoint with --store")
-    return checkpoint, store_url
+    return checkpoint, address
 
 
 def has_commits(checkpoint: Path) -> bool:

@@ -55,7 +55,7 @@ def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> N
     run(job)
     say("\n== inspect: the windows as their handles tell")
     spark = local_session()
-    inspect(job.folder, job.store, 10, spark)
+    inspect(job.folder, job.store, 10)
     say("\n== check: every result of some keys against pandas")
     check(spark, job)
     say(f"\nlook at   {job.folder / 'plot.png'}")
