@@ -56,8 +56,11 @@ def local_session(
         "spark.ui.enabled": "false",
         **(conf or {}),
     }
-    options = settings.get("spark.driver.extraJavaOptions", "")
-    settings["spark.driver.extraJavaOptions"] = f"{_java_options(log)} {options}".strip()
+    log4j = files("spark_integration").joinpath("log4j2.properties")
+    settings["spark.driver.extraJavaOptions"] = (
+        f'"-Dlog4j2.configurationFile={log4j}" "-Dmta.log={log.absolute()}" '
+        + settings.get("spark.driver.extraJavaOptions", "")
+    )
     configuration = SparkConf().setMaster(f"local[{cores}]").setAppName(name)
     configuration.setAll(list(settings.items()))
     with signalled(signal.SIGINT) as interrupted:  # else Java would be left running
@@ -109,8 +112,3 @@ def signalled(*numbers: signal.Signals) -> Iterator[threading.Event]:
         for number, handler in before.items():
             if signal.getsignal(number) is take:  # and not one that Spark has put there
                 signal.signal(number, handler)
-
-
-def _java_options(log: Path) -> str:
-    settings = files("spark_integration").joinpath("log4j2.properties")
-    return f'"-Dlog4j2.configurationFile={settings}" "-Dmta.log={log.absolute()}"'

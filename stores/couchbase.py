@@ -46,7 +46,7 @@ from couchbase.options import (
 )
 from couchbase.transcoder import RawBinaryTranscoder
 
-from .address import Option, StoreAddress
+from .address import Option, StoreAddress, one_of
 from .base import Capabilities
 from .errors import (
     InvalidStoreURL,
@@ -61,30 +61,15 @@ from .server import OPTIONS as SERVER_OPTIONS
 from .server import ServerStore
 
 _LEVELS = {
-    "none": DurabilityLevel.NONE,
     "majority": DurabilityLevel.MAJORITY,
-    "majorityandpersistactive": DurabilityLevel.MAJORITY_AND_PERSIST_TO_ACTIVE,
-    "persisttomajority": DurabilityLevel.PERSIST_TO_MAJORITY,
+    "majorityAndPersistActive": DurabilityLevel.MAJORITY_AND_PERSIST_TO_ACTIVE,
+    "persistToMajority": DurabilityLevel.PERSIST_TO_MAJORITY,
 }
-_NETWORKS = ("default", "external", "auto")
-
-
-def _durability(text: str) -> DurabilityLevel:
-    if text.lower() not in _LEVELS:
-        raise ValueError("none, majority, majorityAndPersistActive or persistToMajority")
-    return _LEVELS[text.lower()]
-
-
-def _network(text: str) -> str:
-    if text not in _NETWORKS:
-        raise ValueError("default, external or auto")
-    return text
-
 
 OPTIONS: dict[str, Option] = {
     **SERVER_OPTIONS,
-    "durability": _durability,
-    "network": _network,
+    "durability": one_of("none", "majority", "majorityAndPersistActive", "persistToMajority"),
+    "network": one_of("default", "external", "auto"),
 }
 
 _SCAN = 1000
@@ -101,14 +86,6 @@ _CANNOT = (
     exceptions.DurabilityInvalidLevelException,
 )
 _VALUE_TOO_LARGE = 104  # the client has no class for it
-
-
-def _immortalise(thing: object) -> None:
-    """Keep it from being destroyed, even when the interpreter ends.
-
-    A connection that a fork has copied would wait in its destructor for threads that are not there.
-    """
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 class _Bytes(RawBinaryTranscoder):  # type: ignore[misc]
@@ -142,8 +119,8 @@ class CouchbaseStore(ServerStore):
         self._timeout: float = options.get("timeout", 5.0)
         self._options = _client_options(address, options, self._timeout)
         writing: dict[str, Any] = {"return_exceptions": True}
-        if options.get("durability", DurabilityLevel.NONE) is not DurabilityLevel.NONE:
-            writing["durability"] = ServerDurability(options["durability"])
+        if level := _LEVELS.get(options.get("durability", "none")):
+            writing["durability"] = ServerDurability(level)
         self._removing = dict(writing)
         if options.get("ttl"):
             writing["expiry"] = timedelta(seconds=options["ttl"])
@@ -153,7 +130,9 @@ class CouchbaseStore(ServerStore):
         """Leave the connection alone, as a forked child must; no store call."""
         self._lock = threading.Lock()
         if self._cluster is not None:
-            _immortalise((self._cluster, self._client))
+            # Nobody may destroy them, even when the interpreter ends: the destructor of a
+            # connection that a fork has copied would wait for threads that are not there.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object((self._cluster, self._client)))
         self._cluster = self._client = None
 
     def close(self) -> None:

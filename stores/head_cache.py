@@ -78,10 +78,13 @@ class HeadCache(WrapperStore):
             joined = [key for key in missing if key in self._flying]
             mine = [key for key in missing if key not in self._flying]
             self._take_off(mine, token)
-        if mine:
-            found.update(self._fetch(mine, token))
+        found.update(self._fetch(mine, token))
         if joined:
-            found.update(self._join(joined))
+            with self._changed:
+                self._changed.wait_for(lambda: self._flying.keys().isdisjoint(joined))
+                missing = self._look_up(joined, found)  # what the other thread did not get
+                self._take_off(missing, token)
+            found.update(self._fetch(missing, token))
         return [found[key] for key in keys]
 
     def peek(self, key: str) -> bytes | None:
@@ -166,6 +169,8 @@ class HeadCache(WrapperStore):
     # Without it
 
     def _fetch(self, keys: list[str], token: object) -> dict[str, bytes | None]:
+        if not keys:
+            return {}
         pages: dict[str, bytes | None] = {}
         try:
             pages = dict(zip(keys, self.store.get_many(keys), strict=True))
@@ -186,18 +191,6 @@ class HeadCache(WrapperStore):
         while self._bytes > self._capacity:
             _, oldest = self._pages.popitem(last=False)
             self._bytes -= len(oldest) + _ENTRY_BYTES
-
-    def _join(self, keys: list[str]) -> dict[str, bytes | None]:
-        """Pages that another thread was fetching; those it did not get are fetched here."""
-        found: dict[str, bytes | None] = {}
-        token = object()
-        with self._changed:
-            self._changed.wait_for(lambda: self._flying.keys().isdisjoint(keys))
-            missing = self._look_up(keys, found)
-            self._take_off(missing, token)
-        if missing:
-            found.update(self._fetch(missing, token))
-        return found
 
     def _forget(self, keys: Iterable[str]) -> None:
         with self._changed:

@@ -18,7 +18,8 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from itertools import islice, takewhile
+from typing import Any, TypeVar
 
 import lmdb
 
@@ -90,12 +91,7 @@ class LocalDiskStore(PageStore):
         """
         check_keys(keys, _CAPABILITIES)
         names = [key.encode() for key in keys]
-
-        def read(environment: Environment) -> list[bytes | None]:
-            with environment.reading, environment.handle.begin() as transaction:
-                return [transaction.get(name) for name in names]
-
-        return self._run(read)
+        return self._run(lambda transaction: [transaction.get(name) for name in names])
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Store the pages in one synced write transaction: all of them or, on an error, none.
@@ -107,19 +103,18 @@ class LocalDiskStore(PageStore):
         # In the order of the tree each step touches the same few inner nodes.
         items = sorted((key.encode(), page) for key, page in pages.items())
 
-        def write(environment: Environment) -> None:
-            with environment.writing, environment.handle.begin(write=True) as transaction:
-                transaction.cursor().putmulti(items)
+        def put(transaction: Any) -> None:
+            transaction.cursor().putmulti(items)
 
         if not items:
             self._check_open()
             return
         try:
-            self._run(write)
+            self._run(put, write=True)
         except StoreFull:
             # What the last transaction freed can be used by the one after the next.
-            self._run(_advance)
-            self._run(write)
+            self._run(_change_nothing, write=True)
+            self._run(put, write=True)
 
     def delete_many(self, keys: Iterable[str]) -> None:
         """Remove the pages in one synced write transaction; raises what ``put_many`` raises."""
@@ -127,12 +122,11 @@ class LocalDiskStore(PageStore):
         check_keys(keys, _CAPABILITIES)
         names = sorted(key.encode() for key in keys)
 
-        def write(environment: Environment) -> None:
-            with environment.writing, environment.handle.begin(write=True) as transaction:
-                for name in names:
-                    transaction.delete(name)
+        def delete(transaction: Any) -> None:
+            for name in names:
+                transaction.delete(name)
 
-        self._run(write) if names else self._check_open()
+        self._run(delete, write=True) if names else self._check_open()
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         """Every stored key that starts with ``prefix``, sorted; a short read transaction for each
@@ -159,14 +153,16 @@ class LocalDiskStore(PageStore):
             start = names[-1] + b"\0"
             names = self._run(partial(_names, start=start, prefix=prefix))
 
-    def _run(self, operation: Callable[[Environment], _T]) -> _T:
-        """Do the operation on the open environment, with LMDB's errors under our names."""
+    def _run(self, operation: Callable[[Any], _T], write: bool = False) -> _T:
+        """Do the operation in a transaction, with LMDB's errors under our names."""
         while True:
             environment = self._environment
             if environment is None or environment.closed:
                 environment = self._open()
+            lock = environment.writing if write else environment.reading
             try:
-                return operation(environment)
+                with lock, environment.handle.begin(write=write) as transaction:
+                    return operation(transaction)
             except lmdb.MapResizedError:
                 environment.adopt_map_size()
             except lmdb.Error as error:
@@ -175,7 +171,7 @@ class LocalDiskStore(PageStore):
                 if isinstance(error, lmdb.PanicError):
                     lmdb_environment.discard(environment)
                 self._check_open()
-                self._raise_named(error)
+                raise _named(self.url, error) from error
 
     def _open(self) -> Environment:
         with lmdb_environment.opening:
@@ -189,7 +185,7 @@ class LocalDiskStore(PageStore):
                 for parent in [self.folder, *parents]:
                     _sync_folder(parent)
             except (lmdb.Error, OSError) as error:
-                self._raise_named(error)
+                raise _named(self.url, error) from error
             self._release()
             # A store that is dropped without close() lets go of its share as well.
             finalizer = weakref.finalize(self, lmdb_environment.release, environment)
@@ -197,9 +193,6 @@ class LocalDiskStore(PageStore):
             finalizer.atexit = False  # pages may still be written then
             self._environment = environment
             return environment
-
-    def _raise_named(self, error: Exception) -> NoReturn:
-        raise _named(self.url, error) from error
 
     def __repr__(self) -> str:
         return f"LocalDiskStore({self.folder!r})"
@@ -218,22 +211,17 @@ def from_address(address: StoreAddress) -> LocalDiskStore:
     return LocalDiskStore(address.path, **options)
 
 
-def _names(environment: Environment, start: bytes, prefix: bytes) -> list[bytes]:
-    names: list[bytes] = []
-    with environment.reading, environment.handle.begin() as transaction:
-        cursor = transaction.cursor()
-        found = cursor.set_range(start) if start else cursor.first()
-        while found and len(names) < _SCAN and cursor.key().startswith(prefix):
-            names.append(cursor.key())
-            found = cursor.next()
-    return names
+def _names(transaction: Any, start: bytes, prefix: bytes) -> list[bytes]:
+    cursor = transaction.cursor()
+    if not cursor.set_range(start):
+        return []
+    names = islice(cursor.iternext(values=False), _SCAN)
+    return list(takewhile(lambda name: name.startswith(prefix), names))
 
 
-def _advance(environment: Environment) -> None:
-    """Commit a transaction that changes nothing."""
-    with environment.writing, environment.handle.begin(write=True) as transaction:
-        transaction.put(_NO_KEY, b"")
-        transaction.delete(_NO_KEY)
+def _change_nothing(transaction: Any) -> None:
+    transaction.put(_NO_KEY, b"")
+    transaction.delete(_NO_KEY)
 
 
 def _make_folder(folder: str) -> list[str]:

@@ -90,7 +90,10 @@ class RedisStore(ServerStore):
         self._timeout: float = options.get("timeout", 5.0)
         self._tls = address.scheme == "rediss"
         self._settings = _client_settings(address, options, self._timeout)
-        self._check_options()
+        if re.search(r"[{}]", self._prefix) or not self._prefix.isascii():
+            raise InvalidStoreURL(f"{self.url}: prefix must be ASCII without braces")
+        if self._cluster and (self._replicas or self._wait_for_disk or self._settings.get("db")):
+            raise InvalidStoreURL(f"{self.url}: a cluster has one database and no wait or waitaof")
 
     def flush(self) -> None:
         """Wait for replicas or the server's disk, if the options say so; else no store call.
@@ -200,12 +203,6 @@ class RedisStore(ServerStore):
         if isinstance(error, exceptions.ResponseError) and not passing:
             return StoreAccessDenied(f"{self.url} refused the command ({text}): see its settings")
         return StoreUnavailable(f"{self.url} does not answer ({text}): retry when it is back")
-
-    def _check_options(self) -> None:
-        if re.search(r"[{}]", self._prefix) or not self._prefix.isascii():
-            raise InvalidStoreURL(f"{self.url}: prefix must be ASCII without braces")
-        if self._cluster and (self._replicas or self._wait_for_disk or self._settings.get("db")):
-            raise InvalidStoreURL(f"{self.url}: a cluster has one database and no wait or waitaof")
 
 
 #: The store that an address names; ``InvalidStoreURL`` if it names no server.

@@ -28,34 +28,21 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgpack
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mta import HandleSummary, describe_handle
 from mta.audit.walk import live_keys
+from mta.cli import handles
 from mta.cli.console import human_bytes, plural, say
-from mta.cli.handles import (
-    disk_bytes,
-    print_kind,
-    print_unneeded,
-    store_totals,
-    sum_up,
-    sweep,
-    table_of,
-    verify,
-    without_credentials,
-)
 from mta.errors import CorruptPage, MissingPage
 from mta.times import to_duration
 from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.carriers.state_stream import HANDLES, KEY, PAGE, PAGES
-from spark_integration.carriers.workers import store_of
 from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import read_job
@@ -77,26 +64,26 @@ def inspect(folder: Path, store: str | None, limit: int) -> None:
     """Print the windows of an output folder or of a Spark checkpoint."""
     checkpoint, address = locate(folder, store)
     windows, pages = inspect_state(local_session(), checkpoint, address)
-    say(table_of(windows[:limit]))
+    say(handles.table_of(windows[:limit]))
     if limit < len(windows):
         say(f"... and {len(windows) - limit:,} more (--limit)")
     say()
     say(f"windows   {counted(windows)}")
     say(f"handles   {human_bytes(sum(summary.handle_bytes for _, summary in windows))}")
-    say(f"store     {without_credentials(address)}: {pages}")
+    say(f"store     {handles.without_credentials(address)}: {pages}")
     for _, summary in windows[:1]:
-        print_kind(summary)
+        handles.print_kind(summary)
 
 
 def inspect_state(spark: SparkSession, checkpoint: Path, address: str) -> tuple[Windows, str]:
     """Every window of a checkpoint by its key, and what its store holds, whoever wrote it."""
-    handles = saved_handles(spark, checkpoint, address)
-    windows = [(key, describe_handle(handle)) for key, handle in handles]
+    saved = saved_handles(spark, checkpoint, address)
+    windows = [(key, describe_handle(handle)) for key, handle in saved]
     if not is_state_url(address):
-        return windows, store_totals(address)
+        return windows, handles.store_totals(address)
     # On disk are all versions of the state that Spark retains.
     pages = plural(read_pages(spark, checkpoint).count(), "page")
-    return windows, f"{pages}, {human_bytes(disk_bytes(checkpoint / 'state'))} on disk"
+    return windows, f"{pages}, {human_bytes(handles.disk_bytes(checkpoint / 'state'))} on disk"
 
 
 def counted(windows: Windows) -> str:
@@ -121,17 +108,17 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
             "older batch of its checkpoint"
         )
     session = local_session()
-    handles = saved_handles(session, checkpoint, address)
+    saved = saved_handles(session, checkpoint, address)
     with open_pages(session, checkpoint, address) as pages:
-        found = verify(windows_of(folder, handles, pages), repair)
-    left = sum_up(found, plural(len(handles), "key"), address, repair)
+        found = handles.verify(windows_of(folder, saved, pages), repair)
+    left = handles.sum_up(found, plural(len(saved), "key"), address, repair)
     if left and not repair and not in_state:
         say("what can be rebuilt, --repair does")
     return left
 
 
 def windows_of(
-    folder: Path, handles: list[tuple[str, bytes]], store: PageStore
+    folder: Path, saved: list[tuple[str, bytes]], store: PageStore
 ) -> Iterator[tuple[str, AnyWindow]]:
     """Every key's window, or windows, of the aggregations and policies in the job's note.
 
@@ -142,7 +129,7 @@ def windows_of(
     monoid = make_product({agg.name: (agg.input, agg.monoid()) for agg in parsed})
     policy, by_time = parse_windows(job["window"]), job.get("allowed_lateness") is not None
     kind: AnyWindow | None = None
-    for key, handle in handles:
+    for key, handle in saved:
         if kind is None:
             kind = restore_any(handle, monoid, policy, store, by_time)
         yield key, kind.sibling(handle)
@@ -185,10 +172,10 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
         keys = list(pages.keys())
         begun, committed = last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
         states = saved_states(local_session(), checkpoint, address)
-        handles = handles_in(states)
+        saved = handles_in(states)
         doomed = [("", handle) for state in states for handle in read_doomed(state)]
-        live, damaged = _mark(folder, handles, doomed, pages)
-        prefixes = {_prefix(describe_handle(handle).window) for _, handle in handles + doomed}
+        live, damaged = _mark(folder, saved, doomed, pages)
+        prefixes = {_prefix(describe_handle(handle).window) for _, handle in saved + doomed}
         orphans = [key for key in keys if _prefix(key) in prefixes and key not in live]
         unsure = [key for key in orphans if key.partition("/")[0] in damaged]
         orphans = sorted(set(orphans) - set(unsure))
@@ -199,14 +186,14 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
             for key in orphans
             if sightings[key].batch <= committed and sightings[key].seconds <= until
         ]
-        say(f"store     {without_credentials(address)}: {plural(len(keys), 'page')}")
-        say(f"windows   {plural(len(handles), 'key')}, {plural(len(live), 'page')} needed")
-        print_unneeded(pages, orphans)
+        say(f"store     {handles.without_credentials(address)}: {plural(len(keys), 'page')}")
+        say(f"windows   {plural(len(saved), 'key')}, {plural(len(live), 'page')} needed")
+        handles.print_unneeded(pages, orphans)
         for window, error in damaged.items():
             say(f"left out  {window}: {error}; see 'mta check'")
         if unsure:
             say(f"left out  {plural(len(unsure), 'page')} of damaged windows")
-        sweep(pages, ripe, delete, f", seen unneeded for {grace} or more")
+        handles.sweep(pages, ripe, delete, f", seen unneeded for {grace} or more")
         if delete:
             note(folder / NOTE, sorted(set(orphans) - set(ripe)), now)
 
@@ -223,17 +210,17 @@ def note(path: Path, orphans: Iterable[str], now: Sighting) -> dict[str, Sightin
 
 def _mark(
     folder: Path,
-    handles: list[tuple[str, bytes]],
+    saved: list[tuple[str, bytes]],
     doomed: list[tuple[str, bytes]],
     store: PageStore,
 ) -> tuple[set[str], dict[str, str]]:
     """The pages that the windows need, and which windows cannot tell, and why."""
     live: set[str] = set()
     damaged: dict[str, str] = {}
-    for at, (_, windows) in enumerate(windows_of(folder, handles + doomed, store)):
+    for at, (_, windows) in enumerate(windows_of(folder, saved + doomed, store)):
         events = windows.engine.structure
         try:
-            if at >= len(handles):
+            if at >= len(saved):
                 events.evict_to(events.back)  # some of its pages may be gone already
             live.update(live_keys(windows))
         except (MissingPage, CorruptPage) as error:
@@ -296,12 +283,12 @@ def saved_states(spark: SparkSession, checkpoint: Path, store_url: str) -> list[
 
 def handles_in(states: Iterable[bytes]) -> list[tuple[str, bytes]]:
     """The handle of every key, by key."""
-    handles = [
+    saved = [
         (", ".join(map(str, msgpack.unpackb(key, timestamp=3))), handle)
         for state in states
         for key, handle in read_handles(state).items()
     ]
-    return sorted(handles, key=lambda saved: saved[0])
+    return sorted(saved, key=lambda pair: pair[0])
 
 
 def read_pages(spark: SparkSession, checkpoint: Path) -> DataFrame:
@@ -317,26 +304,12 @@ def open_pages(spark: SparkSession, checkpoint: Path, address: str) -> Iterator[
         with open_store(address) as store:
             yield store
         return
-    with tempfile.TemporaryDirectory(prefix="mta-pages-") as folder:
-        copy_pages(spark, checkpoint, f"file://{folder}")
-        with open_store(f"file://{folder}") as store:
-            yield store
-
-
-def copy_pages(spark: SparkSession, checkpoint: Path, address: str) -> int:
-    """Put every page of Spark's state into a store; return how many. Raises the store's errors."""
-    put = partial(_put_pages, address=address)
-    counts = read_pages(spark, checkpoint).mapInArrow(put, "pages long").collect()
-    return sum(row.pages for row in counts)
-
-
-def _put_pages(batches: Iterable[pa.RecordBatch], address: str) -> Iterator[pa.RecordBatch]:
-    with store_of(address) as store:
-        for batch in batches:
-            keys, pages = batch.column("key").to_pylist(), batch.column("page").to_pylist()
-            store.put_many(dict(zip(keys, pages, strict=True)))
-            yield pa.record_batch({"pages": [len(keys)]})
+    folder = tempfile.TemporaryDirectory(prefix="mta-pages-")
+    with folder as name, open_store(f"file://{name}") as store:
+        for row in read_pages(spark, checkpoint).toLocalIterator():
+            store.put_many({row.key: bytes(row.page)})
         store.flush()
+        yield store
 
 
 def _read_state(spark: SparkSession, checkpoint: Path, variable: str | None = None) -> DataFrame:

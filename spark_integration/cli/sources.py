@@ -11,10 +11,11 @@ job), only one batch of all files puts the events in order.
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, pairwise
@@ -368,11 +369,7 @@ def _bytes_per_row(source: Source) -> float:
     first = next(path for path in source.files if path.stat().st_size)
     if source.format == "parquet":
         return first.stat().st_size / max(1, int(pq.read_metadata(first).num_rows))
-    sample = source.sample
-    to_text: Callable[[], str] = (
-        (lambda: sample.to_csv(index=False))
-        if source.format == "csv"
-        else (lambda: sample.to_json(orient="records", lines=True))
-    )
-    packed = 8 if first.suffix == ".gz" else 1
-    return float(len(to_text())) / max(1, len(sample)) / packed
+    packed = first.suffix == ".gz"
+    with gzip.open(first) if packed else first.open("rb") as file:
+        head = file.read(TAIL_BYTES)
+    return len(head) / max(1, head.count(b"\n")) / (8 if packed else 1)

@@ -119,7 +119,7 @@ class FaultyStore(WrapperStore):
         Only calls of these ``operations`` count. ``error`` is raised in place of
         ``StoreUnavailable``. With ``applied`` the call is made and only its answer lost.
         """
-        self._plan(_Plan(_known(operations), nth, forever, 0.0, error, True, applied))
+        self._plan(_Plan(operations, nth, forever, 0.0, error, True, applied))
 
     def delay(
         self,
@@ -130,7 +130,7 @@ class FaultyStore(WrapperStore):
         operations: Sequence[str] = OPERATIONS,
     ) -> None:
         """Have the ``nth`` call from now wait first, and with ``forever`` every later one too."""
-        self._plan(_Plan(_known(operations), nth, forever, seconds))
+        self._plan(_Plan(operations, nth, forever, seconds))
 
     def hold(
         self, writes: int | None = None, *, shuffle: bool = False, duplicates: float = 0.0
@@ -235,6 +235,8 @@ class FaultyStore(WrapperStore):
     def _plan(self, plan: _Plan) -> None:
         if plan.nth < 1:
             raise ValueError("calls are counted from 1")
+        if not set(plan.operations) <= set(OPERATIONS) or isinstance(plan.operations, str):
+            raise ValueError(f"operations are a list of {', '.join(OPERATIONS)}")
         with self._lock:
             self._plans.append(plan)
 
@@ -308,13 +310,6 @@ class FaultyStore(WrapperStore):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(FaultyStore, seed=self._seed), (self.store,)
-
-
-def _known(operations: Sequence[str]) -> Sequence[str]:
-    unknown = set(operations) - set(OPERATIONS)
-    if unknown or isinstance(operations, str):
-        raise ValueError(f"operations are a list of {', '.join(OPERATIONS)}")
-    return operations
 
 
 def _cut(page: bytes, at: int | None) -> bytes:
