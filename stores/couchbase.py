@@ -92,7 +92,6 @@ class _Bytes(RawBinaryTranscoder):  # type: ignore[misc]
     """Raw bytes both ways, whatever another program has marked the document as."""
 
     def decode_value(self, value: bytes, flags: int) -> bytes:
-        """The bytes; a document that is no page is found out by its digest."""
         del flags
         return value
 
@@ -116,8 +115,7 @@ class CouchbaseStore(ServerStore):
         super().__init__(address)
         options = address.parsed(OPTIONS)
         self._keyspace = _keyspace(address)
-        self._timeout: float = options.get("timeout", 5.0)
-        self._options = _client_options(address, options, self._timeout)
+        self._options = _client_options(address, options)
         writing: dict[str, Any] = {"return_exceptions": True}
         if level := _LEVELS.get(options.get("durability", "none")):
             writing["durability"] = ServerDurability(level)
@@ -136,7 +134,6 @@ class CouchbaseStore(ServerStore):
         self._cluster = self._client = None
 
     def close(self) -> None:
-        """Let go of the connection; closing twice is harmless."""
         self._closed = True
         with self._lock:
             cluster, self._cluster, self._client = self._cluster, None, None
@@ -243,9 +240,8 @@ def _keyspace(address: StoreAddress) -> tuple[str, str, str]:
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 else (parts[0], "", "")
 
 
-def _client_options(
-    address: StoreAddress, options: Mapping[str, Any], timeout: float
-) -> dict[str, Any]:
+def _client_options(address: StoreAddress, options: Mapping[str, Any]) -> dict[str, Any]:
+    timeout = options.get("timeout", 5.0)
     secure = address.scheme == "couchbases"
     tls = {"ca_file", "cert_file", "key_file", "verify"} & options.keys()
     if tls and not secure:

@@ -46,7 +46,6 @@ class HeadCache(WrapperStore):
         start_over_in_children(self)
 
     def start_over(self) -> None:
-        """Begin empty, as a forked child does; no store call."""
         self._changed = threading.Condition(threading.Lock())
         self._pages: OrderedDict[str, bytes] = OrderedDict()  # the least recently used first
         self._bytes = 0
@@ -102,7 +101,6 @@ class HeadCache(WrapperStore):
         self._forget(pages)
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Delete from the store and the cache; one store call."""
         keys = list(keys)
         self.store.delete_many(keys)
         self._forget(keys)
@@ -130,7 +128,6 @@ class HeadCache(WrapperStore):
         self.store.forget(keys)
 
     def close(self) -> None:
-        """End the thread, drop the pages, close the store."""
         with self._changed:
             self._closed = True
             self._queue.clear()
@@ -143,7 +140,6 @@ class HeadCache(WrapperStore):
         self.store.close()
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """What the store holds."""
         self._check_open()
         return self.store.keys(prefix)
 

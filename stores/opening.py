@@ -61,11 +61,8 @@ def open_store(
             f"there are {', '.join(f'{scheme}://' for scheme in _MODULES)}"
         )
     module = _load(address.scheme)
-    ours = {name: text for name, text in address.options.items() if name in _OPTIONS}
+    settings = address.parsed({**_OPTIONS, **module.OPTIONS})
     theirs = {name: text for name, text in address.options.items() if name not in _OPTIONS}
-    known: dict[str, Option] = {**_OPTIONS, **module.OPTIONS}
-    address.parsed(known)
-    settings = dataclasses.replace(address, options=ours).parsed(_OPTIONS)
     from_address: Callable[..., PageStore] = module.from_address
     store = from_address(dataclasses.replace(address, options=theirs))
     if address.scheme == "memory":

@@ -89,7 +89,7 @@ class RedisStore(ServerStore):
         self._wait_for_disk: bool = options.get("waitaof", False)
         self._timeout: float = options.get("timeout", 5.0)
         self._tls = address.scheme == "rediss"
-        self._settings = _client_settings(address, options, self._timeout)
+        self._settings = _client_settings(address, options)
         if re.search(r"[{}]", self._prefix) or not self._prefix.isascii():
             raise InvalidStoreURL(f"{self.url}: prefix must be ASCII without braces")
         if self._cluster and (self._replicas or self._wait_for_disk or self._settings.get("db")):
@@ -107,7 +107,6 @@ class RedisStore(ServerStore):
             self._wait("WAITAOF", 1, self._replicas)
 
     def close(self) -> None:
-        """Let go of the connections; closing twice is harmless."""
         self._closed = True
         client, self._client = self._client, None
         if client is not None:
@@ -209,12 +208,11 @@ class RedisStore(ServerStore):
 from_address = RedisStore
 
 
-def _client_settings(
-    address: StoreAddress, options: Mapping[str, Any], timeout: float
-) -> dict[str, Any]:
+def _client_settings(address: StoreAddress, options: Mapping[str, Any]) -> dict[str, Any]:
     database = address.path.strip("/")
     if database and not database.isdecimal():
         raise InvalidStoreURL(f"{address.public}: the path is the number of a database, as in /0")
+    timeout = options.get("timeout", 5.0)
     settings: dict[str, Any] = {
         "host": address.host,
         "port": address.port or 6379,

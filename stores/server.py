@@ -50,13 +50,11 @@ class ServerStore(PageStore):
             raise InvalidStoreURL(f"{scheme}:// needs a host: {scheme}://{self.example}")
         self.url = address.public
         self._address = address
-        self._client: Any = None
         self.start_over()
         start_over_in_children(self)
 
     def start_over(self) -> None:
-        """Forget the connection, as a forked child does; no store call."""
-        self._client = None
+        self._client: Any = None
 
     @property
     def capabilities(self) -> Capabilities:

@@ -20,12 +20,10 @@ class WrapperStore(PageStore):
 
     @property
     def url(self) -> str:  # type: ignore[override]
-        """The address of the store behind."""
         return self.store.url
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the store behind; no store call."""
         return self.store.capabilities
 
     @property

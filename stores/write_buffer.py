@@ -61,7 +61,6 @@ class WriteBuffer(WrapperStore):
         _buffers.add(self)
 
     def start_over(self) -> None:
-        """Begin with nothing pending, as a forked child does; no store call."""
         self._changed = threading.Condition(threading.Lock())
         self._pending: dict[str, bytes | None] = {}  # None is a delete
         self._pending_bytes = 0
@@ -133,7 +132,6 @@ class WriteBuffer(WrapperStore):
         yield from (key for key in self.store.keys(prefix) if key not in held)
 
     def prefetch(self, keys: Sequence[str]) -> None:
-        """A hint to the store for those pages that are not here."""
         self.store.prefetch([key for key in keys if not self._holds(key)])
 
     def flush(self) -> None:
@@ -210,7 +208,6 @@ class WriteBuffer(WrapperStore):
         self._check_open()  # not if the rest was abandoned
 
     def _wait_until(self, ready: Callable[[], bool]) -> None:
-        """Wait for the thread's progress; raise its error, or ours if it hangs in the store."""
         self._waiters += 1
         self._changed.notify_all()
         try:
@@ -293,7 +290,6 @@ class WriteBuffer(WrapperStore):
             return batch
 
     def _send(self, batch: Mapping[str, bytes | None]) -> None:
-        """Send until the store has taken the batch, or the buffer was abandoned."""
         puts = {key: page for key, page in batch.items() if page is not None}
         deletes = [key for key, page in batch.items() if page is None]
         patient_until = monotonic() + self._deadline

@@ -79,7 +79,7 @@ def _demo(data: Path | None, events: int, keys: int, output: Path, **given: Any)
 
 
 def _of_a_run(name: str, of_runs_alone: str) -> Command:
-    """A command for what a run has left, which for files with handles is as it was."""
+    """A command on what a run has left; on files with handles it is as it was."""
 
     def command(path: Path | list[Path], store: str | None, **options: Any) -> int | None:
         paths = path if isinstance(path, list) else [path]

@@ -49,7 +49,6 @@ class Aggregation:
         return None if self.function == "count" else self.column
 
     def monoid(self) -> Any:
-        """A new monoid for this aggregation."""
         return FUNCTIONS[self.function]()
 
 

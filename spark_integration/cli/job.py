@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from mta.cli.commands import at_least_one
 from mta.cli.handles import without_credentials
+from spark_integration.cli.expressions import FUNCTIONS
 from spark_integration.errors import InvalidRequest
 
 #: The titles of the options in the help, by the first one below each.
@@ -45,81 +46,60 @@ class Job:
     time_format: str | None = _option(None, "of Spark, as dd/MM/yyyy HH:mm", "PATTERN")
     value: tuple[str, ...] = _option(
         (),
-        "what is aggregated; several by several --value; default: value, or the one column of "
-        "numbers",
+        "what is aggregated, if several each by itself; default: value, or the one of numbers",
         "COL",
     )
     keep: tuple[str, ...] = _option((), "also in the results", "COL")
 
     agg: tuple[str, ...] = _option(
-        (),
-        "max, min, mean, geomean, sum, count, stddev, stddev_pop, first, last; default: max and "
-        "mean of each value",
-        "NAME=FUNCTION(COL)",
+        (), f"{', '.join(FUNCTIONS)}; default: max and mean of each value", "NAME=FUNCTION(COL)"
     )
     window: tuple[str, ...] = _option(
         ("24 hours",), "'24 hours' (default), '1000 events'; several as 'day=24 hours'", "SIZE"
     )
     store: str | None = _option(
         None,
-        "default: local disk, in the output folder; spark://state puts the pages into the "
-        "checkpoint",
+        "default: in the output folder; spark://state puts the pages into the checkpoint",
         "URL",
     )
     late: Literal["error", "drop", "side"] = _option(
-        "error",
-        "rows older than the key's last one stop the run (default), are dropped, or come out with "
-        "a column 'late' that is true",
+        "error", "older than its key's last one a row stops the run, goes, or is marked as late"
     )
     allowed_lateness: str | None = _option(
-        None,
-        "how much older than the key's newest row a row may be that is not late, as '10 minutes'; "
-        "default: not at all",
-        "TIME",
+        None, "how much older than its key's newest row a row may be, as '10 minutes'", "TIME"
     )
     corrections: Literal["onward", "append"] = _option(
-        "onward",
-        "with --allowed-lateness: each row once (default), or rows that a late one changes again, "
-        "with a column 'corrected' that is true",
+        "onward", "each row once, or with a mark once more when a late one changes it"
     )
     invalid: Literal["error", "drop"] = _option(
-        "error",
-        "rows without key, time or value, or whose time or value cannot be read, stop the run "
-        "(default) or are dropped",
+        "error", "rows without a readable key, time or value stop the run or are dropped"
     )
     silent: Literal["keep", "drop", "emit"] = _option(
-        "keep",
-        "keys whose time window has emptied are kept (default), forgotten with their pages, or so "
-        "with a last row",
+        "keep", "keys whose time window has emptied stay, go, or go with a last row"
     )
     watermark: str = _option(
-        "10 minutes",
-        "for --silent: how far rows of different keys may be apart; default 10 minutes",
-        "TIME",
+        "10 minutes", "for --silent: how far rows of different keys may be apart", "TIME"
     )
 
-    output: str = _option("mta-output", "default: mta-output", "DIR")
+    output: str = _option("mta-output", "where results, pages and the checkpoint go", "DIR")
     every: str | None = _option(
         None,
-        "results now and then: '100 events' gives the row of each 100th of a key, '1 minute' one "
-        "row for each whole minute once the key has a later row; default: a row for each event",
+        "'100 events': each 100th row of a key; '1 minute': one a minute; default: all",
         "WHEN",
     )
     results: Literal["event", "last"] = _option(
         "event", "a row for each event, or the last of each key and batch"
     )
-    write: Literal["parquet", "csv"] = _option("parquet", "format of the results, default parquet")
+    write: Literal["parquet", "csv"] = _option("parquet", "format of the results")
     plot: bool = _option(True, "draw plot.png at the end (default)")
     overwrite: bool = _option(False, "start afresh: delete what an earlier run left there")
 
     follow: bool = _option(False, "keep reading new files until Ctrl-C")
     files_per_batch: int | None = _option(
-        None,
-        "default: files of about 500,000 rows together, or all where their order needs it",
-        "N",
+        None, "default: files of about 500,000 rows, or all where their order needs it", "N"
     )
     cores: int | None = _option(None, "default: all", "N")
-    memory: str = _option("2g", "of Spark's Java, default 2g", "SIZE")
+    memory: str = _option("2g", "of Spark's Java", "SIZE")
 
     @classmethod
     def from_options(cls, given: Mapping[str, Any]) -> Self:
@@ -153,7 +133,6 @@ class Job:
 
     @property
     def windows(self) -> str:
-        """All windows as one text."""
         return ", ".join(self.window)
 
     @property
@@ -162,7 +141,6 @@ class Job:
         return self.store or f"file://{(self.folder / 'pages').absolute()}"
 
     def described(self) -> dict[str, Any]:
-        """The options as JSON has them, without credentials."""
         return asdict(self) | {"store": without_credentials(self.store_url)}
 
     def save(self) -> None:
@@ -186,7 +164,6 @@ class Job:
         ]
 
     def replace(self, **changes: Any) -> Self:
-        """The job with some fields changed."""
         return replace(self, **changes)
 
 
@@ -200,6 +177,8 @@ def add_options(parser: ArgumentParser) -> None:
         if each.name in GROUPS:
             group = parser.add_argument_group(GROUPS[each.name])
         how: dict[str, Any] = {**each.metadata, "choices": _choices(each.name)}
+        if isinstance(each.default, str):
+            how["help"] += f"; default: {each.default}"
         if each.type == "bool":
             del how["metavar"], how["choices"]
             how["action"] = BooleanOptionalAction if each.default else "store_true"
@@ -245,7 +224,6 @@ def _choices(name: str) -> tuple[str, ...] | None:
 
 
 def _value(name: str, value: Any) -> Any:
-    """The value with the type of its field, or InvalidRequest."""
     hint = _HINTS[name]
     if choices := _choices(name):
         if value not in choices:

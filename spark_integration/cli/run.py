@@ -20,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mta.cli.console import ProgressLine, human_bytes, plural, say
 from spark_integration import sliding_aggregate
+from spark_integration.cli import sources
 from spark_integration.cli.checkpoints import counted, has_commits, inspect_state
 from spark_integration.cli.expressions import (
     Aggregation,
@@ -29,14 +30,6 @@ from spark_integration.cli.expressions import (
 )
 from spark_integration.cli.failures import RunFailed, explain, spark_errors
 from spark_integration.cli.job import Job, read_job
-from spark_integration.cli.sources import (
-    Source,
-    key_column,
-    open_source,
-    plan_batches,
-    read_input,
-    resolve_columns,
-)
 from spark_integration.errors import InvalidRequest
 from spark_integration.options import Options
 from spark_integration.plan import column_name, policies_of
@@ -89,8 +82,8 @@ class Progress:
 @spark_errors()
 def run(job: Job) -> Progress:
     """Run the job to the end of its input (``follow``: until a signal) and report."""
-    source = open_source(job)
-    job = resolve_columns(job, source)
+    source = sources.open_source(job)
+    job = sources.resolve_columns(job, source)
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
     arguments = _arguments(job, aggregations)
     Options(**arguments)  # raises for what does not go together, before anything is done
@@ -101,13 +94,13 @@ def run(job: Job) -> Progress:
         spark = local_session(cores=job.cores, memory=job.memory, log=job.folder / "spark.log")
         begun = has_commits(job.checkpoint)
         with signalled(SIGINT, SIGTERM) as stop:
-            batching = plan_batches(job, source)
+            batching = sources.plan_batches(job, source)
             if batching.out_of_order:
                 say(
                     "the files' modification times do not follow their events' times: "
                     f"all {batching.files} files are read in one batch, to be sorted there"
                 )
-            rows = _with_watermark(read_input(spark, job, source, batching.files), job)
+            rows = _with_watermark(sources.read_input(spark, job, source, batching.files), job)
             query = _start(sliding_aggregate(rows, **arguments), job)
             progress = _follow_query(query, job, stop)
             _report(spark, job, progress, begun)
@@ -117,11 +110,10 @@ def run(job: Job) -> Progress:
 
 
 def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
-    """What the job asks of ``sliding_aggregate``."""
     # The results have the value columns that no aggregation reads all the same.
     unread = set(job.value) - {agg.input for agg in aggregations}
     return {
-        "key": key_column(job),
+        "key": sources.key_column(job),
         "time": str(job.time),
         "aggregations": {agg.name: (agg.input, agg.monoid()) for agg in aggregations},
         "policy": parse_windows(job.window),
@@ -162,7 +154,6 @@ def over_windows(aggregations: Sequence[Aggregation], texts: Sequence[str]) -> l
 
 
 def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation]) -> None:
-    """Draw the results into ``plot.png``."""
     try:
         from spark_integration.cli.plot import draw
     except ImportError:
@@ -183,7 +174,7 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
         results = results.where(F.col(f"`{job.value[0]}`").isNotNull())
     drawn = draw(
         results,
-        key=key_column(job),
+        key=sources.key_column(job),
         time=str(job.time),
         aggregations=aggregations,
         title=title,
@@ -249,7 +240,7 @@ def _prepare_folder(job: Job) -> None:
         raise InvalidRequest(f"--output {job.folder}: {error.strerror}") from error
 
 
-def _announce(job: Job, source: Source) -> None:
+def _announce(job: Job, source: sources.Source) -> None:
     key = "the file's name" if job.key_from_file_name else job.key or "none, one window"
     size = sum(path.stat().st_size for path in source.files)
     files = plural(len(source.files), f"{source.format} file")

@@ -62,7 +62,6 @@ class Source:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns."""
         return [str(name) for name in self.sample.columns]
 
 
@@ -167,14 +166,11 @@ def read_input(
     if files_per_batch is not None:
         reader = spark.readStream.option("maxFilesPerTrigger", str(files_per_batch))
     rows = reader.format(source.format).options(**options).schema(schema).load(path)
-    time = time_column(job, source, schema)
-    wanted = [
-        key_of_row(job),
-        time,
-        *(column(name).cast("double").alias(name) for name in job.value),
-        *(column(name) for name in job.keep),
-    ]
-    selected: DataFrame = rows.select(*wanted)
+    values = [column(name).cast("double").alias(name) for name in job.value]
+    kept = [column(name) for name in job.keep]
+    selected: DataFrame = rows.select(
+        key_of_row(job), time_column(job, source, schema), *values, *kept
+    )
     return selected
 
 
@@ -295,7 +291,6 @@ def _named(names: Sequence[str], source: Source) -> str | None:
 
 
 def _numeric(source: Source, *but: str | None) -> list[str]:
-    """The columns of numbers, without some."""
     return [str(name) for name in source.sample.select_dtypes("number") if name not in but]
 
 

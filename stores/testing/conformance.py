@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from random import Random
-from unittest import SkipTest
+from unittest import SkipTest, TestCase
 from uuid import uuid4
 
 from stores.base import PageStore
@@ -444,19 +444,12 @@ class _Huge(bytes):
 
 
 def need(met: bool, why_not: str) -> None:
-    """Skip the test where it does not apply."""
     if not met:
         raise SkipTest(why_not)
 
 
-@contextmanager
-def raises(kind: type[BaseException]) -> Iterator[None]:
-    """What happens inside must raise this; AssertionError otherwise. It spares users pytest."""
-    try:
-        yield
-    except kind:
-        return
-    raise AssertionError(f"no {kind.__name__} was raised")
+#: ``AssertionError`` unless what happens inside raises; it spares users pytest.
+raises = TestCase().assertRaises
 
 
 def comes_to_hand(store: PageStore, key: str) -> bool:

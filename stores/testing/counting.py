@@ -46,7 +46,6 @@ class CountingStore(WrapperStore):
         start_over_in_children(self)
 
     def start_over(self) -> None:
-        """Begin at zero; no store call."""
         self._lock = threading.Lock()
         self.counts = Counts()
 

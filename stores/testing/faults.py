@@ -64,7 +64,6 @@ class _Plan:
     applied: bool = False
 
     def due(self, operation: str) -> bool:
-        """Count the call, and say whether it is the one."""
         if operation not in self.operations:
             return False
         self.nth -= 1
@@ -91,7 +90,6 @@ class FaultyStore(WrapperStore):
         start_over_in_children(self)
 
     def start_over(self) -> None:
-        """Without plans, holding nothing; no store call."""
         self._lock = threading.RLock()
         self._random = Random(self._seed)
         self._held: list[Write] = []
@@ -242,7 +240,6 @@ class FaultyStore(WrapperStore):
 
     @contextmanager
     def _call(self, operation: str) -> Iterator[None]:
-        """Count a call and do to it what was planned."""
         with self._lock:
             self.calls += 1
             number = self.calls

@@ -89,7 +89,6 @@ class LatencyStore(WrapperStore):
         start_over_in_children(self)
 
     def start_over(self) -> None:
-        """Begin with the first call; no store call."""
         self._lock = threading.Lock()
         self._random = Random(self._seed)
         self.calls = 0
@@ -97,11 +96,9 @@ class LatencyStore(WrapperStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the store behind, but remote; no store call."""
         return replace(self.store.capabilities, remote=True)
 
     def before_call(self) -> None:
-        """Wait, and count it."""
         with self._lock:
             self.calls += 1
             seconds = self._delay.seconds(self.calls, self._random)

@@ -93,7 +93,7 @@ def test_a_stop_before_the_first_batch_loses_nothing(source, tmp_path, monkeypat
 
     command = ["run", str(source), "--output", str(tmp_path / "out"), "--no-plot"]
     with monkeypatch.context() as patched:
-        patched.setattr(run, "plan_batches", stop)
+        patched.setattr(run.sources, "plan_batches", stop)
         assert main(command) == 0
     printed = capsys.readouterr().out
     assert "stopped; the same command continues from here" in printed
