@@ -66,7 +66,6 @@ class WriteBuffer(WrapperStore):
         self._pending_bytes = 0
         self._sending: dict[str, bytes | None] = {}
         self._sending_bytes = 0
-        self._batches_taken = 0
         self._batches_sent = 0
         self._thread: threading.Thread | None = None
         self._waiters = 0
@@ -187,13 +186,12 @@ class WriteBuffer(WrapperStore):
                 self._changed.notify_all()
 
     def _has_room(self, size: int) -> bool:
-        held = self._pending_bytes + self._sending_bytes
-        return held + size <= self._capacity or held == 0
+        return self.pending_bytes == 0 or self.pending_bytes + size <= self._capacity
 
     def _drain(self, deadline: float) -> None:
         with self._changed:
             self._check_open()
-            target = self._batches_taken + (1 if self._pending else 0)
+            target = self._batches_sent + bool(self._sending) + bool(self._pending)
             if self._batches_sent < target:
                 if self._thread is None:
                     self._start_thread()
@@ -282,7 +280,6 @@ class WriteBuffer(WrapperStore):
             self._sending_bytes = self._pending_bytes
             self._pending, self._pending_bytes = {}, 0
             if batch:
-                self._batches_taken += 1
                 self._give_up_at = monotonic() + self._deadline
                 self._changed.notify_all()  # those who wait already wait no longer than that
             else:

@@ -37,15 +37,13 @@ _EXAMPLES = 5
 _BATCH = 256
 
 
+Windows = list[tuple[str, HandleSummary]]
+
+
 def inspect(path: Path, store: str | None) -> None:
     """Print the windows of a handle, and the totals of the store if its address is given."""
     summary = describe_handle(_read(path))
-    say(table_of([(summary.window, summary)]))
-    say()
-    say(f"handle    {human_bytes(summary.handle_bytes)}")
-    if store is not None:
-        say(f"store     {without_credentials(store)}: {store_totals(store)}")
-    print_kind(summary)
+    show([(summary.window, summary)], store, None if store is None else store_totals(store))
 
 
 def check(path: Path, store: str | None, repair: bool) -> int:
@@ -121,20 +119,33 @@ def _read(path: Path) -> bytes:
 # What is printed of any windows
 
 
-def table_of(windows: list[tuple[str, HandleSummary]]) -> str:
-    """A row for each key, and below it one for each of several windows that share its events."""
-    return table(COLUMNS, [row for key, summary in windows for row in _rows(key, summary)])
+def show(windows: Windows, store: str | None, pages: str | None, limit: int = 1) -> None:
+    """Print windows by their keys, their totals, what they aggregate, and by which policy.
+
+    Below the row of a key stands one for each of several windows that share its events.
+    """
+    say(table(COLUMNS, [row for key, summary in windows[:limit] for row in _rows(key, summary)]))
+    if limit < len(windows):
+        say(f"... and {len(windows) - limit:,} more (--limit)")
+    say()
+    say(f"windows   {counted(windows)}")
+    say(f"handles   {human_bytes(sum(summary.handle_bytes for _, summary in windows))}")
+    if store is not None:
+        say(f"store     {without_credentials(store)}: {pages}")
+    for _, summary in windows[:1]:
+        policy = re.sub(
+            r"\bTimeWindow\((\d+) us\)",
+            lambda found: f"TimeWindow({human_duration(int(found[1]))})",
+            summary.policy,
+        )
+        say(f"monoid    {summary.monoid}, by {summary.algorithm}")
+        say(f"policy    {policy}")
 
 
-def print_kind(summary: HandleSummary) -> None:
-    """Print what a window aggregates, and by which policy."""
-    say(f"monoid    {summary.monoid}, by {summary.algorithm}")
-    policy = re.sub(
-        r"\bTimeWindow\((\d+) us\)",
-        lambda found: f"TimeWindow({human_duration(int(found[1]))})",
-        summary.policy,
-    )
-    say(f"policy    {policy}")
+def counted(windows: Windows) -> str:
+    """How many keys there are, and events in their windows."""
+    events = sum(summary.events for _, summary in windows)
+    return f"{plural(len(windows), 'key')}, {plural(events, 'event')}"
 
 
 def store_totals(url: str) -> str:

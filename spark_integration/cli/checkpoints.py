@@ -35,7 +35,7 @@ import msgpack
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mta import HandleSummary, describe_handle
+from mta import describe_handle
 from mta.audit.walk import live_keys
 from mta.cli import handles
 from mta.cli.console import human_bytes, plural, say
@@ -56,40 +56,25 @@ from stores import PageStore, open_store
 NOTE = "gc.json"
 
 
-Windows = list[tuple[str, HandleSummary]]
-
-
 @spark_errors()
 def inspect(folder: Path, store: str | None, limit: int) -> None:
     """Print the windows of an output folder or of a Spark checkpoint."""
     checkpoint, address = locate(folder, store)
-    windows, pages = inspect_state(local_session(), checkpoint, address)
-    say(handles.table_of(windows[:limit]))
-    if limit < len(windows):
-        say(f"... and {len(windows) - limit:,} more (--limit)")
-    say()
-    say(f"windows   {counted(windows)}")
-    say(f"handles   {human_bytes(sum(summary.handle_bytes for _, summary in windows))}")
-    say(f"store     {handles.without_credentials(address)}: {pages}")
-    for _, summary in windows[:1]:
-        handles.print_kind(summary)
+    handles.show(*inspect_state(local_session(), checkpoint, address), limit)
 
 
-def inspect_state(spark: SparkSession, checkpoint: Path, address: str) -> tuple[Windows, str]:
-    """Every window of a checkpoint by its key, and what its store holds, whoever wrote it."""
+def inspect_state(
+    spark: SparkSession, checkpoint: Path, address: str
+) -> tuple[handles.Windows, str, str]:
+    """Every window of a checkpoint by its key; its store, and what that holds, whoever wrote it."""
     saved = saved_handles(spark, checkpoint, address)
     windows = [(key, describe_handle(handle)) for key, handle in saved]
     if not is_state_url(address):
-        return windows, handles.store_totals(address)
+        return windows, address, handles.store_totals(address)
     # On disk are all versions of the state that Spark retains.
     pages = plural(read_pages(spark, checkpoint).count(), "page")
-    return windows, f"{pages}, {human_bytes(handles.disk_bytes(checkpoint / 'state'))} on disk"
-
-
-def counted(windows: Windows) -> str:
-    """How many keys there are, and events in their windows."""
-    events = sum(summary.events for _, summary in windows)
-    return f"{plural(len(windows), 'key')}, {plural(events, 'event')}"
+    size = human_bytes(handles.disk_bytes(checkpoint / "state"))
+    return windows, address, f"{pages}, {size} on disk"
 
 
 @spark_errors()

@@ -269,16 +269,13 @@ class FaultyStore(WrapperStore):
     def _apply(self) -> None:
         """Hand the held writes to the store, one by one; what it does not take stays held."""
         self._held = self._in_order(self._held)
-        done = 0
-        try:
-            for key, page in self._held:
-                if page is None:
-                    self.store.delete_many([key])
-                else:
-                    self.store.put_many({key: page})
-                done += 1
-        finally:
-            del self._held[:done]
+        while self._held:
+            key, page = self._held[0]
+            if page is None:
+                self.store.delete_many([key])
+            else:
+                self.store.put_many({key: page})
+            del self._held[0]
 
     def _in_order(self, writes: list[Write]) -> list[Write]:
         """The writes as they reach the store: shuffled between keys, some puts twice."""
