@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from .address import Option, StoreAddress, count, seconds, switch
 from .base import Capabilities, PageStore, check_keys, check_pages
@@ -25,7 +25,6 @@ OPTIONS: dict[str, Option] = {
     "verify": switch,
 }
 _T = TypeVar("_T")
-_P = ParamSpec("_P")
 
 
 class ServerStore(PageStore):
@@ -144,16 +143,14 @@ class ServerStore(PageStore):
     def _named(self, error: Exception) -> WindowStoreError:
         """The project's error for one of the client, without a password or a page in it."""
 
-    def _run(
-        self, operation: Callable[Concatenate[Any, _P], _T], *given: _P.args, **more: _P.kwargs
-    ) -> _T:
+    def _run(self, operation: Callable[..., _T], *given: Any) -> _T:
         """Do the operation, with the client's errors under our names and without their chain."""
         try:
             client = self._client
             if client is None:
                 self._check_open()
                 client = self._client = self._connect()
-            return operation(client, *given, **more)
+            return operation(client, *given)
         except self.failures as error:
             named = self._named(error)
         except self.failure_after_close:

@@ -23,9 +23,8 @@ def say(text: str = "") -> None:
 class ProgressLine:
     """A line that is rewritten in place on a terminal, and printed now and then elsewhere."""
 
-    def __init__(self, every_seconds: float = 5.0) -> None:
+    def __init__(self) -> None:
         self._on_terminal = sys.stdout.isatty()
-        self._every = every_seconds
         self._next = 0.0
         self._width = 0
         self._last = ""
@@ -38,7 +37,7 @@ class ProgressLine:
             self._width = max(self._width, len(text))
         elif now >= self._next and text != self._last:
             say(text)
-            self._next = now + self._every
+            self._next = now + 5
             self._last = text
 
     def end(self) -> None:

@@ -31,20 +31,16 @@ COLOURS = ("#d1495b", "#1f5fa8", "#2f8f5b", "#8a4fa3", "#c9822b", "#3b9aa8")
 
 def draw(
     results: DataFrame,
-    *,
     key: str,
     time: str,
     aggregations: Sequence[Aggregation],
     title: str,
     path: Path,
-    most_keys: int = 3,
 ) -> bool:
     """Write the picture of the first few keys to ``path``; False where there is nothing to show."""
     panels = _panels(aggregations)
-    most_keys = max(1, min(most_keys, PANELS // len(panels)))
-    keys = [
-        row[0] for row in results.select(key).distinct().orderBy(key).limit(most_keys).collect()
-    ]
+    some = results.select(key).distinct().orderBy(key).limit(max(1, min(3, PANELS // len(panels))))
+    keys = [row[0] for row in some.collect()]
     columns = list(dict.fromkeys(name for panel in panels for name in _columns(panel)))
     extremes = _extremes(results, key, time, columns, keys)
     if extremes.empty:

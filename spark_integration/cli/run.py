@@ -173,15 +173,7 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
         results = results.where("not corrected")
     if job.silent == "emit":  # rows about silence have no values
         results = results.where(F.col(f"`{job.value[0]}`").isNotNull())
-    drawn = draw(
-        results,
-        key=sources.key_column(job),
-        time=str(job.time),
-        aggregations=aggregations,
-        title=title,
-        path=path,
-    )
-    if drawn:
+    if draw(results, sources.key_column(job), str(job.time), aggregations, title, path):
         say(f"plot      {path}")
 
 

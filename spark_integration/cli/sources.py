@@ -18,13 +18,14 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.dataset import dataset
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -278,8 +279,7 @@ def _sample(path: Path, fmt: str) -> pd.DataFrame:
             return pd.read_csv(path, nrows=SAMPLE_ROWS)
         if fmt == "json":
             return _read_json(path, nrows=SAMPLE_ROWS)
-        batches = islice(pq.ParquetFile(path).iter_batches(SAMPLE_ROWS), 1)
-        return pa.Table.from_batches(batches, pq.read_schema(path)).to_pandas()
+        return dataset(path, format=fmt).head(SAMPLE_ROWS).to_pandas()
     except (ValueError, OSError, pa.ArrowException) as error:
         raise InvalidRequest(f"{path} cannot be read as {fmt}: {error}") from error
 
@@ -316,48 +316,36 @@ def _glob(path: Path) -> str:
 
 
 def _in_order(job: Job, source: Source) -> bool:
+    """Whether each file's times are known, and not before those of the file before it."""
     span = _parquet_span if source.format == "parquet" else _text_span
-    written = (path for path in source.files if path.stat().st_size)
-    spans = [span(path, source, str(job.time)) for path in written]
     try:
-        return all(
-            before is not None and after is not None and before[1] <= after[0]
-            for before, after in pairwise(spans)
-        )
-    except TypeError:  # times of different kinds cannot be compared
-        return False
+        spans = [span(path, source, str(job.time)) for path in source.files if path.stat().st_size]
+        return all(before[1] <= after[0] for before, after in pairwise(spans))
+    except (TypeError, ValueError, LookupError, AttributeError):
+        return False  # there are none, or they are of different kinds
 
 
-def _parquet_span(path: Path, source: Source, time: str) -> tuple[Any, Any] | None:
+def _parquet_span(path: Path, source: Source, time: str) -> tuple[Any, Any]:
     """The least and the greatest time in a Parquet file, from its footer."""
-    metadata = pq.read_metadata(path)
-    column = source.columns.index(time)
+    metadata, column = pq.read_metadata(path), source.columns.index(time)
     groups = [metadata.row_group(at).column(column) for at in range(metadata.num_row_groups)]
-    if not all(group.is_stats_set and group.statistics.has_min_max for group in groups):
-        return None
-    return (
-        min((group.statistics.min for group in groups), default=None),
-        max((group.statistics.max for group in groups), default=None),
-    )
+    found = [group.statistics for group in groups]
+    return min(group.min for group in found), max(group.max for group in found)
 
 
-def _text_span(path: Path, source: Source, time: str) -> tuple[Any, Any] | None:
+def _text_span(path: Path, source: Source, time: str) -> tuple[Any, Any]:
     """The times in the first and the last line; a file that is sorted by time lies between them."""
     if path.suffix == ".gz":
-        return None
+        raise ValueError("the last line could only be reached through all others")
     csv = source.format == "csv"
     with path.open("rb") as file:
         first = [file.readline() for _ in range(1 + csv)][-1]
         file.seek(max(0, path.stat().st_size - TAIL_BYTES))
         lines = io.BytesIO(first.rstrip() + b"\n" + file.read().splitlines()[-1])
-    try:
-        rows = pd.read_csv(lines, names=source.columns) if csv else _read_json(lines)
-        times = rows[time]
-        if not pd.api.types.is_numeric_dtype(times):
-            times = pd.to_datetime(times, utc=True, format="mixed")
-        return times.iloc[0], times.iloc[1]
-    except (ValueError, KeyError, IndexError):
-        return None
+    times = (pd.read_csv(lines, names=source.columns) if csv else _read_json(lines))[time]
+    if not pd.api.types.is_numeric_dtype(times):
+        times = pd.to_datetime(times, utc=True, format="mixed")
+    return times.iloc[0], times.iloc[1]
 
 
 def _bytes_per_row(source: Source) -> float:

@@ -282,7 +282,7 @@ class FaultyStore(WrapperStore):
         out: list[Write] = []
         for write in writes:
             twice = write[1] is not None and self._random.random() < self._duplicates
-            out += [write] * (2 if twice else 1)
+            out += [write] * (1 + twice)
         if not self._shuffles:
             return out
         turns = [key for key, _ in out]
