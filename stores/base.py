@@ -32,7 +32,12 @@ class Capabilities:
 
 
 class PageStore(ABC):
-    """Pages by key. Thread-safe; usable after a fork (each process has its own connection)."""
+    """Pages by key. Thread-safe; usable after a fork (each process has its own connection).
+
+    A call raises ``InvalidKey`` or ``PageTooLarge`` before it does anything. It raises
+    ``StoreUnavailable``, ``StoreAccessDenied``, ``StoreFull`` (of puts), ``StoreDamaged`` and
+    ``StoreClosed`` as the store is; some pages may be stored then: put all again.
+    """
 
     #: The address without credentials, for messages and logs.
     url: str

@@ -25,7 +25,6 @@ its threads, so a child leaves its parent's connection alone until it ends.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -126,19 +125,15 @@ class CouchbaseStore(ServerStore):
 
     def start_over(self) -> None:
         """Leave the connection alone, as a forked child must; no store call."""
-        self._lock = threading.Lock()
         if self._cluster is not None:
             # Nobody may destroy them, even when the interpreter ends: the destructor of a
             # connection that a fork has copied would wait for threads that are not there.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object((self._cluster, self._client)))
-        self._cluster = self._client = None
+        self._cluster = None
+        super().start_over()
 
-    def close(self) -> None:
-        self._closed = True
-        with self._lock:
-            cluster, self._cluster, self._client = self._cluster, None, None
-        if cluster is not None:
-            cluster.close()
+    def _disconnect(self, client: Any) -> None:
+        self._cluster.close()
 
     def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
         options = GetMultiOptions(return_exceptions=True, transcoder=_TRANSCODER)
@@ -174,24 +169,18 @@ class CouchbaseStore(ServerStore):
                 raise self._named(error)
 
     def _connect(self) -> Any:
-        with self._lock:
-            self._check_open()
-            if self._client is None:
-                host = self._address.public.removesuffix(self._address.path)
-                bucket, scope, collection = self._keyspace
-                cluster = Cluster(host, ClusterOptions(**self._options))
-                try:
-                    opened = cluster.bucket(bucket)
-                except exceptions.CouchbaseException:
-                    cluster.close()
-                    raise
-                self._client = (
-                    opened.scope(scope).collection(collection)
-                    if collection
-                    else opened.default_collection()
-                )
-                self._cluster = cluster
-            return self._client
+        host = self._address.public.removesuffix(self._address.path)
+        name, scope, collection = self._keyspace
+        cluster = Cluster(host, ClusterOptions(**self._options))
+        try:
+            bucket = cluster.bucket(name)
+        except exceptions.CouchbaseException:
+            cluster.close()
+            raise
+        self._cluster = cluster
+        if collection:
+            return bucket.scope(scope).collection(collection)
+        return bucket.default_collection()
 
     def _named(self, error: Exception) -> WindowStoreError:
         url, password = self.url, self._address.password

@@ -65,10 +65,7 @@ class HeadCache(WrapperStore):
         return self._bytes
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages; one store call for those neither cached nor on their way, or none.
-
-        Raises what the store raises, and ``StoreClosed``.
-        """
+        """The pages; one store call for those neither cached nor on their way, or none."""
         found: dict[str, bytes | None] = {}
         token = object()
         with self._changed:

@@ -85,21 +85,13 @@ class LocalDiskStore(PageStore):
             return socket.gethostname()  # not made yet: this host will make it
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys, in one read transaction.
-
-        Raises ``InvalidKey``, ``StoreAccessDenied``, ``StoreDamaged``, ``StoreUnavailable``,
-        ``StoreClosed``.
-        """
+        """The pages in the order of the keys, in one read transaction."""
         check_keys(keys, _CAPABILITIES)
         names = [key.encode() for key in keys]
         return self._run(lambda transaction: [transaction.get(name) for name in names])
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Store the pages in one synced write transaction: all of them or, on an error, none.
-
-        Raises ``InvalidKey``, ``PageTooLarge``, ``StoreFull``, ``StoreAccessDenied``,
-        ``StoreDamaged``, ``StoreUnavailable``, ``StoreClosed``.
-        """
+        """Store the pages in one synced write transaction: all of them or, on an error, none."""
         check_pages(pages, _CAPABILITIES)
         # In the order of the tree each step touches the same few inner nodes.
         items = sorted((key.encode(), page) for key, page in pages.items())
@@ -118,7 +110,7 @@ class LocalDiskStore(PageStore):
             self._run(put, write=True)
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Remove the pages in one synced write transaction; raises what ``put_many`` raises."""
+        """Remove the pages in one synced write transaction: all of them or none."""
         keys = list(keys)
         check_keys(keys, _CAPABILITIES)
         names = sorted(key.encode() for key in keys)

@@ -106,13 +106,10 @@ class RedisStore(ServerStore):
         if self._wait_for_disk:
             self._wait("WAITAOF", 1, self._replicas)
 
-    def close(self) -> None:
-        self._closed = True
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
-            if not self._cluster:
-                client.connection_pool.disconnect()  # close() leaves a pool that it was given
+    def _disconnect(self, client: Any) -> None:
+        client.close()
+        if not self._cluster:
+            client.connection_pool.disconnect()  # close() leaves a pool that it was given
 
     def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
         pages: list[bytes | None] = client.mget(map(self._name, keys))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
@@ -53,6 +54,7 @@ class ServerStore(PageStore):
         start_over_in_children(self)
 
     def start_over(self) -> None:
+        self._lock = threading.Lock()
         self._client: Any = None
 
     @property
@@ -61,10 +63,7 @@ class ServerStore(PageStore):
         return self.limits
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys; one command for each ``most_reads`` keys.
-
-        Raises ``InvalidKey``, ``StoreUnavailable``, ``StoreAccessDenied``, ``StoreClosed``.
-        """
+        """The pages in the order of the keys; one command for each ``most_reads`` keys."""
         check_keys(keys, self.limits)
         found: dict[str, bytes | None] = {}
         for batch in self._batches(dict.fromkeys(keys), self.most_reads):
@@ -72,17 +71,13 @@ class ServerStore(PageStore):
         return [found[key] for key in keys]
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Store the pages; one command for each 8 MiB or 512 pages.
-
-        Raises ``InvalidKey``, ``PageTooLarge``, ``StoreFull``, ``StoreUnavailable``,
-        ``StoreAccessDenied``, ``StoreClosed``; some pages may be stored then, put all again.
-        """
+        """Store the pages; one command for each 8 MiB or 512 pages."""
         check_pages(pages, self.limits)
         for batch in self._batches(pages, _BATCH_KEYS, pages):
             self._run(self._put, {key: pages[key] for key in batch})
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Remove the pages; one command for each 512 keys. As ``get_many``."""
+        """Remove the pages; one command for each 512 keys."""
         keys = dict.fromkeys(keys)
         check_keys(keys, self.limits)
         for batch in self._batches(keys, _BATCH_KEYS):
@@ -97,8 +92,19 @@ class ServerStore(PageStore):
         return self._scan(prefix)
 
     def flush(self) -> None:
-        """Every page is acknowledged already; no store call. ``StoreClosed``."""
+        """Every page is acknowledged already; no store call."""
         self._check_open()
+
+    def close(self) -> None:
+        """Let go of the connections; closing twice is harmless."""
+        self._closed = True
+        with self._lock:
+            client, self._client = self._client, None
+            if client is not None:
+                self._disconnect(client)
+
+    @abstractmethod
+    def _disconnect(self, client: Any) -> None: ...
 
     def _together(self, keys: Iterable[str]) -> Iterable[Iterable[str]]:
         """The keys in groups of what can travel in one command."""
@@ -148,8 +154,9 @@ class ServerStore(PageStore):
         try:
             client = self._client
             if client is None:
-                self._check_open()
-                client = self._client = self._connect()
+                with self._lock:
+                    self._check_open()
+                    client = self._client = self._client or self._connect()
             return operation(client, *given)
         except self.failures as error:
             named = self._named(error)

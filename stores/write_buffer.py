@@ -82,8 +82,7 @@ class WriteBuffer(WrapperStore):
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The pages, pending ones included; at most one store call, none if all are pending.
 
-        It tries again until the deadline, then raises ``StoreUnavailable``; else what the store
-        raises, and ``StoreClosed``.
+        It tries again until the deadline, then raises ``StoreUnavailable``.
         """
         with self._changed:
             self._check_open()
@@ -108,10 +107,9 @@ class WriteBuffer(WrapperStore):
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Accept the pages; no store call, but it waits while the buffer is full.
 
-        A call that raises has accepted none of its pages. Raises ``InvalidKey``, ``PageTooLarge``,
-        ``StoreClosed``, ``StoreUnavailable`` after the deadline, and what the store raised on an
-        earlier page, such as ``StoreFull``: those pages are held, and every further call first has
-        them sent again, and raises only if that fails too.
+        A call that raises has accepted none of its pages. Raises ``StoreUnavailable`` after the
+        deadline, and what the store raised on an earlier page, such as ``StoreFull``: those pages
+        are held, and every further call first has them sent again, and raises only if that fails.
         """
         size = check_pages(pages, self._limits) + _ENTRY_BYTES * len(pages)
         self._accept(pages, size)

@@ -123,8 +123,8 @@ def _panel(axes: Axes, rows: pd.DataFrame, panel: Sequence[Aggregation], title: 
     styles = [(colour, line) for line in ("-", "--", ":") for colour in colours]
     for aggregation, (colour, dashes) in zip(panel, styles, strict=False):
         line = _line(rows, aggregation.name)
-        told = str(aggregation).replace("=", " = ") if len(panel) <= WORDY else aggregation.name
-        axes.plot(*line, dashes, color=colour, linewidth=1.4, label=told)
+        label = str(aggregation).replace("=", " = ") if len(panel) <= WORDY else aggregation.name
+        axes.plot(*line, dashes, color=colour, linewidth=1.4, label=label)
     axes.set_ylabel(column if panel[0].like_the_value else panel[0].name)
     # On the line of the title and those above it, so that it covers no curve.
     legend = axes.legend(
