@@ -58,6 +58,7 @@ class Options:
         self._check_choices()
         self._check_sizes()
         self._check_windows()
+        self._check_silent()
         self._check_corrections()
         self._check_every()
 
@@ -146,6 +147,15 @@ class Options:
                     '"1d": TimeWindow("1 day")}'
                 )
 
+    def _check_silent(self) -> None:
+        """Raises InvalidRequest unless time alone can empty the windows."""
+        for policy in self.windows.values():
+            if self.silent != "keep" and (policy.lifetime is None or not policy.needs_times):
+                raise InvalidRequest(
+                    f"silent is {self.silent!r}, but time alone never empties a {policy!r}: give a "
+                    "TimeWindow, by itself or as one side of |, or leave silent as it is ('keep')"
+                )
+
     def _check_corrections(self) -> None:
         """Rows can be given again only where windows keep all that is in them."""
         lateness = self.lateness  # read first, so that a wrong one is named
@@ -187,8 +197,9 @@ class Options:
                 raise InvalidRequest(
                     f"every is {self.every!r}, but with silent={self.silent!r} the count of a "
                     "key's events would depend on when its silence is noticed: give a period, as "
-                    "every='1 minute' with silent='drop', or set allowed_lateness, as 0, where a "
-                    "key counts anew once it was forgotten, or leave silent as it is ('keep')"
+                    "every='1 minute' with silent='drop', or set allowed_lateness, as '0 "
+                    "seconds', where a key counts anew once it was forgotten, or leave silent as "
+                    "it is ('keep')"
                 )
             return
         if self.lateness is not None:

@@ -265,17 +265,9 @@ def check_aliases(columns: tuple[str, ...], results: Iterable[str], options: Opt
 
 
 def check_silent(df: DataFrame, options: Options) -> None:
-    """Raises InvalidRequest unless time alone can empty the windows, and the stream knows it."""
+    """Raises InvalidRequest unless the stream knows which keys are silent."""
     silent, time = options.silent, options.time
-    if silent == "keep":
-        return
-    for policy in options.windows.values():
-        if policy.lifetime is None or not policy.needs_times:
-            raise InvalidRequest(
-                f"silent is {silent!r}, but time alone never empties a {policy!r}: give a "
-                "TimeWindow, by itself or as one side of |, or leave silent as it is ('keep')"
-            )
-    if df.isStreaming and watermark_delay(df, time) is None:
+    if silent != "keep" and df.isStreaming and watermark_delay(df, time) is None:
         raise InvalidRequest(
             f"silent is {silent!r}, but the stream has no watermark on {time!r}, which tells when "
             f"a key is silent: give df.withWatermark({time!r}, '10 minutes'), with the time that "

@@ -199,7 +199,7 @@ def test_silent_keys_count_only_where_events_may_be_late(
     for every, lateness in ((3, 0), (3, "1 minute"), (None, None)):
         settings = job.settings(silent=silent, every=every, allowed_lateness=lateness)
         sliding_aggregate(job.source(), **settings)
-    with pytest.raises(InvalidRequest, match="set allowed_lateness, as 0, where a key counts anew"):
+    with pytest.raises(InvalidRequest, match="set allowed_lateness, as '0 seconds', where a key"):
         sliding_aggregate(job.source(), **{**settings, "every": 3})
 
 
