@@ -56,6 +56,8 @@ class InOrderAggregator(ABC):
             )
         self.monoid = monoid
         self._combine = monoid.combine
+        #: How many values are in the window.
+        self._size = 0
         # A deviation of one value is 0 / 0, as it should be; plain functions hardly meet numpy.
         plain_functions = isinstance(monoid, Monoid)
         self._quietly: Callable[[], AbstractContextManager[Any]] = (
@@ -73,25 +75,26 @@ class InOrderAggregator(ABC):
         monoid = self.monoid
         with self._quietly():
             self._insert(monoid.lift(monoid.row(value)))
+        self._size += 1
 
     def evict(self) -> None:
         """Remove the oldest value. Raises EmptyWindow."""
-        if not len(self):
+        if not self._size:
             raise EmptyWindow("cannot evict from a window without values")
         with self._quietly():
             self._evict()
+        self._size -= 1
 
     def query(self) -> Any:
         """The result over the window in order; the monoid's ``empty`` without values."""
         monoid = self.monoid
-        if not len(self):
+        if not self._size:
             return monoid.empty
         with self._quietly():
             return plain(monoid.lower(self._query()))
 
-    @abstractmethod
     def __len__(self) -> int:
-        """How many values are in the window."""
+        return self._size
 
     @abstractmethod
     def _insert(self, v: Partial) -> None:

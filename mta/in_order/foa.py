@@ -127,9 +127,6 @@ class FOA(InOrderAggregator):
         super().__init__(monoid)
         self.version = Version(monoid)
 
-    def __len__(self) -> int:
-        return self.version.size
-
     def _query(self) -> Partial:
         return self.version.query()
 
@@ -144,7 +141,7 @@ class FOA(InOrderAggregator):
         now = self.version
         front, back = list(walk(now.front)), list(walk(now.back))
         following = list(walk(now.next))
-        self._require(len(front) + len(back) == now.size, "F and B are the window")
+        self._require(len(front) + len(back) == now.size == len(self), "F and B are the window")
         self._require(len(front) >= len(back), "|F| >= |B|")
         self._require(len(following) == len(front) - len(back), "|N| = |F| - |B|")
         self._require(not any(cell.is_suspended for cell in back), "no rot is suspended in B")

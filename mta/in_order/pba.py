@@ -22,27 +22,23 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
 
-from mta.columns.schemas import Rows
-from mta.in_order.boundary import BoundaryAggregator
-from mta.in_order.chunks import LeftCumulative
-from mta.monoids.base import AbstractMonoid
+from mta.in_order.boundary import BoundaryAggregator, Chunk
 
 
-class ParallelLeftCumulative(LeftCumulative):
-    """An lcs buffer that another thread computes, for which one waits when it is asked."""
+class ParallelChunk(Chunk):
+    """A chunk whose lcs another thread computes, for which one waits when it is asked."""
 
-    def __init__(
-        self, monoid: AbstractMonoid, saa: Rows, count: int, thread: ThreadPoolExecutor
-    ) -> None:
-        super().__init__(monoid, saa, count)
+    def __init__(self, thread: ThreadPoolExecutor, *of: Any) -> None:
+        super().__init__(*of)
         self._process = os.getpid()
         self._computed = thread.submit(self.compute)
 
     def wait(self) -> None:
-        if self._rows is None and self._process == os.getpid():
+        if self._lcs is None and self._process == os.getpid():
             wait([self._computed])
-        if self._rows is None:  # it failed, or this process was forked before it was there
+        if self._lcs is None:  # it failed, or this process was forked before it was there
             self.compute()
 
 
@@ -59,8 +55,8 @@ class PBA(BoundaryAggregator):
     _process = 0
     _thread: ThreadPoolExecutor
 
-    def _cumulate(self, saa: Rows, count: int) -> LeftCumulative:
+    def _chunk(self, *of: Any) -> Chunk:
         if self._process != os.getpid():  # none yet, or left behind in the parent
             self._process = os.getpid()
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="lcs")
-        return ParallelLeftCumulative(self.monoid, saa, count, self._thread)
+        return ParallelChunk(self._thread, *of)
