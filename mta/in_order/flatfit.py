@@ -50,7 +50,7 @@ class FlatFIT(InOrderAggregator):
         self._front = self._back = 0
 
     def _insert(self, v: Partial) -> None:
-        if self._size > self._mask:
+        if self._back - self._front > self._mask:
             self._grow()
         place = self._back & self._mask
         self._back += 1

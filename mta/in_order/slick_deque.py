@@ -46,7 +46,7 @@ class SlickDeque(InOrderAggregator):
         self._running = None if monoid.selective else SubtractOnEvict(monoid)
         #: Position and value of each that no newer one beats.
         self._nodes: deque[tuple[int, Partial]] = deque()
-        self._front = 0
+        self._front = self._back = 0
 
     @classmethod
     def suits(cls, monoid: AbstractMonoid) -> bool:
@@ -62,7 +62,8 @@ class SlickDeque(InOrderAggregator):
         nodes, combine = self._nodes, self._combine
         while nodes and identical(combine(nodes[-1][1], v), v):
             nodes.pop()
-        nodes.append((self._front + self._size, v))
+        nodes.append((self._back, v))
+        self._back += 1
 
     def _evict(self) -> None:
         if self._running is not None:
