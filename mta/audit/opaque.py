@@ -27,12 +27,11 @@ from mta.errors import CorruptPage, HandleMismatch
 from mta.fiba import FiBA
 from mta.fiba.kept import KeptTree
 from mta.levels.amortized_mta import AmortizedMTA
-from mta.levels.kept import KeptEvents
+from mta.levels.kept import KeepAll, KeptEvents
 from mta.levels.log_mta import LogMTA
 from mta.monoids.base import Monoid, Partial
 from mta.pages.handle import MAX_ARITY, Handle, corrupt
 from mta.pages.structure import Structure
-from mta.policies.base import AbstractPolicy, View
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 from mta.windows.engine import Engine
@@ -109,17 +108,12 @@ class _UnknownMonoid(Monoid):
         return _ANY
 
 
-class _UnknownPolicy(AbstractPolicy):
-    """Stands for the policy of a handle; evicts nothing."""
-
-    positional = True
+class _UnknownPolicy(KeepAll):
+    """Stands for the policy of a handle."""
 
     def __init__(self, handle: Handle) -> None:
+        super().__init__(handle.timed)
         self._name, self.fingerprint = handle.policy
-        self.needs_times = handle.timed
-
-    def cut(self, view: View, time: int | None) -> int:
-        return 0
 
     def describe(self) -> str:
         return self._name

@@ -7,7 +7,7 @@ with: take them for windows that fit into memory and need no checkpoint. ``ALL``
 - ``recalculate``, ``subtract_on_evict``, ``two_stacks`` (and its Lite): the baselines
 - ``foa``, ``ioa``, ``daba`` (and its Lite): the DABA papers, over the ``chunked_queue``
 - ``flatfit``, ``slick_deque``: two more
-- ``boundary`` (SBA), ``pba``: boundary aggregators
+- ``boundary``: SBA and PBA
 
 >>> from mta import Mean
 >>> [algorithm.__name__ for algorithm in ALL if algorithm.suits(Mean())][:2]
@@ -15,12 +15,17 @@ with: take them for windows that fit into memory and need no checkpoint. ``ALL``
 """
 
 from mta.in_order.base import InOrderAggregator
-from mta.in_order.boundary import SBA, BoundaryAggregator, count_chunk_size, time_chunk_size
+from mta.in_order.boundary import (
+    PBA,
+    SBA,
+    BoundaryAggregator,
+    count_chunk_size,
+    time_chunk_size,
+)
 from mta.in_order.daba import DABA, DABALite
 from mta.in_order.flatfit import FlatFIT
 from mta.in_order.foa import FOA
 from mta.in_order.ioa import IOA
-from mta.in_order.pba import PBA
 from mta.in_order.recalculate import RecalculateFromScratch
 from mta.in_order.slick_deque import SlickDeque
 from mta.in_order.subtract_on_evict import SubtractOnEvict

@@ -4,13 +4,7 @@
 - ``monoid``, ``policy``: the laws, one method each
 """
 
-from mta.laws.check import (
-    Law,
-    LawBroken,
-    check_monoid,
-    check_policy,
-    monoid_laws,
-    policy_laws,
-)
+from mta.errors import LawBroken
+from mta.laws.check import Law, check_monoid, check_policy, monoid_laws, policy_laws
 
 __all__ = ["Law", "LawBroken", "check_monoid", "check_policy", "monoid_laws", "policy_laws"]

@@ -18,14 +18,15 @@ from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.equality import Scale, same
 
 Equal = Callable[[Any, Any], bool]
-_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
+#: What is another in every process.
+ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
 #: Partials of single events and of runs that triples are drawn from, groups that are tried, and
 #: pairs that are looked at before and after.
 _SINGLES, _RUNS, _GROUPS, _USES = 12, 6, 12, 60
 
 
 class MonoidBench:
-    """One monoid, what it makes of the examples, and a method a law; see ``laws.monoid_laws``."""
+    """One monoid, and what it makes of the examples; every public method is a law of that name."""
 
     def __init__(
         self,
@@ -260,10 +261,9 @@ class MonoidBench:
         """16 bytes that tell monoids apart, in every process and after any use."""
         monoid = self._monoid
         described = repr(monoid._identifies())
-        found = _ADDRESS.search(described)
-        if found or len(monoid.fingerprint) != 16:
+        if ADDRESS.search(described) or len(monoid.fingerprint) != 16:
             raise LawBroken(
-                f"{monoid!r} breaks the law of fingerprint: it is told by {described}, which is "
+                f"{monoid!r} breaks the law of fingerprint: {described} is "
                 "another in every process; give it a name, and an identity of plain data",
                 "fingerprint",
                 described,
@@ -271,7 +271,7 @@ class MonoidBench:
         self._naive([monoid.lift(row) for row in self._rows])
         after = repr(monoid._identifies())
         if after != described:
-            raise self._broken("fingerprint", "what tells it", after, "before", described, ())
+            raise self._broken("fingerprint", "what it is", after, "before", described, ())
 
     def pages(self) -> None:
         """What goes into pages comes back: the values of events, and partials."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
 from mta.columns.schemas import Array, Objects, Record
 from mta.errors import LawBroken, PolicyNotMonotone
+from mta.laws.monoid import ADDRESS
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.levels.log_mta import LogMTA
 from mta.monoids.base import AbstractMonoid
@@ -19,7 +19,6 @@ from mta.monoids.product import Product
 from mta.policies.base import AbstractPolicy
 from mta.windows.window import Window
 
-_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
 #: An event's value and its time, if it has one.
 Event = tuple[Any, Any]
 
@@ -74,7 +73,7 @@ class PolicyBench:
     def fingerprint(self) -> None:
         """A description that is the same in every process and after any use."""
         described = self._policy.describe()
-        if _ADDRESS.search(described):
+        if ADDRESS.search(described):
             raise LawBroken(
                 f"{described} breaks the law of fingerprint: it is another in every process; give "
                 "the policy a name",

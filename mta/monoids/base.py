@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Self
 
 import numpy as np
@@ -80,7 +80,7 @@ class AbstractMonoid(ABC):
     @cached_property
     def fingerprint(self) -> bytes:
         """16 bytes, the same in every process for the same name, layout and identity."""
-        return _digest(repr(self._identifies()))
+        return hashlib.blake2b(repr(self._identifies()).encode(), digest_size=16).digest()
 
     def _identifies(self) -> tuple[Any, ...]:
         try:
@@ -250,10 +250,7 @@ class Monoid(AbstractMonoid):
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
         if type(self).is_valid is Monoid.is_valid:
             return missing(rows)
-        if all(map(self.is_valid, rows)):
-            return None
-        mask = np.array([not self.is_valid(row) for row in rows], dtype=bool)
-        return mask if mask.any() else None
+        return any_of([np.array([not self.is_valid(row) for row in rows], dtype=bool)])
 
     # Comprehensions, not map, reduce and accumulate: a Python function called from Python code
     # costs half of one called from C.
@@ -303,8 +300,11 @@ class Monoid(AbstractMonoid):
         return np.array(outputs) if kinds in ({float}, {bool}) else objects(outputs)
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+def any_of(masks: Iterable[np.ndarray | None]) -> np.ndarray | None:
+    """Which rows are in any of some masks; None when none is."""
+    found = [mask for mask in masks if mask is not None]
+    mask = reduce(np.logical_or, found) if found else None
+    return mask if mask is not None and mask.any() else None
 
 
 def same_value(value: Any) -> Any:

@@ -31,7 +31,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvalidValue, ResultOutOfRange
 from mta.kernels.scans import ones, running_count
-from mta.monoids.base import Monoid, Partial
+from mta.monoids.base import Monoid, Partial, any_of
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.equality import ROUNDING, Scale, close
 
@@ -179,8 +179,7 @@ class GeometricMean(ColumnarMonoid):
         return bool(row >= 0)
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
-        bad = ~(rows >= 0)
-        return bad if bad.any() else None
+        return any_of([~(rows >= 0)])
 
 
 class _Extreme(ColumnarMonoid):

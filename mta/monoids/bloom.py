@@ -46,8 +46,8 @@ _WORD = np.dtype("<u8")
 class Members(bytes):
     """A Bloom filter, as bytes that say what they are; what ``BloomFilter`` results in.
 
-    ``Members(data)`` takes them up again wherever they have been, for example in a binary column of
-    Spark. Raises InvalidValue for other bytes.
+    ``Members(data)`` restores them from wherever they have been, as a binary column of Spark.
+    Raises InvalidValue for other bytes.
     """
 
     __slots__ = ()

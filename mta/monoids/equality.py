@@ -69,7 +69,7 @@ class Scale:
         if list(map(_shape, one.total)) != list(map(_shape, two.total)):
             one, two = one._as_one(), two._as_one()  # partials that grow
         total = [a + b for a, b in zip(one.total, two.total, strict=True)]
-        most = [_larger(a, b) for a, b in zip(one.most, two.most, strict=True)]
+        most = [np.maximum(a, b) for a, b in zip(one.most, two.most, strict=True)]
         return type(self)(total, most, self.count + other.count)
 
     def spread(self, parts: Sequence[Any]) -> list[Self]:
@@ -182,10 +182,6 @@ def _numbers(partial: Any) -> Iterator[Any]:
 
 def _shape(number: Any) -> tuple[int, ...]:
     return number.shape if isinstance(number, np.ndarray) else ()
-
-
-def _larger(one: Any, other: Any) -> Any:
-    return np.maximum(one, other) if _shape(one) else max(one, other)
 
 
 def _size(number: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from mta.columns.reading import plain, read_column, read_value
 from mta.columns.schemas import Array, Objects, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial, any_of
 from mta.monoids.equality import Scale
 
 #: Takes what a part reads out of the input rows (or out of one input row).
@@ -104,7 +104,7 @@ class Product(Parts):
             pair = (None, aggregation) if isinstance(aggregation, AbstractMonoid) else aggregation
             columns, monoid = pair
             parts.append((monoid, self._pick(alias, columns, monoid)))
-            described.append(f"{alias}={monoid.name}({_text(columns)})")
+            described.append(f"{alias}={monoid.name}({','.join(column_names(columns))})")
         super().__init__(parts)
         self.aliases = tuple(aggregations)
         self.name = f"Product({', '.join(described)})"
@@ -124,26 +124,22 @@ class Product(Parts):
     @property
     def output_types(self) -> dict[str, np.dtype]:
         """The numpy type of each result; object where results are no numbers."""
-        schemas = {a: m.outputs for a, m in zip(self.aliases, self.monoids, strict=True)}
         return {
-            alias: schema.dtype if isinstance(schema, Array) else np.dtype(object)
-            for alias, schema in schemas.items()
+            alias: getattr(monoid.outputs, "dtype", np.dtype(object))
+            for alias, monoid in zip(self.aliases, self.monoids, strict=True)
         }
 
     def _pick(self, alias: str, columns: Columns, monoid: AbstractMonoid) -> Pick:
         """Register what a monoid reads as stored columns; return how to take it out of a row."""
-        names = [columns] if isinstance(columns, str) else list(columns or ())
-        record = isinstance(monoid.inputs, Record)
-        schemas = (
-            list(monoid.inputs.schemas) if isinstance(monoid.inputs, Record) else [monoid.inputs]
-        )
+        names, inputs = column_names(columns), monoid.inputs
+        schemas = inputs.schemas if isinstance(inputs, Record) else [inputs]
         if len(names) != len(schemas):
             raise ValueError(
                 f"aggregation {alias!r}: {monoid.name} reads {len(schemas)} column(s), "
                 f"but {len(names)} given; write (column, monoid)"
             )
         places = [self._place(name, schema) for name, schema in zip(names, schemas, strict=True)]
-        if record:
+        if isinstance(inputs, Record):
             return lambda row: tuple([row[place] for place in places])
         only = places[0]
         return lambda row: row[only]
@@ -183,12 +179,8 @@ class Product(Parts):
         return all(monoid.is_valid(pick(row)) for monoid, pick in parts)
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
-        mask: np.ndarray | None = None
-        for monoid, pick in zip(self.monoids, self.picks, strict=True):
-            bad = monoid.invalid(pick(rows), count)
-            if bad is not None:
-                mask = bad if mask is None else mask | bad
-        return mask
+        parts = zip(self.monoids, self.picks, strict=True)
+        return any_of([monoid.invalid(pick(rows), count) for monoid, pick in parts])
 
     def lower(self, partial: Partial) -> Any:
         parts = zip(self.aliases, self.monoids, partial, strict=True)
@@ -271,5 +263,6 @@ def _share(main: AbstractMonoid, columns: Columns, monoid: AbstractMonoid) -> Pi
     return _whole
 
 
-def _text(columns: Columns) -> str:
-    return columns if isinstance(columns, str) else ",".join(columns or ())
+def column_names(columns: Columns) -> list[str]:
+    """The columns that an aggregation reads."""
+    return [columns] if isinstance(columns, str) else list(columns or ())
