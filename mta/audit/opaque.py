@@ -17,7 +17,7 @@ them cannot be compared. Values and partials are left as they are, bytes that no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,12 +41,6 @@ from stores import PageStore
 #: Stands for any value and any partial. Not None: that is how pages are marked of which no parent
 #: tells the fold.
 _ANY = ""
-_AGGREGATORS: dict[str, type[Structure]] = {
-    kind.name: kind
-    for kind in (
-        AmortizedMTA, LogMTA, FiBA, KeptEvents, KeptTree, PagedFlatFAT, PagedReactiveAggregator,
-    )
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,11 +61,12 @@ def restore_opaque(handle: bytes, store: str | PageStore) -> Opaque:
     fronts = {window.name: window.front for window in shared.windows} if shared else None
     data = shared.events if shared else handle
     state = Handle.decode(data)
-    aggregator = _AGGREGATORS.get(state.algorithm)
+    known = {kind.name: kind for kind in _COLUMNS}
+    aggregator = known.get(state.algorithm)
     if aggregator is None:
         raise HandleMismatch(
             f"the handle is of the aggregator {state.algorithm!r}, this release knows "
-            f"{sorted(_AGGREGATORS)}; use the release that wrote it"
+            f"{sorted(known)}; use the release that wrote it"
         )
     monoid, policy = _UnknownMonoid(state), _UnknownPolicy(state)
     settings = Settings(aggregator=aggregator, lateness=0 if aggregator.by_time else None)
@@ -122,7 +117,8 @@ class _UnknownPolicy(KeepAll):
 def _columns_of(handle: Handle) -> tuple[int, int]:
     """How many columns a value takes in pages, and how many a partial."""
     try:
-        return _COLUMNS[handle.algorithm](handle.state, handle.timed)
+        columns = next(of for kind, of in _COLUMNS.items() if kind.name == handle.algorithm)
+        return columns(handle.state, handle.timed)
     except (IndexError, TypeError, ValueError, KeyError) as error:
         raise corrupt(f"its state is not one of {handle.algorithm}") from error
 
@@ -158,12 +154,13 @@ def _values(tails: list[Any], timed: bool) -> int:
     return len(tails[0][2]) - timed
 
 
-_COLUMNS = {
-    AmortizedMTA.name: _of_pair,
-    LogMTA.name: _of_pair,
-    KeptEvents.name: _of_kept,
-    PagedFlatFAT.name: _of_left,
-    PagedReactiveAggregator.name: _of_holes,
-    FiBA.name: _of_tree,
-    KeptTree.name: _of_tree,
+#: Every aggregator, and how many columns its state tells of.
+_COLUMNS: dict[type[Structure], Callable[[list[Any], bool], tuple[int, int]]] = {
+    AmortizedMTA: _of_pair,
+    LogMTA: _of_pair,
+    KeptEvents: _of_kept,
+    PagedFlatFAT: _of_left,
+    PagedReactiveAggregator: _of_holes,
+    FiBA: _of_tree,
+    KeptTree: _of_tree,
 }

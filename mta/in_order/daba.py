@@ -155,14 +155,13 @@ class DABA(_Sublists):
 
     def _check_leftwards(self, start: Pointer, stop: Pointer, reach: Pointer) -> None:
         """aggs[p] = vals[p] + ... + vals[reach - 1] for p from start to stop - 1."""
-        folds = self._suffixes(self._between(self.vals, start, reach))
-        self._require_each(self._between(self.aggs, start, stop), folds, "an aggregate to the left")
+        aggs, vals = self._between(self.aggs, start, stop), self._between(self.vals, start, reach)
+        self._require_suffixes(aggs, vals, "an aggregate to the left")
 
     def _check_rightwards(self, start: Pointer, stop: Pointer) -> None:
         """aggs[p] = vals[start] + ... + vals[p] for p from start to stop - 1."""
-        folds = self._prefixes(self._between(self.vals, start, stop))[1:]
-        aggs = self._between(self.aggs, start, stop)
-        self._require_each(aggs, folds, "an aggregate to the right")
+        aggs, vals = self._between(self.aggs, start, stop), self._between(self.vals, start, stop)
+        self._require_prefixes(aggs, vals, "an aggregate to the right")
 
 
 class DABALite(_Sublists):

@@ -112,10 +112,10 @@ class IOA(InOrderAggregator):
         last = map(identical, following, front[len(front) - len(following) :])
         self._require(all(last), "the values of N are the last of F")
         aggs = [cell.agg for cell in _forced(self.front)]
-        self._require_each(aggs, self._suffixes(front), "an aggregate of F")
+        self._require_suffixes(aggs, front, "an aggregate of F")
         aggs = [cell.agg for cell in _forced(self.back)]
         self._require(len(aggs) == len(back), "no rot is suspended in B")
-        self._require_each(aggs, self._prefixes(reversed(back))[:0:-1], "an aggregate of B")
+        self._require_prefixes(aggs[::-1], back[::-1], "an aggregate of B")
 
 
 def _forced(cell: Cell | None) -> Iterator[Cell]:

@@ -66,11 +66,10 @@ class TwoStacks(InOrderAggregator):
     def check(self) -> None:
         """Every entry's aggregate is the fold of the values from it to the bottom of its stack."""
         self._require(len(self.front) + len(self.back) == self._size, "F and B are the window")
-        oldest_first = self.front[::-1]
-        folds = self._suffixes([v for v, _ in oldest_first])
-        self._require_each([agg for _, agg in oldest_first], folds, "an aggregate of F")
-        folds = self._prefixes([v for v, _ in self.back])[1:]
-        self._require_each([agg for _, agg in self.back], folds, "an aggregate of B")
+        vals, aggs = ([entry[i] for entry in reversed(self.front)] for i in (0, 1))
+        self._require_suffixes(aggs, vals, "an aggregate of F")
+        vals, aggs = ([entry[i] for entry in self.back] for i in (0, 1))
+        self._require_prefixes(aggs, vals, "an aggregate of B")
 
 
 class TwoStacksLite(InOrderAggregator):

@@ -285,8 +285,8 @@ class Monoid(AbstractMonoid):
 
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
         combine = self.combine
-        lefts = left if len(left) == count else left * count
-        rights = right if len(right) == count else right * count
+        lefts = left if len(left) == count else [left[0]] * count
+        rights = right if len(right) == count else [right[0]] * count
         return [combine(a, b) for a, b in zip(lefts, rights, strict=True)]
 
     def results(self, outputs: Rows) -> Any:

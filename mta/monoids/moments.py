@@ -132,15 +132,14 @@ class MomentSketch(ColumnarMonoid):
 
     def _lower_one(self, partial: Partial) -> Any:
         if partial.ndim == 2:  # a single quantile of many rows, or of one
-            return np.array([self._estimate(row)[0] for row in partial])
-        found = self._estimate(partial)
+            return np.array([estimate(row, self.quantiles)[0] for row in partial])
+        found = estimate(partial, self.quantiles)
         return found[0] if self.single else found
 
     def lower_rows(self, partials: Rows) -> Rows:
-        return self.lower(partials) if self.single else [self._estimate(row) for row in partials]
-
-    def _estimate(self, partial: Floats) -> list[float]:
-        return estimate(partial, self.quantiles)
+        if self.single:
+            return self.lower(partials)
+        return [estimate(row, self.quantiles) for row in partials]
 
     def results(self, outputs: Rows) -> Any:
         return outputs if self.single else objects(outputs)

@@ -15,7 +15,7 @@ import numpy as np
 from mta.columns.reading import plain, read_column, read_value
 from mta.columns.schemas import Array, Objects, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
-from mta.monoids.base import AbstractMonoid, Partial, any_of
+from mta.monoids.base import AbstractMonoid, Partial, any_of, same_value
 from mta.monoids.equality import Scale
 
 #: Takes what a part reads out of the input rows (or out of one input row).
@@ -138,16 +138,14 @@ class Product(Parts):
                 f"aggregation {alias!r}: {monoid.name} reads {len(schemas)} column(s), "
                 f"but {len(names)} given; write (column, monoid)"
             )
-        places = [self._place(name, schema) for name, schema in zip(names, schemas, strict=True)]
+        keys = [(name, repr(schema)) for name, schema in zip(names, schemas, strict=True)]
+        for key, schema in zip(keys, schemas, strict=True):
+            self._schemas.setdefault(key, schema)
+        places = list(map(list(self._schemas).index, keys))
         if isinstance(inputs, Record):
             return lambda row: tuple([row[place] for place in places])
         only = places[0]
         return lambda row: row[only]
-
-    def _place(self, name: str, schema: Schema) -> int:
-        key = (name, repr(schema))
-        self._schemas.setdefault(key, schema)
-        return list(self._schemas).index(key)
 
     def row(self, value: Any) -> Row:
         try:
@@ -211,7 +209,7 @@ class Observed(Parts):
             picks = [_share(main, columns, monoid) for columns, monoid in observers]
         self.inputs, self.outputs, self.empty = self.reader.inputs, main.outputs, main.empty
         monoids = [monoid for _, monoid in observers]
-        super().__init__([(main, _whole), *zip(monoids, picks, strict=True)])
+        super().__init__([(main, same_value), *zip(monoids, picks, strict=True)])
         self.name = f"{main.name} beside {', '.join(monoid.name for monoid in monoids)}"
 
     def row(self, value: Any) -> Row:
@@ -243,10 +241,6 @@ def _length(values: Any, count: int | None) -> int:
     return len(values) if count is None else count
 
 
-def _whole(row: Any) -> Any:
-    return row
-
-
 def _share(main: AbstractMonoid, columns: Columns, monoid: AbstractMonoid) -> Pick:
     """How an observer reads the values of a window whose events have no named columns."""
     if columns is not None:
@@ -260,7 +254,7 @@ def _share(main: AbstractMonoid, columns: Columns, monoid: AbstractMonoid) -> Pi
         return lambda row: row.tolist()
     if repr(main.inputs) != repr(monoid.inputs):
         raise ValueError(f"{monoid.name} cannot read the values that {main.name} reads")
-    return _whole
+    return same_value
 
 
 def column_names(columns: Columns) -> list[str]:
