@@ -512,10 +512,7 @@ class PBA(BoundaryAggregator):
     When this pays in Python: a thread runs beside another only while it is inside numpy, which
     releases the interpreter's lock. So the monoid must be columnar (a ``Monoid`` of Python
     functions is correct here, and slower than with SBA), and chunks must be so large that folding
-    one takes longer than handing it over. By ``mta bench pba_thread`` with Max, the value with
-    which a chunk begins takes 21 us in place of 25 at a range of 2^12, 22 in place of 54 at 2^14,
-    66 in place of 715 at 2^18; below 2^12 SBA is faster. What the thread adds to throughput it
-    needs an idle core for.
+    one takes longer than handing it over: from a range of about 2^12 on.
 
     >>> from mta import Max
     >>> window = PBA(Max(), 10, 2, chunk_size=5)
