@@ -15,13 +15,7 @@ with: take them for windows that fit into memory and need no checkpoint. ``ALL``
 """
 
 from mta.in_order.base import InOrderAggregator
-from mta.in_order.boundary import (
-    PBA,
-    SBA,
-    BoundaryAggregator,
-    count_chunk_size,
-    time_chunk_size,
-)
+from mta.in_order.boundary import PBA, SBA, BoundaryAggregator, count_chunk_size, time_chunk_size
 from mta.in_order.daba import DABA, DABALite
 from mta.in_order.flatfit import FlatFIT
 from mta.in_order.foa import FOA

@@ -23,15 +23,7 @@ from typing import Any, Self
 import numpy as np
 
 from mta.columns import codec
-from mta.columns.reading import (
-    PLAIN,
-    is_missing,
-    missing,
-    objects,
-    plain,
-    read_column,
-    read_value,
-)
+from mta.columns.reading import PLAIN, is_missing, missing, objects, plain, read_column, read_value
 from mta.columns.schemas import Objects, Row, Rows, Schema
 from mta.errors import NotPageable
 from mta.monoids.equality import Scale, same
