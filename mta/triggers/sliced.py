@@ -36,7 +36,7 @@ from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
 from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
-from mta.triggers.triggered import ResultsWhenDue, events_before
+from mta.triggers.triggered import ResultsWhenDue
 from mta.windows.engine import WindowEngine, require_monoid
 from mta.windows.intake import Intake
 from mta.windows.settings import Settings, SlicedSettings
@@ -111,6 +111,8 @@ class SlicedWindow(ResultsWhenDue):
     settings are those of ``Window``. Raises ValueError where slicing would be wrong.
     """
 
+    engine: WindowEngine
+
     def __init__(
         self,
         monoid: AbstractMonoid,
@@ -134,13 +136,13 @@ class SlicedWindow(ResultsWhenDue):
         engine: WindowEngine,
         settings: Settings,
     ) -> None:
-        self.monoid, self.policy = monoid, policy
+        self.engine, self.monoid, self.policy = engine, monoid, policy
         self._open, self._count = monoid.identity, 0
         paged: Literal["partials"] | None = None if engine.store is None else "partials"
         # Slices are closed in order, so events come in order, whatever keeps the slices.
         in_order = replace(settings, lateness=None)
         intake = Intake(monoid, policy, monoid.name, in_order, paged)
-        self._begin(engine, trigger, intake, policy.lifetime)
+        self._begin(trigger, intake, policy.lifetime)
 
     def _rows_of(self, row: Row) -> Rows:
         return self.monoid.inputs.one(row)
@@ -150,9 +152,7 @@ class SlicedWindow(ResultsWhenDue):
         self._open = self.monoid.combine(self._open, lifted) if self._count else lifted
         self._count += 1
 
-    def _ingest(
-        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, count: int
-    ) -> None:
+    def _ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
         if start == stop:
             return
         monoid, size = self.monoid, stop - start
@@ -163,14 +163,14 @@ class SlicedWindow(ResultsWhenDue):
         self._went(None if micros is None else int(micros[stop - 1]), size)
 
     def _put_next(
-        self, plan: Plan, at: int, rows: Rows, micros: np.ndarray | None, count: int, out: Rows
+        self, plan: Plan, at: int, start: int, rows: Rows, micros: np.ndarray | None, out: Rows
     ) -> int:
         """As for any window, but whole slices that follow one another go in at once."""
-        start, ends = events_before(plan, at), plan.stops[at : at + _HAND]
+        ends = plan.stops[at : at + _HAND]
         empty = np.flatnonzero(np.diff(ends, prepend=start) == 0)
         whole = int(empty[0]) if len(empty) else len(ends)
         if self._count or whole < 2:
-            return super()._put_next(plan, at, rows, micros, count, out)
+            return super()._put_next(plan, at, start, rows, micros, out)
         ends, monoid = ends[:whole], self.monoid
         events = int(ends[-1]) - start
         lifted = monoid.lift_rows(monoid.inputs.cut(rows, start, start + events), events)

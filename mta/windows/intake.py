@@ -89,11 +89,10 @@ class Intake:
             return 'sort the events by time, or choose late="drop"'
         return 'allow a greater lateness, or choose late="drop"'
 
-    def advance(self, micros: int | None) -> int | None:
-        """Note the time of an event that was taken in; the newest time."""
+    def advance(self, micros: int | None) -> None:
+        """Note the time of an event that was taken in."""
         if micros is not None:
             self.last_time = micros if self.last_time is None else max(self.last_time, micros)
-        return self.last_time
 
     def admit_batch(self, values: Any, times: Any) -> tuple[Rows, np.ndarray | None, int]:
         """A batch as input rows, microseconds and count, without the events that are dropped.
@@ -120,18 +119,16 @@ class Intake:
                 valid = self._monoid.inputs.take(rows, np.flatnonzero(~invalid))
             self._require_pageable(valid, count if invalid is None else int((~invalid).sum()))
         late = None if micros is None else self._late_mask(micros, invalid)
-        if invalid is None and late is None:
-            return self._in_order(rows, micros, count)
-        good = np.ones(count, dtype=bool)
-        for mask in (invalid, late):
-            if mask is not None:
-                good &= ~mask
-        self.invalid_count += 0 if invalid is None else int(invalid.sum())
-        self.late_count += 0 if late is None else int(late.sum())
-        self.last_accepted = good
-        keep = np.flatnonzero(good)
-        rows = self._monoid.inputs.take(rows, keep)
-        return self._in_order(rows, None if micros is None else micros[keep], len(keep))
+        if invalid is not None or late is not None:
+            none = np.zeros(count, dtype=bool)
+            invalid, late = (none if mask is None else mask for mask in (invalid, late))
+            self.invalid_count += int(invalid.sum())
+            self.late_count += int(late.sum())
+            self.last_accepted = ~(invalid | late)
+            keep = np.flatnonzero(self.last_accepted)
+            rows, count = self._monoid.inputs.take(rows, keep), len(keep)
+            micros = None if micros is None else micros[keep]
+        return self._in_order(rows, micros, count)
 
     def _require_pageable(self, rows: Rows, count: int) -> None:
         """Raises NotPageable for values that no page, and so no handle, could ever hold.
@@ -176,42 +173,31 @@ class Intake:
         return mask
 
     def _late_mask(self, micros: np.ndarray, invalid: np.ndarray | None) -> np.ndarray | None:
-        """Which events are older than a valid one before them; None when none are."""
-        if self.lateness is not None:
-            return self._too_late(micros, invalid)
-        floor = np.iinfo("i8").min if self.last_time is None else self.last_time
-        if micros[0] >= floor and bool((micros[1:] >= micros[:-1]).all()):
+        """Which valid events are too old: see the class; None when none are."""
+        last = self.last_time
+        floors: np.ndarray | np.int64
+        if self.lateness is None:
+            floor = np.iinfo("i8").min if last is None else last
+            if micros[0] >= floor and bool((micros[1:] >= micros[:-1]).all()):
+                return None
+            counted = micros if invalid is None else np.where(invalid, floor, micros)
+            floors = np.maximum(np.maximum.accumulate(counted), floor)
+        elif last is None:
             return None
-        counted = micros if invalid is None else np.where(invalid, floor, micros)
-        mask: np.ndarray = micros < np.maximum(np.maximum.accumulate(counted), floor)
+        else:
+            floors = np.int64(last - self.lateness)
+        mask: np.ndarray = micros < floors
         if invalid is not None:
             mask &= ~invalid
         if not mask.any():
             return None
         if self._late == "error":
-            where = int(np.argmax(mask))
+            where, older = int(np.argmax(mask)), "older than one before them"
+            if self.lateness is not None and last is not None:
+                older = f"{self._too_old} the last one before it, at {clock(last)}"
             raise LateEvent(
-                f"{int(mask.sum())} events of the batch are older than one before them, the first "
-                f"at index {where}, time {clock(int(micros[where]))}; nothing was inserted; sort "
-                'the events by time, or choose late="drop"'
-            )
-        return mask
-
-    def _too_late(self, micros: np.ndarray, invalid: np.ndarray | None) -> np.ndarray | None:
-        """Which events are older than is allowed; None when none are."""
-        if self.last_time is None:
-            return None
-        mask: np.ndarray = micros < self.last_time - (self.lateness or 0)
-        if invalid is not None:
-            mask &= ~invalid
-        if not mask.any():
-            return None
-        if self._late == "error":
-            where = int(np.argmax(mask))
-            raise LateEvent(
-                f"{int(mask.sum())} events of the batch are {self._too_old} the last one before "
-                f"it, at {clock(self.last_time)}, the first at index {where}, time "
-                f"{clock(int(micros[where]))}; nothing was inserted; {self._remedy}"
+                f"{int(mask.sum())} events of the batch are {older}, the first at index {where}, "
+                f"time {clock(int(micros[where]))}; nothing was inserted; {self._remedy}"
             )
         return mask
 

@@ -14,31 +14,24 @@ removed, and made longer or shorter at any time. One call at a time, as for ``Wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, Unpack
 
-import numpy as np
-
 from mta.cursors.cursor import Cursor
 from mta.cursors.reach import Reach, reach_of
-from mta.cursors.view import part_of
 from mta.errors import EventsGone, InvariantViolation
 from mta.fiba.kept import KeptTree
-from mta.levels.kept import KeepAll, KeptEvents
+from mta.levels.kept import KeptEvents
 from mta.monoids.base import AbstractMonoid, Refold
-from mta.monoids.product import Columns
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy
-from mta.windows.engine import Engine, alone, require_policy
-from mta.windows.feed import Feed
+from mta.windows.engine import EventsFace, alone, require_policy
 from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
+from mta.windows.shared_engine import SharedEngine
 from mta.windows.shared_handle import MAX_NAME_BYTES, SharedHandle, WindowState
 from stores import PageStore
-
-#: After how many leaf groups events that no window needs are let go of, where no handle does it.
-_TRIM_GROUPS = 32
 
 
 @dataclass(frozen=True)
@@ -58,7 +51,7 @@ class SharedStats:
     """Events dropped because they held a null or NaN."""
 
 
-class SharedWindows:
+class SharedWindows(EventsFace):
     """The aggregate of several windows over one stream, after every event.
 
     ``windows`` are policies by name. ``keep``, a window by count or time, says what to keep for
@@ -68,6 +61,8 @@ class SharedWindows:
     policy looks at values: with the newest). The other settings are those of ``Window``, but that
     there is no aggregator to choose.
     """
+
+    engine: SharedEngine
 
     def __init__(
         self,
@@ -84,18 +79,11 @@ class SharedWindows:
         checked = _settings(settings, lateness)
         _check_policies(windows, keep)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
-        self._use(_engine(monoid, windows, store, name, timed, checked), windows, keep)
+        self._use(SharedEngine(monoid, windows, store, name, checked, timed, keep))
 
-    def _use(
-        self, engine: Engine, windows: Mapping[str, AbstractPolicy], keep: AbstractPolicy | None
-    ) -> None:
+    def _use(self, engine: SharedEngine) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
-        self.monoid, self._keep = engine.main, keep
-        self.feed = Feed(engine, self._trim)
-        self.structure = self.feed.structure
-        self._trimmed = self.structure.back
-        for name, policy in windows.items():
-            self.feed.cursors[name] = self._cursor(policy)
+        self.monoid, self.structure = engine.main, engine.structure
 
     # --- events and results -----------------------------------------------------------------------
 
@@ -106,7 +94,7 @@ class SharedWindows:
         Raises InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has
         changed.
         """
-        self.feed.insert(value, time)
+        self.engine.insert(value, time)
 
     @alone
     def extend(
@@ -117,12 +105,7 @@ class SharedWindows:
         As ``Window.extend``. Each window adds about two whole-group combines an event and the scan
         of each leaf; once it is longer than what is still in memory, also a page read a leaf.
         """
-        return self.feed.extend(values, times, results)
-
-    @property
-    def last_accepted(self) -> np.ndarray | None:
-        """Which events of the last batch were accepted; None when all were."""
-        return self.engine.intake.last_accepted
+        return self.engine.extend(values, times, results)
 
     @alone
     def query(self, which: str | AbstractPolicy | None = None, partial: bool = False) -> Any:
@@ -131,39 +114,19 @@ class SharedWindows:
         1 combine a window. For a policy O(arity * log n) combines and at most two page reads a
         level; raises EventsGone where events have left that it asks for, unless ``partial``.
         """
+        engine = self.engine
         if which is None:
-            return {name: self._result(cursor) for name, cursor in self.feed.cursors.items()}
+            return {name: engine.result(cursor) for name, cursor in engine.cursors.items()}
         if isinstance(which, str):
-            return self._result(self._window(which))
-        cursor = self.feed.ready(self._cursor(which))
+            return engine.result(self._window(which))
+        require_policy(which)
+        cursor = engine.ready(engine.cursor(which))
         if not partial and not self._reach(cursor, lateness=0).complete:
             raise EventsGone(
                 f"events that {which!r} asks for have left; those from position "
                 f"{cursor.front} on are kept: ask for less, or say partial=True"
             )
-        return self._result(cursor)
-
-    def _result(self, cursor: Cursor) -> Any:
-        return self.engine.lowered(self.feed.ready(cursor).query(), len(cursor))
-
-    @alone
-    def range(self, after: Any, until: Any, partial: bool = False) -> Any:
-        """The result of the events with after < t <= until, the monoid's ``empty`` without any.
-
-        So ``range(now - size, now)`` is what a time window of that size holds. O(arity * log n)
-        combines and at most two page reads a level. Raises InvalidTime, and EventsGone where events
-        of the range have left, unless ``partial``.
-        """
-        return self.engine.range(after, until, partial)
-
-    @alone
-    def range_of_positions(self, start: int, stop: int, partial: bool = False) -> Any:
-        """The result of the events from position ``start`` to ``stop``; costs as ``range``.
-
-        Positions count accepted events from 0 on; the newest is at ``stats().inserted - 1``. Raises
-        ValueError, and EventsGone unless ``partial``.
-        """
-        return self.engine.range_of_positions(start, stop, partial)
+        return engine.result(cursor)
 
     # --- windows coming and going -----------------------------------------------------------------
 
@@ -175,7 +138,7 @@ class SharedWindows:
         that needs times or aggregates that these events are not kept with.
         """
         _check_name(name)
-        if name in self.feed.cursors:
+        if name in self.engine.cursors:
             raise ValueError(f"there is a window {name!r} already; resize it, or remove it first")
         return self._set(name, policy)
 
@@ -190,57 +153,34 @@ class SharedWindows:
         return self._set(name, policy)
 
     def _set(self, name: str, policy: AbstractPolicy) -> Reach:
-        cursor = self.feed.ready(self._cursor(policy))
-        reach = self._reach(cursor, self.engine.settings.lateness or 0)
-        others = {n: c.policy for n, c in self.feed.cursors.items() if n != name}
-        self._check_observed([*others.values(), policy])
-        self.feed.cursors[name] = cursor
+        require_policy(policy)
+        engine = self.engine
+        cursor = engine.ready(engine.cursor(policy))
+        reach = self._reach(cursor, engine.settings.lateness or 0)
+        engine.require_observed((engine.policies | {name: policy}).values())
+        engine.cursors[name] = cursor
         return reach
 
     @alone
     def remove(self, name: str) -> None:
         """Do without a window; events that only it needed leave. No store call."""
         self._window(name)
-        self._check_observed([c.policy for n, c in self.feed.cursors.items() if n != name])
-        del self.feed.cursors[name]
+        self.engine.require_observed(p for n, p in self.windows.items() if n != name)
+        del self.engine.cursors[name]
 
     @alone
     def reach(self, name: str) -> Reach:
         """How far back a window reaches, and how many events it lacks; at most a page a level."""
-        cursor = self.feed.ready(self._window(name))
+        cursor = self.engine.ready(self._window(name))
         return self._reach(cursor, self.engine.settings.lateness or 0)
 
     def _reach(self, cursor: Cursor, lateness: int) -> Reach:
         time = self.engine.intake.last_time if self.engine.timed else None
         return reach_of(self.structure, cursor.policy, cursor.front, cursor.back, time, lateness)
 
-    def _cursor(self, policy: AbstractPolicy) -> Cursor:
-        """A window that is not settled yet."""
-        require_policy(policy)
-        if policy.needs_times and not self.engine.timed:
-            raise ValueError(f"{policy!r} needs times, but these events are kept without any")
-        known = _observed([self.engine.policy])
-        lenses = {}
-        for observer, columns, monoid in policy.observers:
-            place = _place(known, columns, monoid)
-            if place is None:
-                raise ValueError(f"{policy!r} looks at {monoid.name}, which is not kept here")
-            lenses[id(observer)] = part_of(self.engine.monoid, place + 1)
-        return Cursor(self.engine.monoid, policy, self.structure, lenses)
-
-    def _check_observed(self, policies: Iterable[AbstractPolicy]) -> None:
-        """What policies look at is kept with the events, so a handle is only restored with it."""
-        found = _observed(policies)
-        for _, columns, monoid in _observed([self.engine.policy]):
-            if _place(found, columns, monoid) is None:
-                raise ValueError(
-                    f"no other window looks at {monoid.name}, which is kept with every event; keep "
-                    "this window, or start new ones"
-                )
-
     def _window(self, name: str) -> Cursor:
         _check_name(name)
-        cursor = self.feed.cursors.get(name)
+        cursor = self.engine.cursors.get(name)
         if cursor is None:
             raise ValueError(f"no window is called {name!r}; there are {sorted(self.windows)}")
         return cursor
@@ -253,11 +193,12 @@ class SharedWindows:
 
         As ``Window.checkpoint``: save the handle before you take the next one.
         """
-        self._evict()
-        events = self.engine.checkpoint(barrier)
+        engine = self.engine
+        engine.evict()
+        events = engine.checkpoint(barrier)
         states = [
             WindowState(name, (c.policy.describe(), c.policy.fingerprint), c.front)
-            for name, c in self.feed.cursors.items()
+            for name, c in engine.cursors.items()
         ]
         return SharedHandle(events, states).encode()
 
@@ -282,75 +223,48 @@ class SharedWindows:
         _check_policies(windows, keep)
         fronts, events = state.fronts_for(windows), Handle.decode(state.events)
         checked = _settings(settings, lateness).of_handle(events)
-        engine = _engine(monoid, windows, store, events.window, events.timed, checked)
+        engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)
-        return cls._restored(engine, windows, keep, fronts)
+        return cls._restored(engine, windows, fronts)
 
     def sibling(self, handle: bytes) -> Self:
         """The windows that a handle describes, with all settings and the store of these ones."""
         state, windows = SharedHandle.decode(handle), self.windows
         fronts = state.fronts_for(windows)
         engine = self.engine.sibling(Handle.decode(state.events))
-        return self._restored(engine, windows, self._keep, fronts)
+        return self._restored(engine, windows, fronts)
 
     @classmethod
     def _restored(
         cls,
-        engine: Engine,
+        engine: SharedEngine,
         windows: Mapping[str, AbstractPolicy],
-        keep: AbstractPolicy | None,
         fronts: Mapping[str, int],
     ) -> Self:
+        engine.place(windows, fronts)
         new = object.__new__(cls)
-        new._use(engine, windows, keep)
-        for name, cursor in new.feed.cursors.items():
-            cursor.place(fronts[name], engine.structure.back)
+        new._use(engine)
         return new
-
-    def _trim(self) -> None:
-        """Now and then let go of events that no window needs, where no handle does it."""
-        structure = self.structure
-        behind = structure.back - self._trimmed
-        if structure.discards and behind >= _TRIM_GROUPS * structure.setting.leaf_arity:
-            self._evict()
-
-    def _evict(self) -> None:
-        """Let go of the leaf groups that no window needs any more."""
-        cursors = list(self.feed.cursors.values())
-        if self._keep is not None:
-            cursors.append(self._cursor(self._keep))
-        events, leaf = self.structure, self.structure.setting.leaf_arity
-        fronts = [events.needed_from(c.policy, self.feed.ready(c).front) for c in cursors]
-        events.evict_to(min(fronts or [events.back]) // leaf * leaf)
-        self._trimmed = events.back
-
-    @alone
-    def delete_pages(self) -> None:
-        """Delete every page; the windows and all their handles are of no use afterwards."""
-        self.structure.delete_pages()
-
-    def close(self) -> None:
-        """Let go of the store if it was opened here; pages stay."""
-        self.engine.close()
 
     # --- looking at it ----------------------------------------------------------------------------
 
     @property
     def windows(self) -> dict[str, AbstractPolicy]:
         """The policy of each window."""
-        return {name: cursor.policy for name, cursor in self.feed.cursors.items()}
+        return self.engine.policies
 
     @property
     def fronts(self) -> dict[str, int]:
         """The position of each window's oldest event, as far as it is known without a read."""
         oldest, back = self.structure.front, self.structure.back
-        return {n: c.front if c.back == back else oldest for n, c in self.feed.cursors.items()}
+        cursors = self.engine.cursors.items()
+        return {n: c.front if c.back == back else oldest for n, c in cursors}
 
     @alone
     def stats(self) -> SharedStats:
         """Sizes and counts; a page a level where windows have to be settled first."""
-        structure, intake = self.structure, self.engine.intake
-        sizes = {name: len(self.feed.ready(cursor)) for name, cursor in self.feed.cursors.items()}
+        engine, structure, intake = self.engine, self.structure, self.engine.intake
+        sizes = {name: len(engine.ready(cursor)) for name, cursor in engine.cursors.items()}
         return SharedStats(
             sizes,
             len(structure),
@@ -366,10 +280,10 @@ class SharedWindows:
 
         Reads all pages. Raises InvariantViolation.
         """
+        engine, monoid = self.engine, self.engine.monoid
         self.structure.check()
-        monoid = self.engine.monoid
-        for name, cursor in self.feed.cursors.items():
-            cursor = self.feed.ready(copy(cursor))  # what is folded here must not be kept
+        for name, cursor in engine.cursors.items():
+            cursor = engine.ready(copy(cursor))  # what is folded here must not be kept
             found = cursor.query()
             if not self.structure.front <= cursor.front <= cursor.back:
                 raise InvariantViolation(f"window {name!r} begins before the events it is of")
@@ -406,37 +320,3 @@ def _check_name(name: Any) -> None:
         raise TypeError(f"a window's name is text, not {name!r}")
     if not 0 < len(name.encode()) <= MAX_NAME_BYTES:
         raise ValueError(f"a window's name is 1 to {MAX_NAME_BYTES} bytes, not {name!r}")
-
-
-def _engine(
-    monoid: AbstractMonoid,
-    windows: Mapping[str, AbstractPolicy],
-    store: str | PageStore | None,
-    name: str,
-    timed: bool,
-    settings: Settings,
-) -> Engine:
-    """The engine of the events, which evicts nothing by itself."""
-    timed = timed or settings.aggregator.by_time
-    return Engine(monoid, KeepAll(timed, _observed(windows.values())), store, name, settings)
-
-
-Observer = tuple[AbstractPolicy, Columns, AbstractMonoid]
-
-
-def _observed(policies: Iterable[AbstractPolicy]) -> tuple[Observer, ...]:
-    """What policies look at, each aggregate once, in an order that does not depend on theirs."""
-    found = {
-        (repr(columns), observer.fingerprint): (policy, columns, observer)
-        for each in policies
-        for policy, columns, observer in each.observers
-    }
-    return tuple(found[key] for key in sorted(found))
-
-
-def _place(observed: tuple[Observer, ...], columns: Columns, monoid: AbstractMonoid) -> int | None:
-    """Which of the aggregates that policies look at this is."""
-    for place, (_, known, observer) in enumerate(observed):
-        if repr(known) == repr(columns) and observer.fingerprint == monoid.fingerprint:
-            return place
-    return None

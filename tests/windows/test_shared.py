@@ -26,8 +26,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-import mta.windows.feed
 import mta.windows.shared
+import mta.windows.shared_engine
 from mta import (
     BoundWindow,
     ColumnarMonoid,
@@ -150,7 +150,7 @@ class SharedMachine(RuleBasedStateMachine):
         self, arities: tuple[int, int], drawn: list[Rule], hand: int, keep: int | None
     ) -> None:
         self.folder: str | None = None
-        self.before, mta.windows.feed._HAND = mta.windows.feed._HAND, hand
+        self.before, mta.windows.shared_engine._HAND = mta.windows.shared_engine._HAND, hand
         self.lists = Lists()
         self.policies = {}
         for name, policy in zip(NAMES, drawn, strict=False):
@@ -333,7 +333,7 @@ class SharedMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "before"):
-            mta.windows.feed._HAND = self.before
+            mta.windows.shared_engine._HAND = self.before
         if getattr(self, "folder", None):
             self.store.close()
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -407,7 +407,7 @@ def test_a_window_reads_a_page_a_leaf_once_it_is_longer_than_what_is_in_memory(
 ) -> None:
     monkeypatch.setattr("mta.levels.leaves._RECENT_BYTES", 8 * 8 * LEAF)  # eight leaf groups
     monkeypatch.setattr("mta.levels.leaves._FETCHED_BYTES", 1)
-    monkeypatch.setattr("mta.windows.feed._HAND", 2 * LEAF)
+    monkeypatch.setattr("mta.windows.shared_engine._HAND", 2 * LEAF)
     half, leaves = N // 2, N // 2 // LEAF
     for policies in [{name: policy} for name, policy in FOUR.items()] + [FOUR]:
         store = LeafReads(MemoryStore())
@@ -487,7 +487,7 @@ def test_pages_leave_with_the_longest_window(monkeypatch: pytest.MonkeyPatch) ->
             if checkpoints:
                 windows.checkpoint()
         needed = FOUR["month"].size / LEAF * 1.2
-        spare = 10 if checkpoints else 2 * mta.windows.shared._TRIM_GROUPS + 8
+        spare = 10 if checkpoints else 2 * mta.windows.shared_engine._TRIM_GROUPS + 8
         assert needed - 10 <= len(pages_of(store)) <= needed + 2 * 1_000 / LEAF + spare
     windows.remove("month")
     for _ in range(3):
@@ -753,7 +753,7 @@ def test_batches_of_many_hands(
     """Windows shorter than a hand, of a few hands and longer; tables and blocks of a few rows."""
     monkeypatch.setattr("mta.cursors.cursor._FEW", 16)
     monkeypatch.setattr("mta.folds.overlaps._LEAST_STEP", 1)
-    monkeypatch.setattr("mta.windows.feed._HAND", 250)
+    monkeypatch.setattr("mta.windows.shared_engine._HAND", 250)
     monkeypatch.setattr("mta.kernels.ranks._FEW", 16)
     monkeypatch.setattr("mta.kernels.ranks._FEW_FOR_A_TABLE", 16)
     monkeypatch.setattr("mta.folds.overlaps._LEAST_BITS", 3)
@@ -812,7 +812,7 @@ def test_being_checked_changes_no_bit_of_a_later_result(lateness: int | None) ->
 
 
 def test_nothing_of_a_batch_is_kept_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mta.windows.feed._HAND", 64)
+    monkeypatch.setattr("mta.windows.shared_engine._HAND", 64)
     windows, _ = counted_windows(FOUR)
     batch = values(1_000)
     windows.extend(batch)
@@ -846,7 +846,7 @@ def test_every_call_fails_once(
     bound: bool, for_ever: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever call fails, what was accepted is in every window, and nothing else."""
-    monkeypatch.setattr("mta.windows.feed._HAND", 7)
+    monkeypatch.setattr("mta.windows.shared_engine._HAND", 7)
     monkeypatch.setattr("mta.levels.leaves._RECENT_BYTES", 1)
     drawn = [
         count_rule(3),
