@@ -133,9 +133,6 @@ class SlicedWindow(ResultsWhenDue):
         intake = Intake(monoid, policy, monoid.name, in_order, paged)
         self._begin(trigger, intake, policy.lifetime)
 
-    def _rows_of(self, row: Row) -> Rows:
-        return self.monoid.inputs.one(row)
-
     def _ingest_one(self, row: Row, micros: int | None) -> None:
         lifted = self.monoid.lift(row)
         self._open = self.monoid.combine(self._open, lifted) if self._count else lifted

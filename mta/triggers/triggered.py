@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, Self, Unpack
 import numpy as np
 
 from mta.columns.reading import plain
-from mta.columns.schemas import Row, Rows, Schema
-from mta.errors import HandleMismatch, InvalidTime
+from mta.columns.schemas import Record, Row, Rows, Schema
+from mta.errors import HandleMismatch, UnsupportedOperation
 from mta.monoids.base import AbstractMonoid
 from mta.policies.base import AbstractPolicy
 from mta.times import to_time
@@ -30,7 +30,7 @@ from mta.triggers.rules import EveryPeriod, OnDemand, Plan, Progress, Trigger
 from mta.windows.engine import Face, WindowEngine, alone, require_kind
 from mta.windows.intake import Intake
 from mta.windows.settings import WindowSettings
-from mta.windows.shared_engine import SharedEngine
+from mta.windows.shared import SharedEngine, SharedWindows
 from mta.windows.window import Window
 from stores import PageStore
 
@@ -59,7 +59,7 @@ class ResultsWhenDue(Face, ABC):
     def _begin(self, trigger: Trigger, intake: Intake, lifetime: int | None) -> None:
         self.trigger, self.intake, self._lifetime = trigger, intake, lifetime
         if trigger.needs_times:
-            intake.timed = True
+            intake.timed, intake.needed_by = True, trigger
         self.progress = Progress()
         #: Moments and results that are still to be given.
         self._held = self._nothing()
@@ -83,17 +83,16 @@ class ResultsWhenDue(Face, ABC):
         Costs what ``Window.insert`` costs, and a fold for each result. Raises as it does, and
         InvalidTime for an event without a time where the trigger needs one.
         """
-        self._require_time(time)
         event = self.intake.admit(value, time)
         if event is None:
-            return _pairs(self._give(*self._nothing()))
+            return _pairs(self._run((), None, 0))
         row, micros = event
         if not len(self._held[0]) and self.trigger.quiet(self.progress, micros):
             self._ingest_one(row, micros)
             self._went(micros, 1)
             return []
         times = None if micros is None else np.array([micros], "<i8")
-        return _pairs(self._run(self._rows_of(row), times, 1))
+        return _pairs(self._run(self.intake.monoid.inputs.one(row), times, 1))
 
     @alone
     def extend(self, values: Any, times: Any = None) -> Due:
@@ -102,7 +101,6 @@ class ResultsWhenDue(Face, ABC):
         Costs a whole-group combine a leaf group, and an eviction and a fold for each result, not
         for each event. Raises as ``Window.extend`` does, and then as said there.
         """
-        self._require_time(times)
         rows, micros, count = self.intake.admit_batch(values, times)
         return self._run(rows, micros, count)
 
@@ -117,7 +115,8 @@ class ResultsWhenDue(Face, ABC):
         if not isinstance(trigger, EveryPeriod):
             raise ValueError(f"time makes no result due with {trigger!r}; use EveryPeriod")
         moment = trigger.boundary(to_time(time) + 1) - trigger.period
-        plan = trigger.until(self.progress, moment, self._lifetime)
+        # What the first event that could come after that makes due.
+        plan = trigger.due(self.progress, np.array([moment + 1], "<i8"), 1, self._lifetime)
         due = self._follow(plan, (), None, 0)
         self.intake.advance(moment + 1)
         return due
@@ -136,13 +135,6 @@ class ResultsWhenDue(Face, ABC):
             moments[0] = self.trigger.next_moment(self.progress)
             self._put_open(int(moments[0]), out)
         return self._give(moments, out)
-
-    def _require_time(self, time: Any) -> None:
-        if time is None and self.trigger.needs_times:
-            raise InvalidTime(f"{self.trigger!r} needs a time with every event")
-
-    def _rows_of(self, row: Row) -> Rows:
-        return self.engine.monoid.inputs.one(row)
 
     # --- what is due ----------------------------------------------------------------------------
 
@@ -327,6 +319,50 @@ class TriggeredWindow(ResultsWhenDue):
         restored = cls(Window.restore(state.window, monoid, policy, store, **settings), trigger)
         restored._restore(state)
         return restored
+
+
+class SharedDue(ResultsWhenDue):
+    """Several windows over one stream, with their results at boundaries.
+
+    Each has at a boundary what ``TriggeredWindow`` gives for it alone; where nothing comes for
+    long, there are results until time has emptied all windows that it empties. A boundary costs
+    each window O(log n) combines and a few page reads a level. ``Due.results`` has each window's
+    results by its name. What was due before the newest event is taken to have been given
+    (``progress``), so there is nothing to save beside the windows.
+
+    >>> from mta import EveryPeriod, Max, SharedWindows, TimeWindow
+    >>> policies = {"short": TimeWindow(60), "long": TimeWindow(120)}
+    >>> due = SharedDue(SharedWindows(Max(), policies, name="demo"), EveryPeriod(60))
+    >>> moments, results = due.extend([5.0, 1.0, 2.0], [10, 70, 130])
+    >>> results["short"].tolist(), results["long"].tolist()
+    ([5.0, 1.0], [5.0, 5.0])
+    """
+
+    engine: SharedEngine
+
+    def __init__(self, windows: SharedWindows, trigger: EveryPeriod) -> None:
+        require_kind(trigger, EveryPeriod, "several windows have results by EveryPeriod(...)")
+        self.engine, self.monoid = windows.engine, windows.monoid
+        known = [policy.lifetime for policy in windows.windows.values()]
+        lifetime = max((one for one in known if one is not None), default=None)
+        self._begin(trigger, windows.engine.intake, lifetime)
+
+    @property
+    def _outputs(self) -> Schema:
+        return Record([self.monoid.outputs] * len(self.engine.cursors))
+
+    def _results(self, out: Rows) -> Any:
+        each = zip(self.engine.cursors, out, strict=True)
+        return {name: self.monoid.results(column) for name, column in each}
+
+    def _put(self, moment: int, out: Rows, at: int) -> None:
+        for cursor, column in zip(self.engine.cursors.values(), out, strict=True):
+            if cursor.policy.needs_times:
+                cursor.settle(moment)
+            self.engine.put_result(column, at, cursor)
+
+    def checkpoint(self, barrier: bool = True) -> bytes:
+        raise UnsupportedOperation("take the handle of the windows themselves")
 
 
 def _pairs(due: Due) -> list[tuple[Any, Any]]:

@@ -1,7 +1,7 @@
 """What works inside a window: its events in one structure, the way in, and the handle.
 
 ``Engine`` has what windows of every kind have. ``WindowEngine`` adds the policy of a single window:
-it slides (that of several is in ``shared_engine``). What users hold, as ``Window``, is a *face* of
+it slides (that of several is in ``shared``). What users hold, as ``Window``, is a *face* of
 an engine, its attribute ``engine``, which is not meant for them.
 
 Public methods of faces are marked by ``alone``, so that an engine serves one call at a time,
@@ -10,6 +10,7 @@ and no warning of numpy's comes out of it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -17,8 +18,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 import numpy as np
 
-from mta.columns.codec import ALWAYS_PLAIN
-from mta.columns.reading import NEVER_MISSING, plain
+from mta.columns.reading import plain
 from mta.columns.schemas import Rows
 from mta.cursors.reach import RememberedEvents, fold_between, fold_positions
 from mta.cursors.view import WindowView
@@ -37,7 +37,7 @@ from mta.levels.leaves import LeafReader
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import AbstractMonoid, Monoid, Partial
 from mta.monoids.product import Observed
-from mta.pages.handle import NAME, Handle
+from mta.pages.handle import NAME, Handle, corrupt
 from mta.pages.structure import Aggregator, Setting, Structure
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow
@@ -101,8 +101,18 @@ class Face:
             engine.store.close()
 
 
-class EventsFace(Face):
+class EventsFace(Face, ABC):
     """What users hold of an engine whose structure has the events themselves."""
+
+    @classmethod
+    def _of(cls, engine: Engine) -> Self:
+        face = object.__new__(cls)
+        face._use(engine)
+        return face
+
+    @abstractmethod
+    def _use(self, engine: Any) -> None:
+        """Be a face of this engine."""
 
     @property
     def last_accepted(self) -> np.ndarray | None:
@@ -290,9 +300,7 @@ class Engine:
         except CorruptHandle:
             raise
         except (CorruptPage, ValueError, TypeError) as error:
-            raise CorruptHandle(
-                f"the handle cannot be read: {error}; use an earlier one"
-            ) from error
+            raise corrupt(str(error)) from error
         self.intake.last_time = handle.last_time
         self.intake.late_count, self.intake.invalid_count = handle.counts
         self.hold()
@@ -333,17 +341,6 @@ class WindowEngine(Engine):
         takes_anything = isinstance(self.monoid, Monoid) and self.monoid.takes_anything
         return self._size if takes_anything else None
 
-    @property
-    def plain_kinds(self) -> frozenset[type]:
-        """Types of which every value is taken as it comes: never null, and fit for pages if any."""
-        return NEVER_MISSING if self.store is None else NEVER_MISSING & ALWAYS_PLAIN
-
-    @property
-    def bare(self) -> bool:
-        """Whether results are the structure's partials as they are, read without a change."""
-        bare = isinstance(self.monoid, Monoid) and self.monoid.is_bare
-        return bare and self.monoid is self.main and not self.structure.by_time
-
     # --- events ---------------------------------------------------------------------------------
 
     def insert(self, value: Any, time: Any) -> None:
@@ -382,7 +379,7 @@ class WindowEngine(Engine):
         return self.monoid.results(out)
 
     def slide(self, rows: Rows, micros: np.ndarray | None, count: int, out: Rows) -> None:
-        """Insert, evict and query, run by run; one by one where a run cannot be told ahead."""
+        """Insert, evict and query, run by run; one by one where no cut is known ahead."""
         done = 0
         try:
             while done < count:

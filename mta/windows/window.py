@@ -15,7 +15,9 @@ from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 
-from mta.monoids.base import AbstractMonoid
+from mta.columns.codec import ALWAYS_PLAIN
+from mta.columns.reading import NEVER_MISSING
+from mta.monoids.base import AbstractMonoid, Monoid
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy
 from mta.times import to_count
@@ -23,6 +25,8 @@ from mta.windows.engine import EventsFace, WindowEngine, alone, busy
 from mta.windows.revision import Revision, revise
 from mta.windows.settings import Settings, WindowSettings
 from stores import PageStore
+
+_NEVER_MISSING_IN_PAGES = NEVER_MISSING & ALWAYS_PLAIN
 
 
 @dataclass(frozen=True)
@@ -81,13 +85,15 @@ class Window(EventsFace):
         checked = Settings.read(WindowSettings, settings)
         self._use(WindowEngine(monoid, policy, store, name, checked))
 
-    def _use(self, engine: WindowEngine) -> None:
+    def _use(self, engine: Any) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
-        self.monoid, self.policy = engine.main, engine.policy
-        self.structure, self._plain_kinds = engine.structure, engine.plain_kinds
+        self.monoid, self.policy, self.structure = engine.main, engine.policy, engine.structure
         self._plain_size = engine.plain_size
-        if engine.bare:
-            self.query = engine.structure.query  # type: ignore[method-assign]  # nothing to lower
+        #: Types of which every value is taken as it comes: never null, and fit for pages if any.
+        self._plain_kinds = NEVER_MISSING if self.store is None else _NEVER_MISSING_IN_PAGES
+        monoid = engine.monoid
+        if isinstance(monoid, Monoid) and monoid.is_bare and not self.structure.by_time:
+            self.query = self.structure.query  # type: ignore[method-assign]  # nothing to lower
 
     # --- one event at a time --------------------------------------------------------------------
 
@@ -185,9 +191,7 @@ class Window(EventsFace):
         checked = Settings.read(WindowSettings, settings).of_handle(state)
         engine = WindowEngine(monoid, policy, store, state.window, checked)
         engine.restore(state)
-        window = cls.__new__(cls)
-        window._use(engine)
-        return window
+        return cls._of(engine)
 
     def sibling(self, handle: bytes) -> Self:
         """The window that a handle describes, with all settings and the store of this one.
@@ -195,9 +199,7 @@ class Window(EventsFace):
         As ``restore``, for those who restore many windows of one kind: what they share is not made
         anew for each.
         """
-        window = object.__new__(type(self))
-        window._use(self.engine.sibling(Handle.decode(handle)))
-        return window
+        return self._of(self.engine.sibling(Handle.decode(handle)))
 
     # --- looking at it --------------------------------------------------------------------------
 

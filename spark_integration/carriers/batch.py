@@ -3,7 +3,7 @@
 The pages serve only while their task runs. Their windows' names carry a fresh id for each attempt,
 so that neither a retry nor a speculative twin deletes what another attempt still reads, and the
 attempt deletes its own pages when it ends, also by an error. A worker that is killed leaves its
-pages behind. They can be told by their names,
+pages behind, which their names tell apart from others,
 
     batch.<seconds since 1970, hexadecimal>.<id of the attempt>.<plan>:<key>
 

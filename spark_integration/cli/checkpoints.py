@@ -54,7 +54,7 @@ from mta.cli.handles import (
 from mta.errors import CorruptPage, MissingPage
 from mta.times import to_duration
 from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.carriers.state_stream import HANDLES, KEY, PAGE, PAGES
+from spark_integration.carriers.streaming import HANDLES, KEY, PAGE, PAGES
 from spark_integration.carriers.workers import store_of
 from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.failures import spark_errors

@@ -18,7 +18,8 @@ from mta import (
     Window,
 )
 from mta.errors import LateEvent, StoreUnavailable, UnsupportedOperation
-from mta.triggers.shared import SharedDue
+from mta.triggers.rules import Progress
+from mta.triggers.triggered import SharedDue
 from stores import CountingStore, PageStore
 from stores.memory import MemoryStore
 from tests.support.naive import FailingStore
@@ -51,7 +52,9 @@ def test_each_window_is_as_it_is_alone(batches: int, period: int) -> None:
     }
     newest = None
     for part in np.array_split(np.arange(300), batches):
-        found = SharedDue(windows, trigger, newest).extend(values[part], times[part])
+        due = SharedDue(windows, trigger)
+        due.progress = Progress(newest=newest)
+        found = due.extend(values[part], times[part])
         newest = round(times[part[-1]] * 1e6)
         for name, window in alone.items():
             moments, results = window.extend(values[part], times[part])
@@ -60,7 +63,8 @@ def test_each_window_is_as_it_is_alone(batches: int, period: int) -> None:
             assert [found.results[name][i] for i in at] == list(results)
         windows.check()
         windows = windows.sibling(windows.checkpoint())
-    due = SharedDue(windows, trigger, newest)
+    due = SharedDue(windows, trigger)
+    due.progress = Progress(newest=newest)
     end = -(-(newest + 40_000_000) // trigger.period) * trigger.period
     rest = due.advance(np.datetime64(end, "us"))
     assert rest.moments.astype("i8")[-1] == end

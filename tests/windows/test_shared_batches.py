@@ -44,7 +44,7 @@ def test_batches_of_many_hands(
     """Windows shorter than a hand, of a few hands and longer; tables and blocks of a few rows."""
     monkeypatch.setattr("mta.cursors.cursor._FEW", 16)
     monkeypatch.setattr("mta.folds.overlaps._LEAST_STEP", 1)
-    monkeypatch.setattr("mta.windows.shared_engine._HAND", 250)
+    monkeypatch.setattr("mta.windows.shared._HAND", 250)
     monkeypatch.setattr("mta.kernels.ranks._FEW", 16)
     monkeypatch.setattr("mta.kernels.ranks._FEW_FOR_A_TABLE", 16)
     monkeypatch.setattr("mta.folds.overlaps._LEAST_BITS", 3)
@@ -103,7 +103,7 @@ def test_being_checked_changes_no_bit_of_a_later_result(lateness: int | None) ->
 
 
 def test_nothing_of_a_batch_is_kept_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mta.windows.shared_engine._HAND", 64)
+    monkeypatch.setattr("mta.windows.shared._HAND", 64)
     windows, _ = counted_windows(FOUR)
     batch = values(1_000)
     windows.extend(batch)
@@ -134,7 +134,7 @@ def test_every_call_fails_once(
     bound: bool, for_ever: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever call fails, what was accepted is in every window, and nothing else."""
-    monkeypatch.setattr("mta.windows.shared_engine._HAND", 7)
+    monkeypatch.setattr("mta.windows.shared._HAND", 7)
     monkeypatch.setattr("mta.levels.leaves._RECENT_BYTES", 1)
     drawn = [
         count_rule(3),

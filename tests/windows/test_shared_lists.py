@@ -20,7 +20,6 @@ from hypothesis.stateful import (
 )
 
 import mta.windows.shared
-import mta.windows.shared_engine
 from mta import CountWindow
 from mta.errors import EventsGone
 from mta.windows.shared import SharedWindows
@@ -78,7 +77,7 @@ class SharedMachine(RuleBasedStateMachine):
         self, arities: tuple[int, int], drawn: list[Rule], hand: int, keep: int | None
     ) -> None:
         self.folder: str | None = None
-        self.before, mta.windows.shared_engine._HAND = mta.windows.shared_engine._HAND, hand
+        self.before, mta.windows.shared._HAND = mta.windows.shared._HAND, hand
         self.lists = Lists()
         self.policies = {}
         for name, policy in zip(NAMES, drawn, strict=False):
@@ -261,7 +260,7 @@ class SharedMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "before"):
-            mta.windows.shared_engine._HAND = self.before
+            mta.windows.shared._HAND = self.before
         if getattr(self, "folder", None):
             self.store.close()
             shutil.rmtree(self.folder, ignore_errors=True)
