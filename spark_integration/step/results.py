@@ -117,21 +117,23 @@ class Results:
 
     def table(self) -> pa.Table:
         """All rows that come out."""
-        rows = self._table_of_results()
+        plan, rows = self._plan, self._table_of_results()
         if self._emptied:
             rows = self._with_emptied(rows)
-        if self._plan.appends:
-            marked = _marked(rows, CORRECTED, False)
-            if self._again:
-                again = [self._column_again(field) for field in rows.schema]
-                corrected = pa.Table.from_arrays(again, schema=rows.schema)
-                marked = pa.concat_tables([marked, _marked(corrected, CORRECTED, True)])
-            rows = marked
-        if self._plan.late == "side":
-            rows = _marked(rows, LATE, False)
-            if self._late:
-                rows = pa.concat_tables([rows, self._table_of_late()])
-        return rows
+        parts = {"": rows}
+        if self._again:
+            again = [self._column_again(field) for field in rows.schema]
+            parts[CORRECTED] = pa.Table.from_arrays(again, schema=rows.schema)
+        if self._late and plan.late == "side":
+            late = self._group.rows.take(pa.array(np.concatenate(self._late)))
+            for alias, kind in plan.results.items():
+                late = late.append_column(alias, pa.nulls(late.num_rows, kind))
+            parts[LATE] = late
+        for mark in [CORRECTED] * plan.appends + [LATE] * (plan.late == "side"):
+            for name, part in parts.items():
+                marked = pa.repeat(pa.scalar(name == mark), part.num_rows)
+                parts[name] = part.append_column(mark, marked)
+        return pa.concat_tables(parts.values())
 
     def _table_of_results(self) -> pa.Table:
         plan, rows = self._plan, self._group.rows
@@ -147,14 +149,6 @@ class Results:
             columns = [found[alias] for _, found in parts]
             rows = rows.append_column(alias, to_arrow(columns, kind, alias))
         return rows
-
-    def _table_of_late(self) -> pa.Table:
-        rows = self._group.rows.take(pa.array(np.concatenate(self._late)))
-        for alias, kind in self._plan.results.items():
-            rows = rows.append_column(alias, pa.nulls(rows.num_rows, kind))
-        if self._plan.appends:
-            rows = _marked(rows, CORRECTED, False)
-        return _marked(rows, LATE, True)
 
     def _with_emptied(self, rows: pa.Table) -> pa.Table:
         """The rows, and among them one for each window that became empty."""
@@ -198,10 +192,6 @@ def _rows_of_keys(plan: Plan, keys: Sequence[bytes], times: Ints) -> pa.Table:
         columns |= zip(plan.keys, key_columns(keys, types), strict=True)
     columns[plan.time] = from_micros(times, schema.field(plan.time).type)
     return pa.table({name: columns[name] for name in plan.columns})
-
-
-def _marked(rows: pa.Table, name: str, mark: bool) -> pa.Table:
-    return rows.append_column(name, pa.repeat(pa.scalar(mark), rows.num_rows))
 
 
 def _taken(column: Any, places: Ints) -> Column:
