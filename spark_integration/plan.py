@@ -92,13 +92,6 @@ class Plan:
         return getattr(self.every, "period", None)
 
     @property
-    def counts_rows(self) -> bool:
-        """Whether every k-th row is picked out of all, as no ``TriggeredWindow`` could tell it."""
-        if self.every is None or self.by_boundaries:
-            return False
-        return self.by_time or isinstance(self.policy, Mapping) or self.silent != "keep"
-
-    @property
     def lifetime(self) -> int | None:
         """How long after its newest event time has emptied all windows of a key, in microseconds.
 

@@ -42,7 +42,7 @@ from mta.cli.console import human_bytes, plural, say
 from mta.errors import CorruptPage, MissingPage
 from mta.times import to_duration
 from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.carriers.state_stream import HANDLES, KEY, PAGE, PAGES
+from spark_integration.carriers.streaming import HANDLES, KEY, PAGE, PAGES
 from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import read_job

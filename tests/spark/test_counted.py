@@ -16,8 +16,8 @@ from mta import BoundWindow, CountWindow, EveryCount, Sum, TimeWindow
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
-from spark_integration.step.every import places_due
 from spark_integration.step.step import step
+from spark_integration.step.windows import places_due
 from stores.memory import MemoryStore
 from tests.spark.test_several_windows import WINDOWS, names_of, several_plan
 from tests.support.spark.events import SECOND

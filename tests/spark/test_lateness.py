@@ -36,7 +36,7 @@ from mta.policies.base import AbstractPolicy
 from mta.windows.shared import SharedWindows
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch
-from spark_integration.options import read_lateness
+from spark_integration.options import Options
 from spark_integration.plan import Plan
 from spark_integration.request import small_groups
 from spark_integration.sliding import METRICS
@@ -558,4 +558,9 @@ def test_mistakes(
     ],
 )
 def test_a_lateness_may_be_given_in_many_ways(lateness: Any, micros: int | None) -> None:
-    assert read_lateness(lateness) == micros
+    aggregations: Any = {"n": (None, Count())}
+    options = Options(
+        key="k", time="t", aggregations=aggregations, policy=CountWindow(2), store="memory://",
+        allowed_lateness=lateness,
+    )  # fmt: skip
+    assert options.lateness == micros
