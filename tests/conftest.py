@@ -39,6 +39,14 @@ __all__ = [
 ]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """How many processes ``-n auto`` spreads the tests over; each may come to start a Java."""
+    # macOS and Windows do not say which of the machine's cores are a process's own.
+    affinity = getattr(os, "sched_getaffinity", None)
+    return min(4, len(affinity(0)) if affinity else os.cpu_count() or 1)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Leave the long runs out, unless ``-m`` says otherwise."""
     if not config.option.markexpr:

@@ -22,6 +22,9 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+
+import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.in_order.boundary import BoundaryAggregator
@@ -62,5 +65,6 @@ class PBA(BoundaryAggregator):
     def _cumulate(self, saa: Rows, count: int) -> LeftCumulative:
         if self._process != os.getpid():  # none yet, or left behind in the parent
             self._process = os.getpid()
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="lcs")
+            quietly = partial(np.seterr, all="ignore")  # numpy's warnings are off thread by thread
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="lcs", initializer=quietly)
         return ParallelLeftCumulative(self.monoid, saa, count, self._thread)
