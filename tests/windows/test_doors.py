@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from mta import (
+    AmortizedMTA,
     BoundWindow,
     Collect,
     CountWindow,
@@ -27,8 +28,11 @@ from mta import (
     Mean,
     Monoid,
     OnDemand,
+    PagedFlatFAT,
     Policy,
+    PopulationStdDev,
     Product,
+    SampleStdDev,
     SharedWindows,
     SlicedWindow,
     Sum,
@@ -494,6 +498,26 @@ def test_no_warning_leaves_or_breaks_a_window(kind: str, monoid: Any) -> None:
         window.checkpoint()
         window.check()
     assert came(window) == 30
+
+
+@pytest.mark.parametrize("monoid", [Sum, SampleStdDev, PopulationStdDev])
+@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA, FiBA, PagedFlatFAT])
+def test_no_warning_leaves_or_breaks_a_window_that_is_evicted(aggregator: Any, monoid: Any) -> None:
+    """An eviction folds again what the events before it had folded, and so does a handle."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store = MemoryStore()
+        window = Window(monoid(), CountWindow(6), store, arity=2, aggregator=aggregator)
+        for value in HOSTILE * 4:
+            window.insert(value)
+        window.evict(2)
+        window.query()
+        window.check()
+        handle, kinds = window.checkpoint(), {"aggregator": aggregator}
+        restored = Window.restore(handle, monoid(), CountWindow(6), store, **kinds)
+        restored.evict(1)
+        restored.check()
+    assert len(restored) == 3
 
 
 def test_no_warning_about_times() -> None:
