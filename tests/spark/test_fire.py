@@ -328,14 +328,19 @@ def test_a_store_that_stops_in_mid_batch_is_named_and_made_good(
     pytest.importorskip("redis")
     assert frozen.process is not None
     events = spread(make_events(1200, 6))
-    write_files(events, job.input, files=3)
-    job.store = f"{frozen.url}?timeout=0.3&deadline=1"
+    hasty, patient = (f"{frozen.url}?{how}" for how in ("timeout=0.3&deadline=1", "deadline=60"))
+    job.store = patient
+    write_files(events.slice(0, 400), job.input, files=1)
+    job.run()
+    job.store = hasty
+    write_files(events.slice(400), job.input, files=2, first=1)
     with pytest.raises(StreamingQueryException, match="StoreUnavailable"):
         job.run_step(freezing_once(str(tmp_path / "frozen"), frozen.process.pid))
     assert sorted(job.batches) == [0]
     with pytest.raises(StreamingQueryException, match="StoreUnavailable"):
         job.run()  # it is still away
     frozen.thaw()
+    job.store = patient
     job.run()
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
     check_pages(job.store, events, 800)
@@ -351,7 +356,7 @@ def test_a_short_outage_is_waited_for(job: Job, tmp_path: Path, frozen: RedisSer
 
     def thaw() -> None:
         wait_until(marker.exists)
-        time.sleep(1.5)
+        time.sleep(0.7)  # more than twice the time that a call waits
         frozen.thaw()
 
     healer = threading.Thread(target=thaw)
