@@ -36,6 +36,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate, islice, repeat
 from typing import Any, Self
 
@@ -529,7 +530,8 @@ class PBA(BoundaryAggregator):
     def _chunk(self, *of: Any) -> Chunk:
         if self._process != os.getpid():  # none yet, or left behind in the parent
             self._process = os.getpid()
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="lcs")
+            quietly = partial(np.seterr, all="ignore")  # numpy's warnings are off thread by thread
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="lcs", initializer=quietly)
         return ParallelChunk(self._thread, *of)
 
 

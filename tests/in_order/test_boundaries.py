@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import threading
+import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -457,6 +458,16 @@ def test_a_forked_child_computes_what_its_parents_thread_would_have() -> None:
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 4
     assert window.query() == 4.0
+
+
+def test_numpys_warnings_are_off_in_the_thread() -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        window = PBA(SampleStdDev(), 12, 3)
+        for value in [1e300, -1e300] * 30:
+            window.insert(value)
+        window.query()
+    assert not warned, [str(warning.message) for warning in warned]
 
 
 def test_no_thread_stays() -> None:
