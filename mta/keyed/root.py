@@ -67,8 +67,9 @@ class Root:
         young = None if self.young is None else [len(self.young), dump_table(self.young)]
         doomed = [[d.roots, d.number, d.height, d.leaves, _dump(d.top)] for d in self.doomed]
         return seal(
+            MAGIC, VERSION,
             [
-                MAGIC, VERSION, self.window, self.kind, self.monoid, self.policies, self.timed,
+                self.window, self.kind, self.monoid, self.policies, self.timed,
                 self.lateness, self.number, self.counts, self.forgotten, runs, young, doomed,
                 self.gone,
             ]
@@ -87,7 +88,7 @@ class Unread:
     @classmethod
     def decode(cls, data: bytes) -> Unread:
         """Bytes as a root. Raises CorruptHandle for damaged bytes or an unknown format."""
-        return unseal(data, _validated)
+        return unseal(data, MAGIC, VERSION, "a root of keyed windows", _validated)
 
     def read(self, layout: TableLayout) -> Root:
         """The root. Raises CorruptHandle."""
@@ -120,14 +121,10 @@ def _dump(index: Index) -> list[Any]:
     return [len(index), index.dump()]
 
 
-def _validated(body: Any) -> Unread:
-    match body:
-        case [str(magic), *_] if magic != MAGIC:
-            raise corrupt("it is not a root of keyed windows")
-        case [str(), int(version), *_] if version != VERSION:
-            raise corrupt(f"its format is {version}, this release reads format {VERSION}")
+def _validated(values: list[Any]) -> Unread:
+    match values:
         case [
-            str(), int(), str(window), str() | None as kind, [str(name), bytes(fingerprint)],
+            str(window), str() | None as kind, [str(name), bytes(fingerprint)],
             list(policies), bool(timed), int() | None as lateness, int(number), list(counts),
             int() | None as forgotten, list(runs), (list() | None) as young, list(doomed),
             list(gone),

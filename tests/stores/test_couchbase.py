@@ -28,7 +28,6 @@ from couchbase import exceptions
 from couchbase.durability import DurabilityLevel
 
 from stores.couchbase import CouchbaseStore
-from stores.couchbase import _named as named
 from tests.support.patience import LONG, in_time, set_deadline, short_deadline
 
 PAGE = b"p" * 1000
@@ -113,14 +112,14 @@ def error_of(kind: type[Exception], **told: Any) -> Exception:
 def test_every_error_of_the_client_has_a_name(
     error: type[Exception], kind: type[WindowStoreError]
 ) -> None:
-    made = named(error_of(error), "couchbase://host/bucket", "hunter2")
+    made = bare("couchbase://user:hunter2@host/bucket")._named(error_of(error))
     assert type(made) is kind
     assert "couchbase://host/bucket" in str(made)
     assert "hunter2" not in str(made)
 
 
 def test_a_page_larger_than_the_server_takes_is_named() -> None:
-    made = named(error_of(exceptions.CouchbaseException, error_code=104), "couchbase://host/bucket")
+    made = bare(f"{HERE}/b")._named(error_of(exceptions.CouchbaseException, error_code=104))
     assert type(made) is PageTooLarge
 
 
