@@ -171,13 +171,17 @@ def verify(windows: Iterable[tuple[str, Window | Sharing]], repair: bool = False
     """What an audit of all these windows finds, each under its key; prints the damage."""
     total = Audit()
     for whose, held in windows:
-        found = audit(held, repair)
-        total.pages += found.pages
-        total.gone += found.gone
-        total.damaged += found.damaged
-        for damage in found.damaged:
-            say(f"damaged   {whose}: {damage}")
+        add_up(total, audit(held, repair), whose)
     return total
+
+
+def add_up(total: Audit, found: Audit, whose: str) -> None:
+    """Add what an audit has found to what others have; print the damage."""
+    total.pages += found.pages
+    total.gone += found.gone
+    total.damaged += found.damaged
+    for damage in found.damaged:
+        say(f"damaged   {whose}: {damage}")
 
 
 def sum_up(total: Audit, windows: str, address: str, repair: bool = False) -> int:

@@ -36,6 +36,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mta import describe_handle
+from mta.audit.keyed import OpaqueKeys
 from mta.audit.walk import live_keys
 from mta.cli import handles
 from mta.cli.console import human_bytes, plural, say
@@ -49,7 +50,7 @@ from spark_integration.cli.job import read_job
 from spark_integration.errors import InvalidRequest
 from spark_integration.request import make_product
 from spark_integration.session import local_session
-from spark_integration.step.states import read_doomed, read_handles
+from spark_integration.step.states import read_doomed, read_handles, read_root
 from spark_integration.step.windows import AnyWindow, restore_any
 from stores import PageStore, open_store
 
@@ -67,8 +68,14 @@ def inspect_state(
     spark: SparkSession, checkpoint: Path, address: str
 ) -> tuple[handles.Windows, str, str]:
     """Every window of a checkpoint by its key; its store, and what that holds, whoever wrote it."""
-    saved = saved_handles(spark, checkpoint, address)
-    windows = [(key, describe_handle(handle)) for key, handle in saved]
+    states = saved_states(spark, checkpoint, address)
+    windows = [(key, describe_handle(handle)) for key, handle in handles_in(states)]
+    if roots := roots_in(states):
+        with open_pages(spark, checkpoint, address) as store:
+            for root in roots:
+                for key, summary in OpaqueKeys(root, store).summaries():
+                    windows.append((_shown(key), summary))
+        windows.sort(key=lambda pair: pair[0])
     if not is_state_url(address):
         return windows, address, handles.store_totals(address)
     # On disk are all versions of the state that Spark retains.
@@ -84,7 +91,6 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
     Reads every page of every window once.
     """
     checkpoint, address = locate(folder, store)
-    _require_job(folder)
     in_state = is_state_url(address)
     if repair and in_state:
         raise InvalidRequest(
@@ -93,10 +99,15 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
             "older batch of its checkpoint"
         )
     session = local_session()
-    saved = saved_handles(session, checkpoint, address)
+    states = saved_states(session, checkpoint, address)
+    saved, keys = handles_in(states), 0
     with open_pages(session, checkpoint, address) as pages:
-        found = handles.verify(windows_of(folder, saved, pages), repair)
-    left = handles.sum_up(found, plural(len(saved), "key"), address, repair)
+        found = handles.verify(windows_of(folder, saved, pages) if saved else (), repair)
+        for root in roots_in(states):
+            swept = OpaqueKeys(root, pages)
+            handles.add_up(found, swept.audit(), swept.name)
+            keys += swept.root.counts[0]
+    left = handles.sum_up(found, plural(len(saved) + keys, "key"), address, repair)
     if left and not repair and not in_state:
         say("what can be rebuilt, --repair does")
     return left
@@ -159,8 +170,15 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
         states = saved_states(local_session(), checkpoint, address)
         saved = handles_in(states)
         doomed = [("", handle) for state in states for handle in read_doomed(state)]
-        live, damaged = _mark(folder, saved, doomed, pages)
+        live, damaged = _mark(folder, saved, doomed, pages) if saved + doomed else (set(), {})
         prefixes = {_prefix(describe_handle(handle).window) for _, handle in saved + doomed}
+        swept = [OpaqueKeys(root, pages) for root in roots_in(states)]
+        for keyed in swept:
+            prefixes.add(_prefix(keyed.name))
+            try:
+                live.update(keyed.live_keys())
+            except (MissingPage, CorruptPage) as error:
+                damaged[keyed.name] = str(error)
         orphans = [key for key in keys if _prefix(key) in prefixes and key not in live]
         unsure = [key for key in orphans if key.partition("/")[0] in damaged]
         orphans = sorted(set(orphans) - set(unsure))
@@ -172,10 +190,11 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
             if sightings[key].batch <= committed and sightings[key].seconds <= until
         ]
         say(f"store     {handles.without_credentials(address)}: {plural(len(keys), 'page')}")
-        say(f"windows   {plural(len(saved), 'key')}, {plural(len(live), 'page')} needed")
+        count = len(saved) + sum(keyed.root.counts[0] for keyed in swept)
+        say(f"windows   {plural(count, 'key')}, {plural(len(live), 'page')} needed")
         handles.print_unneeded(pages, orphans)
-        for window, error in damaged.items():
-            say(f"left out  {window}: {error}; see 'mta check'")
+        for window, why in damaged.items():
+            say(f"left out  {window}: {why}; see 'mta check'")
         if unsure:
             say(f"left out  {plural(len(unsure), 'page')} of damaged windows")
         handles.sweep(pages, ripe, delete, f", seen unneeded for {grace} or more")
@@ -215,7 +234,7 @@ def _mark(
 
 def _prefix(key: str) -> str:
     """What the names of all windows of one query begin with: its id and its plan."""
-    return key.partition(":")[0]
+    return key.partition("/")[0].partition(":")[0]
 
 
 def _seconds(grace: str) -> float:
@@ -266,14 +285,21 @@ def saved_states(spark: SparkSession, checkpoint: Path, store_url: str) -> list[
     return [state for row in rows for state in _binaries(row["value"].asDict(recursive=True))]
 
 
+def roots_in(states: Iterable[bytes]) -> list[bytes]:
+    """The roots of those states whose windows are swept."""
+    return [root for root in map(read_root, states) if root is not None]
+
+
 def handles_in(states: Iterable[bytes]) -> list[tuple[str, bytes]]:
     """The handle of every key, by key."""
     saved = [
-        (", ".join(map(str, msgpack.unpackb(key, timestamp=3))), handle)
-        for state in states
-        for key, handle in read_handles(state).items()
+        (_shown(key), handle) for state in states for key, handle in read_handles(state).items()
     ]
     return sorted(saved, key=lambda pair: pair[0])
+
+
+def _shown(key: bytes) -> str:
+    return ", ".join(map(str, msgpack.unpackb(key, timestamp=3)))
 
 
 def read_pages(spark: SparkSession, checkpoint: Path) -> DataFrame:
