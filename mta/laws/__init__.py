@@ -15,6 +15,8 @@ and large numbers, empty texts. Ten will do; runs of them stand for larger parti
 
 Floating-point numbers are compared up to the rounding of what they were made of (``equality``),
 sketches by what they answer (``AbstractMonoid.same``).
+
+- ``monoid``, ``policy``: what users call, and the laws, one method each
 """
 
 from mta.errors import LawBroken
