@@ -131,6 +131,8 @@ def couchbase() -> Iterator[Couchbase]:
     image = os.environ.get("MTA_TEST_COUCHBASE_IMAGE", "couchbase:community")
     # A client asks the server for its ports, so they must be the same inside and outside.
     ports = [8091, 8092, 8093, 8094, 8095, 8096, 11210]
+    # So there is one a machine: of several processes that run tests, the first one's.
+    image = image if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0" else None
     with container(image, ports={port: port for port in ports}) as running:
         if running is not None:
             initialise(running.host)
