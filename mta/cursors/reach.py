@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,19 +17,6 @@ from mta.errors import EventsGone, InvalidTime
 from mta.monoids.base import Partial
 from mta.policies.base import AbstractPolicy
 from mta.times import clock
-
-
-class RememberedEvents(OrderedEvents, Protocol):
-    """Events that know a little of those that have left."""
-
-    #: Whether events are in the order of their times, whatever order they come in.
-    by_time: bool
-
-    def time_before(self, position: int) -> int | None:
-        """The time of the event just before a position, though it may have left; None if unknown.
-
-        Before the front, of the newest that has left. At most a page read a level.
-        """
 
 
 @dataclass(frozen=True)
@@ -57,7 +44,7 @@ class Reach:
 
 
 def reach_of(
-    events: RememberedEvents,
+    events: OrderedEvents,
     policy: AbstractPolicy,
     front: int,
     back: int,
@@ -68,7 +55,7 @@ def reach_of(
 
     With a ``lateness`` it lacks, too, what an event that much late will ask for.
     """
-    kept, missing = events.front, [0, 0]
+    kept, missing = events.kept_from, [0, 0]
     if front == kept > 0 and not policy.positional:
         missing = [0, kept]
     elif kept > 0 and policy.positional and (front == kept or lateness):
@@ -96,11 +83,11 @@ class _Unheld:
     late (``least``) or for as early as it can be.
     """
 
-    def __init__(self, events: RememberedEvents, back: int, least: bool) -> None:
+    def __init__(self, events: OrderedEvents, back: int, least: bool) -> None:
         self._events, self.back, self._least = events, back, least
 
     def first_after(self, time: int) -> int:
-        kept, found = self._events.front, self._events.first_after(time)
+        kept, found = self._events.kept_from, self._events.first_after(time)
         if found > kept:
             return found
         before = self._events.time_before(kept)
@@ -121,7 +108,7 @@ class _Unheld:
 
 
 def fold_between(
-    events: RememberedEvents, after: int, until: int, partial: bool
+    events: OrderedEvents, after: int, until: int, partial: bool
 ) -> tuple[Partial, int]:
     """The aggregate of the events with after < t <= until, in microseconds, and how many they are.
 
@@ -129,7 +116,7 @@ def fold_between(
     """
     if until < after:
         raise InvalidTime(f"a range from {clock(after)} to {clock(until)} ends before it begins")
-    front, start = events.front, events.first_after(after)
+    front, start = events.kept_from, events.first_after(after)
     # Events that came late may be older than others that have left.
     if front > 0 and (start == front or events.by_time) and not partial:
         before = events.time_before(front)
@@ -140,7 +127,7 @@ def fold_between(
 
 
 def fold_positions(
-    events: RememberedEvents, start: int, stop: int, partial: bool
+    events: OrderedEvents, start: int, stop: int, partial: bool
 ) -> tuple[Partial, int]:
     """The aggregate of the events from position ``start`` to ``stop``, and how many are kept.
 
@@ -150,9 +137,9 @@ def fold_positions(
         raise ValueError(
             f"positions {start} to {stop} are no range of the {events.back} events there have been"
         )
-    if start < events.front and not partial:
-        raise _gone(f"from position {start} on", events.front)
-    start = max(start, min(events.front, stop))
+    if start < events.kept_from and not partial:
+        raise _gone(f"from position {start} on", events.kept_from)
+    start = max(start, min(events.kept_from, stop))
     return events.fold(start, stop), stop - start
 
 

@@ -101,7 +101,7 @@ class ReactiveAggregator:
         self._used += 1
         self._count += 1
         self._back += 1
-        self._note(slot)
+        self._note([slot])
         return self._back - 1
 
     def bulk_insert(self, rows: Rows, count: int) -> None:
@@ -117,7 +117,7 @@ class ReactiveAggregator:
         self._used += count
         self._count += count
         self._back += count
-        self._note_run(slots)
+        self._note(slots)
 
     def evict(self, position: int | None = None) -> None:
         """Remove the oldest event, or that at a position; no combine.
@@ -137,7 +137,7 @@ class ReactiveAggregator:
             self.fat.put(slot, self.monoid.identity)
             self._live[slot] = False
             self._skip_holes()
-        self._note(slot)
+        self._note([slot])
         self._shrink()
 
     def bulk_evict(self, count: int) -> None:
@@ -155,7 +155,7 @@ class ReactiveAggregator:
             self._front = (self._front + len(slots)) % self.capacity
             self._used -= len(slots)
             self._count -= gone
-            self._note_run(slots)
+            self._note(slots)
             count -= gone
         self._skip_holes()
         self._shrink()
@@ -168,16 +168,17 @@ class ReactiveAggregator:
 
     def _find(self, position: int) -> int:
         """The slot of an event; log2(n) comparisons."""
+
+        def after(offset: int) -> int:
+            return (self._front + offset) % self.capacity
+
         if self.fifo:
             raise ValueError("only the oldest event of a FIFO window can be evicted: fifo=False")
-        offset = bisect_left(range(self._used), position, key=self._position_after_front)
-        slot = (self._front + offset) % self.capacity
+        offset = bisect_left(range(self._used), position, key=lambda n: self._positions[after(n)])
+        slot = after(offset)
         if offset == self._used or self._positions[slot] != position or not self._live[slot]:
             raise EmptyWindow(f"there is no event at position {position} of the window")
         return slot
-
-    def _position_after_front(self, offset: int) -> int:
-        return int(self._positions[(self._front + offset) % self.capacity])
 
     def _skip_holes(self) -> None:
         """Move the front on to an event; each hole is skipped once."""
@@ -201,14 +202,12 @@ class ReactiveAggregator:
         back = self._front + self._used - self.capacity
         return self.monoid.combine(self.fat.suffix(self._front), self.fat.prefix(back))
 
-    def _note(self, slot: int) -> None:
-        self._changed.append(slot)
-        self._pending += 1
-        if self._pending > 2 * self.capacity:
-            self._propagate()
-
-    def _note_run(self, slots: np.ndarray) -> None:
-        self._runs.append(slots)
+    def _note(self, slots: np.ndarray | list[int]) -> None:
+        """Some slots have changed."""
+        if isinstance(slots, list):
+            self._changed += slots
+        else:
+            self._runs.append(slots)
         self._pending += len(slots)
         if self._pending > 2 * self.capacity:
             self._propagate()
@@ -258,7 +257,7 @@ class ReactiveAggregator:
         self._positions[to] = self._positions[moved]
         self._live[to], self._live[freed] = True, False
         self._used = self._count
-        self._note_run(slots[first:])
+        self._note(slots[first:])
 
     def resize(self, capacity: int) -> None:
         """Move the window into a FlatFAT of another capacity; at most capacity - 1 combines."""
@@ -293,18 +292,15 @@ class ReactiveAggregator:
 
     def check(self) -> None:
         """Assert the paper's invariants; changes nothing. Raises InvariantViolation."""
-        copied = copy(self)  # changes that wait go on waiting here
-        copied.fat = self.fat.copy()
-        copied._check()
-
-    def _check(self) -> None:
-        self._propagate()
-        if self._count:
-            self.fat.check(self._area())
+        window = copy(self)  # changes that wait go on waiting here
+        window.fat = self.fat.copy()
+        window._propagate()
+        if len(self):
+            window.fat.check(self._area())
         events = list(self.events())
-        fold, count = Refold(self.monoid, events), len(events)
-        if count != self._count or not fold.agrees(self.query()):
-            raise InvariantViolation(f"{self.query()!r} of {self._count} in place of {fold!r}")
+        fold, count, found = Refold(self.monoid, events), len(events), window.query()
+        if count != len(self) or not fold.agrees(found):
+            raise InvariantViolation(f"{found!r} of {len(self)} in place of {fold!r}")
         if 4 * count < self.capacity and self.capacity > self._smallest:
             raise InvariantViolation(f"{count} events in {self.capacity} slots")
         if not self.fifo:

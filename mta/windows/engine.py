@@ -20,8 +20,9 @@ import numpy as np
 from mta.columns.codec import ALWAYS_PLAIN
 from mta.columns.reading import NEVER_MISSING, plain
 from mta.columns.schemas import Rows
-from mta.cursors.reach import RememberedEvents, fold_between, fold_positions
-from mta.cursors.view import WindowView
+from mta.cursors.cursor import WindowView
+from mta.cursors.ordered import OrderedEvents
+from mta.cursors.reach import fold_between, fold_positions
 from mta.errors import (
     CorruptHandle,
     CorruptPage,
@@ -31,14 +32,13 @@ from mta.errors import (
     UnsupportedOperation,
     WindowBusy,
 )
-from mta.fiba.pages import TreePages
-from mta.levels.kept import KeptEvents
-from mta.levels.leaves import LeafReader
+from mta.fiba.aggregator import FiBA
+from mta.levels.kept import KeptEvents, LeafReader
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import AbstractMonoid, Monoid, Partial
 from mta.monoids.product import Observed
 from mta.pages.handle import NAME, Handle
-from mta.pages.structure import Aggregator, Setting, Structure
+from mta.pages.structure import Aggregator, Batch, Setting, Structure
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow
 from mta.times import to_count, to_time
@@ -130,7 +130,7 @@ class Engine:
             self.timed, self.policy, settings.lateness or 0,
         )  # fmt: skip
         self.structure: Structure = (
-            settings.aggregator.begin(setting) if like is None else like.sibling(setting)
+            settings.aggregator(setting) if like is None else like.sibling(setting)
         )
         paged: Literal["events"] | None = None if self.store is None else "events"
         self.intake = Intake(self.monoid, self.policy, self.main.name, settings, paged)
@@ -164,22 +164,20 @@ class Engine:
         """The result of the events with after < t <= until; see ``Window.range``."""
         if not self.timed:
             raise InvalidTime("these events have no times: ask for positions, or set timed=True")
-        found = fold_between(self._remembered(), to_time(after), to_time(until), partial)
+        found = fold_between(self._ordered(), to_time(after), to_time(until), partial)
         return self.lowered(*found)
 
     def range_of_positions(self, start: int, stop: int, partial: bool) -> Any:
         """The result of the events from ``start`` to ``stop``; see ``Window``."""
         start, stop = to_count(start, "a position"), to_count(stop, "a position")
-        return self.lowered(*fold_positions(self._remembered(), start, stop, partial))
+        return self.lowered(*fold_positions(self._ordered(), start, stop, partial))
 
-    def _remembered(self) -> RememberedEvents:
+    def _ordered(self) -> OrderedEvents:
         structure = self.structure
-        if isinstance(structure, KeptEvents):
+        if isinstance(structure, KeptEvents | FiBA):
             return structure
         if isinstance(structure, MonoidTree):
             return LeafReader(structure)
-        if isinstance(structure, TreePages):
-            return structure.stored
         raise UnsupportedOperation(
             f"{structure.name} does not answer ranges: take AmortizedMTA, LogMTA or FiBA"
         )
@@ -342,10 +340,10 @@ class WindowEngine(Engine):
 
     def slide(self, rows: Rows, micros: np.ndarray | None, count: int, out: Rows) -> None:
         """Insert, evict and query, run by run; one by one where a run cannot be told ahead."""
-        done = 0
+        batch, done = Batch(self.monoid, rows, micros, count, out), 0
         try:
             while done < count:
-                step = self.structure.run(self.policy, rows, micros, done, count, out)
+                step = self.structure.run(batch, done)
                 if step == 0:
                     time = None if micros is None else int(micros[done])
                     self.accept(self.monoid.inputs.at(rows, done), time)

@@ -16,7 +16,7 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Hand
-from mta.fiba.kept import KeptTree
+from mta.fiba.aggregator import KeptTree
 from mta.levels.kept import KeptEvents
 from mta.windows.engine import Engine
 

@@ -21,11 +21,10 @@ from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 
-from mta.cursors.cursor import Cursor
+from mta.cursors.cursor import Cursor, part_of
 from mta.cursors.reach import Reach, reach_of
-from mta.cursors.view import part_of
 from mta.errors import EventsGone, InvariantViolation
-from mta.fiba.kept import KeptTree
+from mta.fiba.aggregator import KeptTree
 from mta.levels.kept import KeepAll, KeptEvents
 from mta.monoids.base import AbstractMonoid, Refold
 from mta.monoids.product import Columns

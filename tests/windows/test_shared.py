@@ -405,8 +405,8 @@ class LeafReads(WrapperStore):
 def test_a_window_reads_a_page_a_leaf_once_it_is_longer_than_what_is_in_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mta.levels.leaves._RECENT_BYTES", 8 * 8 * LEAF)  # eight leaf groups
-    monkeypatch.setattr("mta.levels.leaves._FETCHED_BYTES", 1)
+    monkeypatch.setattr("mta.levels.kept._RECENT_BYTES", 8 * 8 * LEAF)  # eight leaf groups
+    monkeypatch.setattr("mta.levels.kept._FETCHED_BYTES", 1)
     monkeypatch.setattr("mta.windows.feed._HAND", 2 * LEAF)
     half, leaves = N // 2, N // 2 // LEAF
     for policies in [{name: policy} for name, policy in FOUR.items()] + [FOUR]:
@@ -757,7 +757,7 @@ def test_batches_of_many_hands(
     monkeypatch.setattr("mta.kernels.ranks._FEW", 16)
     monkeypatch.setattr("mta.kernels.ranks._FEW_FOR_A_TABLE", 16)
     monkeypatch.setattr("mta.folds.overlaps._LEAST_BITS", 3)
-    monkeypatch.setattr("mta.levels.leaves._RECENT_BYTES", 1)
+    monkeypatch.setattr("mta.levels.kept._RECENT_BYTES", 1)
     random, count = np.random.default_rng(1), 3_000
     gaps = {
         "steady": np.full(count, 10),
@@ -847,7 +847,7 @@ def test_every_call_fails_once(
 ) -> None:
     """Whatever call fails, what was accepted is in every window, and nothing else."""
     monkeypatch.setattr("mta.windows.feed._HAND", 7)
-    monkeypatch.setattr("mta.levels.leaves._RECENT_BYTES", 1)
+    monkeypatch.setattr("mta.levels.kept._RECENT_BYTES", 1)
     drawn = [
         count_rule(3),
         time_rule(12 * SECOND),
