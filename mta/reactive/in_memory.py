@@ -15,7 +15,7 @@ if at most 3/4 of it holds events, and else doubled; after an eviction that leav
 it is halved, though not below its first capacity. So each costs amortised O(1) combines an event.
 
 With ``fifo=True`` only the oldest events can be evicted. There are no holes then, so nothing is
-ever compacted, and slots that were left are not even cleared: propagation knows the area in use.
+ever compacted, and no positions are remembered.
 
 Events are known by their position, the number of events inserted before them. Slots remember
 positions, which only increase around the buffer, so that an event is found by binary search.
@@ -33,7 +33,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow, InvariantViolation
 from mta.monoids.base import AbstractMonoid, Partial, Refold
-from mta.reactive.flat_fat import Area, FlatFAT
+from mta.reactive.flat_fat import FlatFAT
 
 
 class ReactiveAggregator:
@@ -131,10 +131,10 @@ class ReactiveAggregator:
         if not self._count:
             raise EmptyWindow("cannot evict an event of an empty window")
         self._count -= 1
+        self.fat.put(slot, self.monoid.identity)
         if self.fifo:
             self._front, self._used = (slot + 1) % self.capacity, self._count
         else:
-            self.fat.put(slot, self.monoid.identity)
             self._live[slot] = False
             self._skip_holes()
         self._note([slot])
@@ -147,11 +147,11 @@ class ReactiveAggregator:
             raise EmptyWindow(f"cannot evict {count} events of a window of {self._count}")
         while count:
             slots = self._ring(0, min(count, self._used))
+            self.fat.write(slots, self.fat.empty(len(slots)))
             gone = len(slots)
             if not self.fifo:
                 gone = int(self._live[slots].sum())
                 self._live[slots] = False
-                self.fat.write(slots, self.fat.empty(len(slots)))
             self._front = (self._front + len(slots)) % self.capacity
             self._used -= len(slots)
             self._count -= gone
@@ -214,21 +214,12 @@ class ReactiveAggregator:
 
     def _propagate(self) -> None:
         """Bring FlatFAT up to date with the slots that changed."""
-        if self.fifo and not self._count:
-            pass  # whatever comes next propagates from its own slots
-        elif self._runs:
+        if self._runs:
             slots = np.concatenate([*self._runs, np.array(self._changed, "i8")])
-            self.fat.propagate(np.unique(slots), self._area())
+            self.fat.propagate(np.unique(slots))
         elif self._changed:
-            self.fat.propagate(list(set(self._changed)), self._area())
+            self.fat.propagate(list(set(self._changed)))
         self._runs, self._changed, self._pending = [], [], 0
-
-    def _area(self) -> Area | None:
-        """What propagation must not look beyond; None where there is nothing, or it is cleared."""
-        if not self.fifo or self._used == self.capacity:
-            return None
-        end = self._front + self._used
-        return Area(self._front, end - self.capacity if self.is_inverted else end)
 
     # --- compact and resize ---------------------------------------------------------------------
 
@@ -295,8 +286,7 @@ class ReactiveAggregator:
         window = copy(self)  # changes that wait go on waiting here
         window.fat = self.fat.copy()
         window._propagate()
-        if len(self):
-            window.fat.check(self._area())
+        window.fat.check()
         events = list(self.events())
         fold, count, found = Refold(self.monoid, events), len(events), window.query()
         if count != len(self) or not fold.agrees(found):
