@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,14 +60,14 @@ def reach_of(
     if front == kept > 0 and not policy.positional:
         missing = [0, kept]
     elif kept > 0 and policy.positional and (front == kept or lateness):
-        # The cut lies just there or further left: asked twice, with what cannot be told taken for
+        # The cut lies just there or further left: asked twice, with what cannot be known taken for
         # as little and for as much as it can be.
         for at, least in enumerate((True, False)):
-            view = _Unheld(events, back, least)
-            cuts = [policy.cut(view, time)]
+            after = partial(_first_after, events, least=least)
+            cuts = [_cut(policy, back, time, after)]
             if lateness and time is not None:
-                view.back = view.first_after(time - lateness) + 1  # where the late event goes in
-                cuts.append(policy.cut(view, time - lateness))
+                late = time - lateness
+                cuts.append(_cut(policy, after(late) + 1, late, after))
             missing[at] = max(0, kept - max(0, min(cuts)))
     oldest = None
     if time is not None and front < back:
@@ -76,26 +77,37 @@ def reach_of(
     return Reach(back - front, front, oldest, *missing)
 
 
-class _Unheld:
-    """What a policy on positions and times sees of events, those that have left included.
+def _cut(policy: AbstractPolicy, back: int, time: int | None, after: Callable[[int], int]) -> int:
+    return policy.cut(Positions(lambda: back, after), time)
 
-    Of those only the last one's time may be known: where a cut is among them, it is taken for as
-    late (``least``) or for as early as it can be.
+
+def _first_after(events: OrderedEvents, time: int, least: bool) -> int:
+    """The position of the oldest event later than a time, of all events that have been.
+
+    Of those that have left only the last one's time may be known: where it is among them, it is
+    taken for as late (``least``) or for as early as it can be.
     """
+    kept, found = events.kept_from, events.first_after(time)
+    if found > kept:
+        return found
+    before = events.time_before(kept)
+    if before is None:
+        return kept if least else 0
+    if before <= time:
+        return kept
+    return kept - 1 if least else 0
 
-    def __init__(self, events: OrderedEvents, back: int, least: bool) -> None:
-        self._events, self.back, self._least = events, back, least
 
-    def first_after(self, time: int) -> int:
-        kept, found = self._events.kept_from, self._events.first_after(time)
-        if found > kept:
-            return found
-        before = self._events.time_before(kept)
-        if before is None:
-            return kept if self._least else 0
-        if before <= time:
-            return kept
-        return kept - 1 if self._least else 0
+class Positions:
+    """What a policy on positions and times sees, wherever its window ends (``policies.View``)."""
+
+    def __init__(self, back: Callable[[], int], first_after: Callable[[int], int]) -> None:
+        self._back, self.first_after = back, first_after
+
+    @property
+    def back(self) -> int:
+        """The position after the window's newest event."""
+        return self._back()
 
     def _never(self, *args: Any) -> Any:
         raise TypeError("a policy on positions and times alone asked for an aggregate")

@@ -10,7 +10,7 @@ A batch goes in run by run, in order of time. Each run is put together with the 
 are later than its first one (none, if nothing is late), and a cursor (``mta.cursor``) gives the
 result of each; only then is it inserted, so that nothing has changed where a page is missing.
 
-A window out of a handle, as Spark has one for each batch of a key, takes up no more of its tree
+A window out of a handle, as Spark has one for each batch of a key, restores no more of its tree
 than the batch needs. What has left is then cut off in whole leaves, and some of it later, so that
 no leaf is read or written anew for that.
 
@@ -21,7 +21,6 @@ every result of a batch is wanted; bulk eviction O(arity * log n), and a page or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from operator import index as whole_number
 from typing import NamedTuple
 
 import numpy as np
@@ -29,12 +28,12 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Hand
+from mta.cursors.reach import Positions
 from mta.errors import NotRevisable
 from mta.fiba.bulk import evict_first, insert_sorted
 from mta.fiba.fingers import after_time
 from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
-from mta.folds.fronts import as_array, known
 from mta.folds.sliding import Events
 from mta.monoids.base import Partial
 from mta.pages.handle import Handle
@@ -48,8 +47,6 @@ RUN = 8192
 _LEAVES_LEFT_BEHIND = 16
 #: And of a tree out of a handle, when a handle is taken, no more than one in so many.
 _LEFT_BEHIND = 16
-#: The position of the oldest event later than a time.
-_Search = Callable[[int], int]
 
 
 class Revised(NamedTuple):
@@ -179,12 +176,8 @@ class FiBA(TreePages):
             self._cut_off(kept)
         self.front = position
 
-    def evict_to(self, position: int) -> None:
-        """Remove every event before a position for good; O(arity * log n) combines."""
-        position = whole_number(position)
-        if position <= self.front:
-            return
-        self.require_events(position)
+    def _evict_before(self, position: int) -> None:
+        """O(arity * log n) combines; no late event sees them again."""
         self.tree.load_left()
         self.trim()
         self._cut_off(position)
@@ -237,15 +230,12 @@ class FiBA(TreePages):
         """As ``first_after``, or a position before it where a leaf begins; reads no leaf."""
         return self.kept_from + self.tree.rank(after_time(time), reads_leaf=False)
 
-    def _as_of(self, policy: AbstractPolicy, time: int, after: _Search) -> int:
+    def _as_of(self, policy: AbstractPolicy, time: int, after: Callable[[int], int]) -> int:
         """The front, by a policy on positions, of the window that ends with the events of a time.
 
         ``after`` gives the position of the oldest event later than a time.
         """
-        if type(policy) is TimeWindow:  # known without counting events
-            return max(self.kept_from, after(time - policy.size))
-        fronts = policy.cuts(_Times(after), after(time) - 1, np.array([time]), 1)
-        return max(self.kept_from, int(as_array(known(fronts), 1)[0]))
+        return max(self.kept_from, policy.cut(Positions(lambda: after(time), after), time))
 
     def query(self) -> Partial:
         """The aggregate of the window; 2 combines, O(arity * log n) where events may come late."""
@@ -359,8 +349,8 @@ class FiBA(TreePages):
 
     # --- handles --------------------------------------------------------------------------------
 
-    def take_up_state(self, handle: Handle) -> None:
-        super().take_up_state(handle)
+    def restore_state(self, handle: Handle) -> None:
+        super().restore_state(handle)
         self._cursor.place(self.front, self.back)
 
 
@@ -377,27 +367,13 @@ class KeptTree(FiBA):
         """Whether events may be let go of at any time, as no handle needs them."""
         return self.setting.store is None or not self.paged.retain
 
-    def evict_to(self, position: int) -> None:
-        position = whole_number(position)
-        if position > self.front:
-            self.require_events(position)
-            self.trim()
-            self._cut_off(position)
-            self.front = position
+    def _evict_before(self, position: int) -> None:
+        self.trim()
+        self._cut_off(position)
+        self.front = position
 
     def keep(self, hand: Hand) -> None:
         """Late events may come among those in hand, so it is not kept."""
 
     def let_go(self) -> None:
         """There is no hand to forget."""
-
-
-class _Times:
-    """What policies on times ask for, of all events that are kept (``policies.TimeSearch``)."""
-
-    def __init__(self, after: _Search) -> None:
-        self._after = after
-
-    def first_after_each(self, times: np.ndarray, age: int = 0) -> np.ndarray:
-        """The position of the oldest event that is less than ``age`` old at each of some times."""
-        return np.array([self._after(int(time) - age) for time in times])

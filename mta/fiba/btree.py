@@ -61,12 +61,16 @@ class Tree:
         self._least = (min_arity if leaf_min_arity is None else leaf_min_arity, min_arity)
         if min(self._least) < 2:
             raise ValueError(f"a minimal arity is 2 or more, not {min(self._least)}")
-        self.root = self.kind.node(0)
-        self.root.agg = monoid.identity
-        self.size = 0
         #: Splits, merges and moves so far: what the paper counts in coins.
         self.steps = {"split": 0, "merge": 0, "move": 0}
         self._touched: list[dict[int, Node]] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Be a single leaf without values."""
+        self.root = self.kind.node(0)
+        self.root.agg = self.monoid.identity
+        self.size = 0
 
     def least(self, level: int) -> int:
         """The smallest arity of a node, MIN_ARITY."""

@@ -54,9 +54,8 @@ import numpy as np
 from mta.columns.schemas import Row
 from mta.errors import EmptyWindow
 from mta.fiba.btree import Folds, Tree, require, require_same
-from mta.fiba.node import Kind, Node, Piece, parent_of
-from mta.fiba.node_cache import NodeCache
-from mta.monoids.base import AbstractMonoid, Partial, Refold
+from mta.fiba.node import Node, Piece, parent_of
+from mta.monoids.base import Partial, Refold
 
 #: A way through a tree between two entries. In each node that it comes to it passes through one
 #: subtree, or beside it: the index of the entry after it, and how it goes on in the subtree before
@@ -86,15 +85,8 @@ def after_time(time: int) -> Cut:
 class FingerTree(Tree):
     """A B-tree with fingers and position-aware aggregates."""
 
-    def __init__(
-        self,
-        monoid: AbstractMonoid,
-        min_arity: int = 2,
-        leaf_min_arity: int | None = None,
-        cache: NodeCache | None = None,
-        kind: Kind | None = None,
-    ) -> None:
-        super().__init__(monoid, min_arity, leaf_min_arity, cache, kind)
+    def _begin(self) -> None:
+        super()._begin()
         #: The spines from the fingers up, without the root. The left one is None while there is
         #: none.
         self._left: list[Node] | None = []
@@ -238,10 +230,7 @@ class FingerTree(Tree):
         """Remove everything; no combine, no page read."""
         self.cache.drop(self.root.level - 1, self.root.links, self.root)
         self.cache.forget(self.root)
-        self.root = self.kind.node(0)
-        self.root.agg = self.monoid.identity
-        self._left, self.right, self.size = [], [], 0
-        self.is_folded = True
+        self._begin()
 
     def set_left(self, path: list[Node]) -> None:
         """The left spine, if there is one, ends with these nodes now, the highest first.

@@ -231,7 +231,7 @@ class TreePages(Aggregator):
         group = self.paged.to_group(node)
         return [group.count, write_columns(group, self.layout_of(node.level))]
 
-    def take_up_state(self, handle: Handle) -> None:
+    def restore_state(self, handle: Handle) -> None:
         if list(map(type, handle.state[:5])) != [int, int, list, list, list]:
             raise corrupt("its state is not one of a tree")
         kept, serial, epochs, left, spine, *rest = handle.state

@@ -137,7 +137,8 @@ class AmortizedMTA(MonoidTree):
             if count == 0:
                 return 0
             lefts = rows_at(monoid, frame.suffixes, fronts, self.front - frame.next + frame.origin)
-        new = batch.part(start, start + count)
+        if count < new.size:
+            new = batch.part(start, start + count)
         rights = monoid.prefixes(monoid.lift_rows(new.rows, count), count, self.right)
         batch.put(start, monoid.combine_rows(lefts, rights, count))
         self.levels.append_many(*new)
@@ -175,16 +176,15 @@ class AmortizedMTA(MonoidTree):
     def _fold_left(self) -> Partial:
         return self._after(self.path[-1]) if self.path else self.monoid.identity
 
-    def _extend(self, aggregate: Partial) -> None:
+    def _extend(self, root: Frame, aggregate: Partial) -> None:
         monoid, schema = self.monoid, self.monoid.partials
         right = schema.one(aggregate)
         for frame in self.path:
-            count, old = frame.stop - frame.origin + 1, frame.suffixes
-            frame.suffixes = right if old is None else monoid.combine_rows(old, right, count)
-        root = self.path[0]
+            count = frame.stop - frame.origin + 1
+            frame.suffixes = monoid.combine_rows(frame.suffixes, right, count)
         count = root.stop - root.origin + 1
         suffixes = schema.new(count + 1)
-        schema.put_many(suffixes, 0, root.suffixes)
+        schema.put_many(suffixes, 0, right if root.suffixes is None else root.suffixes)
         schema.put(suffixes, count, monoid.identity)
         root.suffixes = suffixes
 

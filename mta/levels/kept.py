@@ -249,9 +249,8 @@ class KeptEvents(LevelPages, LeafReader):
         if len(self._recent) > self._most_recent:
             self._recent.popitem(last=False)
 
-    def evict_to(self, position: int) -> None:
-        self.require_events(position)
-        self.front = max(self.front, position)
+    def _evict_before(self, position: int) -> None:
+        self.front = position
 
     def hand_with(
         self, rows: Rows, times: np.ndarray | None, count: int
@@ -286,7 +285,7 @@ class KeptEvents(LevelPages, LeafReader):
     def write_state(self) -> list[Any]:
         return [self.levels.swept, self.kept, self.tail_states()]
 
-    def take_up_state(self, handle: Handle) -> None:
+    def restore_state(self, handle: Handle) -> None:
         if list(map(type, handle.state)) != [int, list, list]:
             raise corrupt("its state is not one of kept events")
         self.restore_tails(handle, handle.front, *handle.state)

@@ -75,8 +75,8 @@ class LogMTA(MonoidTree):
             left = self.monoid.combine(fold, left)
         return left
 
-    def take_up_state(self, handle: Handle) -> None:
-        super().take_up_state(handle)
+    def restore_state(self, handle: Handle) -> None:
+        super().restore_state(handle)
         self._renew_right()  # the branch is in the tails
 
     def check(self) -> None:

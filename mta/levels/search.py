@@ -121,20 +121,22 @@ class SegmentedWindow(LevelPages, Aggregator):
         while done < len(fronts):
             try:
                 end = min(done + self.room(), len(fronts))
+                rows = self.monoid.inputs.cut(new.rows, done, end)
+                times = None if new.times is None else new.times[done:end]
+                fold = self.monoid.partials.at(folds, end - 1)
+                self._take_in(Events(rows, times, end - done), int(fronts[end - 1]), fold)
             except Exception:
                 if done:
                     return done
                 raise
-            rows = self.monoid.inputs.cut(new.rows, done, end)
-            times = None if new.times is None else new.times[done:end]
-            fold = self.monoid.partials.at(folds, end - 1)
-            self._take_in(Events(rows, times, end - done), int(fronts[end - 1]), fold)
             done = end
         return done
 
     def _take_in(self, new: Events, front: int, fold: Partial) -> None:
-        """Add events for which there is room; the front, and the aggregate, after them."""
+        """Add events for which there is room, all or none; the front and the fold after them."""
         del fold
+        if front <= self.back:
+            self.evict_to(front)  # first, as it may need the store
         self.append(*new)
         self.evict_to(front)
 
@@ -235,38 +237,26 @@ class SegmentedWindow(LevelPages, Aggregator):
         if accepts(monoid.lower(pick(self.query()))):
             return self.front
         self.open_path()
-        segments = list(self.segments())
-        rights = [monoid.identity]
+        segments, rights = list(self.segments()), [monoid.identity]
         for level, _, group, start, stop in reversed(segments):
             fold = monoid.fold(pick(self.levels.partials(level, group, start, stop)), stop - start)
             rights.append(monoid.combine(fold, rights[-1]))
-        rights.pop()
-        for segment in segments:
-            position = self._suffix_within(segment, rights.pop(), lens, accepts)
-            if position is not None:
-                return position
+        at = monoid.partials.at
+        for segment, right in zip(segments, rights[-2::-1], strict=True):
+            while True:
+                level, first, group, start, stop = segment
+                rows = pick(self.levels.partials(level, group, start, stop))
+                scan = monoid.suffixes(rows, stop - start, right)
+                index = bisect_left(
+                    range(stop - start + 1), True, key=lambda i: accepts(monoid.lower(at(scan, i)))
+                )
+                if index > stop - start:
+                    break
+                if level == 0 or index == 0:
+                    return (first + start + index) * self.levels.span(level)
+                # It may begin inside the element before the first boundary that is accepted.
+                segment, right = self._below(segment, start + index - 1), at(scan, index)
         return self.back
-
-    def _suffix_within(
-        self, segment: Segment, right: Partial, lens: Lens, accepts: Callable[[Any], bool]
-    ) -> int | None:
-        """Where in a segment the longest accepted suffix begins, ``right`` being what follows."""
-        monoid, pick = lens
-        while True:
-            level, first, group, start, stop = segment
-            rows = pick(self.levels.partials(level, group, start, stop))
-            scan = monoid.suffixes(rows, stop - start, right)
-            at = monoid.partials.at
-            index = bisect_left(
-                range(stop - start + 1), True, key=lambda i: accepts(monoid.lower(at(scan, i)))
-            )
-            if index > stop - start:
-                return None
-            span = self.levels.span(level)
-            if level == 0 or index == 0:
-                return (first + start + index) * span
-            # The suffix may begin inside the element before the first boundary that is accepted.
-            segment, right = self._below(segment, start + index - 1), at(scan, index)
 
     def descend(self, search: Callable[[Segment], int | None]) -> int:
         """The position that ``search`` finds, going into one element a level; else the back.

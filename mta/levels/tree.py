@@ -61,8 +61,8 @@ class MonoidTree(SegmentedWindow):
         """The aggregate from a frame's ``next`` element to the middle, where it is remembered."""
         return self.monoid.identity
 
-    def _extend(self, aggregate: Partial) -> None:
-        """The tree of the head path's root has got another element on its right: fold it in."""
+    def _extend(self, root: Frame, aggregate: Partial) -> None:
+        """The root is about to get another element, on the right of all: fold it into the path."""
 
     # --- insertion ------------------------------------------------------------------------------
 
@@ -118,20 +118,18 @@ class MonoidTree(SegmentedWindow):
         self.left = self.monoid.combine(self.left, aggregate)
         if not self.path:
             return
-        tail = self.levels.tails[level]
-        if self.path[0].group is not tail:
+        root, tail = self.path[0], self.levels.tails[level]
+        if root.group is not tail:
             root = Frame(level, tail.first, tail, tail.count - 1, tail.count - 1)
+        self._extend(root, aggregate)
+        if root is not self.path[0]:
             self.path.insert(0, root)
-        self._extend(aggregate)
-        self.path[0].stop += 1
+        root.stop += 1
 
     # --- eviction -------------------------------------------------------------------------------
 
-    def evict_to(self, position: int) -> None:
-        """Remove every event before ``position``; at most one page read a level."""
-        if position <= self.front:
-            return
-        self.require_events(position)
+    def _evict_before(self, position: int) -> None:
+        """At most one page read a level."""
         if position >= self.middle:
             self._new_tree(position)
         else:
@@ -249,7 +247,7 @@ class MonoidTree(SegmentedWindow):
         partials.put(pair, 1, self.right)
         return [self.middle, self.levels.swept, self.kept, partials.dump(pair), self.tail_states()]
 
-    def take_up_state(self, handle: Handle) -> None:
+    def restore_state(self, handle: Handle) -> None:
         if list(map(type, handle.state)) != [int, int, list, list, list]:
             raise corrupt("its state is not one of level queues")
         middle, swept, kept, pair, tails = handle.state

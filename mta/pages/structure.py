@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import index as whole_number
 from typing import Any, Self
 
 import numpy as np
@@ -127,23 +128,25 @@ class Structure(ABC):
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         """Add events without their results, in order; at least one, and return how many."""
 
-    @abstractmethod
     def evict_to(self, position: int) -> None:
         """Remove every event before ``position``; when anything fails, nothing has changed.
 
         Raises EmptyWindow for a position beyond the back.
         """
+        position = whole_number(position)
+        if position > self.front:
+            if position > self.back:
+                count = position - self.front
+                raise EmptyWindow(f"cannot evict {count} events of a window of {len(self)}")
+            self._evict_before(position)
+
+    @abstractmethod
+    def _evict_before(self, position: int) -> None:
+        """Remove events, at least one and no more than there are."""
 
     @abstractmethod
     def oldest_time(self) -> int | None:
         """The time of the oldest event, None in an empty window."""
-
-    def require_events(self, position: int) -> None:
-        """Raises EmptyWindow unless there are events up to a position."""
-        if position > self.back:
-            raise EmptyWindow(
-                f"cannot evict {position - self.front} events of a window of {len(self)}"
-            )
 
     # --- pages and handles ----------------------------------------------------------------------
 
@@ -164,7 +167,7 @@ class Structure(ABC):
         """What a handle keeps beside its common fields; plain data for msgpack."""
 
     @abstractmethod
-    def take_up_state(self, handle: Handle) -> None:
+    def restore_state(self, handle: Handle) -> None:
         """Make an empty structure what the handle says. Raises CorruptHandle or CorruptPage."""
 
     @property
@@ -238,15 +241,15 @@ class Aggregator(Structure):
 
         Known without a read for as long as the front does not move.
         """
-        if self.front == self.back:
-            return None
         if self._front_time[0] != self.front:
+            if self.front == self.back:
+                return None
             self._front_time = self.front, self.time_at_front()
         return self._front_time[1]
 
     def restore_front_time(self, time: int | None) -> None:
         """Have the time of the oldest event out of a handle."""
-        if time is not None:
+        if time is not None and self.front < self.back:
             self._front_time = self.front, time
 
     @abstractmethod

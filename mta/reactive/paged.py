@@ -207,14 +207,10 @@ class PagedReactiveAggregator(Aggregator):
         self._back += count
         self._count += count
 
-    def evict_to(self, position: int) -> None:
-        """Remove every event before ``position``; no combine, at most two page reads a level."""
-        position = whole_number(position)
-        if position > self.front:
-            self.require_events(position)
-            left = self._back - position
-            self.fat.evict_to(self.slot(position))
-            self._count = left
+    def _evict_before(self, position: int) -> None:
+        """No combine, at most two page reads a level."""
+        self.fat.evict_to(self.slot(position))
+        self._count = self._back - position
 
     def evict_at(self, positions: Sequence[int]) -> None:
         """Remove events wherever they are; events after them keep their positions.
@@ -352,13 +348,13 @@ class PagedReactiveAggregator(Aggregator):
         """[front slot, slot after the newest event, state of FlatFAT]."""
         return [self.fat.front, self.fat.back, self.fat.write_state()]
 
-    def take_up_state(self, handle: Handle) -> None:
+    def restore_state(self, handle: Handle) -> None:
         if list(map(type, handle.state)) != [int, int, list]:
             raise corrupt("its state is not one of a Reactive Aggregator")
         front, back, state = handle.state
         if not 0 <= front <= back or not handle.back - handle.front <= back - front:
             raise corrupt("its slots cannot be")
-        self.fat.take_up_state(replace(handle, front=front, back=back, state=state))
+        self.fat.restore_state(replace(handle, front=front, back=back, state=state))
         self._back, self._count = handle.back, handle.back - handle.front
         self.restore_front_time(handle.front_time)
         if not 0 <= self.fat.left[1] <= self._count:

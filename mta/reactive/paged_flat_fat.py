@@ -49,7 +49,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import takewhile
-from operator import index as whole_number
 from typing import Any
 
 from mta.columns.schemas import Row, Rows
@@ -154,12 +153,8 @@ class PagedFlatFAT(SegmentedWindow):
         self.left_at = self._rest_at = -1
         self._scan = None
 
-    def evict_to(self, position: int) -> None:
-        """Remove every event before ``position``; no combine, at most one page read a level."""
-        position = whole_number(position)
-        if position <= self.front:
-            return
-        self.require_events(position)
+    def _evict_before(self, position: int) -> None:
+        """No combine, at most one page read a level."""
         if position < self.levels.tails[0].first and self.blocks.is_on_path(position):
             self.front = position
         else:
@@ -338,7 +333,8 @@ class PagedFlatFAT(SegmentedWindow):
                 return 0
             if scan.right_at != self.back:
                 scan.right, scan.right_at = self.fold_from(scan.stop), self.back
-        new = batch.part(start, start + count)
+        if count < new.size:
+            new = batch.part(start, start + count)
         left = self.query() if scan is None else scan.right
         folds = monoid.prefixes(monoid.lift_rows(new.rows, count), count, left)
         right = monoid.partials.at(folds, count - 1)
@@ -392,7 +388,7 @@ class PagedFlatFAT(SegmentedWindow):
         retired = self.blocks.retired[len(self.blocks.retired) - len(self.kept) :]
         return [levels.swept, self.kept, partials.dump(left), retired, self.tail_states()]
 
-    def take_up_state(self, handle: Handle) -> None:
+    def restore_state(self, handle: Handle) -> None:
         if list(map(type, handle.state)) != [int, list, list, list, list]:
             raise corrupt("its state is not one of FlatFAT")
         swept, kept, left, retired, tails = handle.state

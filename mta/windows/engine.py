@@ -239,7 +239,7 @@ class Engine:
             raise _mismatch("aggregator", handle.algorithm, structure.name)
         try:
             with np.errstate(all="ignore"):  # LogMTA folds its left branch
-                structure.take_up_state(handle)
+                structure.restore_state(handle)
         except CorruptHandle:
             raise
         except (CorruptPage, ValueError, TypeError) as error:
