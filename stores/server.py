@@ -156,7 +156,9 @@ class ServerStore(PageStore):
             if client is None:
                 with self._lock:
                     self._check_open()
-                    client = self._client = self._client or self._connect()
+                    if self._client is None:
+                        self._client = self._connect()
+                    client = self._client
             return operation(client, *given)
         except self.failures as error:
             named = self._named(error)

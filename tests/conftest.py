@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.couchbase_server import Couchbase, MockServer, couchbase, mock_jar
 from tests.support.servers import (
@@ -31,6 +32,10 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 
 # The processes that the tests are spread over inherit the one that is made here first.
 set_up_home()
+
+# How long an example takes is the machine's affair.
+settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any")
 
 pytest.register_assert_rewrite("stores.testing.conformance")
 

@@ -25,7 +25,7 @@ from mta.audit.description import shared_handle
 from mta.columns.schemas import Objects, Payload, Rows, next_payload
 from mta.errors import CorruptPage, HandleMismatch
 from mta.fiba import FiBA
-from mta.fiba.kept import KeptTree
+from mta.fiba.aggregator import KeptTree
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.levels.kept import KeepAll, KeptEvents
 from mta.levels.log_mta import LogMTA

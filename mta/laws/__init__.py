@@ -13,8 +13,10 @@ A broken law is a ``LawBroken``, which is an AssertionError: it names the law, t
 sides. The laws hold for all values or for none, so choose examples with care: ties, zeros, negative
 and large numbers, empty texts. Ten will do; runs of them stand for larger partials.
 
-Floating-point numbers are compared up to the rounding of what they were made of (``equality``),
+Floating-point numbers are compared up to the rounding of what they were made of,
 sketches by what they answer (``AbstractMonoid.same``).
+
+- ``monoid``, ``policy``: what users call, and the laws, one method each
 """
 
 from mta.errors import LawBroken

@@ -20,8 +20,9 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Rows
-from mta.cursors.reach import RememberedEvents, fold_between, fold_positions
-from mta.cursors.view import WindowView
+from mta.cursors.cursor import WindowView
+from mta.cursors.ordered import OrderedEvents
+from mta.cursors.reach import fold_between, fold_positions
 from mta.errors import (
     CorruptHandle,
     CorruptPage,
@@ -31,14 +32,13 @@ from mta.errors import (
     UnsupportedOperation,
     WindowBusy,
 )
-from mta.fiba.pages import TreePages
-from mta.levels.kept import KeptEvents
-from mta.levels.leaves import LeafReader
+from mta.fiba.aggregator import FiBA
+from mta.levels.kept import KeptEvents, LeafReader
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import AbstractMonoid, Monoid, Partial
 from mta.monoids.product import Observed
 from mta.pages.handle import NAME, Handle, corrupt
-from mta.pages.structure import Aggregator, Setting, Structure
+from mta.pages.structure import Aggregator, Batch, Setting, Structure
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow
 from mta.times import to_count, to_time
@@ -210,7 +210,7 @@ class Engine:
             self.timed, self.policy, settings.lateness or 0,
         )  # fmt: skip
         self.structure: Structure = (
-            settings.aggregator.begin(setting) if like is None else like.sibling(setting)
+            settings.aggregator(setting) if like is None else like.sibling(setting)
         )
         paged: Literal["events"] | None = None if self.store is None else "events"
         self.intake = Intake(self.monoid, self.policy, self.main.name, settings, paged)
@@ -240,15 +240,13 @@ class Engine:
             outputs.put_at(out, order, in_order)
         return self.monoid.results(out)
 
-    def remembered(self) -> RememberedEvents:
+    def remembered(self) -> OrderedEvents:
         """The events by position. Raises UnsupportedOperation."""
         structure = self.structure
-        if isinstance(structure, KeptEvents):
+        if isinstance(structure, KeptEvents | FiBA):
             return structure
         if isinstance(structure, MonoidTree):
             return LeafReader(structure)
-        if isinstance(structure, TreePages):
-            return structure.stored
         raise UnsupportedOperation(
             f"{structure.name} does not answer ranges: take AmortizedMTA, LogMTA or FiBA"
         )
@@ -310,7 +308,7 @@ class Engine:
             raise _mismatch("aggregator", handle.algorithm, structure.name)
         try:
             with np.errstate(all="ignore"):  # LogMTA folds its left branch
-                structure.take_up_state(handle)
+                structure.restore_state(handle)
         except CorruptHandle:
             raise
         except (CorruptPage, ValueError, TypeError) as error:
@@ -394,10 +392,10 @@ class WindowEngine(Engine):
 
     def slide(self, rows: Rows, micros: np.ndarray | None, count: int, out: Rows) -> None:
         """Insert, evict and query, run by run; one by one where no cut is known ahead."""
-        done = 0
+        batch, done = Batch(self.monoid, rows, micros, count, out), 0
         try:
             while done < count:
-                step = self.structure.run(self.policy, rows, micros, done, count, out)
+                step = self.structure.run(batch, done)
                 if step == 0:
                     time = None if micros is None else int(micros[done])
                     self.accept(self.monoid.inputs.at(rows, done), time)

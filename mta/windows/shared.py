@@ -27,12 +27,11 @@ from typing import Any, Literal, Self, Unpack
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.cursors.cursor import Cursor
+from mta.cursors.cursor import Cursor, part_of
 from mta.cursors.ordered import Hand
 from mta.cursors.reach import Reach, reach_of
-from mta.cursors.view import part_of
 from mta.errors import EventsGone, InvariantViolation
-from mta.fiba.kept import KeptTree
+from mta.fiba.aggregator import KeptTree
 from mta.levels.kept import KeepAll, KeptEvents
 from mta.monoids.base import AbstractMonoid, Refold
 from mta.monoids.product import Columns

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -23,6 +24,8 @@ from spark_integration.cli.run import claimed
 from spark_integration.cli.sources import open_source, plan_batches
 from spark_integration.errors import InvalidRequest
 from stores.errors import StoreAccessDenied
+from tests.support.faulty import eventually
+from tests.support.patience import LONG
 
 ROWS = "ts,watts\n2025-01-01 00:00:00,1\n2025-01-01 01:00:00,2\n"
 
@@ -187,19 +190,17 @@ def test_ctrl_c_while_spark_starts_leaves_no_java_behind(source, tmp_path):
         assert job.stdout is not None
         while "starting Spark" not in job.stdout.readline():
             assert job.poll() is None
-        time.sleep(1.5)  # Java is on its way up
+        log = str(tmp_path / "out" / "spark.log").encode()
+        eventually(lambda: any(log in command for command in _commands()))
+        time.sleep(0.5)  # Java is on its way up
         job.send_signal(signal.SIGINT)
-        _, complaints = job.communicate(timeout=60)
+        _, complaints = job.communicate(timeout=10 * LONG)
     assert (job.returncode, complaints) == (130, "")
-    log = str(tmp_path / "out" / "spark.log").encode()
-    deadline = time.monotonic() + 20
-    while any(log in path.read_bytes() for path in _commands()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    eventually(lambda: not any(log in command for command in _commands()))
 
 
 def _commands():
     """The command line of every process that is still there."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        if path.exists():
-            yield path
+        with suppress(OSError):  # it has ended
+            yield path.read_bytes()

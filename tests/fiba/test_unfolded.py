@@ -193,7 +193,7 @@ def test_any_steps_with_restores_between_them(
             elif back > front:
                 start = random.randint(front, back)
                 stop = random.randint(start, back)
-                assert window.structure.stored.fold(start, stop) == ended(start, stop)
+                assert window.structure.fold(start, stop) == ended(start, stop)
             if checked:
                 window.check()
             assert len(window) == back - front

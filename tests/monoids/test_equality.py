@@ -95,7 +95,7 @@ def test_sound_windows_are_sound(
     random = Random(f"{series} {aggregator.__name__}")
     monoid = make()
     window = Window(monoid, CountWindow(23), arity=2, leaf_arity=3, aggregator=aggregator)
-    values = SERIES[series](random, 60)
+    values = SERIES[series](random, 44)
     while values:
         count = random.choice([1, 1, 2, 5, 12])
         if count == 1:

@@ -48,7 +48,7 @@ def test_batches_of_many_hands(
     monkeypatch.setattr("mta.kernels.ranks._FEW", 16)
     monkeypatch.setattr("mta.kernels.ranks._FEW_FOR_A_TABLE", 16)
     monkeypatch.setattr("mta.folds.overlaps._LEAST_BITS", 3)
-    monkeypatch.setattr("mta.levels.leaves._RECENT_BYTES", 1)
+    monkeypatch.setattr("mta.levels.kept._RECENT_BYTES", 1)
     random, count = np.random.default_rng(1), 3_000
     gaps = {
         "steady": np.full(count, 10),
@@ -135,7 +135,7 @@ def test_every_call_fails_once(
 ) -> None:
     """Whatever call fails, what was accepted is in every window, and nothing else."""
     monkeypatch.setattr("mta.windows.shared._HAND", 7)
-    monkeypatch.setattr("mta.levels.leaves._RECENT_BYTES", 1)
+    monkeypatch.setattr("mta.levels.kept._RECENT_BYTES", 1)
     drawn = [
         count_rule(3),
         time_rule(12 * SECOND),
