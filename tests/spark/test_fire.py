@@ -70,11 +70,17 @@ def check_output(spark: SparkSession, driver: Driver, events: pa.Table) -> None:
     assert in_form(rows, *ALIASES) == oracle(events, last_n(WINDOW), FOLDS)
 
 
-def check_pages(store: str, events: pa.Table, last: int) -> None:
-    """Only pages that the handles before the ``last`` events can reach, and all that are alive."""
-    with open_store(store) as pages:
-        before = events.slice(0, max(0, events.num_rows - last))
-        check_places(pages.keys(), events, before, WINDOW, ARITY)
+def check_pages(
+    spark: SparkSession, at: Driver | Job, events: pa.Table, attempts: int = 0
+) -> None:
+    """Only pages that the states after the last batch name, and all of these.
+
+    So many ``attempts`` were given up; each may have left as many pages as a batch can write, if
+    its batch, run again, has gone another way.
+    """
+    states = saved_states(spark, at.checkpoint, at.store)
+    with open_store(at.store) as pages:
+        check_places(states, pages, events, WINDOW, attempts * MOST_PAGES)
 
 
 # --- the driver -----------------------------------------------------------------------------------
