@@ -4,9 +4,10 @@
     magic   = "mta-keys"
     version = 1
     window  = text, the name of the windows
-    level   = 0 for a table, l > 0 for an index of pages of level l - 1
+    level   = 0 for a table, l > 0 for an index of pages of level l - 1, 15 for a list of what is
+              to be deleted
     run     = number of the run that the page belongs to, from 1 on
-    count   = number of keys, or of pages below
+    count   = number of keys, of pages below, or of entries
     columns = array of [kind, bytes]
 
     of a table, keys in order of hash and bytes:
@@ -22,8 +23,11 @@
     of an index:
         firsts    "<u8" hash of the first key of each page
         names     "name" 16-byte digests of the pages, one after the other
-        oldest    "<i8" time of the newest event of that key of the page, or of all below it, whose
-                  newest event is the oldest; only where the windows keep times
+        oldest    "<i8" no key here whose newest event may fall silent is silent before; only where
+                  the windows keep times
+
+    of a list:
+        entries   "msgpack" array of entries (``mta.keyed.doomed``)
 
     name    = xxh3_128 of the page's bytes
     key     = window "/" level "/" run "/" name in hexadecimal
@@ -34,7 +38,7 @@ what is deleted with a run is of no other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,12 +48,18 @@ import numpy as np
 from mta.columns.schemas import Array, Payload, Schema, next_payload
 from mta.errors import CorruptPage
 from mta.kernels.segments import bounds_of
+from mta.keyed import doomed
+from mta.keyed.doomed import LIST, Entry
 from mta.keyed.keys import Keys, hashes_of_ints
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
 from mta.pages.page import NAME_BYTES, key_of, name_of
 
 MAGIC = "mta-keys"
 VERSION = 1
+#: No run is higher: its pages would be more than 2^40.
+MAX_HEIGHT = 6
+#: A key has no more events in a page, and where an event has no bytes, nor have all of them.
+_MOST_OF_KEY, _MOST_OF_NOTHING = 1 << 32, 1 << 26
 _U1, _U2, _U8, _I8 = Array("|u1"), Array("<u2"), Array("<u8"), Array("<i8")
 
 
@@ -79,6 +89,23 @@ class Index:
         oldest = None if self.oldest is None else self.oldest[start:stop]
         return Index(self.firsts[start:stop], self.names[start:stop], oldest)
 
+    @property
+    def earliest(self) -> int:
+        """From when on it pays to look for silent keys."""
+        assert self.oldest is not None
+        return int(self.oldest.min())
+
+    def renewed(
+        self, places: np.ndarray, oldest: Sequence[int], names: Sequence[bytes] = ()
+    ) -> Index:
+        """This with other moments at some places, and other names if there are any."""
+        assert self.oldest is not None
+        moments, found = self.oldest.copy(), list(self.names)
+        moments[places] = oldest
+        for at, name in zip(places.tolist(), names, strict=False):
+            found[at] = name
+        return Index(self.firsts, found, moments)
+
     def holding(self, hashes: np.ndarray) -> np.ndarray:
         """Which pages may hold keys of some hashes, in order; each once."""
         places = np.searchsorted(self.firsts, hashes, side="right") - 1
@@ -100,15 +127,27 @@ class Index:
         return cls(firsts, names, _I8.load(payloads, count) if timed else None)
 
 
-def encode(layout: TableLayout, level: int, run: int, content: Table | Index) -> bytes:
-    """A table or an index as page bytes. Raises NotPageable for values that are no plain data."""
-    columns = dump_table(content) if isinstance(content, Table) else content.dump()
-    fields = [MAGIC, VERSION, layout.window, level, run, len(content), columns]
+Content = Table | Index | list[Entry]
+
+
+def encode(layout: TableLayout, level: int, run: int, content: Content) -> bytes:
+    """A table, an index or a list as page bytes.
+
+    Raises NotPageable for values that are no plain data.
+    """
+    fields = [MAGIC, VERSION, layout.window, level, run, len(content), dump(content)]
     packed: bytes = msgpack.packb(fields)
     return packed
 
 
-def decode(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) -> Table | Index:
+def dump(content: Content) -> list[Payload]:
+    """What a page holds as columns. Raises NotPageable for values that are no plain data."""
+    if isinstance(content, list):
+        return [("msgpack", msgpack.packb(doomed.dump(content)))]
+    return _dump_table(content) if isinstance(content, Table) else content.dump()
+
+
+def decode(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) -> Content:
     """Page bytes as what they must hold. Raises CorruptPage for anything else."""
     try:
         if name_of(page) != name:
@@ -127,13 +166,15 @@ def decode(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) 
         ) from error
 
 
-def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Table | Index:
-    """Columns of a page or a root as a table or an index. Raises CorruptPage."""
+def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Content:
+    """Columns of a page or a root as what they are. Raises CorruptPage."""
     if type(count) is not int or count < 0 or not isinstance(columns, list):
         raise CorruptPage("its count or its columns are of the wrong type")
     payloads = iter(columns)
-    content: Table | Index
-    if level:
+    content: Content
+    if level == LIST:
+        content = _load_list(payloads, count)
+    elif level:
         content = Index.load(payloads, count, layout.timed)
     else:
         content = _load_table(payloads, count, layout)
@@ -142,11 +183,18 @@ def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Table | I
     return content
 
 
+def _load_list(payloads: Iterator[Payload], count: int) -> list[Entry]:
+    kind, data = next_payload(payloads)
+    entries = doomed.load(msgpack.unpackb(data), MAX_HEIGHT) if kind == "msgpack" else []
+    if len(entries) != count:
+        raise CorruptPage(f"it does not have the {count} entries that it says")
+    return entries
+
+
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def dump_table(table: Table) -> list[Payload]:
-    """A table as columns. Raises NotPageable for values that are no plain data."""
+def _dump_table(table: Table) -> list[Payload]:
     columns: list[Payload] = [*_dump_keys(table.keys)]
     columns.append(_dump(_U1, table.marks))
     columns.append(_dump(_I8, table.left))
@@ -165,10 +213,12 @@ def _load_table(payloads: Iterator[Payload], count: int, layout: TableLayout) ->
     counts = _load(_I8, payloads, count)
     if (marks > FORGOTTEN).any() or (left < 0).any() or (counts < 0).any():
         raise CorruptPage("its marks or counts cannot be")
-    bounds = bounds_of(counts)
-    if int(counts.max(initial=0)) > 1 << 40:
+    if len(counts) > _MOST_OF_NOTHING or int(counts.max(initial=0)) > _MOST_OF_KEY:
         raise CorruptPage("its counts cannot be")
+    bounds = bounds_of(counts)
     events = int(bounds[-1])
+    if not layout.timed and layout.schema.row_bytes == 0 and events > _MOST_OF_NOTHING:
+        raise CorruptPage(f"its {events} events without any bytes are too many")
     times = _I8.load(payloads, events) if layout.timed else None
     rows = layout.schema.load(payloads, events)
     handles = _load_handles(payloads, int((marks == HANDLE).sum()))

@@ -254,7 +254,19 @@ class SharedWindows:
         As ``Window.checkpoint``: save the handle before you take the next one.
         """
         self._evict()
-        events = self.engine.checkpoint(barrier)
+        return self._as_handle(self.engine.checkpoint(barrier))
+
+    @alone
+    def handle(self) -> bytes:
+        """As ``checkpoint``, for one who saves it along with others: once that is done, ``hold``."""
+        self._evict()
+        return self._as_handle(self.engine.handle())
+
+    def hold(self) -> None:
+        """A handle was taken and saved: from now on its pages are kept, as ``retain`` says."""
+        self.engine.hold()
+
+    def _as_handle(self, events: bytes) -> bytes:
         states = [
             WindowState(name, (c.policy.describe(), c.policy.fingerprint), c.front)
             for name, c in self.feed.cursors.items()
