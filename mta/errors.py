@@ -35,6 +35,7 @@ __all__ = [
     "NotPageable",
     "NotRevisable",
     "PageTooLarge",
+    "PartialBatch",
     "PolicyNotMonotone",
     "StoreAccessDenied",
     "StoreClosed",
@@ -66,6 +67,10 @@ class EmptyWindow(WindowStoreError, IndexError):
 
 class EventsGone(WindowStoreError, LookupError):
     """Events of a range have left already: ask for a later range, or for what is left of it."""
+
+
+class PartialBatch(WindowStoreError, RuntimeError):
+    """An earlier call failed in the middle of a batch: restore from the last root, and go on."""
 
 
 class PolicyNotMonotone(WindowStoreError, ValueError):

@@ -16,18 +16,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xxhash
 
 from mta.columns.schemas import Rows
-from mta.errors import LateEvent
+from mta.errors import LateEvent, PartialBatch
 from mta.fiba import FiBA
 from mta.kernels.segments import bounds_of, group, running_max, sort_within, spread
+from mta.keyed.doomed import LIST, Entry
 from mta.keyed.keys import Keys, of_packed
 from mta.keyed.sweep import Lanes, folds, is_swept
-from mta.keyed.table import ALL, FORGOTTEN, HANDLE, Table
+from mta.keyed.table import ALL, FORGOTTEN, HANDLE, Table, blank
 from mta.keyed.tiers import Tiers
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.monoids.base import AbstractMonoid
@@ -40,6 +41,9 @@ from mta.windows.window import Window
 from stores import PageStore
 
 AnyWindow = Window | SharedWindows
+#: Results of each event, of each key's last event of a batch, or of each key's window as it is
+#: then; the last two differ where the last event of a batch came late.
+Want = Literal["each", "last", "now"]
 #: Windows by themselves that stay open from one root to the next.
 _OPEN = 256
 
@@ -54,6 +58,8 @@ class Batch:
     times: np.ndarray | None
     invalid: np.ndarray | None = None
     """Which events hold what no window takes; None if none does."""
+    late_first: bool = False
+    """Whether an event is late that is both."""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -139,23 +145,31 @@ class Bucket:
         self.kind, self.tiers = kind, tiers
         #: Windows by themselves that are open, by the bytes of their keys.
         self.open: dict[bytes, AnyWindow] = {}
+        #: Those of them that have taken in events since the last root.
+        self.changed: set[bytes] = set()
+        #: What failed while windows by themselves had taken in a part of a batch.
+        self.torn: Exception | None = None
         #: Keys, keys with a window by itself, accepted, late and invalid events.
         self.keys = self.apart = self.inserted = self.late = self.invalid = 0
         #: The latest moment at which windows that were forgotten had become empty.
         self.forgotten: int | None = None
-        #: Handles of forgotten windows, and with the root after how many more their pages go.
-        self.doomed: list[tuple[int, bytes]] = []
 
     # --- events ---------------------------------------------------------------------------------
 
-    def advance(self, batch: Batch, each: bool = True) -> Advance:
-        """Take in a batch; results for each event, or for each key alone.
+    def find(self, keys: Keys) -> Table | None:
+        """What is known of some keys. Raises PartialBatch, MissingPage and CorruptPage."""
+        self.require_whole()
+        return self.tiers.find(keys)
+
+    def advance(self, batch: Batch, want: Want = "each") -> Advance:
+        """Take in a batch; results of each event, of each key's last one, or of its window now.
 
         Raises LateEvent, and what the store and the monoid raise; then nothing has changed, unless
-        windows by themselves had taken in events before the store failed (the note says so).
+        windows by themselves, changed since the last root, had taken in events before it failed:
+        of those every later call says PartialBatch.
         """
         keys = batch.keys
-        known = self.tiers.find(keys)
+        known = self.find(keys)
         at = np.full(len(keys), -1) if known is None else known.keys.find(keys)
         line, bounds, late = self._line_up(batch, known, at)
         last = None
@@ -173,7 +187,7 @@ class Bucket:
             some = at >= 0
             marks[some] = known.marks[at[some]]
             before[some] = known.left[at[some]] + known.counts[at[some]]
-        work = _Work(self.kind, new, known, np.where(marks == FORGOTTEN, -1, at), each)
+        work = _Work(self.kind, new, known, np.where(marks == FORGOTTEN, -1, at), want)
         fresh = int(((at < 0) | (marks == FORGOTTEN)).sum())
         apart = marks == HANDLE if self.kind.swept else np.ones(len(keys), bool)
         swept = np.flatnonzero(~apart)
@@ -192,7 +206,7 @@ class Bucket:
         self.keys += fresh
         self.inserted += len(line)
         self.late += 0 if late is None else int(late.sum())
-        self.invalid += 0 if batch.invalid is None else int(batch.invalid.sum())
+        self.invalid += len(batch) - len(line) - (0 if late is None else int(late.sum()))
         last = None if last is None else last[touched]
         return Advance(line, late, work.results, keys, bounds, before, last)
 
@@ -215,7 +229,7 @@ class Bucket:
                 steps = times if bad is None else np.where(bad, floor, times)
                 counts = np.bincount(codes, minlength=count)
                 behind = times < running_max(np.maximum(steps, floor), bounds_of(counts))
-            if bad is not None:
+            if bad is not None and not batch.late_first:
                 behind &= ~bad
             if behind.any():
                 late = np.zeros(len(line), bool)
@@ -293,32 +307,56 @@ class Bucket:
         if not len(places):
             return None
         is_promoted = np.isin(places, promoted)
-        done = 0
+        touched: dict[bytes, AnyWindow] = {}
+        length = 0
         try:
             for place, grown in zip(places.tolist(), is_promoted.tolist(), strict=True):
                 packed = work.new.keys.packed(place)
                 if grown:
-                    window = self._new(packed)
+                    window = touched[packed] = self._new(packed)
                     work.move(place, window)
                 else:
-                    window = self.window_of(packed, work, place)
+                    window = touched[packed] = self.window_of(packed, work, place)
+                    length = window.engine.structure.back
+                    before[place] = work.left(place) + length
                     work.extend(place, window)
-                self.open[packed] = window
-                done += 1
         except Exception as error:
-            for place in places[: done + 1].tolist():
-                self.open.pop(work.new.keys.packed(place), None)
-            error.add_note(
-                f"{done} of {len(places)} windows by themselves had taken in their events: "
-                "restore from the last root before you go on"
-            )
+            self._take_back(touched, length, error)
             raise
+        self.open |= touched
+        self.changed |= touched.keys()
         entries = work.entries(places)
         entries.left[is_promoted] = (before + np.diff(work.new.bounds))[promoted] - work.moved
         held = ~is_promoted & (marks[places] == HANDLE)
         if held.any() and work.known is not None:
             entries.left[held] = work.known.left[work.at[places[held]]]
         return entries
+
+    def _take_back(self, touched: dict[bytes, AnyWindow], length: int, error: Exception) -> None:
+        """Let windows be what they were before a batch, of which the last one failed.
+
+        That is what the last root says of them, or nothing; what they have taken in since is lost.
+        """
+        failed = next(reversed(touched), None)
+        if failed is not None and touched[failed].engine.structure.back == length:
+            del touched[failed]  # it has not taken in anything
+        for packed in touched:
+            self.open.pop(packed, None)
+        lost = touched.keys() & self.changed
+        if lost:
+            self.torn = error
+            error.add_note(
+                f"{len(lost)} windows had taken in their events of this batch, or a part of them: "
+                "restore from the last root, and give again what came after it"
+            )
+
+    def require_whole(self) -> None:
+        """Raises PartialBatch where an earlier call has left a part of a batch behind."""
+        if self.torn is not None:
+            raise PartialBatch(
+                f"an earlier batch was taken in only in part ({self.torn}): restore from the last "
+                "root, and give again what came after it"
+            ) from self.torn
 
     def window_of(self, packed: bytes, work: _Work, place: int) -> AnyWindow:
         """The open window of a key, or that of its handle, or a new one."""
@@ -343,57 +381,106 @@ class Bucket:
         return self.kind.open(b"")
 
     def write_handles(self) -> None:
-        """Take the handle of every open window, for the root to come."""
-        if not self.open:
+        """Take the handle of every window that has changed, for the root to come.
+
+        When the store fails, nothing has changed.
+        """
+        self.require_whole()
+        if not self.changed:
             return
-        entries = self.tiers.find(of_packed(self.tiers.layout.kind, list(self.open)))
+        entries = self.tiers.find(of_packed(self.tiers.layout.kind, list(self.changed)))
         assert entries is not None
-        taken = {key: window.checkpoint(barrier=False) for key, window in self.open.items()}
-        entries.handles = [taken[entries.keys.packed(at)] for at in range(len(entries))]
+        packed = [entries.keys.packed(at) for at in range(len(entries))]
+        entries.handles = [self.open[key].handle() for key in packed]
         self.tiers.add(entries)
+
+    def hold(self) -> None:
+        """A root was taken: its pages stay, and windows by themselves may close."""
+        for packed in self.changed:
+            self.open[packed].hold()
+        self.changed.clear()
         if len(self.open) > _OPEN:
             self.open.clear()
+        self.tiers.doomed.age(self.kind.settings.retain)
 
     # --- letting go -------------------------------------------------------------------------------
 
     def forget(self, until: int, lifetime: int) -> Table:
         """Forget the keys whose newest event is at ``until`` or before; what was known of them."""
+        self.require_whole()
         gone = self.tiers.silent(until)
         if not len(gone):
             return gone
         marks, timed = gone.marks, gone.times is not None
-        self.tiers.add(Table.bare(gone.schema, gone.keys, timed, FORGOTTEN))
+        handles: dict[bytes, bytes] = {}
         for place, handle in zip(np.flatnonzero(marks == HANDLE), gone.handles, strict=True):
-            window = self.open.pop(gone.keys.packed(int(place)), None)
-            if window is not None and self.kind.store is not None:
-                handle = window.checkpoint(barrier=False)
+            packed = gone.keys.packed(int(place))
+            if packed in self.changed and self.kind.store is not None:
+                handle = self.open[packed].handle()
+            handles[packed] = handle
+        self.tiers.add(Table.bare(gone.schema, gone.keys, timed, FORGOTTEN))
+        for packed, handle in handles.items():
+            self.open.pop(packed, None)
             if handle:
-                self.doomed.append((self.kind.settings.retain - 1, handle))
+                self.tiers.doomed.fresh.append(handle)
+        self.changed -= handles.keys()
         self.keys -= len(gone)
         self.apart -= int((marks == HANDLE).sum())
         moment = int(gone.newest().max()) + lifetime
         self.forgotten = moment if self.forgotten is None else max(moment, self.forgotten)
         return gone
 
+    @property
+    def is_deleting(self) -> bool:
+        """Whether pages of forgotten windows are still to be deleted."""
+        entries = self.tiers.doomed.all()
+        return any(isinstance(entry, bytes) or entry.level == LIST for entry in entries)
+
+    def earliest(self) -> int | None:
+        """No key's newest event is older than this; None without keys. No store call."""
+        return self.tiers.earliest() if self.keys else None
+
+    def carry_over(self, keys: Keys, times: list[int], handles: list[bytes]) -> None:
+        """Windows that were by themselves before there were any of these, into a new bucket."""
+        count, schema = len(keys), self.kind.monoid.inputs
+        newest = None if self.tiers.layout.timed is False else np.array(times, "<i8")
+        # Of such an entry the time of its event is looked at, and nothing else.
+        bounds = np.arange(count + 1)
+        entries = Table.of(schema, keys, bounds, newest, blank(schema, count), HANDLE)
+        entries.handles = handles
+        self.tiers.add(entries)
+        self.keys += count
+        self.apart += count
+
+    def doom(self, handle: bytes, roots: int) -> None:
+        """Delete a window's pages with the root after so many more."""
+        self.tiers.doomed.groups.append((roots, [handle]))
+
     def delete_doomed(self) -> None:
         """Delete the pages that no root needs any more that may be restored."""
-        self.tiers.delete_doomed()
-        for roots, handle in self.doomed:
-            if roots <= 0:
-                self.pattern.sibling(handle).delete_pages()
-        self.doomed = [(roots - 1, handle) for roots, handle in self.doomed if roots > 0]
+        for entry in self.tiers.doomed.due():
+            self._delete(entry)
+
+    def _delete(self, entry: Entry) -> None:
+        if isinstance(entry, bytes):
+            self.pattern.sibling(entry).delete_pages()
+            return
+        assert self.tiers.pages is not None
+        if entry.level == LIST:
+            for each in self.tiers.pages.listed(entry):
+                self._delete(each)
+        self.tiers.pages.delete(entry)
 
     def delete_pages(self) -> None:
         """Delete every page."""
         for table in self.tiers.everything():
-            for place, handle in zip(
-                np.flatnonzero(table.marks == HANDLE), table.handles, strict=True
-            ):
-                window = self.open.get(table.keys.packed(int(place)))
+            held = np.flatnonzero(table.marks == HANDLE).tolist()
+            for place, handle in zip(held, table.handles, strict=True):
+                window = self.open.get(table.keys.packed(place))
                 (window or self.pattern.sibling(handle)).delete_pages()
-        for _, handle in self.doomed:
-            self.pattern.sibling(handle).delete_pages()
-        self.tiers.delete_all()
+        for entry in [*self.tiers.doomed.all(), *self.tiers.all_pages()]:
+            self._delete(entry)
+        self.tiers.clear()
 
 
 class _Work:
@@ -403,15 +490,15 @@ class _Work:
     """
 
     def __init__(
-        self, kind: Kind, new: Table, known: Table | None, at: np.ndarray, each: bool
+        self, kind: Kind, new: Table, known: Table | None, at: np.ndarray, want: Want
     ) -> None:
-        self.kind, self.new, self.known, self.at, self.each = kind, new, known, at, each
-        count = new.events if each else len(new)
+        self.kind, self.new, self.known, self.at, self.want = kind, new, known, at, want
+        count = new.events if want == "each" else len(new)
         #: For each policy a row for each event, or each key.
         self.results = [kind.monoid.outputs.new(count) for _ in kind.policies]
         #: How many events each window began with that was made of swept ones.
         self.moved: list[int] = []
-        self._lanes: dict[int, tuple[int, int]] = {}
+        self._numbers = None if known is None else known.handle_numbers
 
     def sweep(self, places: np.ndarray) -> np.ndarray:
         """Results of the keys at some places, by columns; how many events each must keep."""
@@ -423,7 +510,12 @@ class _Work:
         held, at = self._held(places)
         union, newest = _union(held, at, part, self.kind.settings.lateness is not None)
         lanes = Lanes(union.bounds, union.times)
-        wanted = newest if self.each else union.bounds[1:] - 1
+        if self.want == "each":
+            wanted = newest
+        elif self.want == "last":
+            wanted = newest[part.bounds[1:] - 1]
+        else:
+            wanted = union.bounds[1:] - 1
         lifted = monoid.lift_rows(union.rows, union.events)
         for policy, room in zip(self.kind.policies.values(), self.results, strict=True):
             fronts = lanes.fronts(policy, wanted)
@@ -434,13 +526,13 @@ class _Work:
                 monoid.outputs.put_at(room, self._rooms(places), found)
         starts = self.kind.needed(lanes)
         self._union, self._starts = union, starts
-        self._place_of = {place: at for at, place in enumerate(places.tolist())}
+        self._swept = places
         kept: np.ndarray = union.bounds[1:] - starts
         return kept
 
     def _rooms(self, places: np.ndarray) -> np.ndarray:
         """Where the results of keys at some places go."""
-        if not self.each:
+        if self.want != "each":
             return places
         return spread(self.new.bounds[places], self.new.counts[places])
 
@@ -452,7 +544,7 @@ class _Work:
 
     def move(self, place: int, window: AnyWindow) -> None:
         """What a swept key must keep, into a window by itself."""
-        at = self._place_of[place]
+        at = int(np.searchsorted(self._swept, place))
         start, stop = int(self._starts[at]), int(self._union.bounds[at + 1])
         rows = self.kind.monoid.inputs.cut(self._union.rows, start, stop)
         times = None if self._union.times is None else self._union.times[start:stop]
@@ -465,19 +557,28 @@ class _Work:
         start, stop = int(new.bounds[place]), int(new.bounds[place + 1])
         rows = given_back(monoid, monoid.inputs.cut(new.rows, start, stop), stop - start)
         times = None if new.times is None else _moments(new.times[start:stop])
-        found = window.extend(rows, times, "all" if self.each else "last")
-        room = start if self.each else place
+        each = self.want == "each"
+        of_last = self.want == "last" and self.kind.settings.lateness is not None
+        found = window.extend(rows, times, "all" if each or of_last else "last")
+        room = start if each else place
         for name, results in zip(self.kind.policies, self.results, strict=True):
             of_window = found if self.kind.single is not None else found[name]
-            monoid.outputs.put_many(results, room, as_outputs(monoid, of_window))
+            outputs = as_outputs(monoid, of_window)
+            if of_last:
+                outputs = monoid.outputs.cut(outputs, stop - start - 1, stop - start)
+            monoid.outputs.put_many(results, room, outputs)
+
+    def left(self, place: int) -> int:
+        """How many events of a key came before its window by itself began."""
+        at = int(self.at[place])
+        return 0 if self.known is None or at < 0 else int(self.known.left[at])
 
     def handle(self, place: int) -> bytes:
         """The handle of a key; none of a new one, or one that is open."""
         at = int(self.at[place])
-        if self.known is None or at < 0:
+        if self.known is None or self._numbers is None or at < 0:
             return b""
-        number = int((self.known.marks[:at] == HANDLE).sum())
-        return self.known.handles[number]
+        return self.known.handles[int(self._numbers[at])]
 
     def entries(self, places: np.ndarray) -> Table:
         """Entries of keys with windows by themselves, which are open: their newest events."""

@@ -10,8 +10,8 @@ says what is doomed, a group for each root to come:
            | [number, level, below, names]: pages of a run; ``below`` if those below them go too,
              ``names`` the digests one after the other
 
-However much is doomed, a root has room: a group that is too large becomes pages of level LIST, whose
-entry is one name. Of these "below" is what they list.
+However much is doomed, a root has room: a group that is too large becomes pages of level LIST, and
+its entry is one name. Of these "below" is what they list.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ def _entry(entry: Any, most: int) -> Entry:
         case bytes():
             return entry
         case [int(number), int(level), bool(below), bytes(names)]:
-            if number >= 0 and (0 <= level <= most or level == LIST) and not len(names) % NAME_BYTES:
+            fits = number >= 0 and (0 <= level <= most or level == LIST)
+            if fits and not len(names) % NAME_BYTES:
                 digests = [names[at : at + NAME_BYTES] for at in range(0, len(names), NAME_BYTES)]
                 return DoomedPages(number, level, digests, below)
     raise CorruptPage("an entry of what is doomed cannot be")

@@ -58,9 +58,7 @@ class Root:
 
     def encode(self) -> bytes:
         """The root as bytes. Raises NotPageable for values that are no plain data."""
-        runs = [
-            [r.number, r.weight, r.keys, r.events, r.height, _dump(r.top)] for r in self.runs
-        ]
+        runs = [[r.number, r.weight, r.keys, r.events, r.height, _dump(r.top)] for r in self.runs]
         young = None if self.young is None else _dump(self.young)
         groups = [[roots, doomed.dump(entries)] for roots, entries in self.doomed.groups]
         return seal(

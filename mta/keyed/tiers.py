@@ -278,9 +278,7 @@ class Tiers:
         """All keys with their events, in order, range by range; reads every page once or twice."""
         yield from self._merged(self.runs, self.young, whole=True)
 
-    def _merged(
-        self, runs: Sequence[Run], young: Sequence[Table], whole: bool
-    ) -> Iterator[Table]:
+    def _merged(self, runs: Sequence[Run], young: Sequence[Table], whole: bool) -> Iterator[Table]:
         """Some runs and tables as one, trimmed; ``whole`` if no older one has any of their keys."""
         leaves = [self._leaves(run) for run in runs]
         firsts = np.sort(np.concatenate([np.zeros(0, "u8"), *(i.firsts for i in leaves)]))
@@ -413,11 +411,11 @@ class Tiers:
         return run, index, old
 
     def earliest(self) -> int | None:
-        """No key's newest event is older than this; None where there are no keys. No store call."""
+        """No key's newest event is older than this; None where there are none. No store call."""
         found = [run.top.earliest for run in self.runs if run.top.oldest is not None]
-        young = [_newest_of(table) for table in self.young if len(table) and table.times is not None]
-        if young:
-            found.append(max(min(int(newest.min()) for newest in young), self._looked + 1))
+        timed = [table for table in self.young if table.times is not None]
+        young = min((int(_newest_of(table).min(initial=_NEVER)) for table in timed), default=_NEVER)
+        found.append(max(young, self._looked + 1) if young < _NEVER else _NEVER)
         least = min(found, default=_NEVER)
         return None if least == _NEVER else least
 

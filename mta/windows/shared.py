@@ -258,7 +258,7 @@ class SharedWindows:
 
     @alone
     def handle(self) -> bytes:
-        """As ``checkpoint``, for one who saves it along with others: once that is done, ``hold``."""
+        """As ``checkpoint``, for one who saves it with others: once that is done, ``hold``."""
         self._evict()
         return self._as_handle(self.engine.handle())
 

@@ -196,7 +196,7 @@ class Window:
 
     @alone
     def handle(self) -> bytes:
-        """As ``checkpoint``, for one who saves it along with others: once that is done, ``hold``."""
+        """As ``checkpoint``, for one who saves it with others: once that is done, ``hold``."""
         return self.engine.handle()
 
     def hold(self) -> None:

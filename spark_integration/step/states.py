@@ -1,4 +1,11 @@
-"""The state of one bucket of keys, as Spark's state store keeps it: every key's handle.
+"""The state of one bucket of keys, as Spark's state store keeps it: every key's handle, or a root.
+
+Where windows are swept by columns (``sweep.py``), the state is their root:
+
+    body   = msgpack [ "mta-spark", 4, buckets, plan, root ]
+    root   = what ``KeyedWindows.checkpoint`` returned, bytes; its keys are those below
+
+Else, and in states that were written before windows were swept:
 
     state  = xxh3_64(body) as 8 bytes, big-endian ++ body
     body   = msgpack [ "mta-spark", version, buckets, plan, keys, forgotten, doomed ]
@@ -32,6 +39,8 @@ from spark_integration.errors import CorruptState, StateMismatch
 
 MAGIC = "mta-spark"
 VERSION = 3
+#: The version of a state that is a root.
+ROOT_VERSION = 4
 _DIGEST_BYTES = 8
 
 
@@ -70,8 +79,14 @@ def encode_state(bucket: Bucket, buckets: int, fingerprint: bytes) -> bytes:
     return xxhash.xxh3_64_digest(body) + body
 
 
-def decode_state(state: bytes | None, buckets: int, fingerprint: bytes) -> Bucket:
-    """What is saved of a bucket; an empty one for no state.
+def encode_root(root: bytes, buckets: int, fingerprint: bytes) -> bytes:
+    """The state of one bucket whose windows are swept."""
+    body: bytes = msgpack.packb([MAGIC, ROOT_VERSION, buckets, fingerprint, root])
+    return xxhash.xxh3_64_digest(body) + body
+
+
+def decode_state(state: bytes | None, buckets: int, fingerprint: bytes) -> Bucket | bytes:
+    """What is saved of a bucket, or its root; an empty one for no state.
 
     Raises CorruptState for bytes that ``encode_state`` did not write, StateMismatch for a state
     of another format, number of buckets or plan.
@@ -94,15 +109,23 @@ def decode_state(state: bytes | None, buckets: int, fingerprint: bytes) -> Bucke
 
 def read_handles(state: bytes) -> dict[bytes, bytes]:
     """The handle of each key of a state of any plan, for inspection. Raises CorruptState."""
-    return {key: saved.handle for key, saved in _parse(state)[2].keys.items()}
+    bucket = _parse(state)[2]
+    return {} if isinstance(bucket, bytes) else {k: s.handle for k, s in bucket.keys.items()}
 
 
 def read_doomed(state: bytes) -> list[bytes]:
     """The handles of forgotten keys whose pages are not deleted yet. Raises CorruptState."""
-    return [doomed.handle for doomed in _parse(state)[2].doomed]
+    bucket = _parse(state)[2]
+    return [] if isinstance(bucket, bytes) else [doomed.handle for doomed in bucket.doomed]
 
 
-def _parse(state: bytes) -> tuple[int, bytes, Bucket]:
+def read_root(state: bytes) -> bytes | None:
+    """The root of a state of any plan, if it is one, for inspection. Raises CorruptState."""
+    bucket = _parse(state)[2]
+    return bucket if isinstance(bucket, bytes) else None
+
+
+def _parse(state: bytes) -> tuple[int, bytes, Bucket | bytes]:
     body = memoryview(state)[_DIGEST_BYTES:]
     if xxhash.xxh3_64_digest(body) != bytes(state[:_DIGEST_BYTES]):
         raise CorruptState(
@@ -114,6 +137,10 @@ def _parse(state: bytes) -> tuple[int, bytes, Bucket]:
     except (ValueError, msgpack.exceptions.UnpackException) as error:
         raise CorruptState(f"a state value is no msgpack: {error}; report this as a bug") from error
     match content:
+        case [str(magic), int(version), int(buckets), bytes(plan), bytes(root)] if (
+            magic == MAGIC and version == ROOT_VERSION
+        ):
+            return buckets, plan, root
         case [str(magic), int(version), *_] if magic == MAGIC and version != VERSION:
             raise StateMismatch(
                 f"this checkpoint has state format {version}, this program knows {VERSION}: "

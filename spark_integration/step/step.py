@@ -26,7 +26,14 @@ from spark_integration.step.lateness import first_on_time, floor_of, saved_after
 from spark_integration.step.results import Counts, Results
 from spark_integration.step.rows import Sorted, complete, sort_rows
 from spark_integration.step.silence import Gap, forget, next_call, silences, take_doomed
-from spark_integration.step.states import Bucket, Saved, decode_state, encode_state
+from spark_integration.step.states import (
+    Bucket,
+    Saved,
+    decode_state,
+    encode_root,
+    encode_state,
+)
+from spark_integration.step.sweep import Sweep, counts_of, results_of, sweeps
 from spark_integration.step.windows import AnyWindow, Windows, by_column, events_of
 from stores.base import PageStore
 
@@ -70,10 +77,13 @@ def step(
     LateEvent, StateMismatch, CorruptState, and what the windows and the store raise; nothing is
     lost then, since the old state still stands.
     """
-    bucket = decode_state(state, plan.buckets, plan.fingerprint())
+    before = decode_state(state, plan.buckets, plan.fingerprint())
     if plan.silent == "emit" or plan.by_boundaries:
         rows = rows.cast(plan.row_schema)  # rows of no event have these types, and all must agree
     group = sort_rows(complete(rows, plan), plan)
+    if isinstance(before, bytes) or sweeps(plan):
+        return _by_columns(before, rows.num_rows, group, plan, store, watermark)
+    bucket = before
     results = Results(plan, group)
     windows = Windows(plan, store)
     try:
@@ -84,6 +94,28 @@ def step(
     store.flush()
     after = encode_state(bucket, plan.buckets, plan.fingerprint())
     return Advanced(after, results.table(), results.counts(rows.num_rows), timer)
+
+
+def _by_columns(
+    before: Bucket | bytes | None,
+    read: int,
+    group: Sorted,
+    plan: Plan,
+    store: PageStore,
+    watermark: int | None,
+) -> Advanced:
+    """As ``step``, the windows of all keys at once."""
+    sweep = Sweep(plan, store, before)
+    done = sweep.advance(group)
+    gone = sweep.forget(watermark)
+    rows, counts = results_of(sweep, group, done, gone), counts_of(plan, read, group, done)
+    if plan.temporary:
+        return Advanced(b"", rows, counts)
+    timer = sweep.timer(watermark)
+    # The pages behind this root are durable only after the flush.
+    root = sweep.windows.checkpoint(barrier=False)
+    store.flush()
+    return Advanced(encode_root(root, plan.buckets, plan.fingerprint()), rows, counts, timer)
 
 
 def _slide(group: Sorted, bucket: Bucket, plan: Plan, windows: Windows, results: Results) -> None:
