@@ -215,11 +215,12 @@ class KeyedWindows:
             self.last_accepted = None
             empty = self._as_results([self.monoid.outputs.new(0) for _ in self._kind.policies])
             return empty if each else Latest(batch.keys.as_column(), empty)
+        is_first = self._bucket is None
         bucket = self._begin(batch.keys.kind)
         try:
             done = bucket.advance(batch, "each" if each else "now")
         except Exception:
-            if not bucket.keys:
+            if is_first:
                 self._bucket = self._key_kind = None  # the kind of keys is still open
             raise
         self.last_accepted = None
@@ -398,6 +399,13 @@ class KeyedWindows:
         lifetime = max(life for life in lifetimes if life is not None)
         return self._bucket.forget(moment - lifetime, lifetime).keys.as_column()
 
+    def earliest(self) -> int | None:
+        """A moment before which ``forget`` finds no event that is the newest of its key.
+
+        In microseconds since 1970; None without keys or times. No store call.
+        """
+        return None if self._bucket is None else self._bucket.earliest()
+
     # --- roots and pages --------------------------------------------------------------------------
 
     @alone
@@ -458,9 +466,7 @@ class KeyedWindows:
         monoid, or of other policies or another lateness.
         """
         if store is None:
-            raise ValueError(
-                "a root's pages are in a store: give the one that they were written to"
-            )
+            raise ValueError("a root's pages are in a store: give the one that has them")
         unread = Unread.decode(root)
         windows = cls.__new__(cls)
         windows._use(monoid, policy, store, unread.root.window, settings)
