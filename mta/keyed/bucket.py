@@ -581,15 +581,18 @@ class _Work:
         return self.known.handles[int(self._numbers[at])]
 
     def entries(self, places: np.ndarray) -> Table:
-        """Entries of keys with windows by themselves, which are open: their newest events."""
+        """Entries of keys with windows by themselves, which are open: when they were last given.
+
+        The events are in the windows; of what they brought nothing stays here.
+        """
         new, (held, at) = self.new.take(places), self._held(places)
         union = _union(held, at, new, self.kind.settings.lateness is not None)[0]
         entries = union.without_oldest(union.bounds[1:] - 1)
         marks = np.full(len(places), HANDLE, "u1")
         left = np.zeros(len(places), "<i8")
         return Table(
-            entries.schema, new.keys, marks, left, entries.bounds, entries.times, entries.rows,
-            [b""] * len(places),
+            new.schema, new.keys, marks, left, entries.bounds, entries.times,
+            blank(new.schema, len(places)), [b""] * len(places),
         )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 from bisect import bisect_right
 from typing import Any
@@ -38,7 +39,7 @@ def test_a_life_whose_hashes_meet(seed: int, monkeypatch: pytest.MonkeyPatch) ->
 def test_many_lives() -> None:
     """Ten minutes of them; the seed of one that fails is in its message."""
     first = time.time_ns() % 10**9
-    print(f"seeds from {first} on")
+    sys.stdout.write(f"seeds from {first} on\n")
     end, seed = time.monotonic() + 600, first
     while time.monotonic() < end:
         try:
