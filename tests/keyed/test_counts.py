@@ -119,11 +119,10 @@ class Meter:
         self.store, rng = Tally(), np.random.default_rng(7)
         self.root = b""
         windows = KeyedWindows(Max(), window, self.store, **settings)
-        now, self.roots, events, self.most_pages = 0, 0, 0, 0
+        self.roots, events, self.most_pages = 0, 0, 0
         self.largest = 0
-        for _ in range(steps):
+        for now in range(steps):
             times = now + np.sort(rng.random(batch))
-            now += 1
             windows.extend(rng.integers(0, keys, batch), rng.random(batch), times)
             self.root = windows.checkpoint()
             self.largest = max(self.largest, len(self.root))
@@ -135,8 +134,8 @@ class Meter:
 
 
 def test_bytes_written_over_bytes_of_events() -> None:
-    """As a million keys with batches of 100,000 rows, at a fifth: 3.0, with all roots."""
-    meter = Meter(keys=200_000, batch=20_000, steps=60, window=TimeWindow(20))
+    """As a million keys with batches of 100,000 rows, at a tenth: 3.0, with all roots."""
+    meter = Meter(keys=100_000, batch=10_000, steps=50, window=TimeWindow(20))
     assert meter.amplification <= 5
     assert meter.largest <= 1 << 16
     # A run holds each key's events once; with all runs and those that are doomed, four times.
@@ -148,10 +147,10 @@ def test_bytes_written_over_bytes_of_events() -> None:
 def test_pages_stay_bounded_and_none_is_left_over(retain: int) -> None:
     sizes: dict[str, Any] = {"page_bytes": 400, "retain": retain, "promote_at": 8, "leaf_arity": 4}
     window = TimeWindow(20)
-    meter = Meter(200, 100, 300, window, **sizes)
+    meter = Meter(40, 50, 150, window, **sizes)
     assert meter.windows.stats().apart > 0
     store, windows = meter.store, meter.windows
-    early = Meter(200, 100, 100, window, **sizes)
+    early = Meter(40, 50, 60, window, **sizes)
     assert meter.most_pages < 1.5 * early.most_pages
     windows.check()
     windows.delete_pages()
@@ -183,7 +182,7 @@ def test_a_root_stays_small_however_much_is_doomed() -> None:
     settings: dict[str, Any] = {"retain": 256, "promote_at": 1, "page_bytes": 300, "leaf_arity": 4}
     windows = KeyedWindows(Max(), TimeWindow(50), store, "w", **settings)
     now = 0
-    for _ in range(40):
+    for _ in range(25):
         keys = np.repeat(np.arange(now, now + 60), 2)
         windows.extend(keys, np.ones(120), np.full(120, now))
         now += 30
