@@ -189,6 +189,9 @@ class Life:
         self.calls: list[tuple[int, Any, list[int] | None]] = []
         self.single: dict[int, Any] = {}
         self.roots: list[tuple[bytes, int]] = []
+        self.furthest = 0
+        #: Whether a root was given up, whose pages may be left over.
+        self.strayed = False
         self.time = 1000
 
     def run(self) -> None:
@@ -202,6 +205,7 @@ class Life:
                 self.windows.check()
             if plan.store is not None and rng.random() < 0.5:
                 self.roots.append((self.windows.checkpoint(), len(self.calls)))
+                self.furthest = max(self.furthest, len(self.roots))
                 if rng.random() < 0.5:
                     self.restore(rng.choice([1, 1, 1, 2, plan.retain]))
         self.windows.check()
@@ -217,15 +221,15 @@ class Life:
         """Pages that nothing names; those of roots that were given up are not looked at."""
         store = self.plan.store
         assert store is not None
-        return [] if any(n < 0 for _, n in self.roots) else sorted(store.keys())
+        return [] if self.strayed else sorted(store.keys())
 
     def restore(self, back: int) -> None:
         """Go on from one of the last roots, and have all events since given up."""
-        back = min(back, len(self.roots))
+        # What the furthest root there ever was keeps: those that it comes after, and itself.
+        back = max(1, min(back, self.plan.retain + len(self.roots) - self.furthest))
         root, calls = self.roots[-back]
         del self.roots[len(self.roots) - back + 1 :]
-        if back > 1:
-            self.roots.insert(0, (b"", -1))
+        self.strayed |= back > 1
         self.windows = self.plan.restore(root)
         del self.calls[calls:]
         self.single = {}
