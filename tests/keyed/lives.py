@@ -226,7 +226,9 @@ class Life:
     def restore(self, back: int) -> None:
         """Go on from one of the last roots, and have all events since given up."""
         # What the furthest root there ever was keeps: those that it comes after, and itself.
-        back = max(1, min(back, self.plan.retain + len(self.roots) - self.furthest))
+        back = max(
+            1, min(back, len(self.roots), self.plan.retain + len(self.roots) - self.furthest)
+        )
         root, calls = self.roots[-back]
         del self.roots[len(self.roots) - back + 1 :]
         self.strayed |= back > 1
