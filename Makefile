@@ -5,6 +5,7 @@
 #                          (if need be, KEY=, TIME=, VALUE= name the columns, WINDOW= the size,
 #                          TIME_FORMAT= the form of times as in dd/MM/yyyy HH:mm)
 #   make test              all tests          make test ARGS="tests/cli -k java"
+#                          (in a process for each core, up to four; ARGS="-n 0 --pdb" in this one)
 #   make core              the core alone: its wheel in an environment without any extra, tested
 #                          there, outside this folder
 #   make soak              thousands of kills and faults, under an hour (MTA_SOAK_KILLS=2000 is how
@@ -44,8 +45,9 @@ demo: $(RUN)
 		$(if $(TIME_FORMAT),--time-format "$(TIME_FORMAT)") \
 		$(if $(VALUE),--value "$(VALUE)") $(if $(WINDOW),--window "$(WINDOW)")
 
+# On every core, up to four: who has run out of tests takes some of another's.
 test: $(ALL)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 # Outside this folder, so that nothing is found but what the wheel brings.
 core:

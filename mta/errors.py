@@ -4,49 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stores.errors import (
-    InvalidKey,
-    InvalidStoreURL,
-    MissingDependency,
-    PageTooLarge,
-    StoreAccessDenied,
-    StoreClosed,
-    StoreFull,
-    StoreUnavailable,
-    UnsupportedOperation,
-    WindowStoreError,
-)
-
-__all__ = [
-    "CorruptHandle",
-    "CorruptPage",
-    "EmptyWindow",
-    "EventsGone",
-    "HandleMismatch",
-    "InvalidKey",
-    "InvalidStoreURL",
-    "InvalidTime",
-    "InvalidValue",
-    "InvariantViolation",
-    "LateEvent",
-    "LawBroken",
-    "MissingDependency",
-    "MissingPage",
-    "NotPageable",
-    "NotRevisable",
-    "PageTooLarge",
-    "PartialBatch",
-    "PolicyNotMonotone",
-    "StoreAccessDenied",
-    "StoreClosed",
-    "StoreFull",
-    "StoreUnavailable",
-    "UnsuitableKey",
-    "UnsuitableMonoid",
-    "UnsupportedOperation",
-    "WindowBusy",
-    "WindowStoreError",
-]
+from stores.errors import *  # noqa: F403
+from stores.errors import WindowStoreError as WindowStoreError
 
 
 class InvalidValue(WindowStoreError, ValueError):

@@ -18,27 +18,22 @@ import numpy as np
 from mta.errors import InvalidTime
 
 MICROSECONDS = 1_000_000
+#: Microseconds in each unit of durations that are text.
 _UNITS = {
-    "us": 1,
-    "microsecond": 1,
-    "ms": 1_000,
-    "millisecond": 1_000,
-    "s": MICROSECONDS,
-    "sec": MICROSECONDS,
-    "second": MICROSECONDS,
-    "min": 60 * MICROSECONDS,
-    "minute": 60 * MICROSECONDS,
-    "h": 3600 * MICROSECONDS,
-    "hour": 3600 * MICROSECONDS,
-    "d": 86400 * MICROSECONDS,
-    "day": 86400 * MICROSECONDS,
-    "w": 7 * 86400 * MICROSECONDS,
-    "week": 7 * 86400 * MICROSECONDS,
+    name: micros
+    for names, micros in (
+        ("us microsecond", 1),
+        ("ms millisecond", 1_000),
+        ("s sec second", MICROSECONDS),
+        ("min minute", 60 * MICROSECONDS),
+        ("h hour", 3600 * MICROSECONDS),
+        ("d day", 86400 * MICROSECONDS),
+        ("w week", 7 * 86400 * MICROSECONDS),
+    )
+    for name in names.split()
 }
-_NANOSECONDS = {
-    "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,
-    "D": 86400 * 10**9, "W": 7 * 86400 * 10**9,
-}  # fmt: skip
+#: What numpy calls those units.
+_NUMPYS = {"us": "us", "ms": "ms", "s": "s", "m": "min", "h": "h", "D": "d", "W": "w"}
 _LIMIT = 2**62  # room for sums and differences of times
 _SECONDS = (_LIMIT - 1) // MICROSECONDS
 _OUT_OF_RANGE = "a time is out of range: years -144168 to 148107 can be kept; are its units right?"
@@ -94,9 +89,10 @@ def to_duration(size: float | str | timedelta, what: str = "a time window", leas
 def _whole_micros(value: np.timedelta64) -> int:
     """In Python's integers, which do not wrap; -1 where it is none."""
     unit, count = np.datetime_data(value.dtype)
-    if np.isnat(value) or unit not in _NANOSECONDS:
+    if np.isnat(value) or (unit not in _NUMPYS and unit != "ns"):
         return -1
-    return int(value.astype("i8")) * count * _NANOSECONDS[unit] // 1_000
+    units = int(value.astype("i8")) * count
+    return units // 1_000 if unit == "ns" else units * _UNITS[_NUMPYS[unit]]
 
 
 def to_time(value: Any) -> int:

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from shlex import quote
 
@@ -37,23 +38,24 @@ for argument; do shift; case $argument in {dropped}) ;; *) set -- "$@" "$argumen
 exec {java} "$@"
 """
 
-_wrapped_home: Path | None = None
-
 
 def ensure_java() -> Path:
     """Set ``JAVA_HOME`` for a Spark that starts in this process, and return it.
 
     Raises MissingDependency where there is no Java of at least version 17.
     """
-    global _wrapped_home
-    if _wrapped_home is None:
-        home = Path(tempfile.mkdtemp(prefix="mta-java-"))
-        atexit.register(shutil.rmtree, home, ignore_errors=True)
-        java = find_java()
-        write_wrapper(home, java, DROPPED_ARGUMENTS[: 1 + (java_version(java) >= 24)])
-        _wrapped_home = home
-    os.environ["JAVA_HOME"] = str(_wrapped_home)
-    return _wrapped_home
+    home = _wrapped_home()
+    os.environ["JAVA_HOME"] = str(home)
+    return home
+
+
+@cache
+def _wrapped_home() -> Path:
+    home = Path(tempfile.mkdtemp(prefix="mta-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    java = find_java()
+    write_wrapper(home, java, DROPPED_ARGUMENTS[: 1 + (java_version(java) >= 24)])
+    return home
 
 
 def find_java() -> Path:

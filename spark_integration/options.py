@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, get_args
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from mta import EveryCount, EveryPeriod, FiBA, Trigger
 from mta.monoids.base import AbstractMonoid
@@ -27,7 +27,6 @@ Lateness = float | str | timedelta | None
 MAX_BUCKETS = 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}")
 _WINDOW = re.compile(r"[A-Za-z0-9_]{1,40}")
-_ZERO = re.compile(r"\s*0+(\.0+)?\s*[a-z]+\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +57,7 @@ class Options:
         self._check_choices()
         self._check_sizes()
         self._check_windows()
+        self._check_silent()
         self._check_corrections()
         self._check_every()
 
@@ -74,7 +74,14 @@ class Options:
     @cached_property
     def lateness(self) -> int | None:
         """The allowed lateness in microseconds; None for none at all."""
-        return read_lateness(self.allowed_lateness)
+        given = self.allowed_lateness
+        try:
+            return None if given is None else to_lateness(given, FiBA)
+        except (TypeError, ValueError) as error:
+            raise InvalidRequest(
+                f"allowed_lateness is {given!r}: give a time, as '10 minutes', a timedelta or a "
+                "number of seconds, or leave it out"
+            ) from error
 
     @cached_property
     def trigger(self) -> Trigger | None:
@@ -96,16 +103,10 @@ class Options:
         return [CORRECTED] * (self.corrections == "append") + [LATE] * (self.late == "side")
 
     def _check_choices(self) -> None:
-        choices: dict[str, Any] = {
-            "output": Output,
-            "late": OnLate,
-            "invalid": OnBadRow,
-            "silent": Silent,
-            "corrections": Corrections,
-        }
-        for argument, literal in choices.items():
-            if (value := getattr(self, argument)) not in get_args(literal):
-                known = " or ".join(map(repr, get_args(literal)))
+        for argument, kind in get_type_hints(Options).items():
+            value, choices = getattr(self, argument), get_args(kind)
+            if get_origin(kind) is Literal and value not in choices:
+                known = " or ".join(map(repr, choices))
                 raise InvalidRequest(f"{argument} is {value!r}: it must be {known}")
 
     def _check_sizes(self) -> None:
@@ -144,6 +145,15 @@ class Options:
                     f"policy is {one!r}: give one, as CountWindow(1000) or TimeWindow("
                     '"24 hours"), or several by name, as {"1h": TimeWindow("1 hour"), '
                     '"1d": TimeWindow("1 day")}'
+                )
+
+    def _check_silent(self) -> None:
+        """Raises InvalidRequest unless time alone can empty the windows."""
+        for policy in self.windows.values():
+            if self.silent != "keep" and (policy.lifetime is None or not policy.needs_times):
+                raise InvalidRequest(
+                    f"silent is {self.silent!r}, but time alone never empties a {policy!r}: give a "
+                    "TimeWindow, by itself or as one side of |, or leave silent as it is ('keep')"
                 )
 
     def _check_corrections(self) -> None:
@@ -187,8 +197,9 @@ class Options:
                 raise InvalidRequest(
                     f"every is {self.every!r}, but with silent={self.silent!r} the count of a "
                     "key's events would depend on when its silence is noticed: give a period, as "
-                    "every='1 minute' with silent='drop', or set allowed_lateness, as 0, where a "
-                    "key counts anew once it was forgotten, or leave silent as it is ('keep')"
+                    "every='1 minute' with silent='drop', or set allowed_lateness, as '0 "
+                    "seconds', where a key counts anew once it was forgotten, or leave silent as "
+                    "it is ('keep')"
                 )
             return
         if self.lateness is not None:
@@ -201,16 +212,3 @@ class Options:
                 "silent is 'emit', but with a period for every the boundaries tell when a window "
                 "is empty: set silent='drop'"
             )
-
-
-def read_lateness(lateness: Lateness) -> int | None:
-    """An allowed lateness in microseconds; None for none at all. Raises InvalidRequest."""
-    try:
-        if lateness == timedelta(0) or (isinstance(lateness, str) and _ZERO.fullmatch(lateness)):
-            return 0
-        return None if lateness is None else to_lateness(lateness, FiBA)
-    except (TypeError, ValueError) as error:
-        raise InvalidRequest(
-            f"allowed_lateness is {lateness!r}: give a time, as '10 minutes', a timedelta or a "
-            "number of seconds, or leave it out"
-        ) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal, Self
@@ -92,19 +92,14 @@ class Plan:
         return getattr(self.every, "period", None)
 
     @property
-    def counts_rows(self) -> bool:
-        """Whether every k-th row is picked out of all, as no ``TriggeredWindow`` could tell it."""
-        if self.every is None or self.by_boundaries:
-            return False
-        return self.by_time or isinstance(self.policy, Mapping) or self.silent != "keep"
-
-    @property
     def lifetime(self) -> int | None:
         """How long after its newest event time has emptied all windows of a key, in microseconds.
 
         None where keys are never forgotten.
         """
-        return None if self.silent == "keep" else lifetime_of(self.policies.values())
+        found = [policy.lifetime for policy in self.policies.values()]
+        known = [lifetime for lifetime in found if lifetime is not None]
+        return max(known) if self.silent != "keep" and len(known) == len(found) else None
 
     @property
     def patience(self) -> int:
@@ -119,23 +114,19 @@ class Plan:
 
     def fingerprint(self) -> bytes:
         """16 bytes that change when the saved windows no longer suit this plan."""
+        policies = sorted((name, one.fingerprint) for name, one in self.policies.items())
         parts = (
             *zip(self.keys, self.key_types, strict=True),
             self.time,
             sorted(self.results),
             self.monoid.fingerprint,
-            self._policy_fingerprint(),
+            policies if isinstance(self.policy, Mapping) else policies[0][1],
             self.arity,
             self.leaf_arity,
             # The state's layout, not the lateness, which may change. Without it: as ever.
             *(() if self.lateness is None else ("by time",)),
         )
         return blake2b(repr(parts).encode(), digest_size=16).digest()
-
-    def _policy_fingerprint(self) -> object:
-        if not isinstance(self.policy, Mapping):
-            return self.policy.fingerprint
-        return sorted((name, policy.fingerprint) for name, policy in self.policy.items())
 
     def named(self, name: str) -> Self:
         """This plan, if it has no name yet, under ``name``."""
@@ -150,10 +141,3 @@ def policies_of(policy: AbstractPolicy | Mapping[str, AbstractPolicy]) -> dict[s
 def column_name(alias: str, window: str) -> str:
     """The column of an aggregation over a window, whose name is empty if there is but one."""
     return f"{alias}_{window}" if window else alias
-
-
-def lifetime_of(policies: Iterable[AbstractPolicy]) -> int | None:
-    """How long after the newest event time has emptied all of some windows; None for never."""
-    found = [policy.lifetime for policy in policies]
-    known = [lifetime for lifetime in found if lifetime is not None]
-    return max(known) if len(known) == len(found) else None

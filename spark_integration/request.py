@@ -14,25 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import (
-    ArrayType,
-    AtomicType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    IntegralType,
-    LongType,
-    NumericType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 from mta import CheckedSum, Product, Sum
 from mta.columns.schemas import Array, Record, Schema
@@ -40,7 +23,7 @@ from mta.monoids.base import AbstractMonoid
 from mta.pages.page import NAME_BYTES
 from mta.policies.base import AbstractPolicy
 from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.carriers.state_stream import check_session
+from spark_integration.carriers.streaming import check_session
 from spark_integration.versions import arrow_schema, arrow_type
 from stores import open_store
 
@@ -60,7 +43,7 @@ class Request(NamedTuple):
     """What to do, and the schema of what comes out."""
 
     plan: Plan
-    schema: StructType
+    schema: T.StructType
 
 
 def make_request(df: DataFrame, options: Options) -> Request:
@@ -84,7 +67,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
     found = dict(results)
     by_time = options.lateness is not None
     leaf_arity, arity = small_groups(product, *options.windows.values(), by_time=by_time)
-    given = StructType([StructField(name, fields[name]) for name in columns])
+    given = T.StructType([T.StructField(name, fields[name]) for name in columns])
     plan = Plan(
         keys=options.keys,
         time=options.time,
@@ -135,8 +118,8 @@ def small_groups(
 
 
 def result_schema(
-    df: DataFrame, plan: Plan, found: Mapping[str, DataType], marked: Iterable[str]
-) -> StructType:
+    df: DataFrame, plan: Plan, found: Mapping[str, T.DataType], marked: Iterable[str]
+) -> T.StructType:
     """The result's columns: the input's as they are, one per aggregation, and what marks rows."""
     given = [copy(df.schema[name]) for name in plan.columns]
     for field in given:
@@ -146,9 +129,9 @@ def result_schema(
             plan.time,
         ):
             field.nullable = True
-    marks = [StructField(mark, BooleanType()) for mark in marked]
-    results = [StructField(alias, kind) for alias, kind in found.items()]
-    return StructType([*given, *results, *marks])
+    marks = [T.StructField(mark, T.BooleanType()) for mark in marked]
+    results = [T.StructField(alias, kind) for alias, kind in found.items()]
+    return T.StructType([*given, *results, *marks])
 
 
 def make_product(aggregations: Aggregations) -> Product:
@@ -195,21 +178,21 @@ def check_columns(df: DataFrame, **wanted: Iterable[str]) -> None:
         raise InvalidRequest("key is empty: name at least one column")
 
 
-def check_types(fields: dict[str, DataType], options: Options) -> None:
+def check_types(fields: dict[str, T.DataType], options: Options) -> None:
     """Raises InvalidRequest for a column of a type that its role cannot take."""
     for key in options.keys:
-        if not isinstance(fields[key], AtomicType):
+        if not isinstance(fields[key], T.AtomicType):
             raise InvalidRequest(
                 f"key column {key!r} is {fields[key].simpleString()}: a key is an atomic value; "
                 "name the fields that make it up as several columns"
             )
     time, kind = options.time, fields[options.time]
-    if not isinstance(kind, (TimestampType, TimestampNTZType, DateType, NumericType)):
+    if not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType, T.NumericType)):
         raise InvalidRequest(
             f"time column {time!r} is {kind.simpleString()}: cast it to timestamp "
             "(to_timestamp), or give a date or a number of seconds"
         )
-    if not isinstance(kind, (TimestampType, TimestampNTZType)):
+    if not isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
         by_period = options.trigger is not None and options.trigger.needs_times
         if by_period or options.silent == "emit":
             option = f"every={options.every!r}" if by_period else "silent='emit'"
@@ -236,12 +219,12 @@ def inputs_of(monoid: AbstractMonoid) -> list[Schema]:
     return list(monoid.inputs.schemas) if isinstance(monoid.inputs, Record) else [monoid.inputs]
 
 
-def _allowed(schema: Schema) -> tuple[type[DataType], ...]:
+def _allowed(schema: Schema) -> tuple[type[T.DataType], ...]:
     if not isinstance(schema, Array):
-        return (NumericType, BooleanType, StringType, BinaryType)
+        return (T.NumericType, T.BooleanType, T.StringType, T.BinaryType)
     if schema.dtype.kind in "mM":
-        return (TimestampType, TimestampNTZType, DateType)
-    return (NumericType, BooleanType)
+        return (T.TimestampType, T.TimestampNTZType, T.DateType)
+    return (T.NumericType, T.BooleanType)
 
 
 def check_aliases(columns: tuple[str, ...], results: Iterable[str], options: Options) -> None:
@@ -265,17 +248,9 @@ def check_aliases(columns: tuple[str, ...], results: Iterable[str], options: Opt
 
 
 def check_silent(df: DataFrame, options: Options) -> None:
-    """Raises InvalidRequest unless time alone can empty the windows, and the stream knows it."""
+    """Raises InvalidRequest unless the stream knows which keys are silent."""
     silent, time = options.silent, options.time
-    if silent == "keep":
-        return
-    for policy in options.windows.values():
-        if policy.lifetime is None or not policy.needs_times:
-            raise InvalidRequest(
-                f"silent is {silent!r}, but time alone never empties a {policy!r}: give a "
-                "TimeWindow, by itself or as one side of |, or leave silent as it is ('keep')"
-            )
-    if df.isStreaming and watermark_delay(df, time) is None:
+    if silent != "keep" and df.isStreaming and watermark_delay(df, time) is None:
         raise InvalidRequest(
             f"silent is {silent!r}, but the stream has no watermark on {time!r}, which tells when "
             f"a key is silent: give df.withWatermark({time!r}, '10 minutes'), with the time that "
@@ -315,46 +290,46 @@ def check_store(store: str, df: DataFrame) -> None:
 
 
 def result_types(
-    product: Product, options: Options, fields: dict[str, DataType]
-) -> dict[str, DataType]:
+    product: Product, options: Options, fields: dict[str, T.DataType]
+) -> dict[str, T.DataType]:
     """The Spark type of each aggregation: as asked for, or as the monoid's output tells."""
     asked = options.types or {}
     unknown = [alias for alias in asked if alias not in options.aggregations]
     if unknown:
         raise InvalidRequest(f"types names {unknown[0]!r}, but no aggregation is called so")
-    found: dict[str, DataType] = {}
+    found: dict[str, T.DataType] = {}
     for alias, (columns, monoid) in options.aggregations.items():
         read = [fields[name] for name in names_of(columns)]
         dtype = product.output_types[alias]
         if alias in asked:
-            found[alias] = DataType.fromDDL(asked[alias])
+            found[alias] = T.DataType.fromDDL(asked[alias])
         elif monoid.result_type is not None:
-            found[alias] = DataType.fromDDL(monoid.result_type)
+            found[alias] = T.DataType.fromDDL(monoid.result_type)
         elif dtype.kind == "O":
-            found[alias] = _object_type(monoid.empty, read[0] if len(read) == 1 else StringType())
+            found[alias] = _object_type(monoid.empty, read[0] if len(read) == 1 else T.StringType())
         else:
             found[alias] = _number_type(dtype)
     return found
 
 
-def _object_type(empty: Any, read: DataType) -> DataType:
+def _object_type(empty: Any, read: T.DataType) -> T.DataType:
     """What a plain Python monoid returns, by its result on an empty window and what it reads."""
-    read = DoubleType() if isinstance(read, DecimalType) else read
+    read = T.DoubleType() if isinstance(read, T.DecimalType) else read
     match empty:
         case None:
             return read
         case bool():
-            return BooleanType()
+            return T.BooleanType()
         case int() | float():
-            whole = isinstance(empty, int) and isinstance(read, (IntegralType, StringType))
-            return LongType() if whole else DoubleType()
+            whole = isinstance(empty, int) and isinstance(read, (T.IntegralType, T.StringType))
+            return T.LongType() if whole else T.DoubleType()
         case list() | tuple():
-            return ArrayType(read)
-    return StringType()
+            return T.ArrayType(read)
+    return T.StringType()
 
 
-def _number_type(dtype: np.dtype[Any]) -> DataType:
+def _number_type(dtype: np.dtype[Any]) -> T.DataType:
     if dtype.kind == "u":  # Spark has no unsigned numbers
-        return LongType()
+        return T.LongType()
     kind = from_arrow_type(pa.from_numpy_dtype(dtype))
-    return TimestampType() if isinstance(kind, TimestampNTZType) else kind
+    return T.TimestampType() if isinstance(kind, T.TimestampNTZType) else kind

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from types import FrameType
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -55,11 +56,14 @@ def local_session(
         "spark.ui.enabled": "false",
         **(conf or {}),
     }
-    options = settings.get("spark.driver.extraJavaOptions", "")
-    settings["spark.driver.extraJavaOptions"] = f"{_java_options(log)} {options}".strip()
+    log4j = files("spark_integration").joinpath("log4j2.properties")
+    settings["spark.driver.extraJavaOptions"] = (
+        f'"-Dlog4j2.configurationFile={log4j}" "-Dmta.log={log.absolute()}" '
+        + settings.get("spark.driver.extraJavaOptions", "")
+    )
     configuration = SparkConf().setMaster(f"local[{cores}]").setAppName(name)
     configuration.setAll(list(settings.items()))
-    with _interrupted_after() as interrupted:
+    with signalled(signal.SIGINT) as interrupted:  # else Java would be left running
         with log.open("ab") as sink:
             gateway = launch_gateway(configuration, {"stderr": sink})
         session = SparkSession(SparkContext(conf=configuration, gateway=gateway))
@@ -89,20 +93,22 @@ def available_cores() -> int:
 
 
 @contextmanager
-def _interrupted_after() -> Iterator[threading.Event]:
-    """Whether Ctrl-C came: amid the start of Java an exception would leave that running."""
-    interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
-    before = signal.signal(signal.SIGINT, lambda number, frame: interrupted.set())
+def signalled(*numbers: signal.Signals) -> Iterator[threading.Event]:
+    """An event that these signals set, in place of an exception amid a call to Java.
+
+    Outside the main thread, which alone can take signals, nothing sets it.
+    """
+    event = threading.Event()
+
+    def take(_number: int, _frame: FrameType | None) -> None:
+        event.set()
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, take) for number in numbers}
     try:
-        yield interrupted
-    except BaseException:
-        signal.signal(signal.SIGINT, before)
-        raise
-
-
-def _java_options(log: Path) -> str:
-    settings = files("spark_integration").joinpath("log4j2.properties")
-    return f'"-Dlog4j2.configurationFile={settings}" "-Dmta.log={log.absolute()}"'
+        yield event
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is take:  # and not one that Spark has put there
+                signal.signal(number, handler)

@@ -8,7 +8,7 @@
 
 - ``base``, ``errors``: what a store is, and what goes wrong
 - ``opening``, ``address``: from a URL to a store
-- ``memory``, ``local_disk`` (over ``lmdb_environment``): on this machine
+- ``memory``, ``local_disk``: on this machine
 - ``redis``, ``couchbase`` (over ``server``): on a server
 - ``wrapper``, ``write_buffer``, ``head_cache``: what stands in front of a store
 - ``forks``: what begins anew in a child

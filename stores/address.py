@@ -51,6 +51,18 @@ def switch(text: str) -> bool:
     return text.lower() in {"true", "1", "yes"}
 
 
+def one_of(*names: str) -> Option:
+    """One of these names, in any case."""
+    by_lower = {name.lower(): name for name in names}
+
+    def parser(text: str) -> str:
+        if text.lower() not in by_lower:
+            raise ValueError(f"{', '.join(names[:-1])} or {names[-1]}")
+        return by_lower[text.lower()]
+
+    return parser
+
+
 @dataclass(frozen=True)
 class StoreAddress:
     """A parsed store URL."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from .errors import InvalidKey, PageTooLarge, StoreClosed
@@ -33,7 +32,12 @@ class Capabilities:
 
 
 class PageStore(ABC):
-    """Pages by key. Thread-safe; usable after a fork (each process has its own connection)."""
+    """Pages by key. Thread-safe; usable after a fork (each process has its own connection).
+
+    A call raises ``InvalidKey`` or ``PageTooLarge`` before it does anything. It raises
+    ``StoreUnavailable``, ``StoreAccessDenied``, ``StoreFull`` (of puts), ``StoreDamaged`` and
+    ``StoreClosed`` as the store is; some pages may be stored then: put all again.
+    """
 
     #: The address without credentials, for messages and logs.
     url: str
@@ -97,12 +101,7 @@ class PageStore(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

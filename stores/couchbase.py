@@ -25,10 +25,8 @@ its threads, so a child leaves its parent's connection alone until it ends.
 from __future__ import annotations
 
 import ctypes
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from operator import methodcaller
 from typing import Any
 
 from couchbase import exceptions
@@ -47,8 +45,8 @@ from couchbase.options import (
 )
 from couchbase.transcoder import RawBinaryTranscoder
 
-from .address import Option, StoreAddress
-from .base import Capabilities, check_keys, check_pages
+from .address import Option, StoreAddress, one_of
+from .base import Capabilities
 from .errors import (
     InvalidStoreURL,
     PageTooLarge,
@@ -59,41 +57,20 @@ from .errors import (
     WindowStoreError,
 )
 from .server import OPTIONS as SERVER_OPTIONS
-from .server import ServerStore, batches
+from .server import ServerStore
 
 _LEVELS = {
-    "none": DurabilityLevel.NONE,
     "majority": DurabilityLevel.MAJORITY,
-    "majorityandpersistactive": DurabilityLevel.MAJORITY_AND_PERSIST_TO_ACTIVE,
-    "persisttomajority": DurabilityLevel.PERSIST_TO_MAJORITY,
+    "majorityAndPersistActive": DurabilityLevel.MAJORITY_AND_PERSIST_TO_ACTIVE,
+    "persistToMajority": DurabilityLevel.PERSIST_TO_MAJORITY,
 }
-_NETWORKS = ("default", "external", "auto")
-
-
-def _durability(text: str) -> DurabilityLevel:
-    if text.lower() not in _LEVELS:
-        raise ValueError("none, majority, majorityAndPersistActive or persistToMajority")
-    return _LEVELS[text.lower()]
-
-
-def _network(text: str) -> str:
-    if text not in _NETWORKS:
-        raise ValueError("default, external or auto")
-    return text
-
 
 OPTIONS: dict[str, Option] = {
     **SERVER_OPTIONS,
-    "durability": _durability,
-    "network": _network,
+    "durability": one_of("none", "majority", "majorityAndPersistActive", "persistToMajority"),
+    "network": one_of("default", "external", "auto"),
 }
 
-_CAPABILITIES = Capabilities(
-    durable=True, shared=True, max_key_bytes=250, max_page_bytes=20 << 20, remote=True
-)
-_BATCH_BYTES = 8 << 20  # pages under way at once
-_BATCH_KEYS = 512
-_BATCH_READS = 256  # of pages of 64 KiB 16 MiB; each batch is a wait for the server
 _SCAN = 1000
 _NOWHERE = (
     exceptions.BucketNotFoundException,
@@ -110,19 +87,10 @@ _CANNOT = (
 _VALUE_TOO_LARGE = 104  # the client has no class for it
 
 
-def _immortalise(thing: object) -> None:
-    """Keep it from being destroyed, even when the interpreter ends.
-
-    A connection that a fork has copied would wait in its destructor for threads that are not there.
-    """
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-
-
 class _Bytes(RawBinaryTranscoder):  # type: ignore[misc]
     """Raw bytes both ways, whatever another program has marked the document as."""
 
     def decode_value(self, value: bytes, flags: int) -> bytes:
-        """The bytes; a document that is no page is found out by its digest."""
         del flags
         return value
 
@@ -134,7 +102,10 @@ class CouchbaseStore(ServerStore):
     """Pages in one collection of a Couchbase cluster."""
 
     example = "host/bucket"
-    limits = _CAPABILITIES
+    limits = Capabilities(
+        durable=True, shared=True, max_key_bytes=250, max_page_bytes=20 << 20, remote=True
+    )
+    most_reads = 256  # of pages of 64 KiB 16 MiB; each batch is a wait for the server
     failures = (exceptions.CouchbaseException,)
     failure_after_close = RuntimeError
     _cluster: Any = None
@@ -143,11 +114,10 @@ class CouchbaseStore(ServerStore):
         super().__init__(address)
         options = address.parsed(OPTIONS)
         self._keyspace = _keyspace(address)
-        self._timeout: float = options.get("timeout", 5.0)
-        self._options = _client_options(address, options, self._timeout)
+        self._options = _client_options(address, options)
         writing: dict[str, Any] = {"return_exceptions": True}
-        if options.get("durability", DurabilityLevel.NONE) is not DurabilityLevel.NONE:
-            writing["durability"] = ServerDurability(options["durability"])
+        if level := _LEVELS.get(options.get("durability", "none")):
+            writing["durability"] = ServerDurability(level)
         self._removing = dict(writing)
         if options.get("ttl"):
             writing["expiry"] = timedelta(seconds=options["ttl"])
@@ -155,60 +125,31 @@ class CouchbaseStore(ServerStore):
 
     def start_over(self) -> None:
         """Leave the connection alone, as a forked child must; no store call."""
-        self._lock = threading.Lock()
         if self._cluster is not None:
-            _immortalise((self._cluster, self._client))
-        self._cluster = self._client = None
+            # Nobody may destroy them, even when the interpreter ends: the destructor of a
+            # connection that a fork has copied would wait for threads that are not there.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object((self._cluster, self._client)))
+        self._cluster = None
+        super().start_over()
 
-    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys; one batch for each 256 keys.
+    def _disconnect(self, client: Any) -> None:
+        self._cluster.close()
 
-        Raises ``InvalidKey``, ``StoreUnavailable``, ``StoreAccessDenied``, ``StoreClosed``.
-        """
-        check_keys(keys, _CAPABILITIES)
+    def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
         options = GetMultiOptions(return_exceptions=True, transcoder=_TRANSCODER)
-        found: dict[str, bytes | None] = {}
-        for batch in batches(dict.fromkeys(keys), _BATCH_READS):
-            got = self._run(methodcaller("get_multi", batch, options))
-            self._raise_first(got, but=exceptions.DocumentNotFoundException)
-            results = got.results
-            for key in batch:
-                found[key] = results[key].value if key in results else None
-        return [found[key] for key in keys]
+        got = client.get_multi(keys, options)
+        self._raise_first(got, but=exceptions.DocumentNotFoundException)
+        results = got.results
+        return [results[key].value if key in results else None for key in keys]
 
-    def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Store the pages; one batch for each 8 MiB or 512 pages.
+    def _put(self, client: Any, pages: dict[str, bytes]) -> None:
+        # The client takes bytes alone, no view of them.
+        documents = {key: bytes(page) for key, page in pages.items()}
+        self._raise_first(client.upsert_multi(documents, UpsertMultiOptions(**self._writing)))
 
-        Raises ``InvalidKey``, ``PageTooLarge``, ``StoreFull``, ``StoreUnavailable``,
-        ``StoreAccessDenied``, ``StoreClosed``; some pages may be stored then, put all again.
-        """
-        check_pages(pages, _CAPABILITIES)
-        options = UpsertMultiOptions(**self._writing)
-        for batch in batches(pages, _BATCH_KEYS, pages, _BATCH_BYTES):
-            # The client takes bytes alone, no view of them.
-            documents = {key: bytes(pages[key]) for key in batch}
-            self._raise_first(self._run(methodcaller("upsert_multi", documents, options)))
-
-    def delete_many(self, keys: Iterable[str]) -> None:
-        """Remove the pages; one batch for each 512 keys. As ``get_many``."""
-        keys = dict.fromkeys(keys)
-        check_keys(keys, _CAPABILITIES)
-        options = RemoveMultiOptions(**self._removing)
-        for batch in batches(keys, _BATCH_KEYS):
-            gone = self._run(methodcaller("remove_multi", batch, options))
-            self._raise_first(gone, but=exceptions.DocumentNotFoundException)
-
-    def flush(self) -> None:
-        """Every page is acknowledged already, as durably as the options say; no store call."""
-        self._check_open()
-
-    def close(self) -> None:
-        """Let go of the connection; closing twice is harmless."""
-        self._closed = True
-        with self._lock:
-            cluster, self._cluster, self._client = self._cluster, None, None
-        if cluster is not None:
-            cluster.close()
+    def _delete(self, client: Any, keys: list[str]) -> None:
+        gone = client.remove_multi(keys, RemoveMultiOptions(**self._removing))
+        self._raise_first(gone, but=exceptions.DocumentNotFoundException)
 
     def _scan(self, prefix: str) -> Iterator[str]:
         """By range scan: every document of that range is visited.
@@ -228,27 +169,52 @@ class CouchbaseStore(ServerStore):
                 raise self._named(error)
 
     def _connect(self) -> Any:
-        with self._lock:
-            self._check_open()
-            if self._client is None:
-                host = self._address.public.removesuffix(self._address.path)
-                bucket, scope, collection = self._keyspace
-                cluster = Cluster(host, ClusterOptions(**self._options))
-                try:
-                    opened = cluster.bucket(bucket)
-                except exceptions.CouchbaseException:
-                    cluster.close()
-                    raise
-                self._client = (
-                    opened.scope(scope).collection(collection)
-                    if collection
-                    else opened.default_collection()
-                )
-                self._cluster = cluster
-            return self._client
+        host = self._address.public.removesuffix(self._address.path)
+        name, scope, collection = self._keyspace
+        cluster = Cluster(host, ClusterOptions(**self._options))
+        try:
+            bucket = cluster.bucket(name)
+        except exceptions.CouchbaseException:
+            cluster.close()
+            raise
+        self._cluster = cluster
+        if collection:
+            return bucket.scope(scope).collection(collection)
+        return bucket.default_collection()
 
     def _named(self, error: Exception) -> WindowStoreError:
-        return _named(error, self.url, self._address.password)
+        url, password = self.url, self._address.password
+        retried = getattr(getattr(error, "context", None), "retry_reasons", None) or ()
+        reasons = set(map(str, retried))  # why the client tried again until its time was up
+        text = type(error).__name__ + (f", {', '.join(sorted(reasons))}" if reasons else "")
+        message = str(getattr(error, "message", "") or "")
+        if message and message != "Operation failed":
+            text += f": {message.replace(password, '***') if password else message}"
+        if isinstance(error, exceptions.AuthenticationException):
+            return StoreAccessDenied(f"{url} refused ({text}): correct user, password or rights")
+        if isinstance(error, _NOWHERE) or any("collection" in reason for reason in reasons):
+            return InvalidStoreURL(
+                f"{url} is not there ({text}): create the bucket, scope or collection, "
+                "give the user the right to it, or correct the URL"
+            )
+        if isinstance(error, _CANNOT):
+            return UnsupportedOperation(
+                f"{url} cannot do this ({text}): listing keys needs Couchbase Server 7.6, "
+                "scopes and collections 7.0, durability 6.5 and enough nodes"
+            )
+        if isinstance(error, exceptions.InvalidArgumentException):
+            return InvalidStoreURL(f"{url}: the client refuses an option ({text}): correct it")
+        if isinstance(error, exceptions.QuotaLimitedException):
+            return StoreFull(f"{url} is full ({text}): raise the quota or delete pages")
+        if getattr(error, "error_code", None) == _VALUE_TOO_LARGE:
+            return PageTooLarge(f"{url} takes no page of this size: choose a smaller arity")
+        if isinstance(error, exceptions.TemporaryFailException) or any(
+            "temporary_failure" in reason for reason in reasons
+        ):
+            return StoreUnavailable(
+                f"{url} has no memory for it now ({text}): retry later, or raise the bucket's quota"
+            )
+        return StoreUnavailable(f"{url} does not answer ({text}): retry when it is back")
 
 
 #: The store that an address names; ``InvalidStoreURL`` if it names no host or bucket.
@@ -263,9 +229,8 @@ def _keyspace(address: StoreAddress) -> tuple[str, str, str]:
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 else (parts[0], "", "")
 
 
-def _client_options(
-    address: StoreAddress, options: Mapping[str, Any], timeout: float
-) -> dict[str, Any]:
+def _client_options(address: StoreAddress, options: Mapping[str, Any]) -> dict[str, Any]:
+    timeout = options.get("timeout", 5.0)
     secure = address.scheme == "couchbases"
     tls = {"ca_file", "cert_file", "key_file", "verify"} & options.keys()
     if tls and not secure:
@@ -302,43 +267,3 @@ def _client_options(
     if secure and not options.get("verify", True):
         settings["tls_verify"] = TLSVerifyMode.NO_VERIFY
     return settings
-
-
-def _named(error: Exception, url: str, password: str | None = None) -> WindowStoreError:
-    """The project's error for an error of the client, without a password or a page in it."""
-    reasons = _retry_reasons(error)
-    text = type(error).__name__ + (f", {', '.join(sorted(reasons))}" if reasons else "")
-    message = str(getattr(error, "message", "") or "")
-    if message and message != "Operation failed":
-        text += f": {message.replace(password, '***') if password else message}"
-    if isinstance(error, exceptions.AuthenticationException):
-        return StoreAccessDenied(f"{url} refused ({text}): correct user, password or rights")
-    if isinstance(error, _NOWHERE) or any("collection" in reason for reason in reasons):
-        return InvalidStoreURL(
-            f"{url} is not there ({text}): create the bucket, scope or collection, "
-            "give the user the right to it, or correct the URL"
-        )
-    if isinstance(error, _CANNOT):
-        return UnsupportedOperation(
-            f"{url} cannot do this ({text}): listing keys needs Couchbase Server 7.6, "
-            "scopes and collections 7.0, durability 6.5 and enough nodes"
-        )
-    if isinstance(error, exceptions.InvalidArgumentException):
-        return InvalidStoreURL(f"{url}: the client does not take an option ({text}): correct it")
-    if isinstance(error, exceptions.QuotaLimitedException):
-        return StoreFull(f"{url} is full ({text}): raise the quota or delete pages")
-    if getattr(error, "error_code", None) == _VALUE_TOO_LARGE:
-        return PageTooLarge(f"{url} takes no page of this size: choose a smaller arity")
-    if isinstance(error, exceptions.TemporaryFailException) or any(
-        "temporary_failure" in reason for reason in reasons
-    ):
-        return StoreUnavailable(
-            f"{url} has no memory for it now ({text}): retry later, or raise the bucket's quota"
-        )
-    return StoreUnavailable(f"{url} does not answer ({text}): retry when it is back")
-
-
-def _retry_reasons(error: Exception) -> set[str]:
-    """Why the client tried again until its time was up."""
-    reasons = getattr(getattr(error, "context", None), "retry_reasons", None) or ()
-    return {str(reason) for reason in reasons}

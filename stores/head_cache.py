@@ -46,7 +46,6 @@ class HeadCache(WrapperStore):
         start_over_in_children(self)
 
     def start_over(self) -> None:
-        """Begin empty, as a forked child does; no store call."""
         self._changed = threading.Condition(threading.Lock())
         self._pages: OrderedDict[str, bytes] = OrderedDict()  # the least recently used first
         self._bytes = 0
@@ -66,10 +65,7 @@ class HeadCache(WrapperStore):
         return self._bytes
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages; one store call for those neither cached nor on their way, or none.
-
-        Raises what the store raises, and ``StoreClosed``.
-        """
+        """The pages; one store call for those neither cached nor on their way, or none."""
         found: dict[str, bytes | None] = {}
         token = object()
         with self._changed:
@@ -78,10 +74,13 @@ class HeadCache(WrapperStore):
             joined = [key for key in missing if key in self._flying]
             mine = [key for key in missing if key not in self._flying]
             self._take_off(mine, token)
-        if mine:
-            found.update(self._fetch(mine, token))
+        found.update(self._fetch(mine, token))
         if joined:
-            found.update(self._join(joined))
+            with self._changed:
+                self._changed.wait_for(lambda: self._flying.keys().isdisjoint(joined))
+                missing = self._look_up(joined, found)  # what the other thread did not get
+                self._take_off(missing, token)
+            found.update(self._fetch(missing, token))
         return [found[key] for key in keys]
 
     def peek(self, key: str) -> bytes | None:
@@ -99,7 +98,6 @@ class HeadCache(WrapperStore):
         self._forget(pages)
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Delete from the store and the cache; one store call."""
         keys = list(keys)
         self.store.delete_many(keys)
         self._forget(keys)
@@ -127,7 +125,6 @@ class HeadCache(WrapperStore):
         self.store.forget(keys)
 
     def close(self) -> None:
-        """End the thread, drop the pages, close the store."""
         with self._changed:
             self._closed = True
             self._queue.clear()
@@ -140,7 +137,6 @@ class HeadCache(WrapperStore):
         self.store.close()
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """What the store holds."""
         self._check_open()
         return self.store.keys(prefix)
 
@@ -163,15 +159,24 @@ class HeadCache(WrapperStore):
             self._queue.pop(key, None)
             self._flying[key] = token
 
-    def _land(self, keys: Iterable[str], pages: Mapping[str, bytes | None], token: object) -> None:
-        for key in keys:
-            if self._flying.get(key) is not token:
-                continue
-            del self._flying[key]
-            page = pages.get(key)
-            if page is not None and not self._closed:
-                self._keep(key, page)
-        self._changed.notify_all()
+    # Without it
+
+    def _fetch(self, keys: list[str], token: object) -> dict[str, bytes | None]:
+        if not keys:
+            return {}
+        pages: dict[str, bytes | None] = {}
+        try:
+            pages = dict(zip(keys, self.store.get_many(keys), strict=True))
+        finally:
+            with self._changed:
+                for key in keys:
+                    if self._flying.get(key) is token:
+                        del self._flying[key]
+                        page = pages.get(key)
+                        if page is not None and not self._closed:
+                            self._keep(key, page)
+                self._changed.notify_all()
+        return pages
 
     def _keep(self, key: str, page: bytes) -> None:
         self._pages[key] = page
@@ -179,29 +184,6 @@ class HeadCache(WrapperStore):
         while self._bytes > self._capacity:
             _, oldest = self._pages.popitem(last=False)
             self._bytes -= len(oldest) + _ENTRY_BYTES
-
-    # Without it
-
-    def _fetch(self, keys: list[str], token: object) -> dict[str, bytes | None]:
-        pages: dict[str, bytes | None] = {}
-        try:
-            pages = dict(zip(keys, self.store.get_many(keys), strict=True))
-        finally:
-            with self._changed:
-                self._land(keys, pages, token)
-        return pages
-
-    def _join(self, keys: list[str]) -> dict[str, bytes | None]:
-        """Pages that another thread was fetching; those it did not get are fetched here."""
-        found: dict[str, bytes | None] = {}
-        token = object()
-        with self._changed:
-            self._changed.wait_for(lambda: self._flying.keys().isdisjoint(keys))
-            missing = self._look_up(keys, found)
-            self._take_off(missing, token)
-        if missing:
-            found.update(self._fetch(missing, token))
-        return found
 
     def _forget(self, keys: Iterable[str]) -> None:
         with self._changed:

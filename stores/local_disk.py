@@ -18,11 +18,11 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from itertools import islice, takewhile
+from typing import Any, TypeVar
 
 import lmdb
 
-from . import lmdb_environment
 from .address import Option, StoreAddress, size
 from .base import Capabilities, PageStore, check_keys, check_pages
 from .errors import (
@@ -33,7 +33,7 @@ from .errors import (
     StoreUnavailable,
     WindowStoreError,
 )
-from .lmdb_environment import Environment
+from .forks import at_fork
 
 OPTIONS: dict[str, Option] = {"map_size": size}
 
@@ -55,6 +55,8 @@ _DAMAGED = (
     lmdb.VersionMismatchError,
     lmdb.IncompatibleError,
 )
+_MAX_READERS = 2048  # 64 bytes each in the lock file; one for each thread that reads right now
+_SMALLEST_MAP = 1 << 30
 _T = TypeVar("_T")
 
 
@@ -83,56 +85,41 @@ class LocalDiskStore(PageStore):
             return socket.gethostname()  # not made yet: this host will make it
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys, in one read transaction.
-
-        Raises ``InvalidKey``, ``StoreAccessDenied``, ``StoreDamaged``, ``StoreUnavailable``,
-        ``StoreClosed``.
-        """
+        """The pages in the order of the keys, in one read transaction."""
         check_keys(keys, _CAPABILITIES)
         names = [key.encode() for key in keys]
-
-        def read(environment: Environment) -> list[bytes | None]:
-            with environment.reading, environment.handle.begin() as transaction:
-                return [transaction.get(name) for name in names]
-
-        return self._run(read)
+        return self._run(lambda transaction: [transaction.get(name) for name in names])
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Store the pages in one synced write transaction: all of them or, on an error, none.
-
-        Raises ``InvalidKey``, ``PageTooLarge``, ``StoreFull``, ``StoreAccessDenied``,
-        ``StoreDamaged``, ``StoreUnavailable``, ``StoreClosed``.
-        """
+        """Store the pages in one synced write transaction: all of them or, on an error, none."""
         check_pages(pages, _CAPABILITIES)
         # In the order of the tree each step touches the same few inner nodes.
         items = sorted((key.encode(), page) for key, page in pages.items())
 
-        def write(environment: Environment) -> None:
-            with environment.writing, environment.handle.begin(write=True) as transaction:
-                transaction.cursor().putmulti(items)
+        def put(transaction: Any) -> None:
+            transaction.cursor().putmulti(items)
 
         if not items:
             self._check_open()
             return
         try:
-            self._run(write)
+            self._run(put, write=True)
         except StoreFull:
             # What the last transaction freed can be used by the one after the next.
-            self._run(_advance)
-            self._run(write)
+            self._run(_change_nothing, write=True)
+            self._run(put, write=True)
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Remove the pages in one synced write transaction; raises what ``put_many`` raises."""
+        """Remove the pages in one synced write transaction: all of them or none."""
         keys = list(keys)
         check_keys(keys, _CAPABILITIES)
         names = sorted(key.encode() for key in keys)
 
-        def write(environment: Environment) -> None:
-            with environment.writing, environment.handle.begin(write=True) as transaction:
-                for name in names:
-                    transaction.delete(name)
+        def delete(transaction: Any) -> None:
+            for name in names:
+                transaction.delete(name)
 
-        self._run(write) if names else self._check_open()
+        self._run(delete, write=True) if names else self._check_open()
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         """Every stored key that starts with ``prefix``, sorted; a short read transaction for each
@@ -142,13 +129,11 @@ class LocalDiskStore(PageStore):
         return self._scan(prefix.encode())
 
     def flush(self) -> None:
-        """Nothing is pending, every write was synced; no store call. ``StoreClosed``."""
         self._check_open()
 
     def close(self) -> None:
-        """Let go of the environment; closing twice is harmless."""
         self._closed = True
-        with lmdb_environment.opening:
+        with _opening:
             self._environment = None
             self._release()
 
@@ -159,46 +144,47 @@ class LocalDiskStore(PageStore):
             start = names[-1] + b"\0"
             names = self._run(partial(_names, start=start, prefix=prefix))
 
-    def _run(self, operation: Callable[[Environment], _T]) -> _T:
-        """Do the operation on the open environment, with LMDB's errors under our names."""
+    def _run(self, operation: Callable[[Any], _T], write: bool = False) -> _T:
+        """Do the operation in a transaction, with LMDB's errors under our names."""
         while True:
             environment = self._environment
             if environment is None or environment.closed:
                 environment = self._open()
+            lock = environment.writing if write else environment.reading
             try:
-                return operation(environment)
+                with lock, environment.handle.begin(write=write) as transaction:
+                    return operation(transaction)
             except lmdb.MapResizedError:
-                environment.adopt_map_size()
+                with environment.writing, environment.reading:
+                    environment.handle.set_mapsize(0)  # larger, as another process has set it
             except lmdb.Error as error:
                 if environment.closed and not self._closed:
                     continue  # another thread met an I/O error and closed it: open it anew
                 if isinstance(error, lmdb.PanicError):
-                    lmdb_environment.discard(environment)
+                    _discard(environment)
                 self._check_open()
-                self._raise_named(error)
+                raise _named(self.url, error) from error
 
     def _open(self) -> Environment:
-        with lmdb_environment.opening:
+        with _opening:
             self._check_open()
             if self._environment is not None and not self._environment.closed:
                 return self._environment
             try:
                 parents = _make_folder(self.folder)
-                environment, release = lmdb_environment.acquire(self.folder, self._map_size)
+                environment = _acquire(self.folder, self._map_size)
                 # LMDB syncs its file, not the folders that lead to it.
                 for parent in [self.folder, *parents]:
                     _sync_folder(parent)
             except (lmdb.Error, OSError) as error:
-                self._raise_named(error)
+                raise _named(self.url, error) from error
             self._release()
             # A store that is dropped without close() lets go of its share as well.
-            self._release = finalizer = weakref.finalize(self, release)
+            finalizer = weakref.finalize(self, _release, environment)
+            self._release = finalizer
             finalizer.atexit = False  # pages may still be written then
             self._environment = environment
             return environment
-
-    def _raise_named(self, error: Exception) -> NoReturn:
-        raise _named(self.url, error) from error
 
     def __repr__(self) -> str:
         return f"LocalDiskStore({self.folder!r})"
@@ -217,22 +203,17 @@ def from_address(address: StoreAddress) -> LocalDiskStore:
     return LocalDiskStore(address.path, **options)
 
 
-def _names(environment: Environment, start: bytes, prefix: bytes) -> list[bytes]:
-    names: list[bytes] = []
-    with environment.reading, environment.handle.begin() as transaction:
-        cursor = transaction.cursor()
-        found = cursor.set_range(start) if start else cursor.first()
-        while found and len(names) < _SCAN and cursor.key().startswith(prefix):
-            names.append(cursor.key())
-            found = cursor.next()
-    return names
+def _names(transaction: Any, start: bytes, prefix: bytes) -> list[bytes]:
+    cursor = transaction.cursor()
+    if not cursor.set_range(start):
+        return []
+    names = islice(cursor.iternext(values=False), _SCAN)
+    return list(takewhile(lambda name: name.startswith(prefix), names))
 
 
-def _advance(environment: Environment) -> None:
-    """Commit a transaction that changes nothing."""
-    with environment.writing, environment.handle.begin(write=True) as transaction:
-        transaction.put(_NO_KEY, b"")
-        transaction.delete(_NO_KEY)
+def _change_nothing(transaction: Any) -> None:
+    transaction.put(_NO_KEY, b"")
+    transaction.delete(_NO_KEY)
 
 
 def _make_folder(folder: str) -> list[str]:
@@ -290,3 +271,111 @@ def _named(url: str, error: Exception) -> WindowStoreError:
             "or open it with a smaller map_size"
         )
     return StoreUnavailable(f"{url} cannot be used now ({error}): check the disk, then retry")
+
+
+class Environment:
+    """An open LMDB environment and the locks around it, shared by every store on its folder.
+
+    LMDB's file locks belong to the process, so a folder must not be opened twice in one process,
+    and an environment must not be used across a fork. Invariants:
+
+    1. ``_environments`` has one entry per data file that this process has open, keyed by device and
+       inode, so that a folder that was deleted and made again is another one.
+    2. Every LMDB call happens with ``reading`` or ``writing`` held. A fork takes all of them first,
+       so it waits for calls under way, and the child finds environments at rest, which it closes
+       (LMDB leaves the parent's locks and readers alone) and opens anew on first use.
+    3. No read transaction outlives the call that began it: a reader at rest would pin freed pages.
+    """
+
+    def __init__(self, handle: Any, key: tuple[int, int]) -> None:
+        self.handle, self.key = handle, key
+        self.users = 0
+        self.closed = False
+        self.reading = threading.Lock()
+        self.writing = threading.Lock()
+
+
+_environments: dict[tuple[int, int], Environment] = {}
+_opening = threading.RLock()  # guards them; re-entrant, since a finalizer may run under it
+
+
+def _acquire(folder: str, map_size: int) -> Environment:
+    """The environment of the folder, to be released once; raises what LMDB and the system raise."""
+    with _opening:
+        data = os.path.join(folder, "data.mdb")
+        environment = _environments.get(_identity(data)) if os.path.exists(data) else None
+        if environment is None:
+            environment = Environment(_open_lmdb(folder, map_size), _identity(data))
+            _environments[environment.key] = environment
+        environment.users += 1
+    return environment
+
+
+def _discard(environment: Environment) -> None:
+    """Close the environment under its users, who open it anew: after an I/O error."""
+    with _opening:
+        if not environment.closed:
+            environment.closed = True
+            _environments.pop(environment.key, None)
+            environment.handle.close()
+
+
+def _release(environment: Environment) -> None:
+    """Be done with an environment; the last of its users closes it."""
+    with _opening:
+        environment.users -= 1
+        if environment.users == 0:
+            _discard(environment)
+
+
+def _identity(path: str) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
+
+
+def _open_lmdb(folder: str, map_size: int) -> Any:
+    while True:
+        try:
+            handle = lmdb.open(
+                folder,
+                map_size=map_size,
+                max_readers=_MAX_READERS,
+                readahead=False,  # pages are read at random; reading around them evicts better ones
+                create=True,
+            )
+        except lmdb.MemoryError:
+            # The map is address space, not memory, yet a limit on it (ulimit -v) counts it.
+            if map_size // 2 < _SMALLEST_MAP:
+                raise
+            map_size //= 2
+        else:
+            handle.reader_check()  # frees the slots of killed processes
+            return handle
+
+
+def _before_fork() -> None:
+    _opening.acquire()
+    for environment in _environments.values():
+        environment.writing.acquire()
+        environment.reading.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    for environment in _environments.values():
+        environment.reading.release()
+        environment.writing.release()
+    _opening.release()
+
+
+def _after_fork_in_child() -> None:
+    global _opening
+    _opening = threading.RLock()
+    for environment in list(_environments.values()):
+        _discard(environment)
+
+
+at_fork(
+    before=_before_fork,
+    after_in_parent=_after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
+)

@@ -33,24 +33,20 @@ class MemoryStore(PageStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Neither durable nor shared; no store call."""
         return _CAPABILITIES
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys; one store call. ``InvalidKey``, ``StoreClosed``."""
         self._check_open()
         check_keys(keys, _CAPABILITIES)
         pages = self._pages
         return [pages.get(key) for key in keys]
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Keep the pages; one store call. ``InvalidKey``, ``PageTooLarge``, ``StoreClosed``."""
         self._check_open()
         check_pages(pages, _CAPABILITIES)
         self._pages.update(pages)
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Forget the pages; one store call. ``InvalidKey``, ``StoreClosed``."""
         self._check_open()
         keys = list(keys)
         check_keys(keys, _CAPABILITIES)
@@ -58,12 +54,10 @@ class MemoryStore(PageStore):
             self._pages.pop(key, None)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Every stored key that starts with ``prefix``; one store call. ``StoreClosed``."""
         self._check_open()
         return (key for key in list(self._pages) if key.startswith(prefix))
 
     def flush(self) -> None:
-        """Nothing is pending; no store call. ``StoreClosed``."""
         self._check_open()
 
     def close(self) -> None:

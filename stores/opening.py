@@ -25,10 +25,8 @@ _MODULES = {
 """The module of each scheme. It has ``OPTIONS`` and ``from_address``, and it is imported when it is
 wanted, so that a server's library is needed only by those who use that server."""
 
-_EXTRAS = {
-    scheme: module for scheme, module in _MODULES.items() if module in {"redis", "couchbase"}
-}
-"""The extra of the package that brings the library of a scheme."""
+_EXTRAS = {"redis", "couchbase"}
+"""The modules that need a library of their name, which the package's extra of that name brings."""
 
 _OPTIONS: dict[str, Option] = {"write_buffer": size, "cache": size, "deadline": seconds}
 
@@ -61,11 +59,8 @@ def open_store(
             f"there are {', '.join(f'{scheme}://' for scheme in _MODULES)}"
         )
     module = _load(address.scheme)
-    ours = {name: text for name, text in address.options.items() if name in _OPTIONS}
+    settings = address.parsed({**_OPTIONS, **module.OPTIONS})
     theirs = {name: text for name, text in address.options.items() if name not in _OPTIONS}
-    known: dict[str, Option] = {**_OPTIONS, **module.OPTIONS}
-    address.parsed(known)
-    settings = dataclasses.replace(address, options=ours).parsed(_OPTIONS)
     from_address: Callable[..., PageStore] = module.from_address
     store = from_address(dataclasses.replace(address, options=theirs))
     if address.scheme == "memory":
@@ -81,16 +76,16 @@ def open_store(
 
 def stores_at_hand() -> list[str]:
     """The schemes whose libraries are installed; nothing is imported, no store call."""
-    return [scheme for scheme in _MODULES if scheme not in _EXTRAS or find_spec(_EXTRAS[scheme])]
+    return [name for name, of in _MODULES.items() if of not in _EXTRAS or find_spec(of)]
 
 
 def _load(scheme: str) -> Any:
+    module = _MODULES[scheme]
     try:
-        return import_module(f".{_MODULES[scheme]}", __package__)
+        return import_module(f".{module}", __package__)
     except ModuleNotFoundError as error:
-        extra = _EXTRAS.get(scheme)
-        if extra is None or (error.name or "").startswith(f"{__package__}."):
+        if module not in _EXTRAS or (error.name or "").startswith(f"{__package__}."):
             raise
         raise MissingDependency(
-            f"{scheme}:// needs the library {error.name!r}: pip install 'mta-windows[{extra}]'"
+            f"{scheme}:// needs the library {error.name!r}: pip install 'mta-windows[{module}]'"
         ) from error

@@ -19,8 +19,7 @@ Thread safety: any number of threads; each call takes a connection from a pool.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from operator import methodcaller
 from typing import Any
 
@@ -30,7 +29,7 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from .address import Option, StoreAddress, count, switch
-from .base import Capabilities, check_keys, check_pages
+from .base import Capabilities
 from .errors import (
     InvalidStoreURL,
     StoreAccessDenied,
@@ -39,7 +38,7 @@ from .errors import (
     WindowStoreError,
 )
 from .server import OPTIONS as SERVER_OPTIONS
-from .server import ServerStore, batches
+from .server import ServerStore
 
 OPTIONS: dict[str, Option] = {
     **SERVER_OPTIONS,
@@ -49,12 +48,6 @@ OPTIONS: dict[str, Option] = {
     "waitaof": switch,
 }
 
-_CAPABILITIES = Capabilities(
-    durable=True, shared=True, max_key_bytes=1024, max_page_bytes=512 << 20, remote=True
-)
-_COMMAND_BYTES = 8 << 20  # pages in one command; a larger one would hold up other clients
-_COMMAND_KEYS = 512
-_COMMAND_READS = 64  # the client's parser slows down on longer answers
 _READ_BYTES = 256 << 10  # taken from the socket at once: twice as fast as the default
 _SCAN = 1000
 
@@ -79,7 +72,10 @@ class RedisStore(ServerStore):
     """Pages in one Redis server or cluster."""
 
     example = "host:6379/0"
-    limits = _CAPABILITIES
+    limits = Capabilities(
+        durable=True, shared=True, max_key_bytes=1024, max_page_bytes=512 << 20, remote=True
+    )
+    most_reads = 64  # the client's parser slows down on longer answers
     failures = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
     failure_after_close = ValueError  # I/O on a closed file
 
@@ -93,67 +89,43 @@ class RedisStore(ServerStore):
         self._wait_for_disk: bool = options.get("waitaof", False)
         self._timeout: float = options.get("timeout", 5.0)
         self._tls = address.scheme == "rediss"
-        self._settings = _client_settings(address, options, self._timeout)
-        self._check_options()
-
-    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The pages in the order of the keys; one MGET for each 64 keys (and cluster slot).
-
-        Raises ``InvalidKey``, ``StoreUnavailable``, ``StoreAccessDenied``, ``StoreClosed``.
-        """
-        check_keys(keys, _CAPABILITIES)
-        names = [self._name(key) for key in keys]
-        found: dict[str, bytes | None] = {}
-        for batch in self._batches(names, most=_COMMAND_READS):
-            found.update(zip(batch, self._run(methodcaller("mget", batch)), strict=True))
-        return [found[name] for name in names]
-
-    def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """Store the pages; one MSET, or pipeline with a TTL, for each 8 MiB (and cluster slot).
-
-        Raises ``InvalidKey``, ``PageTooLarge``, ``StoreFull``, ``StoreUnavailable``,
-        ``StoreAccessDenied``, ``StoreClosed``.
-        """
-        check_pages(pages, _CAPABILITIES)
-        named = {self._name(key): page for key, page in pages.items()}
-        for batch in self._batches(named, named):
-            self._run(partial(self._put, pages={name: named[name] for name in batch}))
-
-    def delete_many(self, keys: Iterable[str]) -> None:
-        """Remove the pages; one UNLINK for each 512 keys (and cluster slot). As ``get_many``."""
-        keys = list(keys)
-        check_keys(keys, _CAPABILITIES)
-        for batch in self._batches([self._name(key) for key in keys]):
-            self._run(methodcaller("unlink", *batch))
+        self._settings = _client_settings(address, options)
+        if re.search(r"[{}]", self._prefix) or not self._prefix.isascii():
+            raise InvalidStoreURL(f"{self.url}: prefix must be ASCII without braces")
+        if self._cluster and (self._replicas or self._wait_for_disk or self._settings.get("db")):
+            raise InvalidStoreURL(f"{self.url}: a cluster has one database and no wait or waitaof")
 
     def flush(self) -> None:
         """Wait for replicas or the server's disk, if the options say so; else no store call.
 
         Raises ``StoreUnavailable`` if they are not done within the timeout.
         """
-        self._check_open()
+        super().flush()
         if self._replicas:
             self._wait("WAIT", self._replicas)
         if self._wait_for_disk:
             self._wait("WAITAOF", 1, self._replicas)
 
-    def close(self) -> None:
-        """Let go of the connections; closing twice is harmless."""
-        self._closed = True
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
-            if not self._cluster:
-                client.connection_pool.disconnect()  # close() leaves a pool that it was given
+    def _disconnect(self, client: Any) -> None:
+        client.close()
+        if not self._cluster:
+            client.connection_pool.disconnect()  # close() leaves a pool that it was given
 
-    def _put(self, client: Any, pages: Mapping[str, bytes]) -> None:
+    def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
+        pages: list[bytes | None] = client.mget(map(self._name, keys))
+        return pages
+
+    def _put(self, client: Any, pages: dict[str, bytes]) -> None:
         if not self._ttl:
-            client.mset(pages)
+            client.mset({self._name(key): page for key, page in pages.items()})
             return
         pipeline = client.pipeline() if self._cluster else client.pipeline(transaction=False)
-        for name, page in pages.items():
-            pipeline.set(name, page, ex=self._ttl)
+        for key, page in pages.items():
+            pipeline.set(self._name(key), page, ex=self._ttl)
         pipeline.execute()
+
+    def _delete(self, client: Any, keys: list[str]) -> None:
+        client.unlink(*map(self._name, keys))
 
     def _wait(self, command: str, *numbers: int) -> None:
         # WAIT is about the writes of its own connection, and earlier pages went over others; but
@@ -196,19 +168,15 @@ class RedisStore(ServerStore):
         tag, slash, rest = name.decode()[len(self._prefix) + 1 :].partition("/")
         return f"{tag[1:-1]}{slash}{rest}"
 
-    def _batches(
-        self,
-        names: Iterable[str],
-        pages: Mapping[str, bytes] | None = None,
-        most: int = _COMMAND_KEYS,
-    ) -> Iterator[list[str]]:
-        """The names cut into commands, each of one slot if the server is a cluster."""
+    def _together(self, keys: Iterable[str]) -> Iterable[Iterable[str]]:
+        """The keys by slot, if the server is a cluster."""
+        if not self._cluster:
+            return [keys]
         slots: dict[int, list[str]] = {}
-        for name in names:
-            slot = self._run(methodcaller("keyslot", name)) if self._cluster else 0
-            slots.setdefault(slot, []).append(name)
-        for members in slots.values():
-            yield from batches(members, most, pages, _COMMAND_BYTES)
+        for key in keys:
+            slot = self._run(methodcaller("keyslot", self._name(key)))
+            slots.setdefault(slot, []).append(key)
+        return slots.values()
 
     def _connect(self) -> Any:
         if self._cluster:
@@ -232,23 +200,16 @@ class RedisStore(ServerStore):
             return StoreAccessDenied(f"{self.url} refused the command ({text}): see its settings")
         return StoreUnavailable(f"{self.url} does not answer ({text}): retry when it is back")
 
-    def _check_options(self) -> None:
-        if re.search(r"[{}]", self._prefix) or not self._prefix.isascii():
-            raise InvalidStoreURL(f"{self.url}: prefix must be ASCII without braces")
-        if self._cluster and (self._replicas or self._wait_for_disk or self._settings.get("db")):
-            raise InvalidStoreURL(f"{self.url}: a cluster has one database and no wait or waitaof")
-
 
 #: The store that an address names; ``InvalidStoreURL`` if it names no server.
 from_address = RedisStore
 
 
-def _client_settings(
-    address: StoreAddress, options: Mapping[str, Any], timeout: float
-) -> dict[str, Any]:
+def _client_settings(address: StoreAddress, options: Mapping[str, Any]) -> dict[str, Any]:
     database = address.path.strip("/")
     if database and not database.isdecimal():
         raise InvalidStoreURL(f"{address.public}: the path is the number of a database, as in /0")
+    timeout = options.get("timeout", 5.0)
     settings: dict[str, Any] = {
         "host": address.host,
         "port": address.port or 6379,

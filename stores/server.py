@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 from .address import Option, StoreAddress, count, seconds, switch
-from .base import Capabilities, PageStore
+from .base import Capabilities, PageStore, check_keys, check_pages
 from .errors import InvalidStoreURL, WindowStoreError
 from .forks import start_over_in_children
+
+_BATCH_BYTES = 8 << 20  # pages under way at once; more would hold up other clients
+_BATCH_KEYS = 512
 
 #: What the address of any server may say.
 OPTIONS: dict[str, Option] = {
@@ -34,6 +38,8 @@ class ServerStore(PageStore):
     example: ClassVar[str]
     #: What the server holds; the same for every server of the kind.
     limits: ClassVar[Capabilities]
+    #: How many pages are asked for at once.
+    most_reads: ClassVar[int]
     #: The client's errors, and what it raises at a connection that ``close`` has taken away.
     failures: ClassVar[tuple[type[Exception], ...]]
     failure_after_close: ClassVar[type[Exception]]
@@ -44,18 +50,38 @@ class ServerStore(PageStore):
             raise InvalidStoreURL(f"{scheme}:// needs a host: {scheme}://{self.example}")
         self.url = address.public
         self._address = address
-        self._client: Any = None
         self.start_over()
         start_over_in_children(self)
 
     def start_over(self) -> None:
-        """Forget the connection, as a forked child does; no store call."""
-        self._client = None
+        self._lock = threading.Lock()
+        self._client: Any = None
 
     @property
     def capabilities(self) -> Capabilities:
         """Outside this process, seen by every machine; no store call."""
         return self.limits
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The pages in the order of the keys; one command for each ``most_reads`` keys."""
+        check_keys(keys, self.limits)
+        found: dict[str, bytes | None] = {}
+        for batch in self._batches(dict.fromkeys(keys), self.most_reads):
+            found.update(zip(batch, self._run(self._get, batch), strict=True))
+        return [found[key] for key in keys]
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        """Store the pages; one command for each 8 MiB or 512 pages."""
+        check_pages(pages, self.limits)
+        for batch in self._batches(pages, _BATCH_KEYS, pages):
+            self._run(self._put, {key: pages[key] for key in batch})
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Remove the pages; one command for each 512 keys."""
+        keys = dict.fromkeys(keys)
+        check_keys(keys, self.limits)
+        for batch in self._batches(keys, _BATCH_KEYS):
+            self._run(self._delete, batch)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         """Every stored key that starts with ``prefix``, some twice; it visits what the server has.
@@ -64,6 +90,52 @@ class ServerStore(PageStore):
         """
         self._check_open()
         return self._scan(prefix)
+
+    def flush(self) -> None:
+        """Every page is acknowledged already; no store call."""
+        self._check_open()
+
+    def close(self) -> None:
+        """Let go of the connections; closing twice is harmless."""
+        self._closed = True
+        with self._lock:
+            client, self._client = self._client, None
+            if client is not None:
+                self._disconnect(client)
+
+    @abstractmethod
+    def _disconnect(self, client: Any) -> None: ...
+
+    def _together(self, keys: Iterable[str]) -> Iterable[Iterable[str]]:
+        """The keys in groups of what can travel in one command."""
+        return [keys]
+
+    def _batches(
+        self, keys: Iterable[str], most: int, pages: Mapping[str, bytes] | None = None
+    ) -> Iterator[list[str]]:
+        """The keys cut into commands of at most ``most``, and of 8 MiB of ``pages`` or one page."""
+        for group in self._together(keys):
+            batch: list[str] = []
+            size = 0
+            for key in group:
+                more = len(pages[key]) if pages else 0
+                if batch and (len(batch) >= most or size + more > _BATCH_BYTES):
+                    yield batch
+                    batch, size = [], 0
+                batch.append(key)
+                size += more
+            if batch:
+                yield batch
+
+    @abstractmethod
+    def _get(self, client: Any, keys: list[str]) -> list[bytes | None]:
+        """The pages of a batch, in the order of the keys."""
+
+    @abstractmethod
+    def _put(self, client: Any, pages: dict[str, bytes]) -> None: ...
+
+    @abstractmethod
+    def _delete(self, client: Any, keys: list[str]) -> None: ...
 
     @abstractmethod
     def _scan(self, prefix: str) -> Iterator[str]:
@@ -77,14 +149,17 @@ class ServerStore(PageStore):
     def _named(self, error: Exception) -> WindowStoreError:
         """The project's error for one of the client, without a password or a page in it."""
 
-    def _run(self, operation: Callable[[Any], _T]) -> _T:
+    def _run(self, operation: Callable[..., _T], *given: Any) -> _T:
         """Do the operation, with the client's errors under our names and without their chain."""
         try:
             client = self._client
             if client is None:
-                self._check_open()
-                client = self._client = self._connect()
-            return operation(client)
+                with self._lock:
+                    self._check_open()
+                    if self._client is None:
+                        self._client = self._connect()
+                    client = self._client
+            return operation(client, *given)
         except self.failures as error:
             named = self._named(error)
         except self.failure_after_close:
@@ -97,26 +172,3 @@ class ServerStore(PageStore):
 
     def __reduce__(self) -> tuple[type[Self], tuple[StoreAddress]]:
         return type(self), (self._address,)
-
-
-def batches(
-    keys: Iterable[str],
-    most: int,
-    pages: Mapping[str, bytes] | None = None,
-    most_bytes: int = 0,
-) -> Iterator[list[str]]:
-    """The keys cut into batches of at most ``most``; none without keys.
-
-    With ``pages`` a batch also has at most ``most_bytes`` of them, or one page that has more.
-    """
-    batch: list[str] = []
-    size = 0
-    for key in keys:
-        more = len(pages[key]) if pages else 0
-        if batch and (len(batch) >= most or size + more > most_bytes):
-            yield batch
-            batch, size = [], 0
-        batch.append(key)
-        size += more
-    if batch:
-        yield batch

@@ -14,55 +14,52 @@ class WrapperStore(PageStore):
     def __init__(self, store: PageStore) -> None:
         self.store = store
 
+    def before_call(self) -> None:
+        """What comes ahead of each call that this class hands on, but for hints."""
+        return
+
     @property
     def url(self) -> str:  # type: ignore[override]
-        """The address of the store behind."""
         return self.store.url
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the store behind; no store call."""
         return self.store.capabilities
 
     @property
     def origin(self) -> str:
-        """That of the store behind; no store call."""
         return self.store.origin
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """One store call."""
+        self.before_call()
         return self.store.get_many(keys)
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """One store call."""
+        self.before_call()
         self.store.put_many(pages)
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """One store call."""
+        self.before_call()
         self.store.delete_many(keys)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """What the store behind holds."""
+        self.before_call()
         return self.store.keys(prefix)
 
     def peek(self, key: str) -> bytes | None:
-        """What is at hand in the store behind; no store call."""
         return self.store.peek(key)
 
     def prefetch(self, keys: Sequence[str]) -> None:
-        """A hint to the store behind."""
         self.store.prefetch(keys)
 
     def forget(self, keys: Sequence[str]) -> None:
-        """A hint to the store behind."""
         self.store.forget(keys)
 
     def flush(self) -> None:
-        """Flush the store behind."""
+        self.before_call()
         self.store.flush()
 
     def close(self) -> None:
-        """Close the store behind."""
         self.store.close()
 
     def __repr__(self) -> str:

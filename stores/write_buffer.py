@@ -45,7 +45,7 @@ class WriteBuffer(WrapperStore):
     """Holds up to ``capacity_bytes`` of puts and deletes and sends them in the background.
 
     ``deadline`` is how many seconds the store may fail to answer, on writes and on reads, before
-    callers are told; the first failure is logged as a warning.
+    callers get its error; the first failure is logged as a warning.
     """
 
     def __init__(
@@ -61,13 +61,11 @@ class WriteBuffer(WrapperStore):
         _buffers.add(self)
 
     def start_over(self) -> None:
-        """Begin with nothing pending, as a forked child does; no store call."""
         self._changed = threading.Condition(threading.Lock())
         self._pending: dict[str, bytes | None] = {}  # None is a delete
         self._pending_bytes = 0
         self._sending: dict[str, bytes | None] = {}
         self._sending_bytes = 0
-        self._batches_taken = 0
         self._batches_sent = 0
         self._thread: threading.Thread | None = None
         self._waiters = 0
@@ -84,15 +82,11 @@ class WriteBuffer(WrapperStore):
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The pages, pending ones included; at most one store call, none if all are pending.
 
-        It tries again until the deadline, then raises ``StoreUnavailable``; else what the store
-        raises, and ``StoreClosed``.
+        It tries again until the deadline, then raises ``StoreUnavailable``.
         """
         with self._changed:
             self._check_open()
-            if not self._pending and not self._sending:
-                held: dict[str, bytes | None] = {}
-            else:
-                held = {key: self._held(key) for key in keys if self._holds(key)}
+            held = {key: self._held(key) for key in keys if self._holds(key)}
         if not held:
             return self._patiently(partial(self.store.get_many, keys))
         missing = [key for key in keys if key not in held]
@@ -113,10 +107,9 @@ class WriteBuffer(WrapperStore):
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         """Accept the pages; no store call, but it waits while the buffer is full.
 
-        A call that raises has accepted none of its pages. Raises ``InvalidKey``, ``PageTooLarge``,
-        ``StoreClosed``, ``StoreUnavailable`` after the deadline, and what the store raised on an
-        earlier page, such as ``StoreFull``: those pages are held, and every further call first has
-        them sent again, and raises only if that fails too.
+        A call that raises has accepted none of its pages. Raises ``StoreUnavailable`` after the
+        deadline, and what the store raised on an earlier page, such as ``StoreFull``: those pages
+        are held, and every further call first has them sent again, and raises only if that fails.
         """
         size = check_pages(pages, self._limits) + _ENTRY_BYTES * len(pages)
         self._accept(pages, size)
@@ -132,10 +125,10 @@ class WriteBuffer(WrapperStore):
         with self._changed:
             self._check_open()
             held = {**self._sending, **self._pending}
-        return self._merged_keys(prefix, held)
+        yield from (k for k, page in held.items() if page is not None and k.startswith(prefix))
+        yield from (key for key in self.store.keys(prefix) if key not in held)
 
     def prefetch(self, keys: Sequence[str]) -> None:
-        """A hint to the store for those pages that are not here."""
         self.store.prefetch([key for key in keys if not self._holds(key)])
 
     def flush(self) -> None:
@@ -177,7 +170,7 @@ class WriteBuffer(WrapperStore):
         with self._changed:
             self._check_open()
             if self._error is not None or monotonic() >= self._give_up_at:
-                self._try_again()
+                self._await(self._batches_sent + 1, self._deadline)
             if not self._has_room(size):
                 self._wait_until(lambda: self._has_room(size))
                 self._check_open()
@@ -191,39 +184,26 @@ class WriteBuffer(WrapperStore):
                 self._changed.notify_all()
 
     def _has_room(self, size: int) -> bool:
-        held = self._pending_bytes + self._sending_bytes
-        return held + size <= self._capacity or held == 0
+        return self.pending_bytes == 0 or self.pending_bytes + size <= self._capacity
 
     def _drain(self, deadline: float) -> None:
         with self._changed:
             self._check_open()
-            target = self._batches_taken + (1 if self._pending else 0)
-            if self._batches_sent >= target:
-                return
-            if self._thread is None:
-                self._start_thread()
-            self._error = None
-            self._give_up_at = monotonic() + deadline
-            self._kick()
-            self._wait_until(lambda: self._batches_sent >= target)
-            self._check_open()  # not if the rest was abandoned
+            target = self._batches_sent + bool(self._sending) + bool(self._pending)
+            if self._batches_sent < target:
+                if self._thread is None:
+                    self._start_thread()
+                self._await(target, deadline)
 
-    def _try_again(self) -> None:
-        """Have the batch that failed, or hangs, sent once more; raise only if that fails again."""
-        sent = self._batches_sent
+    def _await(self, target: int, deadline: float) -> None:
+        """Wait until so many batches were sent; one that failed, or hangs, is sent again now."""
         self._error = None
-        self._give_up_at = monotonic() + self._deadline
-        self._kick()
-        self._wait_until(lambda: self._batches_sent > sent)
-        self._check_open()
-
-    def _kick(self) -> None:
-        """Have a batch that failed sent again now."""
+        self._give_up_at = monotonic() + deadline
         self._kicks += 1
-        self._changed.notify_all()
+        self._wait_until(lambda: self._batches_sent >= target)
+        self._check_open()  # not if the rest was abandoned
 
     def _wait_until(self, ready: Callable[[], bool]) -> None:
-        """Wait for the thread's progress; raise its error, or ours if it hangs in the store."""
         self._waiters += 1
         self._changed.notify_all()
         try:
@@ -260,10 +240,6 @@ class WriteBuffer(WrapperStore):
 
     def _held(self, key: str) -> bytes | None:
         return self._pending[key] if key in self._pending else self._sending[key]
-
-    def _merged_keys(self, prefix: str, held: Mapping[str, bytes | None]) -> Iterator[str]:
-        yield from (k for k, page in held.items() if page is not None and k.startswith(prefix))
-        yield from (key for key in self.store.keys(prefix) if key not in held)
 
     def _unavailable(self, reason: object) -> StoreUnavailable:
         return StoreUnavailable(
@@ -302,7 +278,6 @@ class WriteBuffer(WrapperStore):
             self._sending_bytes = self._pending_bytes
             self._pending, self._pending_bytes = {}, 0
             if batch:
-                self._batches_taken += 1
                 self._give_up_at = monotonic() + self._deadline
                 self._changed.notify_all()  # those who wait already wait no longer than that
             else:
@@ -310,7 +285,6 @@ class WriteBuffer(WrapperStore):
             return batch
 
     def _send(self, batch: Mapping[str, bytes | None]) -> None:
-        """Send until the store has taken the batch, or the buffer was abandoned."""
         puts = {key: page for key, page in batch.items() if page is not None}
         deletes = [key for key, page in batch.items() if page is None]
         patient_until = monotonic() + self._deadline
@@ -328,22 +302,20 @@ class WriteBuffer(WrapperStore):
                     self._warn(error)
                 self._reason = error
                 left = patient_until - monotonic()
-                if left <= 0:
-                    self._report(self._unavailable(error))
-                self._pause(min(pause, left) if left > 0 else pause, kicks)
+                if left > 0:
+                    self._pause(min(pause, left), kicks)
+                else:
+                    self._pause(pause, kicks, self._unavailable(error))
                 pause = min(2 * pause, _LONGEST_PAUSE)
             except Exception as error:  # whatever it is, the callers must see it
-                self._report(error)
-                self._pause(None, kicks)
+                self._pause(None, kicks, error)
 
-    def _report(self, error: Exception) -> None:
+    def _pause(self, seconds: float | None, kicks: int, error: Exception | None = None) -> None:
+        """Report the error, and wait until somebody asks for an attempt or closes, or so long."""
         with self._changed:
-            self._error = error
-            self._changed.notify_all()
-
-    def _pause(self, seconds: float | None, kicks: int) -> None:
-        """Wait, but no longer than until somebody asks for an attempt or closes."""
-        with self._changed:
+            if error is not None:
+                self._error = error
+                self._changed.notify_all()
             self._changed.wait_for(lambda: self._kicks != kicks or self._closed, seconds)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,11 +1,13 @@
 """Fixtures that every suite may use."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.couchbase_server import Couchbase, MockServer, couchbase, mock_jar
 from tests.support.servers import (
@@ -16,6 +18,7 @@ from tests.support.servers import (
     redis_url,
     redis_with_password,
 )
+from tests.support.spark.home import set_up_home
 
 # Spark's Java hands its environment on to the Python workers, and starts once for all suites: they
 # must find the packages, and the steps that the tests let them run.
@@ -27,6 +30,13 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 # thread; all of them together take half of the processor's time.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# The processes that the tests are spread over inherit the one that is made here first.
+set_up_home()
+
+# How long an example takes is the machine's affair.
+settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any")
+
 pytest.register_assert_rewrite("stores.testing.conformance")
 
 __all__ = [
@@ -37,6 +47,20 @@ __all__ = [
     "redis_url",
     "redis_with_password",
 ]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """How many processes ``-n auto`` spreads the tests over; each may come to start a Java."""
+    # macOS and Windows do not say which of the machine's cores are a process's own.
+    affinity = getattr(os, "sched_getaffinity", None)
+    return min(4, len(affinity(0)) if affinity else os.cpu_count() or 1)
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the tests is never garbage, so no collection need walk through it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -17,7 +17,7 @@ them cannot be compared. Values and partials are left as they are, bytes that no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,14 +25,13 @@ from mta.audit.description import shared_handle
 from mta.columns.schemas import Objects, Payload, Rows, next_payload
 from mta.errors import CorruptPage, HandleMismatch
 from mta.fiba import FiBA
-from mta.fiba.kept import KeptTree
+from mta.fiba.aggregator import KeptTree
 from mta.levels.amortized_mta import AmortizedMTA
-from mta.levels.kept import KeptEvents
+from mta.levels.kept import KeepAll, KeptEvents
 from mta.levels.log_mta import LogMTA
 from mta.monoids.base import Monoid, Partial
 from mta.pages.handle import MAX_ARITY, Handle, corrupt
 from mta.pages.structure import Structure
-from mta.policies.base import AbstractPolicy, View
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 from mta.windows.engine import Engine
@@ -42,12 +41,6 @@ from stores import PageStore
 #: Stands for any value and any partial. Not None: that is how pages are marked of which no parent
 #: tells the fold.
 _ANY = ""
-_AGGREGATORS: dict[str, type[Structure]] = {
-    kind.name: kind
-    for kind in (
-        AmortizedMTA, LogMTA, FiBA, KeptEvents, KeptTree, PagedFlatFAT, PagedReactiveAggregator,
-    )
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,11 +61,12 @@ def restore_opaque(handle: bytes, store: str | PageStore) -> Opaque:
     fronts = {window.name: window.front for window in shared.windows} if shared else None
     data = shared.events if shared else handle
     state = Handle.decode(data)
-    aggregator = _AGGREGATORS.get(state.algorithm)
+    known = {kind.name: kind for kind in _COLUMNS}
+    aggregator = known.get(state.algorithm)
     if aggregator is None:
         raise HandleMismatch(
             f"the handle is of the aggregator {state.algorithm!r}, this release knows "
-            f"{sorted(_AGGREGATORS)}; use the release that wrote it"
+            f"{sorted(known)}; use the release that wrote it"
         )
     monoid, policy = _UnknownMonoid(state), _UnknownPolicy(state)
     settings = Settings(aggregator=aggregator, lateness=0 if aggregator.by_time else None)
@@ -109,17 +103,12 @@ class _UnknownMonoid(Monoid):
         return _ANY
 
 
-class _UnknownPolicy(AbstractPolicy):
-    """Stands for the policy of a handle; evicts nothing."""
-
-    positional = True
+class _UnknownPolicy(KeepAll):
+    """Stands for the policy of a handle."""
 
     def __init__(self, handle: Handle) -> None:
+        super().__init__(handle.timed)
         self._name, self.fingerprint = handle.policy
-        self.needs_times = handle.timed
-
-    def cut(self, view: View, time: int | None) -> int:
-        return 0
 
     def describe(self) -> str:
         return self._name
@@ -128,7 +117,8 @@ class _UnknownPolicy(AbstractPolicy):
 def _columns_of(handle: Handle) -> tuple[int, int]:
     """How many columns a value takes in pages, and how many a partial."""
     try:
-        return _COLUMNS[handle.algorithm](handle.state, handle.timed)
+        columns = next(of for kind, of in _COLUMNS.items() if kind.name == handle.algorithm)
+        return columns(handle.state, handle.timed)
     except (IndexError, TypeError, ValueError, KeyError) as error:
         raise corrupt(f"its state is not one of {handle.algorithm}") from error
 
@@ -164,12 +154,13 @@ def _values(tails: list[Any], timed: bool) -> int:
     return len(tails[0][2]) - timed
 
 
-_COLUMNS = {
-    AmortizedMTA.name: _of_pair,
-    LogMTA.name: _of_pair,
-    KeptEvents.name: _of_kept,
-    PagedFlatFAT.name: _of_left,
-    PagedReactiveAggregator.name: _of_holes,
-    FiBA.name: _of_tree,
-    KeptTree.name: _of_tree,
+#: Every aggregator, and how many columns its state tells of.
+_COLUMNS: dict[type[Structure], Callable[[list[Any], bool], tuple[int, int]]] = {
+    AmortizedMTA: _of_pair,
+    LogMTA: _of_pair,
+    KeptEvents: _of_kept,
+    PagedFlatFAT: _of_left,
+    PagedReactiveAggregator: _of_holes,
+    FiBA: _of_tree,
+    KeptTree: _of_tree,
 }

@@ -24,24 +24,20 @@ is *gone* when it is missing, not damaged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from mta.errors import CorruptPage, MissingPage, NotPageable
 from mta.pages import page
 from mta.pages.page import NO_NAME, Group
+from mta.pages.structure import Named
 from mta.windows.engine import Engine
 from mta.windows.window import Window
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mta.pages.structure import Named
-    from stores import PageStore
+from stores import PageStore
 
 _BATCH = 64
 
@@ -122,7 +118,9 @@ def audit(window: Window | Sharing, repair: bool = False) -> Audit:
     Raises NotPageable without a store, and what the store raises.
     """
     with np.errstate(all="ignore"):
-        return _Auditor(window, repair).run()
+        auditor = _Auditor(window, repair)
+        auditor.walk(window.engine.structure.pages())
+        return auditor.found
 
 
 def live_keys(window: Window | Sharing, own: bool = False) -> Iterator[str]:
@@ -180,21 +178,16 @@ class _Auditor:
         self._name, self._tree, self._store = engine.name, engine.structure, _store_of(engine)
         self._repairs = repair
         self._rebuild = engine.structure.rebuilder() if repair else None
-        self._found = Audit()
+        self.found = Audit()
 
-    def run(self) -> Audit:
-        """Walk from the pages that are named in memory downwards."""
-        self._walk(self._tree.pages())
-        return self._found
-
-    def _walk(self, pages: Iterator[Named]) -> None:
+    def walk(self, pages: Iterator[Named]) -> None:
         """Verify pages, and those below them."""
         while batch := list(islice(pages, _BATCH)):
             found = self._store.get_many([self._key(named) for named in batch])
             for named, data in zip(batch, found, strict=True):
                 group = self._verify(named, data)
                 if group is not None and named.level:
-                    self._walk(self._tree.pages_below(named, group))
+                    self.walk(self._tree.pages_below(named, group))
 
     def _key(self, named: Named) -> str:
         return page.key_of(self._name, named.level, named.number, named.name)
@@ -202,29 +195,24 @@ class _Auditor:
     def _verify(self, named: Named, data: bytes | None) -> Group | None:
         """The page as a group if it can be read, after a repair if need be."""
         if data is None and not named.needed:
-            self._found.gone += named.name != NO_NAME
+            self.found.gone += named.name != NO_NAME
             return None
         group, what = self._read(named, data)
         if what is None:
-            self._found.pages += 1
+            self.found.pages += 1
             return group
-        damage = Damage(
-            self._key(named), named.level, named.number, what,
-            named.first, named.end - 1, named.needed, self._windows(named),
-        )  # fmt: skip
+        outcome, repaired = "not repaired", False
         if group is None:
             group = self._repair(named)
-            damage = replace(
-                damage, repaired=group is not None, outcome=self._outcome(named, group)
-            )
-        self._found.damaged.append(damage)
+            outcome, repaired = self._outcome(named, group), group is not None
+        windows = None
+        if self._fronts is not None:
+            windows = tuple(sorted(w for w, front in self._fronts.items() if front < named.end))
+        self.found.damaged.append(Damage(
+            self._key(named), named.level, named.number, what, named.first, named.end - 1,
+            named.needed, windows, repaired, outcome,
+        ))  # fmt: skip
         return group
-
-    def _windows(self, named: Named) -> tuple[str, ...] | None:
-        """Which of several windows hold events below a page."""
-        if self._fronts is None:
-            return None
-        return tuple(sorted(name for name, front in self._fronts.items() if front < named.end))
 
     def _read(self, named: Named, data: bytes | None) -> tuple[Group | None, str | None]:
         """The group that can be read, and what is wrong, if anything is."""

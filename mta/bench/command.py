@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError
 from collections.abc import Mapping
 
 from mta.bench import EXPERIMENTS
@@ -12,11 +12,10 @@ from mta.cli.commands import CommandLine
 def add_bench(line: CommandLine, modules: Mapping[str, str] = EXPERIMENTS) -> None:
     """Add ``mta bench``, of the experiments in these modules."""
 
-    def measure(given: Namespace) -> int:
+    def measure(experiment: list[str], quick: bool, size: float, output: str, fresh: bool) -> int:
         from mta.bench.frame.running import bench
 
-        size = None if given.quick else given.size
-        return bench(given.experiment, size, given.output, given.fresh, modules)
+        return bench(experiment, None if quick else size, output, fresh, modules)
 
     def experiment(text: str) -> str:
         if text not in modules and text not in {name.partition("_")[0] for name in modules}:

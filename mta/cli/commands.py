@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,7 +25,9 @@ EXTRAS = {
     "matplotlib": "bench",
 }
 
-Command = Callable[[Namespace], int | None]
+#: Takes the options of a command by their names; None is the exit code 0.
+Command = Callable[..., int | None]
+_PATH = "a file with a handle of Window or SharedWindows; with Spark, "
 
 
 class CommandLine:
@@ -36,14 +38,32 @@ class CommandLine:
             prog="mta", description="Exact sliding windows over streams, their pages in a store."
         )
         self.parser.add_argument(
-            "--version", action=_Version, nargs=0, help="what is installed, and what it runs on"
+            "--version",
+            action=_Version,
+            nargs=0,
+            default=SUPPRESS,
+            help="what is installed, and what it runs on",
         )
         self._commands = self.parser.add_subparsers(required=True, metavar="command", dest="name")
         #: The commands by name, to be given further options or another way to be carried out.
         self.commands: dict[str, ArgumentParser] = {}
-        _add_inspect(self.add("inspect", _inspect, help="show the windows of a run or of a handle"))
-        _add_check(self.add("check", _check, help="verify every page of windows"))
-        _add_gc(self.add("gc", _gc, help="find and delete pages that no window needs"))
+        inspect = self.add(
+            "inspect", handles.inspect, help="show the windows of a run or of a handle"
+        )
+        inspect.add_argument("path", type=Path, help=f"{_PATH}a run's output folder or checkpoint")
+        check = self.add("check", handles.check, help="verify every page of windows")
+        check.add_argument("path", type=Path, help=f"{_PATH}the output folder of an ended run")
+        gc = self.add("gc", handles.gc, help="find and delete pages that no window needs")
+        gc.add_argument("path", type=Path, nargs="+", help="all files with handles of some windows;"
+                        " with Spark, a run's output folder")  # fmt: skip
+        for parser in (inspect, check, gc):
+            parser.add_argument("--store", metavar="URL", help="where the pages are; default: the "
+                                "run's, without credentials")  # fmt: skip
+        check.add_argument("--repair", action="store_true",
+                           help="rebuild damaged inner pages of a run from the level below"
+                           )  # fmt: skip
+        gc.add_argument("--delete", action="store_true",
+                        help="delete them; without it nothing is changed in the store")  # fmt: skip
 
     def add(self, name: str, command: Command, **how: Any) -> ArgumentParser:
         """A new command, to be given options; ``how`` is what ``ArgumentParser`` takes."""
@@ -58,12 +78,11 @@ class CommandLine:
         That is 2 for what the user can correct, 130 after Ctrl-C, else what the command says:
         ``mta check`` returns 1 where a page is damaged and was not repaired.
         """
-        given = self.parser.parse_args(arguments)
-        command: Command = given.command
-        name = given.name
-        del given.command, given.name
+        given = vars(self.parser.parse_args(arguments))
+        name: str = given.pop("name")
+        command: Command = given.pop("command")
         try:
-            return command(given) or 0
+            return command(**given) or 0
         except WindowStoreError as error:
             return _complain(as_options(str(error)))
         except ModuleNotFoundError as error:
@@ -115,40 +134,3 @@ class _Version(Action):
     def __call__(self, parser: ArgumentParser, *_: object) -> None:
         say(versions())
         parser.exit()
-
-
-_PATH = "a file with a handle of Window or SharedWindows; with Spark, "
-_STORE = "where the pages are; default: the run's, without credentials"
-
-
-def _add_inspect(parser: ArgumentParser) -> None:
-    parser.add_argument("path", type=Path, help=f"{_PATH}a run's output folder or a checkpoint")
-    parser.add_argument("--store", metavar="URL", help=_STORE)
-
-
-def _add_check(parser: ArgumentParser) -> None:
-    parser.add_argument("path", type=Path, help=f"{_PATH}the output folder of a run that has ended")
-    parser.add_argument("--store", metavar="URL", help=_STORE)
-    parser.add_argument("--repair", action="store_true",
-                        help="rebuild damaged inner pages of a run from the level below"
-                        )  # fmt: skip
-
-
-def _add_gc(parser: ArgumentParser) -> None:
-    parser.add_argument("path", type=Path, nargs="+", help="all files with handles of some "
-                        "windows; with Spark, a run's output folder")  # fmt: skip
-    parser.add_argument("--store", metavar="URL", help=_STORE)
-    parser.add_argument("--delete", action="store_true",
-                        help="delete them; without it nothing is changed in the store")  # fmt: skip
-
-
-def _inspect(given: Namespace) -> None:
-    handles.inspect(given.path, given.store)
-
-
-def _check(given: Namespace) -> int:
-    return handles.check(given.path, given.store, given.repair)
-
-
-def _gc(given: Namespace) -> None:
-    handles.collect(given.path, given.store, given.delete)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from shlex import quote
 
 from stores.errors import WindowStoreError
 
@@ -22,9 +23,8 @@ def say(text: str = "") -> None:
 class ProgressLine:
     """A line that is rewritten in place on a terminal, and printed now and then elsewhere."""
 
-    def __init__(self, every_seconds: float = 5.0) -> None:
+    def __init__(self) -> None:
         self._on_terminal = sys.stdout.isatty()
-        self._every = every_seconds
         self._next = 0.0
         self._width = 0
         self._last = ""
@@ -37,7 +37,7 @@ class ProgressLine:
             self._width = max(self._width, len(text))
         elif now >= self._next and text != self._last:
             say(text)
-            self._next = now + self._every
+            self._next = now + 5
             self._last = text
 
     def end(self) -> None:
@@ -59,9 +59,18 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def as_options(text: str) -> str:
-    """What an error tells callers in Python to set, as the options of the command line."""
-    text = re.sub(r"\b(late|invalid|silent|corrections)='(\w+)'", r"--\1 \2", text)
-    return re.sub(r"(?<=set )allowed_lateness\b", "--allowed-lateness", text)
+    """What an error says that callers in Python have set, or can, as options of the command line.
+
+    >>> as_options("silent is 'drop': set every='1 minute', or allowed_lateness")
+    "--silent drop: set --every '1 minute', or --allowed-lateness"
+    """
+    text = re.sub(
+        r"\b(every|late|allowed_lateness|corrections|invalid|silent)(?:=| is )'([^']*)'",
+        lambda found: f"--{found[1]} {quote(found[2])}",
+        text,
+    )
+    text = re.sub(r"\bevery(?:=| is )(\d+)", r"--every '\1 events'", text)
+    return re.sub(r"\b(?:--)?allowed_lateness\b", "--allowed-lateness", text)
 
 
 def plural(count: int, noun: str) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -24,9 +24,10 @@ import numpy as np
 
 from mta.audit.description import HandleSummary, describe_handle
 from mta.audit.opaque import Opaque, restore_opaque
-from mta.audit.walk import Audit, audit, is_garbage, live_keys
+from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
 from mta.cli.console import InvalidCommand, human_bytes, human_duration, plural, say, table
 from mta.errors import CorruptPage, MissingPage
+from mta.windows.window import Window
 from stores import PageStore, open_store
 
 COLUMNS = (
@@ -36,60 +37,49 @@ _EXAMPLES = 5
 _BATCH = 256
 
 
-def inspect(path: Path, store_url: str | None) -> None:
-    """Print the windows of a handle, and the totals of the store if it is named."""
+Windows = list[tuple[str, HandleSummary]]
+
+
+def inspect(path: Path, store: str | None) -> None:
+    """Print the windows of a handle, and the totals of the store if its address is given."""
     summary = describe_handle(_read(path))
-    say(table_of([(summary.window, summary)]))
-    say()
-    say(f"handle    {human_bytes(summary.handle_bytes)}")
-    if store_url is not None:
-        say(f"store     {without_credentials(store_url)}: {store_totals(store_url)}")
-    print_kind(summary)
+    show([(summary.window, summary)], store, None if store is None else store_totals(store))
 
 
-def check(path: Path, store_url: str | None, repair: bool) -> int:
+def check(path: Path, store: str | None, repair: bool) -> int:
     """Print the damage by page and a summary; 1 if there is any, else 0. Reads every page once."""
-    address = _required(store_url)
+    address = _required(store)
     if repair:
         raise InvalidCommand(
             "--repair: a page is rebuilt by the windows' own operation, which a handle does not "
             "tell: restore the windows in Python and call mta.audit.audit(windows, repair=True)"
         )
-    total = Audit()
-    with open_store(address) as store:
-        held = restore_opaque(_read(path), store)
-        add_up(total, audit(held), held.engine.name)
-    say(f"windows   {', '.join(sorted(held.fronts or [held.engine.name]))}")
-    say(f"store     {without_credentials(address)}")
-    sum_up(total)
-    return 1 if total.left else 0
+    with open_store(address) as pages:
+        held = restore_opaque(_read(path), pages)
+        found = verify([(held.engine.name, held)])
+    return sum_up(found, ", ".join(sorted(held.fronts or [held.engine.name])), address)
 
 
-def collect(paths: list[Path], store_url: str | None, delete: bool) -> None:
+def gc(path: list[Path], store: str | None, delete: bool) -> None:
     """Print the pages of these handles' windows that nobody can need; ``delete`` deletes them.
 
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
     """
-    address = _required(store_url)
-    with open_store(address) as store:
+    address = _required(store)
+    with open_store(address) as pages:
         windows: defaultdict[str, list[Opaque]] = defaultdict(list)
-        for path in paths:
-            held = restore_opaque(_read(path), store)
+        for file in path:
+            held = restore_opaque(_read(file), pages)
             windows[held.engine.name].append(held)
-        keys = list(store.keys())
+        keys = list(pages.keys())
         say(f"store     {without_credentials(address)}: {plural(len(keys), 'page')}")
         garbage = [
             key
             for name, held_by in windows.items()
             for key in _garbage(name, held_by, [key for key in keys if key.startswith(f"{name}/")])
         ]
-        print_unneeded(store, garbage)
-        if delete:
-            store.delete_many(garbage)
-            store.flush()
-        say(f"{'deleted' if delete else 'to delete':9} {plural(len(garbage), 'page')}")
-        if garbage and not delete:
-            say("nothing was deleted: --delete does")
+        print_unneeded(pages, garbage)
+        sweep(pages, garbage, delete)
 
 
 def _garbage(name: str, held_by: list[Opaque], keys: list[str]) -> list[str]:
@@ -108,10 +98,10 @@ def _garbage(name: str, held_by: list[Opaque], keys: list[str]) -> list[str]:
     return garbage
 
 
-def _required(store_url: str | None) -> str:
-    if store_url is None:
+def _required(store: str | None) -> str:
+    if store is None:
         raise InvalidCommand("name the store that the windows' pages are in with --store")
-    return store_url
+    return store
 
 
 def _read(path: Path) -> bytes:
@@ -129,20 +119,33 @@ def _read(path: Path) -> bytes:
 # What is printed of any windows
 
 
-def table_of(windows: list[tuple[str, HandleSummary]]) -> str:
-    """A row for each key, and below it one for each of several windows that share its events."""
-    return table(COLUMNS, [row for key, summary in windows for row in _rows(key, summary)])
+def show(windows: Windows, store: str | None, pages: str | None, limit: int = 1) -> None:
+    """Print windows by their keys, their totals, what they aggregate, and by which policy.
+
+    Below the row of a key stands one for each of several windows that share its events.
+    """
+    say(table(COLUMNS, [row for key, summary in windows[:limit] for row in _rows(key, summary)]))
+    if limit < len(windows):
+        say(f"... and {len(windows) - limit:,} more (--limit)")
+    say()
+    say(f"windows   {counted(windows)}")
+    say(f"handles   {human_bytes(sum(summary.handle_bytes for _, summary in windows))}")
+    if store is not None:
+        say(f"store     {without_credentials(store)}: {pages}")
+    for _, summary in windows[:1]:
+        policy = re.sub(
+            r"\bTimeWindow\((\d+) us\)",
+            lambda found: f"TimeWindow({human_duration(int(found[1]))})",
+            summary.policy,
+        )
+        say(f"monoid    {summary.monoid}, by {summary.algorithm}")
+        say(f"policy    {policy}")
 
 
-def print_kind(summary: HandleSummary) -> None:
-    """Print what a window aggregates, and by which policy."""
-    say(f"monoid    {summary.monoid}, by {summary.algorithm}")
-    policy = re.sub(
-        r"\bTimeWindow\((\d+) us\)",
-        lambda found: f"TimeWindow({human_duration(int(found[1]))})",
-        summary.policy,
-    )
-    say(f"policy    {policy}")
+def counted(windows: Windows) -> str:
+    """How many keys there are, and events in their windows."""
+    events = sum(summary.events for _, summary in windows)
+    return f"{plural(len(windows), 'key')}, {plural(events, 'event')}"
 
 
 def store_totals(url: str) -> str:
@@ -164,8 +167,16 @@ def disk_bytes(folder: Path) -> int:
     )
 
 
+def verify(windows: Iterable[tuple[str, Window | Sharing]], repair: bool = False) -> Audit:
+    """What an audit of all these windows finds, each under its key; prints the damage."""
+    total = Audit()
+    for whose, held in windows:
+        add_up(total, audit(held, repair), whose)
+    return total
+
+
 def add_up(total: Audit, found: Audit, whose: str) -> None:
-    """Print the damage that an audit has found, and add it to what others have."""
+    """Add what an audit has found to what others have; print the damage."""
     total.pages += found.pages
     total.gone += found.gone
     total.damaged += found.damaged
@@ -173,13 +184,26 @@ def add_up(total: Audit, found: Audit, whose: str) -> None:
         say(f"damaged   {whose}: {damage}")
 
 
-def sum_up(total: Audit, repair: bool = False) -> None:
-    """Print how many pages are whole, and how many are damaged."""
-    gone, damaged = total.gone, len(total.damaged)
-    left = f", {gone:,} of events that left are gone" if gone else ""
+def sum_up(total: Audit, windows: str, address: str, repair: bool = False) -> int:
+    """Print how many pages are whole and how many damaged; 1 if any is left so, else 0."""
+    say(f"windows   {windows}")
+    say(f"store     {without_credentials(address)}")
+    left = f", {total.gone:,} of events that left are gone" if total.gone else ""
     say(f"pages     {total.pages:,} verified{left}")
-    repaired = f", {len(total.repaired):,} repaired" if repair else ""
-    say(f"damaged   {plural(damaged, 'page')}{repaired}" if damaged else "damaged   none")
+    damaged = plural(len(total.damaged), "page") if total.damaged else "none"
+    repaired = f", {len(total.repaired):,} repaired" if repair and total.damaged else ""
+    say(f"damaged   {damaged}{repaired}")
+    return 1 if total.left else 0
+
+
+def sweep(store: PageStore, garbage: list[str], delete: bool, since: str = "") -> None:
+    """Delete the pages, or print that they could be deleted."""
+    if delete:
+        store.delete_many(garbage)
+        store.flush()
+    say(f"{'deleted' if delete else 'to delete':9} {plural(len(garbage), 'page')}{since}")
+    if garbage and not delete:
+        say("nothing was deleted: --delete does")
 
 
 def print_unneeded(store: PageStore, orphans: list[str]) -> None:

@@ -42,13 +42,13 @@ class Schema(ABC):
     #: Write one row at a place.
     put: Callable[[Rows, int, Row], None]
 
-    @abstractmethod
     def put_many(self, room: Rows, at: int, rows: Rows) -> None:
         """Write rows at the next free places from ``at`` on."""
+        room[at : at + len(rows)] = rows
 
-    @abstractmethod
     def cut(self, rows: Rows, start: int, stop: int) -> Rows:
         """The rows from ``start`` to ``stop``, as a view where there can be one."""
+        return rows[start:stop]
 
     #: One row.
     at: Callable[[Rows, int], Row]
@@ -71,7 +71,6 @@ class Schema(ABC):
 
     def unpageable(self, rows: Rows) -> int | None:
         """The first row that cannot go into a page; None when all can."""
-        del rows
         return None
 
     def one(self, row: Row) -> Rows:
@@ -87,12 +86,6 @@ class Fixed(Schema):
     kind: str
     dtype: np.dtype[Any]
     row_bytes: int
-
-    def put_many(self, room: Rows, at: int, rows: Rows) -> None:
-        room[at : at + len(rows)] = rows
-
-    def cut(self, rows: Rows, start: int, stop: int) -> Rows:
-        return rows[start:stop]
 
     def take(self, rows: Rows, indices: Any) -> Rows:
         return rows[indices]
@@ -170,12 +163,6 @@ class Objects(Schema):
 
     def new(self, capacity: int) -> Rows:
         return [None] * capacity
-
-    def put_many(self, room: Rows, at: int, rows: Rows) -> None:
-        room[at : at + len(rows)] = rows
-
-    def cut(self, rows: Rows, start: int, stop: int) -> Rows:
-        return rows[start:stop]
 
     def take(self, rows: Rows, indices: Any) -> Rows:
         return [rows[i] for i in indices]

@@ -23,23 +23,122 @@ a call fails, its front is where it was, or it is behind and is put in its place
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.cursors.ordered import Hand, Leaf, OrderedEvents, suffixes_of
-from mta.cursors.view import ObservedWindow
 from mta.folds.fronts import EachFront, Fronts, Stretch, TimeFronts, as_array, rows_at
 from mta.folds.overlaps import may_overlap
 from mta.kernels.ranks import SortedTimes
-from mta.monoids.base import AbstractMonoid, Partial
-from mta.pages.structure import Lens
+from mta.monoids.base import AbstractMonoid, Partial, same_value
+from mta.monoids.product import Observed
+from mta.pages.structure import Aggregator, Lens
 from mta.policies.base import AbstractPolicy
 
 #: For fewer events fronts are searched for one by one.
 _FEW = 1024
+
+
+class ObservedWindow(ABC):
+    """A window whose partials hold, beside its own aggregate, those that policies observe.
+
+    ``lenses`` say where, by the policy's ``id``.
+    """
+
+    #: The window's oldest event, and the position after its newest.
+    front: int
+    back: int
+
+    def __init__(self, monoid: AbstractMonoid, lenses: Mapping[int, Lens] | None = None) -> None:
+        self.monoid, self._lenses = monoid, lenses or {}
+        observed = isinstance(monoid, Observed)
+        self._own: Lens = part_of(monoid, 0) if observed else (monoid, same_value)
+
+    def lens(self, policy: AbstractPolicy) -> Lens:
+        """How to see what a policy observes in a partial."""
+        return self._lenses.get(id(policy), self._own)
+
+    @abstractmethod
+    def query(self) -> Partial:
+        """The aggregate of the window."""
+
+    @abstractmethod
+    def partials(self) -> Iterator[Partial]:
+        """Every event of the window, lifted, from the oldest on."""
+
+    def total(self, policy: AbstractPolicy) -> Any:
+        """The result over the whole window; costs as ``query``."""
+        monoid, pick = self.lens(policy)
+        return monoid.lower(pick(self.query()))
+
+    def all_prefixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
+        """The result of every prefix and where it ends; reads the whole window."""
+        monoid, pick = self.lens(policy)
+        prefix = monoid.identity
+        for position, event in enumerate(self.partials(), self.front + 1):
+            prefix = monoid.combine(prefix, pick(event))
+            yield position, monoid.lower(prefix)
+
+    def all_suffixes(self, policy: AbstractPolicy) -> Iterable[tuple[int, Any]]:
+        """The result of every suffix and where it begins, longest first; reads the whole window."""
+        monoid, pick = self.lens(policy)
+        suffix: Partial = monoid.identity
+        results = []
+        for event in reversed(list(self.partials())):
+            suffix = monoid.combine(pick(event), suffix)
+            results.append(monoid.lower(suffix))
+        return enumerate(reversed(results), self.front)
+
+
+class WindowView(ObservedWindow):
+    """A structure of one window, for the policies that observe something in it."""
+
+    def __init__(self, structure: Aggregator, observers: Sequence[AbstractPolicy]) -> None:
+        monoid = structure.monoid
+        lenses = {id(policy): part_of(monoid, i) for i, policy in enumerate(observers, 1)}
+        super().__init__(monoid, lenses)
+        self._structure = structure
+
+    @property
+    def front(self) -> int:  # type: ignore[override]
+        """The position of the oldest event."""
+        return self._structure.front
+
+    @property
+    def back(self) -> int:  # type: ignore[override]
+        """The position after the newest event."""
+        return self._structure.back
+
+    def query(self) -> Partial:
+        return self._structure.query()
+
+    def partials(self) -> Iterator[Partial]:
+        return self._structure.events()
+
+    def first_after(self, time: int) -> int:
+        """The position of the oldest event later than ``time``."""
+        oldest = self._structure.oldest_time()
+        if oldest is None or oldest > time:
+            return self._structure.front
+        return self._structure.first_after(time)
+
+    def longest_prefix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
+        """Where the longest prefix ends whose result is accepted."""
+        return self._structure.longest_prefix(self.lens(policy), accepts)
+
+    def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
+        """Where the longest suffix begins whose result is accepted."""
+        return self._structure.longest_suffix(self.lens(policy), accepts)
+
+
+def part_of(monoid: AbstractMonoid, index: int) -> Lens:
+    """How to see the window's own aggregate (0), or one that policies observe, in a partial."""
+    assert isinstance(monoid, Observed)
+    return monoid.monoids[index], lambda partial: partial[index]
 
 
 class Cursor(ObservedWindow):
@@ -58,7 +157,7 @@ class Cursor(ObservedWindow):
     ) -> None:
         super().__init__(monoid, lenses)
         self.policy, self.events = policy, events
-        self.front = self.back = events.front
+        self.front = self.back = events.kept_from
         self._stamp = events.stamp
         #: A leaf that was looked at last.
         self._leaf: Leaf | None = None
@@ -80,7 +179,7 @@ class Cursor(ObservedWindow):
     def settle(self, time: int | None) -> None:
         """Stand where the policy says after the newest event, as far back as events are kept."""
         stood = self.front, self.back
-        self.place(self.events.front, self.events.back)
+        self.place(self.events.kept_from, self.events.back)
         try:
             if self.front < self.back:
                 self._move(self.policy.cut(self, time))
@@ -132,31 +231,27 @@ class Cursor(ObservedWindow):
         if not self.policy.foreseen or not hand.count:
             return
         self._fresh()
+        oldest = self.events.kept_from
         if hand.first != self.back:
-            self.place(self.events.front, self.events.front)  # behind, until the run is done
-        self.front = max(self.front, self.events.front)  # time alone may have emptied the window
+            self.place(oldest, oldest)  # behind, until the run is done
+        self.front = max(self.front, oldest)  # time alone may have emptied the window
         fronts, done = self._fronts(hand), 0
         stored = _count_below(fronts, 0)
         if stored < hand.count:
             yield stored, hand.sliding.folds(fronts[stored:], stored)
+        monoid, schema = self.monoid, self.monoid.partials
         while done < stored:
             end = self._hold(fronts, done, stored, hand.first)
-            yield done, self._stored_piece(hand, fronts[done:end], done)
+            folds = rows_at(monoid, self._suffixes, fronts[done:end], self._origin - hand.first)
+            if self._grown is not None:
+                folds = monoid.combine_rows(folds, schema.one(self._grown), end - done)
+            prefixes = schema.cut(hand.sliding.prefixes, done, end)
+            yield done, monoid.combine_rows(folds, prefixes, end - done)
             done = end
         self.back = hand.stop
         self._move(hand.first + int(fronts[-1]))
         if self._suffixes is not None:
             self._grow(hand.sliding.total)
-
-    def _stored_piece(self, hand: Hand, fronts: EachFront, done: int) -> Rows:
-        """S (x) G (x) P, for fronts in the leaves that are held."""
-        monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
-        lefts = rows_at(monoid, self._suffixes, fronts, self._origin - hand.first)
-        if self._grown is not None:
-            lefts = monoid.combine_rows(lefts, schema.one(self._grown), count)
-        return monoid.combine_rows(
-            lefts, schema.cut(hand.sliding.prefixes, done, done + count), count
-        )
 
     def _fronts(self, hand: Hand) -> EachFront:
         """The front after each event in hand, never before what is kept or where it was.

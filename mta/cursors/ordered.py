@@ -1,6 +1,6 @@
 """Events in order, as cursors read them: leaves, folds of ranges, positions by time.
 
-Whatever keeps events so can be shared by several windows: level queues (``levels.leaves``), and the
+Whatever keeps events so can be shared by several windows: level queues (``levels.kept``), and the
 tree of FiBA.
 """
 
@@ -79,6 +79,9 @@ def suffixes_of(
 class OrderedEvents(Protocol):
     """Events by position, oldest first, as cursors read them."""
 
+    #: Whether events are in the order of their times, whatever order they come in.
+    by_time: bool
+
     @property
     def stamp(self) -> int:
         """Grows whenever events before the back have changed positions.
@@ -88,7 +91,7 @@ class OrderedEvents(Protocol):
         """
 
     @property
-    def front(self) -> int:
+    def kept_from(self) -> int:
         """The position of the oldest event that is kept."""
 
     @property
@@ -109,6 +112,12 @@ class OrderedEvents(Protocol):
 
     def first_after(self, time: int) -> int:
         """The position of the oldest event later than a time; at most a page read a level."""
+
+    def time_before(self, position: int) -> int | None:
+        """The time of the event just before a position, though it may have left; None if unknown.
+
+        Before all that is kept, of the newest that has left. At most a page read a level.
+        """
 
 
 class Hand(Leaf):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -17,19 +18,6 @@ from mta.errors import EventsGone, InvalidTime
 from mta.monoids.base import Partial
 from mta.policies.base import AbstractPolicy
 from mta.times import clock
-
-
-class RememberedEvents(OrderedEvents, Protocol):
-    """Events that know a little of those that have left."""
-
-    #: Whether events are in the order of their times, whatever order they come in.
-    by_time: bool
-
-    def time_before(self, position: int) -> int | None:
-        """The time of the event just before a position, though it may have left; None if unknown.
-
-        Before the front, of the newest that has left. At most a page read a level.
-        """
 
 
 @dataclass(frozen=True)
@@ -57,7 +45,7 @@ class Reach:
 
 
 def reach_of(
-    events: RememberedEvents,
+    events: OrderedEvents,
     policy: AbstractPolicy,
     front: int,
     back: int,
@@ -68,18 +56,18 @@ def reach_of(
 
     With a ``lateness`` it lacks, too, what an event that much late will ask for.
     """
-    kept, missing = events.front, [0, 0]
+    kept, missing = events.kept_from, [0, 0]
     if front == kept > 0 and not policy.positional:
         missing = [0, kept]
     elif kept > 0 and policy.positional and (front == kept or lateness):
-        # The cut lies just there or further left: asked twice, with what cannot be told taken for
+        # The cut lies just there or further left: asked twice, with what cannot be known taken for
         # as little and for as much as it can be.
         for at, least in enumerate((True, False)):
-            view = _Unheld(events, back, least)
-            cuts = [policy.cut(view, time)]
+            after = partial(_first_after, events, least=least)
+            cuts = [_cut(policy, back, time, after)]
             if lateness and time is not None:
-                view.back = view.first_after(time - lateness) + 1  # where the late event goes in
-                cuts.append(policy.cut(view, time - lateness))
+                late = time - lateness
+                cuts.append(_cut(policy, after(late) + 1, late, after))
             missing[at] = max(0, kept - max(0, min(cuts)))
     oldest = None
     if time is not None and front < back:
@@ -89,26 +77,37 @@ def reach_of(
     return Reach(back - front, front, oldest, *missing)
 
 
-class _Unheld:
-    """What a policy on positions and times sees of events, those that have left included.
+def _cut(policy: AbstractPolicy, back: int, time: int | None, after: Callable[[int], int]) -> int:
+    return policy.cut(Positions(lambda: back, after), time)
 
-    Of those only the last one's time may be known: where a cut is among them, it is taken for as
-    late (``least``) or for as early as it can be.
+
+def _first_after(events: OrderedEvents, time: int, least: bool) -> int:
+    """The position of the oldest event later than a time, of all events that have been.
+
+    Of those that have left only the last one's time may be known: where it is among them, it is
+    taken for as late (``least``) or for as early as it can be.
     """
+    kept, found = events.kept_from, events.first_after(time)
+    if found > kept:
+        return found
+    before = events.time_before(kept)
+    if before is None:
+        return kept if least else 0
+    if before <= time:
+        return kept
+    return kept - 1 if least else 0
 
-    def __init__(self, events: RememberedEvents, back: int, least: bool) -> None:
-        self._events, self.back, self._least = events, back, least
 
-    def first_after(self, time: int) -> int:
-        kept, found = self._events.front, self._events.first_after(time)
-        if found > kept:
-            return found
-        before = self._events.time_before(kept)
-        if before is None:
-            return kept if self._least else 0
-        if before <= time:
-            return kept
-        return kept - 1 if self._least else 0
+class Positions:
+    """What a policy on positions and times sees, wherever its window ends (``policies.View``)."""
+
+    def __init__(self, back: Callable[[], int], first_after: Callable[[int], int]) -> None:
+        self._back, self.first_after = back, first_after
+
+    @property
+    def back(self) -> int:
+        """The position after the window's newest event."""
+        return self._back()
 
     def _never(self, *args: Any) -> Any:
         raise TypeError("a policy on positions and times alone asked for an aggregate")
@@ -121,7 +120,7 @@ class _Unheld:
 
 
 def fold_between(
-    events: RememberedEvents, after: int, until: int, partial: bool
+    events: OrderedEvents, after: int, until: int, partial: bool
 ) -> tuple[Partial, int]:
     """The aggregate of the events with after < t <= until, in microseconds, and how many they are.
 
@@ -129,7 +128,7 @@ def fold_between(
     """
     if until < after:
         raise InvalidTime(f"a range from {clock(after)} to {clock(until)} ends before it begins")
-    front, start = events.front, events.first_after(after)
+    front, start = events.kept_from, events.first_after(after)
     # Events that came late may be older than others that have left.
     if front > 0 and (start == front or events.by_time) and not partial:
         before = events.time_before(front)
@@ -140,7 +139,7 @@ def fold_between(
 
 
 def fold_positions(
-    events: RememberedEvents, start: int, stop: int, partial: bool
+    events: OrderedEvents, start: int, stop: int, partial: bool
 ) -> tuple[Partial, int]:
     """The aggregate of the events from position ``start`` to ``stop``, and how many are kept.
 
@@ -150,9 +149,9 @@ def fold_positions(
         raise ValueError(
             f"positions {start} to {stop} are no range of the {events.back} events there have been"
         )
-    if start < events.front and not partial:
-        raise _gone(f"from position {start} on", events.front)
-    start = max(start, min(events.front, stop))
+    if start < events.kept_from and not partial:
+        raise _gone(f"from position {start} on", events.kept_from)
+    start = max(start, min(events.kept_from, stop))
     return events.fold(start, stop), stop - start
 
 

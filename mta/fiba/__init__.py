@@ -2,9 +2,8 @@
 
 - ``node``, ``btree``: nodes and their rows, and the classic B-tree
 - ``fingers``, ``bulk``: FiBA, one event at a time and many at once
-- ``invariants``: what holds in a tree between operations
-- ``node_cache``, ``pages``: nodes as pages, and a tree as pages and handles
-- ``events``, ``aggregator``, ``kept``: events by position, and a window's structure of them
+- ``node_cache``, ``pages``: nodes as pages, and a tree as pages and handles, read by position
+- ``aggregator``: a window's structure, and that of windows that share events
 """
 
 from mta.fiba.aggregator import FiBA

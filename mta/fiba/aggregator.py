@@ -10,7 +10,7 @@ A batch goes in run by run, in order of time. Each run is put together with the 
 are later than its first one (none, if nothing is late), and a cursor (``mta.cursor``) gives the
 result of each; only then is it inserted, so that nothing has changed where a page is missing.
 
-A window out of a handle, as Spark has one for each batch of a key, takes up no more of its tree
+A window out of a handle, as Spark has one for each batch of a key, restores no more of its tree
 than the batch needs. What has left is then cut off in whole leaves, and some of it later, so that
 no leaf is read or written anew for that.
 
@@ -21,7 +21,6 @@ every result of a batch is wanted; bulk eviction O(arity * log n), and a page or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from operator import index as whole_number
 from typing import NamedTuple
 
 import numpy as np
@@ -29,13 +28,18 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Hand
+from mta.cursors.reach import Positions
 from mta.errors import NotRevisable
-from mta.fiba.events import as_of, leaf_needed_from, needed_from
+from mta.fiba.bulk import evict_first, insert_sorted
+from mta.fiba.fingers import after_time
 from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
+from mta.folds.sliding import Events
 from mta.monoids.base import Partial
-from mta.pages.structure import Setting
+from mta.pages.handle import Handle
+from mta.pages.structure import Batch, Setting
 from mta.policies.base import AbstractPolicy
+from mta.policies.windows import TimeWindow
 
 #: How many events of a batch go in at once.
 RUN = 8192
@@ -64,9 +68,9 @@ class FiBA(TreePages):
 
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         super().__init__(setting, kind)
-        self._cursor = Cursor(self.monoid, setting.policy, self.stored)
-        #: The time of the event at a position that was the front when it was asked for.
-        self._front_time = (-1, 0)
+        self._cursor = Cursor(self.monoid, setting.policy, self)
+        #: Whether the event that was added last has left at once.
+        self._added_left = False
 
     # --- events in and out ----------------------------------------------------------------------
 
@@ -77,125 +81,184 @@ class FiBA(TreePages):
         once, as soon as ``count`` of them have.
         """
         self.trim()
-        if self.front - self.stored.front < count:
+        if self.front - self.kept_from < count:
             return
         kept = self._kept(self.front)
-        if kept - self.stored.front >= count:
-            self.stored.cut_off(kept)
+        if kept - self.kept_from >= count:
+            self._cut_off(kept)
 
-    def cut_off_what_left(self) -> None:
+    def tidy(self) -> None:
         spare = 0 if self.tree.has_left else min(self.tree.size // _LEFT_BEHIND, self._left_behind)
         self._make_ready(max(spare, 1))
-
-    def _kept(self, front: int) -> int:
-        """The position from which on events may still be asked for, with the window's front.
-
-        Without a left spine, or one before it where a leaf begins.
-        """
-        needed = needed_from if self.tree.has_left else leaf_needed_from
-        return needed(self.stored, self.setting.policy, self.setting.lateness, front)
+        super().tidy()
 
     def insert(self, row: Row, time: int | None = None) -> None:
         """Add one event; O(1) combines amortised in order, O(arity * log d) at distance d."""
         assert time is not None
         self._make_ready()
-        position = self.stored.add(row, time)
         self.last_insert = time
+        self._added_left = self.newest_left is not None and time < self.newest_left
+        if self._added_left:
+            self.monoid.lift(row)  # what cannot be lifted must not get in
+            self._count_left(1)
+            return
+        position = self.place_of(time)
+        self.tree.insert(time, row)
         if position < self.back - 1:
             self._note_late(position, 1)
 
+    def take_back(self) -> None:
+        if self._added_left:
+            self._count_left(-1)
+            return
+        position = self.first_after(self.last_insert) - 1
+        self.tree.remove_at(position - self.kept_from)
+        self._note_late(position, -1)
+
+    def _count_left(self, count: int) -> None:
+        """So many events have left as soon as they came: all others are that much further on."""
+        self.kept_from += count
+        self._note_late(self.front - 1, count)
+
     def _note_late(self, position: int, before: int) -> None:
         """Events came in at a position before the back, so many of them before the front."""
+        self.stamp += 1
         self._front_time = (-1, 0)
-        self._cursor.place(self.stored.front, self.stored.front)
+        self._cursor.place(self.kept_from, self.kept_from)
         if position < self.front:
             self.front += before
 
-    def take_back(self) -> None:
-        """Undo the last ``insert``, which nothing has followed."""
-        self._note_late(self.stored.take_back(self.last_insert), -1)
-
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
-        """Add events without their results; the tree takes as many as a run has."""
         assert times is not None
         count = min(stop - start, RUN)
         self._make_ready(self._left_behind)
         new = self.monoid.inputs.cut(rows, start, start + count)
-        position = self.stored.place_of(int(times[start]))
+        position = self.place_of(int(times[start]))
         self._insert_run(new, times[start : start + count], count, position)
         return count
 
     def _insert_run(self, rows: Rows, times: np.ndarray, count: int, position: int) -> None:
-        """Insert events in order of time, the first of which gets a position."""
-        before = 0
+        """Insert events in order of time, the first of which gets a position.
+
+        A failed read changes nothing.
+        """
+        before, left, is_late, inputs = 0, 0, position < self.back, self.monoid.inputs
         if position < self.front:
-            before = int(np.searchsorted(times, self.stored.time_at(self.front - 1)))
-        is_late = position < self.back
-        left = self.stored.add_sorted(rows, times, count)
-        if left:
-            self._note_late(self.front - 1, max(before, left))
-        elif is_late:
-            self._note_late(position, before)
+            before = int(np.searchsorted(times, self.time_at(self.front - 1)))
+        if self.newest_left is not None and times[0] < self.newest_left:
+            left = int(times.searchsorted(self.newest_left))
+            self.monoid.lift_rows(inputs.cut(rows, 0, left), left)
+            rows, times = inputs.cut(rows, left, count), times[left:]
+        if left < count:
+            insert_sorted(self.tree, times, rows, count - left)
+        self.kept_from += left
+        if left or is_late:
+            self._note_late(self.front - 1 if left else position, max(before, left))
 
     def slide_to(self, position: int) -> None:
         """Move the window's front on, as its policy says; late events may still look behind it.
 
         What nobody may ask for any more leaves the tree, so that a query needs no page; without a
         left spine before the next insertion or handle, as a query must look for the front anyway.
+        A few events of the first leaf take a combine each, amortised.
         """
         position = max(self.front, position)
         if not self.tree.has_left:
             if self.setting.lateness:
                 self.front = position
                 return
-            if position > self.stored.front:
+            if position > self.kept_from:
                 self.tree.load_left()
-        self.stored.slide_to(self._kept(position))
+        kept = self._kept(position)
+        if 0 < kept - self.kept_from <= self.tree.spare():
+            self._note_left(self.tree.evict_oldest(kept - self.kept_from), kept)
+        else:
+            self._cut_off(kept)
         self.front = position
 
-    def evict_to(self, position: int) -> None:
-        """Remove every event before a position for good; O(arity * log n) combines."""
-        position = whole_number(position)
-        if position <= self.front:
-            return
-        self.require_events(position)
+    def _evict_before(self, position: int) -> None:
+        """O(arity * log n) combines; no late event sees them again."""
         self.tree.load_left()
         self.trim()
-        self.stored.cut_off(position)
+        self._cut_off(position)
         self.front = position
         self._cursor.place(position, self.back)
 
+    def _cut_off(self, position: int) -> None:
+        """Take the events before a position out of the tree. A failed read changes nothing."""
+        gone = position - self.kept_from
+        if gone > 0:
+            newest = self.time_at(position - 1)
+            evict_first(self.tree, gone)
+            self._note_left(newest, position)
+
+    def _note_left(self, newest: int, position: int) -> None:
+        """The events before a position have left, the last of them of this time."""
+        if self.kept_from == 0:
+            self.newest_left = newest
+        elif self.newest_left is not None:
+            self.newest_left = max(self.newest_left, newest)
+        self.kept_from = position
+
+    # --- what late events may ask for -----------------------------------------------------------
+
+    def needed_from(self, policy: AbstractPolicy, front: int) -> int:
+        """From where on a window with a front may still be asked for, as late events look back."""
+        newest, lateness = self.newest_time(), self.setting.lateness
+        if not lateness or newest is None or not policy.positional:
+            return front
+        return min(front, self._as_of(policy, newest - lateness, self.first_after))
+
+    def _kept(self, front: int) -> int:
+        """The position from which on events may still be asked for, with the window's front.
+
+        Without a left spine, or one before it where a leaf begins; then no leaf is read.
+        """
+        tree, policy, lateness = self.tree, self.setting.policy, self.setting.lateness
+        if tree.has_left:
+            return self.needed_from(policy, front)
+        newest = self.newest_time()
+        if lateness and newest is not None and policy.positional:
+            needed = self._as_of(policy, newest - lateness, self._leaf_after)
+            if needed <= front and type(policy) is TimeWindow:
+                return needed
+            front = min(front, needed)
+        cut = tree.at_position(front - self.kept_from)
+        return self.kept_from + tree.rank(cut, reads_leaf=False)
+
+    def _leaf_after(self, time: int) -> int:
+        """As ``first_after``, or a position before it where a leaf begins; reads no leaf."""
+        return self.kept_from + self.tree.rank(after_time(time), reads_leaf=False)
+
+    def _as_of(self, policy: AbstractPolicy, time: int, after: Callable[[int], int]) -> int:
+        """The front, by a policy on positions, of the window that ends with the events of a time.
+
+        ``after`` gives the position of the oldest event later than a time.
+        """
+        return max(self.kept_from, policy.cut(Positions(lambda: after(time), after), time))
+
     def query(self) -> Partial:
         """The aggregate of the window; 2 combines, O(arity * log n) where events may come late."""
-        if self.front == self.stored.front:
+        if self.front == self.kept_from:
             return self.tree.query()
-        return self.stored.fold(self.front, self.back)
+        return self.fold(self.front, self.back)
 
     # --- runs -----------------------------------------------------------------------------------
 
-    def run(
-        self,
-        policy: AbstractPolicy,
-        rows: Rows,
-        times: np.ndarray | None,
-        start: int,
-        stop: int,
-        out: Rows,
-    ) -> int:
+    def run(self, batch: Batch, start: int) -> int:
         """A run of a batch in order of time: the result of each event, as of it."""
-        assert times is not None
-        count, monoid, left = min(stop - start, RUN), self.monoid, self.stored.newest_left
-        if left is not None and times[start] < left:
+        assert batch.times is not None
+        if self.newest_left is not None and batch.times[start] < self.newest_left:
             return 0  # it leaves at once, so its result is that of the window
-        new, coming = monoid.inputs.cut(rows, start, start + count), times[start : start + count]
-        found = self._run(new, coming, count)
+        new = batch.part(start, min(start + RUN, batch.count))
+        found = self._run(new)
         if found is None:
             return 0
         _, folds, is_new = found
         if is_new is not None:
-            folds = monoid.partials.take(folds, np.flatnonzero(is_new))
-        monoid.outputs.put_many(out, start, monoid.lower_rows(folds))
-        return count
+            folds = self.monoid.partials.take(folds, np.flatnonzero(is_new))
+        batch.put(start, folds)
+        return new.size
 
     def revise(self, rows: Rows, times: np.ndarray, count: int) -> Iterator[Revised]:
         """Add a batch in order of time; every result that is new or has changed, run by run.
@@ -205,14 +268,14 @@ class FiBA(TreePages):
         """
         for start in range(0, count, RUN):
             stop = min(start + RUN, count)
-            new, coming = self.monoid.inputs.cut(rows, start, stop), times[start:stop]
+            new = Events(self.monoid.inputs.cut(rows, start, stop), times[start:stop], stop - start)
             # Later stored events are looked at again with the run that comes before them.
             following = int(times[stop]) if stop < count else None
 
             def end(time: int | None = following) -> int:
-                return self.back if time is None else self.stored.place_of(time)
+                return self.back if time is None else self.place_of(time)
 
-            found = self._run(new, coming, stop - start, end)
+            found = self._run(new, end)
             if found is None:
                 raise NotRevisable(f"{self.setting.policy!r} cannot be asked for earlier results")
             hand, folds, is_new = found
@@ -222,7 +285,7 @@ class FiBA(TreePages):
             yield Revised(hand.times, hand.rows, outputs, mask)
 
     def _run(
-        self, rows: Rows, times: np.ndarray, count: int, end: Callable[[], int] | None = None
+        self, new: Events, end: Callable[[], int] | None = None
     ) -> tuple[Hand, Rows, np.ndarray | None] | None:
         """Insert a run; what was looked at, the aggregates as of each, and which are new.
 
@@ -230,13 +293,19 @@ class FiBA(TreePages):
         later than the first. None, and nothing done, where the cuts cannot be known ahead.
         """
         self._make_ready(self._left_behind)
-        hand, is_new = self.stored.hand_with(rows, times, count, end)
+        rows, times, count = new
+        assert times is not None
+        hand, is_new = self.hand_with(rows, times, count, end)
         folds = self._cursor.run(hand)
         if folds is None:
             return None
-        front, newest = self._cursor.front, self.stored.newest_time()
+        front, newest = self._cursor.front, self.newest_time()
         if hand.stop < self.back + count and newest is not None:
-            front = as_of(self.setting.policy, self.stored, newest, times)
+
+            def after(time: int) -> int:
+                return self.first_after(time) + int(times.searchsorted(time, side="right"))
+
+            front = self._as_of(self.setting.policy, newest, after)
         self._insert_run(rows, times, count, hand.stop - hand.count)
         self.front = max(self.front, front)
         return hand, folds, is_new
@@ -245,18 +314,66 @@ class FiBA(TreePages):
     def _left_behind(self) -> int:
         return _LEAVES_LEFT_BEHIND * self.setting.leaf_arity
 
-    # --- searches -------------------------------------------------------------------------------
+    def hand_with(
+        self,
+        rows: Rows,
+        times: np.ndarray | None,
+        count: int,
+        stop: Callable[[], int] | None = None,
+    ) -> tuple[Hand, np.ndarray | None]:
+        """New events in order of time, and the stored ones among them, as one hand.
 
-    def oldest_time(self) -> int | None:
-        """The time of the oldest event; a page a level where it is not known."""
-        if self.front == self.back:
-            return None
-        if self._front_time[0] != self.front:
-            self._front_time = self.front, self.stored.time_at(self.front)
-        return self._front_time[1]
+        Of the stored ones those up to ``stop``, by default those not later than the last new one.
+        Beside it, which are new; None where all are. A page read a leaf.
+        """
+        assert times is not None
+        start = self.place_of(int(times[0]))
+        if start == self.back:
+            return Hand(self.monoid, start, rows, times, count), None
+        end = self.place_of(int(times[-1])) if stop is None else stop()
+        schema, size = self.monoid.inputs, end - start
+        together, joined = schema.new(size + count), np.empty(size + count, "<i8")
+        at = 0
+        while at < size:
+            leaf = self.leaf(start + at)
+            assert leaf.times is not None
+            first, last = start + at - leaf.first, min(leaf.stop, end) - leaf.first
+            joined[at : at + last - first] = leaf.times[first:last]
+            schema.put_many(together, at, schema.cut(leaf.rows, first, last))
+            at += last - first
+        joined[size:] = times
+        schema.put_many(together, size, rows)
+        order = np.argsort(joined, kind="stable")
+        seen = schema.take(together, order)
+        return Hand(self.monoid, start, seen, joined[order], size + count), order >= size
 
-    def restore_front_time(self, time: int | None) -> None:
-        """The time of the oldest event, as a handle has it."""
-        if time is not None:
-            self._front_time = self.front, time
+    # --- handles --------------------------------------------------------------------------------
+
+    def restore_state(self, handle: Handle) -> None:
+        super().restore_state(handle)
         self._cursor.place(self.front, self.back)
+
+
+class KeptTree(FiBA):
+    """Events kept by time without a window of their own, for windows that share them.
+
+    What ``levels.kept`` is to level queues: every window has a cursor which reads here.
+    """
+
+    name = "Kept events by time"
+
+    @property
+    def discards(self) -> bool:
+        """Whether events may be let go of at any time, as no handle needs them."""
+        return self.setting.store is None or not self.paged.retain
+
+    def _evict_before(self, position: int) -> None:
+        self.trim()
+        self._cut_off(position)
+        self.front = position
+
+    def keep(self, hand: Hand) -> None:
+        """Late events may come among those in hand, so it is not kept."""
+
+    def let_go(self) -> None:
+        """There is no hand to forget."""

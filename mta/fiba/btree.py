@@ -12,11 +12,9 @@ neighbour or filled up from it. With MIN_ARITY 2, inserting 5 into the last leaf
 >>> tree = Tree(joined, min_arity=2)
 >>> for time in (1, 3, 4, 6, 2, 7):
 ...     tree.insert(time, "abcdefg"[time - 1])
->>> tree.drawn()
-[[1, 2], 3, [4, 6, 7]]
 >>> tree.insert(5, "e")
->>> tree.drawn(), tree.query()
-([[1, 2], 3, [4], 5, [6, 7]], 'abcdefg')
+>>> tree.root.times.tolist(), tree.query()
+([3, 5], 'abcdefg')
 >>> tree.evict(3), tree.query()
 (True, 'abdefg')
 
@@ -33,16 +31,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from operator import index as whole_number
-from typing import Literal
 
 from mta.columns.schemas import Row
-from mta.fiba.invariants import check_tree, require_same
+from mta.errors import InvariantViolation
 from mta.fiba.node import Kind, Node, parent_of
 from mta.fiba.node_cache import NodeCache
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial, Refold
 
-#: What an insertion at the time of another event does: add it behind, replace it, combine them.
-Existing = Literal["append", "replace", "combine"]
+#: The aggregate of each subtree and how many events it has, folded from the events.
+Folds = dict[Node, tuple[Refold, int]]
 
 
 class Tree:
@@ -64,12 +61,16 @@ class Tree:
         self._least = (min_arity if leaf_min_arity is None else leaf_min_arity, min_arity)
         if min(self._least) < 2:
             raise ValueError(f"a minimal arity is 2 or more, not {min(self._least)}")
-        self.root = self.kind.leaf()
-        self.root.agg = monoid.identity
-        self.size = 0
         #: Splits, merges and moves so far: what the paper counts in coins.
         self.steps = {"split": 0, "merge": 0, "move": 0}
         self._touched: list[dict[int, Node]] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Be a single leaf without values."""
+        self.root = self.kind.node(0)
+        self.root.agg = self.monoid.identity
+        self.size = 0
 
     def least(self, level: int) -> int:
         """The smallest arity of a node, MIN_ARITY."""
@@ -92,27 +93,15 @@ class Tree:
         """The aggregate of all values in the order of time; no combine."""
         return self.root.agg
 
-    def insert(self, time: int, row: Row, existing: Existing = "append") -> None:
-        """Add a value; O(arity * log n) combines.
-
-        At a time that is there already, ``existing`` says what is done; "combine" needs a monoid
-        whose values are partial aggregates (``pre_lifted``).
-        """
+    def insert(self, time: int, row: Row) -> None:
+        """Add a value, after others of its time; O(arity * log n) combines."""
         self.monoid.lift(row)  # what cannot be lifted must not get in
         time = whole_number(time)
-        place = None if existing == "append" else self.find(time)
-        if place is None:
-            node, index = self._place_after(time)
-            node.entries.insert(index, (time, row))
-            self.size += 1
-            self.touch(node)
-            self.split_up(node)
-        else:
-            node, index = place
-            if existing == "combine":
-                row = self.monoid.combine(node.entries.at(index)[1], row)
-            node.entries.put(index, (time, row))
-            self.touch(node)
+        node, index = self._place_after(time)
+        node.entries.insert(index, (time, row))
+        self.size += 1
+        self.touch(node)
+        self.split_up(node)
         self.repair()
 
     def evict(self, time: int) -> bool:
@@ -189,18 +178,13 @@ class Tree:
         """Split overfull nodes from here up; the first one at these entries, if there are any."""
         while node.arity > 2 * self.least(node.level):
             if node is self.root:
-                self._raise()
+                self.root = self.kind.node(node.level + 1)
+                self.root.adopt(0, node, self.monoid.identity)
+                self.touch(self.root)
+                self._raised(node)
             parent = parent_of(node)
             self.split(node, parent, ends)
             node, ends = parent, ()
-
-    def _raise(self) -> None:
-        """Put a new root above the root."""
-        old, kind = self.root, self.kind
-        self.root = kind.inner(old.level + 1, kind.no_entries(), [], kind.no_sums())
-        self.root.adopt(0, old, self.monoid.identity)
-        self.touch(self.root)
-        self._raised(old)
 
     def split(self, node: Node, parent: Node, ends: Sequence[int] = ()) -> None:
         """Split a node of any arity into nodes of the least arity, but for the last."""
@@ -208,7 +192,11 @@ class Tree:
         ends = ends or [piece * least - 1 for piece in range(1, node.arity // least)]
         self.steps["split"] += len(ends)
         for piece, (end, stop) in enumerate(zip(ends, [*ends[1:], node.count], strict=True)):
-            right = self._part(node, end + 1, stop)
+            right = self.kind.node(node.level, node.entries.copy(end + 1, stop))
+            if node.level:
+                right.sums = node.sums.copy(end + 1, stop + 1)
+                right.links = node.links[end + 1 : stop + 1]
+                right.take(right.links)
             parent.entries.insert(at + piece, node.entries.at(end))
             parent.adopt(at + piece + 1, right, self.monoid.identity)
             self.touch(right)
@@ -221,14 +209,6 @@ class Tree:
         last = parent.links[at + len(ends)].node
         assert last is not None
         self._replaced(node, last)
-
-    def _part(self, node: Node, start: int, stop: int) -> Node:
-        """Some entries of a node, and the subtrees around and between them, as a new node."""
-        entries = node.entries.copy(start, stop)
-        if not node.level:
-            return self.kind.leaf(entries)
-        sums = node.sums.copy(start, stop + 1)
-        return self.kind.inner(node.level, entries, node.links[start : stop + 1], sums)
 
     def fill_up(self, node: Node) -> None:
         """Merge or fill up underfull nodes from here up."""
@@ -374,27 +354,6 @@ class Tree:
             yield node
             waiting.extend(link.node for link in node.links if link.node is not None)
 
-    def drawn(self) -> object:
-        """The tree as nested lists of times: [child, time, child, ...], a leaf as [time, ...]."""
-        return self._drawn(self.root)
-
-    def _drawn(self, node: Node) -> object:
-        times = node.times.tolist()
-        if not node.level:
-            return times
-        picture = [self._drawn(self.child(node, 0))]
-        for i, time in enumerate(times):
-            picture += [time, self._drawn(self.child(node, i + 1))]
-        return picture
-
-    def check(self) -> None:
-        """Assert the size, order and aggregation invariants; O(n) combines, reads every page.
-
-        Changes nothing. Raises InvariantViolation.
-        """
-        folds = check_tree(self)
-        require_same("the root's aggregate", self.query(), folds[self.root][0])
-
     def entries(self) -> Iterator[tuple[int, Row]]:
         """Every event in the order of time; reads every page once."""
         yield from self._entries(self.root)
@@ -406,3 +365,86 @@ class Tree:
             if i < node.count:
                 time, row = node.entries.at(i)
                 yield int(time), row
+
+    # --- invariants -------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Assert the size, order and aggregation invariants (FiBA paper, sections 3.1 and 3.2).
+
+        All is folded anew from the events: O(n) combines, and every page is read. Changes nothing.
+        Raises InvariantViolation.
+        """
+        require_same("the root's aggregate", self.query(), self._check_all()[self.root][0])
+
+    def _check_all(self) -> Folds:
+        """Sizes, order, and the sums of subtrees off the spines."""
+        for node in self.nodes():
+            self._check_node(node)
+        last = None
+        for time, _ in self.entries():
+            require(last is None or time >= last, f"time {time} stands after {last}")
+            last = time
+        folds: Folds = {}
+        _, size = self._check_sums(self.root, folds)
+        require(size == self.size, f"there are {size} entries in a tree of {self.size}")
+        return folds
+
+    def _check_node(self, node: Node) -> None:
+        least, where = self.least(node.level), f"a node of level {node.level}"
+        require(node.arity <= 2 * least, f"{where} has arity {node.arity}")
+        if node is self.root:
+            require(node.parent is None, "the root has a parent")
+            require(not node.level or node.count > 0, "the root has one child")
+        else:
+            require(node.arity >= least, f"{where} has arity {node.arity}")
+        children = node.arity if node.level else 0
+        found = len(node.links), node.sums.count
+        what = f"{where} has {found} children and sums at {node.arity}"
+        require(found == (children, children), what)
+        for index, link in enumerate(node.links):
+            below = self.child(node, index)
+            fits = below.parent is node and below.link is link and below.level == node.level - 1
+            require(fits, f"a child of {where} is not where its parent says")
+
+    def _check_sums(self, node: Node, folds: Folds) -> tuple[Refold, int]:
+        """Check what is known of the subtrees below a node; the fold and the size of all of it."""
+        size = node.count
+        for index in range(len(node.links)):
+            below = self.child(node, index)
+            fold, count = self._check_sums(below, folds)
+            size += count
+            if not self.is_spine(below):
+                known, known_size = node.sums.at(index)
+                require_same("a sum", known, fold)
+                require(known_size == count, f"a subtree of {count} events counts as {known_size}")
+        fold = self._refold(self._items(node, folds))
+        if node.stack is not None:
+            at = self.monoid.partials.at(node.stack.suffixes, node.stack.at)
+            require_same("a leaf's stack", self.monoid.combine(at, node.stack.added), fold)
+        folds[node] = fold, size
+        return fold, size
+
+    def _items(self, node: Node, folds: Folds) -> list[Refold]:
+        """Every subtree and entry of a node in turn."""
+        items: list[Refold] = []
+        for index in range(node.arity):
+            if node.level:
+                items.append(folds[self.child(node, index)][0])
+            if index < node.count:
+                lifted = self.monoid.lift(node.entries.at(index)[1])
+                items.append(Refold(self.monoid, [lifted]))
+        return items
+
+    def _refold(self, items: list[Refold]) -> Refold:
+        return sum(items, start=Refold(self.monoid))
+
+
+def require(holds: bool, what: str) -> None:
+    """Raises InvariantViolation with what is wrong unless something holds."""
+    if not holds:
+        raise InvariantViolation(f"{what}; report this as a bug")
+
+
+def require_same(what: str, found: Partial, fold: Refold) -> None:
+    """Raises InvariantViolation unless an aggregate is what was folded anew."""
+    require(fold.agrees(found), f"{what} is {found!r} instead of {fold!r}")

@@ -149,7 +149,7 @@ def evict_first(tree: FingerTree, count: int) -> None:
         tree.clear()
         return
     spine = tree.left if tree.has_left else []
-    top = next((node for node in spine if _size(tree, node) > count), tree.root)
+    top = next((node for node in spine if tree.size_below(node) > count), tree.root)
     _load_above(tree, top)
     _load_cut(tree, top, count)
     path = _cut_off(tree, top, count)
@@ -208,10 +208,6 @@ def _reach(tree: FingerTree, node: Node, count: int) -> int:
     return tree.at_position(count)(node)[0] if node.level else count
 
 
-def _size(tree: FingerTree, node: Node) -> int:
-    return node.count + (int(tree.sizes_of(node).sum()) if node.level else 0)
-
-
 def _cut_off(tree: FingerTree, node: Node, count: int) -> list[Node]:
     """Drop the oldest entries of a subtree.
 
@@ -261,9 +257,9 @@ def _drop(tree: FingerTree, node: Node, links: int, entries: int) -> None:
 
 def _empty(tree: FingerTree, level: int) -> list[Node]:
     """A subtree without entries, to be filled from its neighbours: its nodes from the top down."""
-    nodes = [tree.kind.leaf()]
+    nodes = [tree.kind.node(0)]
     for above in range(1, level + 1):
-        parent = tree.kind.inner(above, tree.kind.no_entries(), [], tree.kind.no_sums())
+        parent = tree.kind.node(above)
         parent.adopt(0, nodes[0], tree.monoid.identity)
         nodes.insert(0, parent)
     for node in nodes:

@@ -53,11 +53,9 @@ import numpy as np
 
 from mta.columns.schemas import Row
 from mta.errors import EmptyWindow
-from mta.fiba.btree import Existing, Tree
-from mta.fiba.invariants import check_fingers, check_spines, check_tree
-from mta.fiba.node import Kind, Node, Piece, parent_of
-from mta.fiba.node_cache import NodeCache
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.fiba.btree import Folds, Tree, require, require_same
+from mta.fiba.node import Node, Piece, parent_of
+from mta.monoids.base import Partial, Refold
 
 #: A way through a tree between two entries. In each node that it comes to it passes through one
 #: subtree, or beside it: the index of the entry after it, and how it goes on in the subtree before
@@ -87,15 +85,8 @@ def after_time(time: int) -> Cut:
 class FingerTree(Tree):
     """A B-tree with fingers and position-aware aggregates."""
 
-    def __init__(
-        self,
-        monoid: AbstractMonoid,
-        min_arity: int = 2,
-        leaf_min_arity: int | None = None,
-        cache: NodeCache | None = None,
-        kind: Kind | None = None,
-    ) -> None:
-        super().__init__(monoid, min_arity, leaf_min_arity, cache, kind)
+    def _begin(self) -> None:
+        super()._begin()
         #: The spines from the fingers up, without the root. The left one is None while there is
         #: none.
         self._left: list[Node] | None = []
@@ -177,13 +168,12 @@ class FingerTree(Tree):
         combine = self.monoid.combine
         return combine(combine(left, self.root.agg), self.right[0].agg)
 
-    def insert(self, time: int, row: Row, existing: Existing = "append") -> None:
+    def insert(self, time: int, row: Row) -> None:
         """Add a value; O(arity * log d) combines amortised, 1 at the end."""
         time, leaf = whole_number(time), self.last_leaf
-        newest = leaf.time_at(leaf.count - 1) if leaf.count else None
-        in_order = newest is None or (time >= newest if existing == "append" else time > newest)
-        if not in_order or leaf.arity >= 2 * self.least(0):
-            super().insert(time, row, existing)
+        is_late = leaf.count > 0 and time < leaf.time_at(leaf.count - 1)
+        if is_late or leaf.arity >= 2 * self.least(0):
+            super().insert(time, row)
             return
         self._fold_spine()
         lifted, combine, stack = self.monoid.lift(row), self.monoid.combine, leaf.stack
@@ -234,25 +224,13 @@ class FingerTree(Tree):
         position = whole_number(position)
         if not 0 <= position < self.size:
             raise EmptyWindow(f"there is no event {position} in a window of {self.size}")
-        node = self.root
-        while node.level:
-            ends = self.places_of(node)
-            index = int(ends.searchsorted(position))
-            if index < node.count and position == ends[index]:
-                self.remove(node, index)
-                return
-            position -= int(ends[index - 1]) + 1 if index else 0
-            node = self.child(node, index)
-        self.remove(node, position)
+        self.remove(*self.entry_at(position))
 
     def clear(self) -> None:
         """Remove everything; no combine, no page read."""
         self.cache.drop(self.root.level - 1, self.root.links, self.root)
         self.cache.forget(self.root)
-        self.root = self.kind.leaf()
-        self.root.agg = self.monoid.identity
-        self._left, self.right, self.size = [], [], 0
-        self.is_folded = True
+        self._begin()
 
     def set_left(self, path: list[Node]) -> None:
         """The left spine, if there is one, ends with these nodes now, the highest first.
@@ -278,6 +256,20 @@ class FingerTree(Tree):
         self._left, self.is_folded, self.size = None, False, size
 
     # --- finding ----------------------------------------------------------------------------------
+
+    def entry_at(self, position: int) -> tuple[Node, int]:
+        """The entry of a position, counted from the oldest: its node and index.
+
+        At most a page read a level; of a leaf only where the entry is in it.
+        """
+        node = self.root
+        while node.level:
+            index, passage = self.at_position(position)(node)
+            if passage == "all before":
+                return node, index
+            position -= self.events_before(node, index)
+            node = self.child(node, index)
+        return node, position
 
     def subtree_for(self, first: int, last: int) -> Node:
         """A node of the spines below which values between two times belong, or the root."""
@@ -313,7 +305,7 @@ class FingerTree(Tree):
     def _repair_node(self, node: Node) -> None:
         if node is self.root:
             if self.is_folded:
-                node.agg = self.kind.inner_fold(node)
+                node.agg = self.kind.fold(node)
         elif self.on_left(node):
             self._lowest[0] = max(self._lowest[0], node.level)
         elif self.on_right(node):
@@ -327,15 +319,17 @@ class FingerTree(Tree):
             node.agg = self._with_left_of(node, self.kind.but_first(node))
 
     def _renew_right(self, level: int) -> None:
-        """Compute the right aggregates from a level down to the finger."""
+        """Compute the right aggregates from a level down to the finger, if they are kept."""
         for node in reversed(self.right[: level + 1]) if self.is_folded else ():
-            node.agg = self._with_right_of(node, self.kind.but_last(node))
+            above, node.agg = parent_of(node), self.kind.but_last(node)
+            if above is not self.root:
+                node.agg = self.monoid.combine(above.agg, node.agg)
 
     def _fold_spine(self) -> None:
         """Compute the aggregates of the root and the right spine, if that is still to be done."""
         if not self.is_folded:
             self.is_folded = True
-            self.root.agg = self.kind.inner_fold(self.root)
+            self.root.agg = self.kind.fold(self.root)
             self._renew_right(self.root.level)
 
     def _with_left_of(self, node: Node, aggregate: Partial) -> Partial:
@@ -343,12 +337,6 @@ class FingerTree(Tree):
         if parent is None or parent is self.root:
             return aggregate
         return self.monoid.combine(aggregate, parent.agg)
-
-    def _with_right_of(self, node: Node, aggregate: Partial) -> Partial:
-        parent = node.parent
-        if parent is None or parent is self.root:
-            return aggregate
-        return self.monoid.combine(parent.agg, aggregate)
 
     def spine_child(self, node: Node, index: int) -> Node | None:
         """A child, if it is on a spine and in memory."""
@@ -367,7 +355,11 @@ class FingerTree(Tree):
         below = self.spine_child(node, index)
         if below is None:
             return node.size_at(index)
-        return below.count + int(self.sizes_of(below).sum()) if below.level else below.count
+        return self.size_below(below)
+
+    def size_below(self, node: Node) -> int:
+        """The events in the subtree of a node, on the spines too."""
+        return node.count + (int(self.sizes_of(node).sum()) if node.level else 0)
 
     def sizes_of(self, node: Node) -> np.ndarray:
         """The events below each child of an inner node."""
@@ -420,7 +412,14 @@ class FingerTree(Tree):
     def _fold(self, node: Node, start: Passage, stop: Passage) -> Partial:
         pieces: list[Piece] = []
         self._gather(node, start, stop, pieces)
-        return self.kind.fold_pieces(pieces)
+        if len(pieces) < 2:
+            return self.monoid.fold(*pieces[0]) if pieces else self.monoid.identity
+        partials, size, at = self.monoid.partials, sum(count for _, count in pieces), 0
+        rows = partials.new(size)
+        for piece, count in pieces:
+            partials.put_many(rows, at, piece)
+            at += count
+        return self.monoid.fold(rows, size)
 
     def _gather(self, node: Node, start: Passage, stop: Passage, pieces: list[Piece]) -> None:
         """The aggregates of what is between two cuts, in order, to be folded all at once."""
@@ -467,31 +466,40 @@ class FingerTree(Tree):
                 node = self.child(node, index)
         return found
 
-    def newest_before(self, cut: Cut) -> int:
-        """The time of the entry just before a cut, of which there must be one.
-
-        At most a page read a level; of a leaf only where the cut goes through it or ends it.
-        """
-        node, time = self.root, 0
-        while True:
-            index, passage = cut(node)
-            time = node.time_at(index - 1) if index else time
-            if not node.level or passage == "all after":
-                return time
-            node = self.child(node, index)
-            if passage == "all before":
-                while node.level:
-                    node = self.child(node, node.count)
-                return node.time_at(node.count - 1)
-            cut = passage
-
     # --- invariants -------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Assert the size, order, spine and aggregation invariants; O(n) combines, all pages.
+        """As ``Tree.check``, of the spines and their aggregates too.
 
-        Changes nothing: what is not there yet is not made. Raises InvariantViolation.
+        Changes nothing: what is not there yet is not made.
         """
         with self.cache.undisturbed():
-            check_spines(self)
-            check_fingers(self, check_tree(self))
+            self._check_spine(self.right, -1)
+            if self._left is not None:
+                self._check_spine(self._left, 0)
+            self._check_fingers(self._check_all())
+
+    def _check_spine(self, spine: list[Node], end: int) -> None:
+        """A spine is the end nodes of each level, and its finger is a leaf."""
+        node = self.root
+        for below in reversed(spine):
+            is_end = bool(node.level) and node.links[end].node is below
+            require(is_end, f"the spine's node of level {below.level} is not the end of its level")
+            node = below
+        require(not node.level, "a spine does not reach the leaves")
+
+    def _check_fingers(self, folds: Folds) -> None:
+        """The inner, left and right aggregates that there are, from the root to the fingers."""
+        left = right = Refold(self.monoid)
+        for node in reversed(self._left or []):
+            left = self._refold(self._items(node, folds)[node.level > 0 :]) + left
+            require_same("a left aggregate", node.agg, left)
+        if not self.is_folded:
+            return
+        items, cut = self._items(self.root, folds), 1 if self.root.level else 0
+        inner = self._refold(items[cut : len(items) - cut])
+        require_same("the inner aggregate", self.root.agg, inner)
+        for node in reversed(self.right):
+            items = self._items(node, folds)
+            right += self._refold(items[: len(items) - (node.level > 0)])
+            require_same("a right aggregate", node.agg, right)

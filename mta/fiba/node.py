@@ -24,6 +24,9 @@ WHOLE_NUMBERS = Array("<i8")
 Note = list[Any]
 #: Partial aggregates in order, and how many.
 Piece = tuple[Rows, int]
+#: The level of pages that hold notes; no tree is so high.
+NOTES = 255
+_NOTES_LAYOUT = Layout(Record([WHOLE_NUMBERS] * 3), timed=False, named=True)
 #: What stands for no note of any time.
 NO_NOTE: tuple[int, Note] = (0, [])
 
@@ -207,11 +210,6 @@ class Node:
         """The time of an entry."""
         return int(self.entries.numbers(0)[index])
 
-    @property
-    def is_lowest(self) -> bool:
-        """Whether no node below it is in memory."""
-        return all(link.node is None for link in self.links)
-
     def index_of(self, child: Node) -> int:
         """Where a child stands."""
         return self.links.index(child.link)
@@ -238,7 +236,7 @@ class Node:
         self.links.insert(index, child.link)
         self.sums.insert(index, (aggregate, 0))
 
-    def take(self, links: list[Link]) -> None:
+    def take(self, links: Sequence[Link]) -> None:
         """Be the parent of these children from now on."""
         for link in links:
             if link.node is not None:
@@ -275,29 +273,28 @@ class Kind:
         self.sums = Record([monoid.partials, WHOLE_NUMBERS])
         inner = Record([monoid.partials, monoid.inputs, WHOLE_NUMBERS, WHOLE_NUMBERS])
         #: How leaf pages and inner pages are laid out (``node_cache``).
-        self.layouts = (
+        self._layouts = (
             Layout(monoid.inputs, timed=True, named=False),
             Layout(inner, timed=True, named=True),
         )
         # Nothing is written to them: a buffer that came with rows copies them first.
         self._no_entries, self._no_sums = self.entries.new(0), self.sums.new(0)
 
-    def leaf(self, entries: RowBuffer | None = None) -> Node:
-        """A leaf, without entries or with these."""
-        return Node(0, entries or self.no_entries(), self.no_sums())
+    def layout_of(self, level: int) -> Layout:
+        """How the pages of a level are laid out."""
+        return _NOTES_LAYOUT if level == NOTES else self._layouts[level > 0]
 
-    def no_entries(self) -> RowBuffer:
-        """Room for entries."""
-        return RowBuffer(self.entries, self._no_entries)
-
-    def no_sums(self) -> RowBuffer:
-        """Room for what is known of subtrees."""
-        return RowBuffer(self.sums, self._no_sums)
-
-    def inner(self, level: int, entries: RowBuffer, links: list[Link], sums: RowBuffer) -> Node:
-        """An inner node over children."""
-        node = Node(level, entries, sums)
-        node.links = links
+    def node(
+        self,
+        level: int,
+        entries: RowBuffer | None = None,
+        sums: RowBuffer | None = None,
+        links: Sequence[Link] = (),
+    ) -> Node:
+        """A node, without entries and subtrees or with these."""
+        entries = entries or RowBuffer(self.entries, self._no_entries)
+        node = Node(level, entries, sums or RowBuffer(self.sums, self._no_sums))
+        node.links.extend(links)
         node.take(links)
         return node
 
@@ -305,11 +302,11 @@ class Kind:
         """Some entries of a node as partial aggregates."""
         return self.monoid.lift_rows(node.values(start, stop), stop - start)
 
-    def fold(self, node: Node, start: int, stop: int) -> Partial:
-        """Some entries and all subtrees between them; a combine less than these are."""
-        if stop <= start:
+    def fold(self, node: Node) -> Partial:
+        """Everything but the first and the last subtree; at most 2 * arity combines."""
+        if not node.count:
             return self.monoid.identity
-        return self.monoid.fold(*self.piece(node, start, stop))
+        return self.monoid.fold(*self.piece(node, 0, node.count))
 
     def piece(self, node: Node, start: int, stop: int) -> Piece:
         """Some entries of a node, at least one, and the subtrees between them in turn."""
@@ -322,35 +319,20 @@ class Kind:
         partials.put_at(mixed, np.arange(1, size, 2), node.folds(start + 1, stop))
         return mixed, size
 
-    def fold_pieces(self, pieces: Sequence[Piece]) -> Partial:
-        """Pieces in order as one aggregate; a combine less than they have rows."""
-        if len(pieces) < 2:
-            return self.monoid.fold(*pieces[0]) if pieces else self.monoid.identity
-        partials, size = self.monoid.partials, sum(count for _, count in pieces)
-        rows, at = partials.new(size), 0
-        for piece, count in pieces:
-            partials.put_many(rows, at, piece)
-            at += count
-        return self.monoid.fold(rows, size)
-
-    def inner_fold(self, node: Node) -> Partial:
-        """Everything but the first and the last subtree; at most 2 * arity combines."""
-        return self.fold(node, 0, node.count)
-
     def but_first(self, node: Node) -> Partial:
         """Everything but the first subtree."""
-        fold = self.fold(node, 0, node.count)
+        fold = self.fold(node)
         return self.monoid.combine(fold, node.fold_at(node.count)) if node.level else fold
 
     def but_last(self, node: Node) -> Partial:
         """Everything but the last subtree."""
-        fold = self.fold(node, 0, node.count)
+        fold = self.fold(node)
         return self.monoid.combine(node.fold_at(0), fold) if node.level else fold
 
     def whole(self, node: Node) -> Partial:
         """Everything, of a node whose sums are all up to date."""
         if not node.level:
-            return self.fold(node, 0, node.count)
+            return self.fold(node)
         return self.monoid.combine(node.fold_at(0), self.but_first(node))
 
     def refold(self, node: Node) -> Refold:

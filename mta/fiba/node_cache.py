@@ -25,28 +25,17 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from mta.columns.schemas import Array, Record
 from mta.errors import CorruptPage, MissingPage
-from mta.fiba.node import NO_NOTE, Kind, Link, Node, Note, RowBuffer
-from mta.pages.page import NO_NAME, Group, Layout
+from mta.fiba.node import NO_NOTE, NOTES, Kind, Link, Node, Note, RowBuffer
+from mta.pages.page import NO_NAME, Group
 from mta.pages.pager import Place, StorePager
 from stores import PageStore
 
-#: The level of pages that hold notes; no tree is so high.
-NOTES = 255
-NOTES_LAYOUT = Layout(Record([Array("<i8")] * 3), timed=False, named=True)
 _MOST_NOTES = 256
 #: A few leaves are one of so many.
 _FEW = 8
 #: So many leaves are fetched ahead of a front.
 _AHEAD = 4
-
-
-class NodePager(StorePager):
-    """Writes and reads the pages of nodes and of notes."""
-
-    def _layout(self, level: int) -> Layout:
-        return NOTES_LAYOUT if level == NOTES else super()._layout(level)
 
 
 class NodeCache:
@@ -84,7 +73,7 @@ class PagedNodeCache(NodeCache):
 
     def __init__(self, kind: Kind, store: PageStore, window: str, most: int) -> None:
         self.kind = kind
-        self.pager = NodePager(store, window, kind.layouts)
+        self.pager = StorePager(store, window, kind.layout_of)
         self._most = most
         #: Nodes in memory beside those on the spines, the one not needed for longest first.
         self._recent: OrderedDict[int, Node] = OrderedDict()
@@ -115,7 +104,6 @@ class PagedNodeCache(NodeCache):
         return child
 
     def ahead(self, node: Node, index: int) -> None:
-        """Have the pages of the next children fetched in the background, where that helps."""
         if self.pager.reads_ahead:
             self.pager.prefetch(
                 [
@@ -129,16 +117,15 @@ class PagedNodeCache(NodeCache):
         """A page, or the same columns in a handle, as a node. Raises CorruptPage."""
         count = group.count
         if not level:
-            return self.kind.leaf(RowBuffer(self.kind.entries, (group.times, group.rows), count))
+            return self.kind.node(0, RowBuffer(self.kind.entries, (group.times, group.rows), count))
         sums, values, sizes, numbers = group.rows
         if count < 2 or min(sizes.min(), numbers.min()) < 0:
             raise CorruptPage("a node's page has no subtrees, or negative numbers")
         entries = RowBuffer(self.kind.entries, (group.times, values), count - 1)
         pairs = zip(numbers.tolist(), group.names, strict=True)
         links = [Link(None, number, name) for number, name in pairs]
-        return self.kind.inner(
-            level, entries, links, RowBuffer(self.kind.sums, (sums, sizes), count)
-        )
+        known = RowBuffer(self.kind.sums, (sums, sizes), count)
+        return self.kind.node(level, entries, known, links)
 
     def to_group(self, node: Node) -> Group:
         """A node as the columns of its page."""
@@ -179,7 +166,6 @@ class PagedNodeCache(NodeCache):
         self.serial += len(nodes)
 
     def mark_dirty(self, node: Node) -> None:
-        """A node is about to differ from its page, and so are those above it."""
         above: Node | None = node
         while above is not None:
             above.saved = None
@@ -203,7 +189,11 @@ class PagedNodeCache(NodeCache):
         while len(self._recent) > self._most:
             recent = list(self._recent.values())
             pinned = [node for node in recent if is_pinned(node)]
-            idle = [node for node in recent if not is_pinned(node) and node.is_lowest]
+            idle = [
+                node
+                for node in recent
+                if not is_pinned(node) and all(link.node is None for link in node.links)
+            ]
             idle = idle[: len(recent) - self._most // 2]
             self.write([node for node in idle if node.link.name == NO_NAME])
             for node in idle:
@@ -284,12 +274,6 @@ class PagedNodeCache(NodeCache):
             self.retired.append([NOTES, self.serial, name, -1])
             self.serial += 1
 
-    def notes_in(self, group: Group) -> Iterator[Note]:
-        """The notes of a page of notes."""
-        levels, numbers, gone = (column.tolist() for column in group.rows)
-        for note in zip(levels, numbers, group.names, gone, strict=True):
-            yield list(note)
-
     def delete(self, notes: list[Note]) -> None:
         """Delete retired pages, children before parents; reads the inner ones with dropped parts.
 
@@ -310,7 +294,8 @@ class PagedNodeCache(NodeCache):
     def below(self, level: int, group: Group, gone: int) -> Iterator[Note]:
         """What goes with a retired page, as notes."""
         if level == NOTES:
-            yield from self.notes_in(group)
+            levels, numbers, gaps = (column.tolist() for column in group.rows)
+            yield from map(list, zip(levels, numbers, group.names, gaps, strict=True))
             return
         numbers, stop = group.rows[3].tolist(), group.count if gone < 0 else gone
         whole = -1 if level > 1 else 0

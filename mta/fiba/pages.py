@@ -17,7 +17,6 @@ In a handle, beside the common fields:
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -26,18 +25,20 @@ from typing import Any, Self
 import numpy as np
 
 from mta.cursors.cursor import Cursor
+from mta.cursors.ordered import Leaf
 from mta.errors import CorruptPage, InvariantViolation
-from mta.fiba.events import TreeEvents
-from mta.fiba.fingers import FingerTree
-from mta.fiba.invariants import require_same
-from mta.fiba.node import Kind, Node, Note
-from mta.fiba.node_cache import NOTES, NOTES_LAYOUT, NodeCache, PagedNodeCache
+from mta.fiba.btree import require_same
+from mta.fiba.fingers import FingerTree, Passage, after_time
+from mta.fiba.node import NOTES, Kind, Node, Note, parent_of
+from mta.fiba.node_cache import NodeCache, PagedNodeCache
 from mta.monoids.base import Partial, Refold
 from mta.pages.handle import MAX_LEVELS, Handle, corrupt
 from mta.pages.page import NAME_BYTES, NO_NAME, Group, Layout, read_columns, write_columns
 from mta.pages.structure import Aggregator, Lens, Named, Setting
 
 _MAX_POSITION = 1 << 62
+#: How many leaves are remembered: for each of some windows the one its front is in.
+_LEAVES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +50,41 @@ class Retired(Named):
 
 
 class TreePages(Aggregator):
-    """The pages of a tree, which the root, the spines and changed nodes name."""
+    """A tree's events by position, in pages which the root, the spines and changed nodes name.
+
+    Positions count from ``kept_from``, which grows with every event that is evicted for good. An
+    event that comes so late that a newer one has left for good has left as well, as soon as it
+    comes: it takes a position before that. So what is kept never has a hole.
+    """
 
     by_time = True
     #: Nodes in memory beside the spines.
     resident_nodes = 64
 
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
-        self.setting, self.monoid = setting, setting.monoid
+        super().__init__(setting)
         kind, store = kind or Kind(setting.monoid), setting.store
         self.cache: NodeCache = NodeCache()
         if store is not None:
             self.cache = PagedNodeCache(kind, store, setting.window, self.resident_nodes)
         self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.cache, kind)
-        self.stored = TreeEvents(self.tree)
         self.front = self.last_insert = 0
-
-    @classmethod
-    def begin(cls, setting: Setting) -> Self:
-        return cls(setting)
+        #: The position of the oldest event that the tree has.
+        self.kept_from = 0
+        #: The time of the newest event that has left; None where that is not known, or none has.
+        self.newest_left: int | None = None
+        #: Grows whenever events before the back have changed positions.
+        self.stamp = 0
+        #: The leaves handed out last, but for the last of all, which grows; and the stamp then.
+        self._leaves: list[Leaf] = []
+        self._leaves_stamp = 0
 
     def sibling(self, setting: Setting) -> Self:
         return type(self)(setting, self.tree.kind)
 
     @property
     def back(self) -> int:
-        return self.stored.back
+        return self.kept_from + self.tree.size
 
     @property
     def paged(self) -> PagedNodeCache:
@@ -86,25 +96,88 @@ class TreePages(Aggregator):
         """Let go of nodes that have not been needed for long. When the store fails, all stay."""
         self.cache.trim(self.tree.is_spine)
 
-    @abstractmethod
-    def cut_off_what_left(self) -> None:
-        """Take all events out of the tree that nobody may ask for any more."""
-
-    @abstractmethod
-    def restore_front_time(self, time: int | None) -> None:
-        """The time of the oldest event, as a handle has it."""
-
     # --- reading --------------------------------------------------------------------------------
+
+    def leaf(self, position: int) -> Leaf:
+        """The events of a leaf and the one that follows it in a node above."""
+        known = self._known(position)
+        if known is not None:
+            return known
+        tree, node, first = self.tree, self.tree.root, self.kept_from
+        while node.level:
+            index = int(tree.places_of(node).searchsorted(position - first))
+            first += tree.events_before(node, index)
+            node = tree.child(node, index)
+        if node is tree.last_leaf:
+            return Leaf(first, node.values(0, node.count), node.times, node.count)
+        above, index = parent_of(node), parent_of(node).index_of(node)
+        tree.cache.ahead(above, index)
+        while index == above.count:
+            above, index = parent_of(above), parent_of(above).index_of(above)
+        schema, count = self.monoid.inputs, node.count
+        times, rows = np.empty(count + 1, "<i8"), schema.new(count + 1)
+        times[:count], times[count] = node.times, above.time_at(index)
+        schema.put_many(rows, 0, node.values(0, count))
+        schema.put_many(rows, count, above.values(index, index + 1))
+        leaf = Leaf(first, rows, times, count + 1)
+        self._leaves = [leaf, *self._leaves[: _LEAVES - 1]]
+        return leaf
+
+    def _known(self, position: int) -> Leaf | None:
+        """The leaf of a position, if it is one of those handed out last."""
+        if self._leaves_stamp != self.stamp:
+            self._leaves, self._leaves_stamp = [], self.stamp
+        for leaf in self._leaves:
+            if leaf.first <= position < leaf.first + leaf.count:
+                return leaf
+        return None
+
+    def newest_time(self) -> int | None:
+        """The time of the newest event, None without events; no page read."""
+        leaf = self.tree.last_leaf
+        return leaf.time_at(leaf.count - 1) if leaf.count else None
+
+    def place_of(self, time: int) -> int:
+        """The position that the next event of a time gets."""
+        newest = self.newest_time()
+        return self.back if newest is None or time >= newest else self.first_after(time)
+
+    def time_at_front(self) -> int:
+        return self.time_at(self.front)
 
     def head_times(self) -> tuple[int, np.ndarray]:
         if self.front == self.back:
             return self.front, np.empty(0, "<i8")
-        leaf = self.stored.leaf(self.front)
+        leaf = self.leaf(self.front)
         assert leaf.times is not None
         return self.front, leaf.times[self.front - leaf.first :]
 
+    def fold(self, start: int, stop: int) -> Partial:
+        """The aggregate of the events from ``start`` to ``stop``, the identity for none."""
+        tree, first = self.tree, self.kept_from
+        if start >= stop:
+            return self.monoid.identity
+        left = tree.at_position(start - first)
+        right: Passage = "all before" if stop == self.back else tree.at_position(stop - first)
+        return tree.fold_between(left, right)
+
     def first_after(self, time: int) -> int:
-        return max(self.front, self.stored.first_after(time))
+        """The position of the oldest event later than a time."""
+        return self.kept_from + self.tree.rank(after_time(time))
+
+    def time_at(self, position: int) -> int:
+        """The time of an event; at most a page read a level."""
+        known = self._known(position)
+        if known is not None and known.times is not None:
+            return int(known.times[position - known.first])
+        node, index = self.tree.entry_at(position - self.kept_from)
+        return node.time_at(index)
+
+    def time_before(self, position: int) -> int | None:
+        """The time of the event before a position, of the front the newest one that has left."""
+        if position == self.kept_from:
+            return self.newest_left
+        return self.time_at(position - 1) if self.kept_from < position <= self.back else None
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         return self._searching(lens).longest_prefix(self.setting.policy, accepts)
@@ -114,14 +187,14 @@ class TreePages(Aggregator):
 
     def _searching(self, lens: Lens) -> Cursor:
         policy = self.setting.policy
-        cursor = Cursor(self.monoid, policy, self.stored, {id(policy): lens})
+        cursor = Cursor(self.monoid, policy, self, {id(policy): lens})
         cursor.place(self.front, self.back)
         return cursor
 
     def events(self) -> Iterator[Partial]:
         position = self.front
         while position < self.back:
-            leaf = self.stored.leaf(position)
+            leaf = self.leaf(position)
             rows = leaf.partials(position, leaf.stop, self.monoid)
             for i in range(leaf.stop - position):
                 yield self.monoid.partials.at(rows, i)
@@ -131,7 +204,6 @@ class TreePages(Aggregator):
     # --- pages and handles ----------------------------------------------------------------------
 
     def tidy(self) -> None:
-        self.cut_off_what_left()
         self.tree.settle_left()
         self.paged.write_changed([self.tree.root, *self.tree.right])
         self.paged.tidy()
@@ -141,25 +213,25 @@ class TreePages(Aggregator):
 
     def delete_pages(self) -> None:
         if isinstance(self.cache, PagedNodeCache):
-            self.stored.front = self.front = self.back
+            self.kept_from = self.front = self.back
             self.tree.clear()
             self.cache.delete_all()
 
     def write_state(self) -> list[Any]:
         """The state of a tree of which all but the right spine is in pages; no store call."""
-        tree, partials, stored = self.tree, self.monoid.partials, self.stored
+        tree, partials = self.tree, self.monoid.partials
         spine = [node.saved or self._saved(node) for node in (tree.root, *reversed(tree.right))]
         left = [partials.dump(partials.one(self.monoid.identity)), 0]
         if tree.root.level:
             left = [partials.dump(tree.root.folds(0, 1)), tree.root.size_at(0)]
         serial, epochs = self.paged.serial, [*self.paged.epochs, self.paged.retired]
-        return [stored.front, serial, epochs, left, spine, stored.newest_left]
+        return [self.kept_from, serial, epochs, left, spine, self.newest_left]
 
     def _saved(self, node: Node) -> list[Any]:
         group = self.paged.to_group(node)
         return [group.count, write_columns(group, self.layout_of(node.level))]
 
-    def take_up_state(self, handle: Handle) -> None:
+    def restore_state(self, handle: Handle) -> None:
         if list(map(type, handle.state[:5])) != [int, int, list, list, list]:
             raise corrupt("its state is not one of a tree")
         kept, serial, epochs, left, spine, *rest = handle.state
@@ -181,8 +253,8 @@ class TreePages(Aggregator):
             raise corrupt("the size of its left subtree is not what its root says")
         self.tree.restore(nodes, size)
         self.paged.serial, self.paged.epochs, self.paged.retired = serial, epochs[:-1], epochs[-1]
-        self.stored.front, self.front = kept, handle.front
-        self.stored.newest_left = rest[0] if rest else None
+        self.kept_from, self.front = kept, handle.front
+        self.newest_left = rest[0] if rest else None
         self.restore_front_time(handle.front_time)
 
     def _read_spine(self, spine: list[Any]) -> list[Node]:
@@ -221,26 +293,22 @@ class TreePages(Aggregator):
 
     def check(self) -> None:
         """Assert the tree's invariants and the result, reading all pages; changes nothing."""
-        if not self.stored.front <= self.front <= self.back:
-            raise InvariantViolation(f"kept {self.stored.front}, front {self.front}")
+        if not self.kept_from <= self.front <= self.back:
+            raise InvariantViolation(f"kept {self.kept_from}, front {self.front}")
         tree, monoid = self.tree, self.monoid
         tree.check()
         with self.cache.undisturbed():
-            entries = islice(tree.entries(), self.front - self.stored.front, None)
+            entries = islice(tree.entries(), self.front - self.kept_from, None)
             fold = Refold(monoid, (monoid.lift(row) for _, row in entries))
             # A query would fold what has not been folded yet.
-            query: Callable[[], Partial] = self.query if tree.is_folded else self.fold_window
-            require_same("the result", query(), fold)
-
-    def fold_window(self) -> Partial:
-        """The aggregate of the window out of the tree, whatever is known of it."""
-        return self.stored.fold(self.front, self.back)
+            found = self.query() if tree.is_folded else self.fold(self.front, self.back)
+            require_same("the result", found, fold)
 
     def layout_of(self, level: int) -> Layout:
-        return NOTES_LAYOUT if level == NOTES else self.tree.kind.layouts[level > 0]
+        return self.tree.kind.layout_of(level)
 
     def pages(self) -> Iterator[Named]:
-        yield from self._pages_of(self.tree.root, self.stored.front)
+        yield from self._pages_of(self.tree.root, self.kept_from)
         for notes in [*self.paged.epochs, self.paged.retired]:
             yield from map(_retired, notes)
 

@@ -1,8 +1,7 @@
 """Folds of many ranges of rows at once, under any monoid.
 
 - ``sliding``: the one entry, which takes the way that costs the least
-- ``ranges``: many short ranges
-- ``blocks``: ranges of any length, by prefix and suffix folds
+- ``blocks``: ranges of any length, by prefix and suffix folds; many short ones
 - ``overlaps``: where a row may be folded in twice
 - ``scans``: within blocks of rows
 - ``fronts``: where windows by time begin

@@ -7,7 +7,7 @@
 
 The ranges of a sliding window only move to the right, and so do the pairs of blocks in which they
 begin and end: the folds of what lies between are few, at most two a block. So a range costs two
-combines, whatever its length; one that lies within a block is put together from pairs (``ranges``).
+combines, whatever its length; one that lies within a block is put together from pairs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.folds.ranges import fold_ranges
 from mta.folds.scans import join_blocks, repeat_rows, scan_blocks
 from mta.monoids.base import AbstractMonoid, Partial
 
@@ -182,3 +181,44 @@ def _runs(monoid: AbstractMonoid, rows: Rows, count: int, length: int) -> Rows:
         count -= size
         pair = schema.cut(rows, 0, count), schema.cut(rows, size, size + count)
         rows, size = monoid.combine_rows(*pair, count), 2 * size
+
+
+def fold_ranges(
+    monoid: AbstractMonoid, partials: Rows, count: int, starts: np.ndarray, lengths: np.ndarray
+) -> Rows:
+    """The fold of each range of rows, in order; at most 2 * log2(longest) combines a row.
+
+    A range is put together from blocks of 1, 2, 4, ... rows, one for every bit of its length; all
+    ranges take their block of one size in the same whole-group combine:
+
+        rows     a b c d e f g h        blocks of 2   ab bc cd de ef fg gh
+        [2, 7) = c + de + fg            the length 5 is 4 + 1
+
+    >>> from mta import Sum
+    >>> fold_ranges(Sum(), np.arange(8.0), 8, np.array([0, 2]), np.array([2, 5])).tolist()
+    [1.0, 20.0]
+    """
+    schema, size = monoid.partials, 1
+    if int(lengths.max(initial=1)) == 1:
+        return schema.take(partials, starts)
+    found = schema.new(len(starts))
+    at, left = starts.copy(), lengths.copy()
+    while True:
+        due = np.flatnonzero(left & 1)
+        begun = at[due] > starts[due]
+        first, later = due[~begun], due[begun]
+        if len(first):
+            schema.put_at(found, first, schema.take(partials, starts[first]))
+        if len(later):
+            block = schema.take(partials, at[later])
+            longer = monoid.combine_rows(schema.take(found, later), block, len(later))
+            schema.put_at(found, later, longer)
+        at[due] += size
+        left >>= 1
+        if not left.any():
+            return found
+        count -= size
+        partials = monoid.combine_rows(
+            schema.cut(partials, 0, count), schema.cut(partials, size, count + size), count
+        )
+        size *= 2

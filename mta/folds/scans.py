@@ -1,8 +1,4 @@
-"""Folds within blocks of rows, for all blocks at once, and of blocks with what is beside them.
-
-    rows          a b c | d e f | g h i | j k         blocks of 3
-    prefixes      a ab abc | d de def | g gh ghi | j jk
-    suffixes      abc bc c | def ef f | ghi hi i | jk k
+"""Folds within blocks of rows, drawn in ``blocks``, and of blocks with what is beside them.
 
 Where a monoid has ufuncs, a scan is one a column (``kernels.scans``); else all blocks advance
 together, a whole-group combine for each row of a block. Parts of products go each its own way.

@@ -4,10 +4,10 @@ Beside the paged aggregators of this project (``mta.AmortizedMTA``) they are wha
 with: take them for windows that fit into memory and need no checkpoint. ``ALL`` lists them.
 
 - ``base``: the data type that all share
-- ``recalculate``, ``subtract_on_evict``, ``two_stacks``, ``two_stacks_lite``: the baselines
-- ``foa``, ``ioa``, ``daba``, ``daba_lite``: the DABA papers, over the ``chunked_queue``
+- ``recalculate``, ``subtract_on_evict``, ``two_stacks`` (and its Lite): the baselines
+- ``foa``, ``ioa``, ``daba`` (and its Lite): the DABA papers, over the ``chunked_queue``
 - ``flatfit``, ``slick_deque``: two more
-- ``boundary`` (SBA), ``pba``: boundary aggregators, over ``chunks``
+- ``boundary``: SBA and PBA
 
 >>> from mta import Mean
 >>> [algorithm.__name__ for algorithm in ALL if algorithm.suits(Mean())][:2]
@@ -15,19 +15,15 @@ with: take them for windows that fit into memory and need no checkpoint. ``ALL``
 """
 
 from mta.in_order.base import InOrderAggregator
-from mta.in_order.boundary import SBA, BoundaryAggregator
-from mta.in_order.chunks import count_chunk_size, time_chunk_size
-from mta.in_order.daba import DABA
-from mta.in_order.daba_lite import DABALite
+from mta.in_order.boundary import PBA, SBA, BoundaryAggregator, count_chunk_size, time_chunk_size
+from mta.in_order.daba import DABA, DABALite
 from mta.in_order.flatfit import FlatFIT
 from mta.in_order.foa import FOA
 from mta.in_order.ioa import IOA
-from mta.in_order.pba import PBA
 from mta.in_order.recalculate import RecalculateFromScratch
 from mta.in_order.slick_deque import SlickDeque
 from mta.in_order.subtract_on_evict import SubtractOnEvict
-from mta.in_order.two_stacks import TwoStacks
-from mta.in_order.two_stacks_lite import TwoStacksLite
+from mta.in_order.two_stacks import TwoStacks, TwoStacksLite
 
 #: Every algorithm; those that slide by themselves (SBA, PBA) take a range beside the monoid.
 ALL: tuple[type[InOrderAggregator], ...] = (

@@ -56,6 +56,8 @@ class InOrderAggregator(ABC):
             )
         self.monoid = monoid
         self._combine = monoid.combine
+        #: How many values are in the window.
+        self._size = 0
         # A deviation of one value is 0 / 0, as it should be; plain functions hardly meet numpy.
         plain_functions = isinstance(monoid, Monoid)
         self._quietly: Callable[[], AbstractContextManager[Any]] = (
@@ -65,7 +67,6 @@ class InOrderAggregator(ABC):
     @classmethod
     def suits(cls, monoid: AbstractMonoid) -> bool:
         """Whether the algorithm can aggregate with this monoid."""
-        del monoid
         return True
 
     def insert(self, value: Any) -> None:
@@ -73,25 +74,26 @@ class InOrderAggregator(ABC):
         monoid = self.monoid
         with self._quietly():
             self._insert(monoid.lift(monoid.row(value)))
+        self._size += 1
 
     def evict(self) -> None:
         """Remove the oldest value. Raises EmptyWindow."""
-        if not len(self):
+        if not self._size:
             raise EmptyWindow("cannot evict from a window without values")
         with self._quietly():
             self._evict()
+        self._size -= 1
 
     def query(self) -> Any:
         """The result over the window in order; the monoid's ``empty`` without values."""
         monoid = self.monoid
-        if not len(self):
+        if not self._size:
             return monoid.empty
         with self._quietly():
             return plain(monoid.lower(self._query()))
 
-    @abstractmethod
     def __len__(self) -> int:
-        """How many values are in the window."""
+        return self._size
 
     @abstractmethod
     def _insert(self, v: Partial) -> None:
@@ -114,21 +116,23 @@ class InOrderAggregator(ABC):
     def _fold(self, values: Iterable[Partial]) -> Refold:
         return Refold(self.monoid, values)
 
-    def _prefixes(self, values: Iterable[Partial]) -> list[Refold]:
-        """The folds of no value, the first, the first two, ..."""
-        each = (self._fold([value]) for value in values)
-        return list(accumulate(each, initial=self._fold([])))
+    def _require_prefixes(
+        self, aggs: Iterable[Partial], values: Iterable[Partial], what: str
+    ) -> None:
+        """Each aggregate is that of the first value, the first two, ..."""
+        folds = accumulate(self._fold([value]) for value in values)
+        for agg, fold in zip(aggs, folds, strict=False):
+            self._require_same(agg, fold, what)
 
-    def _suffixes(self, values: Sequence[Partial]) -> list[Refold]:
-        """The folds from each value to the last, and of none."""
-        folds = [self._fold([])]
-        for value in reversed(values):
-            folds.append(self._fold([value]) + folds[-1])
-        return folds[::-1]
-
-    def _require_each(self, found: Iterable[Partial], folds: Iterable[Refold], what: str) -> None:
-        for one, fold in zip(found, folds, strict=False):
-            self._require_same(one, fold, what)
+    def _require_suffixes(
+        self, aggs: Iterable[Partial], values: Sequence[Partial], what: str
+    ) -> None:
+        """Each aggregate is that from one value to the last, from the first on."""
+        turned = accumulate(
+            (self._fold([value]) for value in reversed(values)), lambda folds, one: one + folds
+        )
+        for agg, fold in zip(aggs, reversed(list(turned)), strict=False):
+            self._require_same(agg, fold, what)
 
     def _require_same(self, found: Partial, expected: Refold, what: str) -> None:
         if not expected.agrees(found):

@@ -1,4 +1,4 @@
-"""What SBA and PBA share: slices, chunks, and the csa and lcs buffers.
+"""SBA and PBA, and what they share: slices, chunks, and the csa and lcs buffers.
 
 KDD 2021 paper ("Efficient Incremental Computation of Aggregations over Sliding Windows", Zhang,
 Akbarinia, Toumani), section 4. A stream is cut into *slices* as long as the window slides, and
@@ -29,30 +29,109 @@ boundary early where the window would lie within one chunk; slices without value
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
+from fractions import Fraction
+from functools import partial
 from itertools import accumulate, islice, repeat
 from typing import Any, Self
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.errors import InvalidTime, LateEvent
+from mta.errors import EmptyWindow, InvalidTime, LateEvent
 from mta.in_order.base import InOrderAggregator
-from mta.in_order.chunks import (
-    Chunk,
-    LeftCumulative,
-    Sizes,
-    count_chunk_size,
-    time_chunk_size,
-)
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.times import MICROSECONDS, to_duration, to_time
 
 #: The aggregate of no values, with which nothing needs to be combined.
 _NOTHING: Any = object()
+
+
+class Chunk:
+    """A finished chunk: where it begins and ends in slices, its aggregate ca, and its lcs.
+
+    Entry j of lcs is the aggregate of its slices j, j + 1, ...; entry 0 is the ca.
+    """
+
+    def __init__(
+        self, monoid: AbstractMonoid, start: int, stop: int, ca: Partial, saa: Rows
+    ) -> None:
+        self.start, self.stop, self.ca = start, stop, ca
+        self._monoid, self._saa = monoid, saa
+        self._lcs: Rows = None
+
+    def compute(self) -> None:
+        """Fold the slices from the last to the second; chunk_size - 2 combines."""
+        last = self.stop - self.start - 1
+        if last:
+            monoid, schema = self._monoid, self._monoid.partials
+            inner = schema.cut(self._saa, 1, last)
+            self._lcs = monoid.suffixes(inner, last - 1, schema.at(self._saa, last))
+        self._saa = None
+
+    def wait(self) -> None:
+        """Return when lcs is there."""
+
+    def lcs(self, slot: int) -> Partial:
+        """The aggregate from a slice to the chunk's end."""
+        if not slot:
+            return self.ca
+        self.wait()
+        return self._monoid.partials.at(self._lcs, slot - 1)
+
+    def cut(self, slot: int, count: int) -> Rows:
+        """So many entries of lcs from ``slot`` on, which is not the first."""
+        self.wait()
+        return self._monoid.partials.cut(self._lcs, slot - 1, slot - 1 + count)
+
+
+class Sizes:
+    """How many values each slice has, the oldest first; a run of equal sizes is one entry.
+
+    >>> sizes = Sizes()
+    >>> sizes.push(2, times=1000)
+    >>> sizes.push(0)
+    >>> sizes.pop(), len(sizes), sizes.runs()
+    (2, 1000, [(2, 999), (0, 1)])
+    """
+
+    def __init__(self) -> None:
+        self._runs: deque[list[int]] = deque()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def push(self, size: int, times: int = 1) -> None:
+        """Add slices of one size at the end."""
+        self._count += times
+        if self._runs and self._runs[-1][0] == size:
+            self._runs[-1][1] += times
+        else:
+            self._runs.append([size, times])
+
+    def pop(self, times: int = 1) -> int:
+        """Remove the first slices, of which there must be so many; answer their sizes' sum."""
+        self._count -= times
+        total = 0
+        while times:
+            run = self._runs[0]
+            taken = min(times, run[1])
+            total += taken * run[0]
+            times -= taken
+            run[1] -= taken
+            if not run[1]:
+                self._runs.popleft()
+        return total
+
+    def runs(self) -> list[tuple[int, int]]:
+        """Each size, and how many slices in a row have it."""
+        return [(size, times) for size, times in self._runs]
 
 
 class BoundaryAggregator(InOrderAggregator):
@@ -124,9 +203,6 @@ class BoundaryAggregator(InOrderAggregator):
 
     # --- the interface --------------------------------------------------------------------------
 
-    def __len__(self) -> int:
-        return self._size
-
     @property
     def ends(self) -> bool:
         """Whether a window ends with the newest value, or with the time given last."""
@@ -151,7 +227,10 @@ class BoundaryAggregator(InOrderAggregator):
 
     def evict(self) -> None:
         """Remove the oldest slice that has values. Raises EmptyWindow."""
-        super().evict()
+        if not self._size:
+            raise EmptyWindow("cannot evict from a window without values")
+        with self._quietly():
+            self._evict()
 
     def instances(
         self, values: Iterable[Any], times: Iterable[Any] | None = None
@@ -242,7 +321,7 @@ class BoundaryAggregator(InOrderAggregator):
             self._size += count
             return []
         first, *between = self._chunks
-        lcs = first.lcs.cut(self._front + 1 - first.start, count)
+        lcs = first.cut(self._front + 1 - first.start, count)
         for chunk in between:
             lcs = monoid.combine_rows(lcs, schema.one(chunk.ca), count)
         self._front += count
@@ -318,13 +397,13 @@ class BoundaryAggregator(InOrderAggregator):
 
     def _end_chunk(self, ca: Partial) -> None:
         """A boundary: the slices so far are a chunk, of which lcs is to be computed."""
-        lcs = self._cumulate(self._saa, self._current - self._start)
-        self._chunks.append(Chunk(self._start, self._current, ca, lcs))
+        chunk = self._chunk(self.monoid, self._start, self._current, ca, self._saa)
+        self._chunks.append(chunk)
         self._start_chunk()
 
     @abstractmethod
-    def _cumulate(self, saa: Rows, count: int) -> LeftCumulative:
-        """The lcs of a chunk, computed or begun."""
+    def _chunk(self, *of: Any) -> Chunk:
+        """A finished chunk, its lcs computed or begun; arguments as ``Chunk``."""
 
     def _drop_slice(self) -> None:
         """The oldest slice leaves."""
@@ -349,8 +428,7 @@ class BoundaryAggregator(InOrderAggregator):
         agg = _NOTHING
         if self._chunks:
             first = self._chunks[0]
-            slot = self._front - first.start
-            agg = first.lcs.at(slot) if slot else first.ca
+            agg = first.lcs(self._front - first.start)
             for chunk in islice(self._chunks, 1, None):
                 agg = self._join(agg, chunk.ca)
         return self._join(agg, self._csa)
@@ -400,7 +478,99 @@ class SBA(BoundaryAggregator):
 
     name = "Sequential Boundary Aggregator"
 
-    def _cumulate(self, saa: Rows, count: int) -> LeftCumulative:
-        lcs = LeftCumulative(self.monoid, saa, count)
-        lcs.compute()
-        return lcs
+    def _chunk(self, *of: Any) -> Chunk:
+        chunk = Chunk(*of)
+        chunk.compute()
+        return chunk
+
+
+class ParallelChunk(Chunk):
+    """A chunk whose lcs another thread computes, for which one waits when it is asked."""
+
+    def __init__(self, thread: ThreadPoolExecutor, *of: Any) -> None:
+        super().__init__(*of)
+        self._process = os.getpid()
+        self._computed = thread.submit(self.compute)
+
+    def wait(self) -> None:
+        if self._lcs is None and self._process == os.getpid():
+            wait([self._computed])
+        if self._lcs is None:  # it failed, or this process was forked before it was there
+            self.compute()
+
+
+class PBA(BoundaryAggregator):
+    """The Parallel Boundary Aggregator (section 4); worst-case O(1) in the stream's thread.
+
+    At a boundary a thread begins to compute lcs of the chunk before it, while the stream goes on
+    into csa of the one after it: the two need nothing of each other. With the optimal chunk size
+    lcs is there when the first window needs it. Combines a slide: 3 merges in the stream's thread,
+    and beside it chunk_size - 2 for each chunk.
+
+    Space: 3 * chunk_size + 2 partials, that is 3n/2 + 5 at a slide of 1; and while an lcs is
+    computed a chunk more. The thread begins with the first boundary and ends with the window.
+
+    When this pays in Python: a thread runs beside another only while it is inside numpy, which
+    releases the interpreter's lock. So the monoid must be columnar (a ``Monoid`` of Python
+    functions is correct here, and slower than with SBA), and chunks must be so large that folding
+    one takes longer than handing it over: from a range of about 2^12 on.
+
+    >>> from mta import Max
+    >>> window = PBA(Max(), 10, 2, chunk_size=5)
+    >>> stream = [5, 4, 6, 3, 0, 0, 1, 0, 2, 3, 1, 2, 7, 5, 3, 4, 9, 5, 4, 8]
+    >>> [(end, float(result)) for end, result in window.instances(stream)][-3:]
+    [(16, 7.0), (18, 9.0), (20, 9.0)]
+    """
+
+    name = "Parallel Boundary Aggregator"
+
+    _process = 0
+    _thread: ThreadPoolExecutor
+
+    def _chunk(self, *of: Any) -> Chunk:
+        if self._process != os.getpid():  # none yet, or left behind in the parent
+            self._process = os.getpid()
+            quietly = partial(np.seterr, all="ignore")  # numpy's warnings are off thread by thread
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="lcs", initializer=quietly)
+        return ParallelChunk(self._thread, *of)
+
+
+# --- the optimal chunk size (section 4.3) ---------------------------------------------------------
+
+# Write q for the slices that fit into a window whole, ⌊r/s⌋. At a boundary two tasks begin at once:
+# one folds the slices of the finished chunk from its end to its second one (b - 2 combines until
+# lcs[1] is there), the other goes on with the stream until the first window ends that needs it.
+# Until then q + 1 - b more slices arrive whole, and the r mod s of another. The chunk is as large
+# as it can be without the second task waiting for the first, and never larger than q, as a window
+# must not lie within one chunk:
+#
+# - by count, time being the combine of a value: b - 2 <= (q + 1 - b) s - 1 + (r mod s). The first
+#   slice takes s - 1 combines, each later one another to join it to the csa;
+# - by time, a combine taking T_u: (b - 2) T_u <= (q + 1 - b) s + (q - b) T_u + C, where C, of a
+#   slice cut by the window's end, is (r mod s) + T_u. The printed C = "s(r mod s) + 1 T_u" has a
+#   factor s too many, with which it would not be a time.
+
+
+def count_chunk_size(range: int, slide: int) -> int:
+    """Theorem 1: slices a chunk for a window of ``range`` values that slides by ``slide``.
+
+    >>> count_chunk_size(10, 2), count_chunk_size(16, 1), count_chunk_size(32, 1)
+    (4, 9, 17)
+    """
+    q, rest = divmod(range, slide)
+    if q <= slide + rest + 1:
+        return q
+    return (slide * (q + 1) + rest + 1) // (slide + 1)
+
+
+def time_chunk_size(range: int, slide: int, combine_time: float | Fraction) -> int:
+    """Theorem 2: slices a chunk for a window of time; all three in the same unit.
+
+    ``combine_time`` is T_u, what one combine takes.
+    """
+    q, rest = divmod(range, slide)
+    unit = Fraction(combine_time)
+    cut = rest + unit if rest else Fraction(0)
+    if unit == 0 or q <= (slide + 2 * unit + cut) / unit:
+        return q
+    return int((q * (slide + unit) + slide + 2 * unit + cut) // (slide + 2 * unit))

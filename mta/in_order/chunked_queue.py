@@ -110,11 +110,6 @@ class ChunkedQueue:
         assert chunk.previous is not None, "nothing is before the first element"
         return chunk.previous, self._size - 1
 
-    def places(self) -> dict[Pointer, int]:
-        """The number of each pointer from the first on, the end's among them; O(n), for checks."""
-        pointers = [*self.span(self.begin, self.end), self.end]
-        return {pointer: place for place, pointer in enumerate(pointers)}
-
     def span(self, start: Pointer, stop: Pointer) -> Iterator[Pointer]:
         """The pointers from ``start`` up to ``stop``; for checks and for walking forwards."""
         while start != stop:

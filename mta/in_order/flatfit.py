@@ -27,8 +27,6 @@ The arrays double when they are full, where the paper's have the size of a fixed
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from mta.in_order.base import InOrderAggregator
 from mta.monoids.base import AbstractMonoid, Partial
 
@@ -50,9 +48,6 @@ class FlatFIT(InOrderAggregator):
         self._mask = _SMALLEST - 1
         #: Absolute positions; their places in the arrays are these modulo the arrays' size.
         self._front = self._back = 0
-
-    def __len__(self) -> int:
-        return self._back - self._front
 
     def _insert(self, v: Partial) -> None:
         if self._back - self._front > self._mask:
@@ -91,15 +86,15 @@ class FlatFIT(InOrderAggregator):
 
     def hops(self) -> list[tuple[int, Partial]]:
         """The positions that the next query meets, and the aggregate at each."""
-        return list(self._hops_from(self._front))
-
-    def _hops_from(self, at: int) -> Iterator[tuple[int, Partial]]:
+        found, at = [], self._front
         while at < self._back:
-            yield at, self._partials[at & self._mask]
+            found.append((at, self._partials[at & self._mask]))
             at = self._pointers[at & self._mask]
+        return found
 
     def check(self) -> None:
         """Pointers lead forwards, none over another's end, and hops from anywhere agree."""
+        self._require(self._back - self._front == self._size, "positions count the values")
         ends: list[int] = []
         for at in range(self._front, self._back):
             while ends and ends[-1] <= at:

@@ -127,9 +127,6 @@ class FOA(InOrderAggregator):
         super().__init__(monoid)
         self.version = Version(monoid)
 
-    def __len__(self) -> int:
-        return self.version.size
-
     def _query(self) -> Partial:
         return self.version.query()
 
@@ -144,16 +141,17 @@ class FOA(InOrderAggregator):
         now = self.version
         front, back = list(walk(now.front)), list(walk(now.back))
         following = list(walk(now.next))
-        self._require(len(front) + len(back) == now.size, "F and B are the window")
+        self._require(len(front) + len(back) == now.size == len(self), "F and B are the window")
         self._require(len(front) >= len(back), "|F| >= |B|")
         self._require(len(following) == len(front) - len(back), "|N| = |F| - |B|")
         self._require(not any(cell.is_suspended for cell in back), "no rot is suspended in B")
-        folds = self._suffixes([cell.value for cell in front])
-        last = folds[len(front) - len(following) :]
-        self._require_each([cell.agg for cell in following], last, "N in F")
-        self._require_each([cell.agg for cell in front], folds, "an aggregate of F")
-        folds = self._prefixes([cell.value for cell in reversed(back)])[1:]
-        self._require_each([cell.agg for cell in reversed(back)], folds, "an aggregate of B")
+        values = [cell.value for cell in front]
+        last = values[len(front) - len(following) :]
+        self._require_suffixes([cell.agg for cell in following], last, "N in F")
+        self._require_suffixes([cell.agg for cell in front], values, "an aggregate of F")
+        back.reverse()
+        values = [cell.value for cell in back]
+        self._require_prefixes([cell.agg for cell in back], values, "an aggregate of B")
 
 
 def walk(cells: List) -> Iterator[Cell]:

@@ -32,28 +32,18 @@ from mta.monoids.base import AbstractMonoid, Partial
 class Cell:
     """A list cell, forced or delayed. A delayed one is not empty: rot never makes an empty list."""
 
-    __slots__ = ("agg", "rest", "rotating", "tail", "value")
+    __slots__ = ("agg", "rotating", "tail", "value")
 
-    value: Partial
-    agg: Partial
-    #: The list behind this cell.
-    tail: Cell | None
-    #: L, R and A of the suspended rot that this cell is the first of; None once it is forced.
-    rotating: tuple[Cell | None, Cell | None, Cell | None] | None
-
-    @classmethod
-    def forced(cls, value: Partial, agg: Partial, tail: Cell | None) -> Cell:
-        """A cell with all that belongs into it."""
-        cell = cls()
-        cell.value, cell.agg, cell.tail, cell.rotating = value, agg, tail, None
-        return cell
-
-    @classmethod
-    def delayed(cls, left: Cell | None, right: Cell | None, rest: Cell | None) -> Cell:
-        """A cell that ``rot(left, right, rest)`` is to fill."""
-        cell = cls()
-        cell.rotating = (left, right, rest)
-        return cell
+    def __init__(
+        self,
+        value: Partial = None,
+        agg: Partial = None,
+        tail: Cell | None = None,
+        rotating: tuple[Cell | None, Cell | None, Cell | None] | None = None,
+    ) -> None:
+        self.value, self.agg, self.tail = value, agg, tail
+        #: L, R and A of the suspended rot that is to fill this cell; None once it is forced.
+        self.rotating = rotating
 
 
 class IOA(InOrderAggregator):
@@ -66,10 +56,6 @@ class IOA(InOrderAggregator):
         self.front: Cell | None = None
         self.next: Cell | None = None
         self.back: Cell | None = None
-        self._size = 0
-
-    def __len__(self) -> int:
-        return self._size
 
     def _agg(self, cells: Cell | None) -> Partial:
         return self.monoid.identity if cells is None else cells.agg
@@ -78,14 +64,12 @@ class IOA(InOrderAggregator):
         return self._combine(self._agg(self.front), self._agg(self.back))
 
     def _insert(self, v: Partial) -> None:
-        self.back = Cell.forced(v, self._combine(self._agg(self.back), v), self.back)
-        self._size += 1
+        self.back = Cell(v, self._combine(self._agg(self.back), v), self.back)
         self._makeq()
 
     def _evict(self) -> None:
         assert self.front is not None, "|F| >= |B|"
         self.front = self._tail(self.front)
-        self._size -= 1
         self._makeq()
 
     def _makeq(self) -> None:
@@ -93,7 +77,7 @@ class IOA(InOrderAggregator):
         if self.next is not None:
             self.next = self._tail(self.next)
             return
-        rotated = Cell.delayed(self.front, self.back, None)
+        rotated = Cell(rotating=(self.front, self.back, None))
         self._force(rotated)
         self.front = self.next = rotated
         self.back = None
@@ -114,10 +98,10 @@ class IOA(InOrderAggregator):
         if left is None:
             cell.value, cell.agg, cell.tail = right.value, agg, rest
             return
-        longer = Cell.forced(right.value, agg, rest)
+        longer = Cell(right.value, agg, rest)
         cell.value = left.value
         cell.agg = self._combine(self._combine(left.agg, right.agg), self._agg(rest))
-        cell.tail = Cell.delayed(left.tail, right.tail, longer)
+        cell.tail = Cell(rotating=(left.tail, right.tail, longer))
 
     def check(self) -> None:
         """Okasaki's size invariants, and the aggregate in every cell; forces nothing."""
@@ -128,10 +112,10 @@ class IOA(InOrderAggregator):
         last = map(identical, following, front[len(front) - len(following) :])
         self._require(all(last), "the values of N are the last of F")
         aggs = [cell.agg for cell in _forced(self.front)]
-        self._require_each(aggs, self._suffixes(front), "an aggregate of F")
+        self._require_suffixes(aggs, front, "an aggregate of F")
         aggs = [cell.agg for cell in _forced(self.back)]
         self._require(len(aggs) == len(back), "no rot is suspended in B")
-        self._require_each(aggs, self._prefixes(reversed(back))[:0:-1], "an aggregate of B")
+        self._require_prefixes(aggs[::-1], back[::-1], "an aggregate of B")
 
 
 def _forced(cell: Cell | None) -> Iterator[Cell]:

@@ -26,9 +26,6 @@ class RecalculateFromScratch(InOrderAggregator):
         super().__init__(monoid)
         self.vals: deque[Partial] = deque()
 
-    def __len__(self) -> int:
-        return len(self.vals)
-
     def _query(self) -> Partial:
         agg, combine = self.monoid.identity, self._combine
         for v in self.vals:
@@ -42,4 +39,5 @@ class RecalculateFromScratch(InOrderAggregator):
         self.vals.popleft()
 
     def check(self) -> None:
-        """Nothing is kept but the values, so there is nothing to be wrong."""
+        """Nothing is kept but the values."""
+        self._require(len(self.vals) == self._size, "the values are the window")

@@ -37,57 +37,43 @@ class SubtractOnEvict(InOrderAggregator):
 
     def __init__(self, monoid: AbstractMonoid) -> None:
         super().__init__(monoid)
-        self.undo = Undo(monoid)
         self.vals: deque[Partial] = deque()
         self.agg: Partial = monoid.identity
+        assert monoid.inverse is not None
+        self._inverse = monoid.inverse
+        #: Whether a value was taken out since the window was empty: its rounding has stayed.
+        self._keeps_rounding = False
 
     @classmethod
     def suits(cls, monoid: AbstractMonoid) -> bool:
         return monoid.invertible
 
-    def __len__(self) -> int:
-        return len(self.vals)
-
     def _query(self) -> Partial:
         return self.agg
 
     def _insert(self, v: Partial) -> None:
-        self.undo.require(v)
+        self._require_undone(v)
         self.vals.append(v)
         self.agg = self._combine(self.agg, v)
 
     def _evict(self) -> None:
         v = self.vals.popleft()
-        self.agg = self.undo(self.agg, v) if self.vals else self.monoid.identity
-        self.undo.has_left = bool(self.vals)
+        self.agg = self._inverse(self.agg, v) if self.vals else self.monoid.identity
+        self._keeps_rounding = bool(self.vals)
 
-    def check(self) -> None:
-        """agg is the fold of the values; not asked of floats that keep the rounding of old ones."""
-        require = self._require_exact if self.undo.has_left else self._require_same
-        require(self.agg, self._fold(self.vals), "agg")
-
-
-class Undo:
-    """A monoid's inverse, and whether it works for a value."""
-
-    def __init__(self, monoid: AbstractMonoid) -> None:
-        assert monoid.inverse is not None
-        self.inverse, self.identity, self.name = monoid.inverse, monoid.identity, monoid.name
-        #: Whether a value was taken out since the window was empty: its rounding has stayed.
-        self.has_left = False
-
-    def __call__(self, agg: Partial, v: Partial) -> Partial:
-        """What is left of an aggregate without its oldest value; 1 inverse."""
-        return self.inverse(agg, v)
-
-    def require(self, v: Partial) -> None:
+    def _require_undone(self, v: Partial) -> None:
         """Raises InvalidValue if a value taken out of itself does not leave the identity."""
         try:
-            undone = identical(self.inverse(v, v), self.identity)
+            undone = identical(self._inverse(v, v), self.monoid.identity)
         except ArithmeticError:
             undone = False
         if not undone:
             raise InvalidValue(
-                f"{v!r} cannot be taken out of a {self.name} again: leave it out, or take an "
-                "algorithm that needs no inverse, such as Two-Stacks or DABA"
+                f"{v!r} cannot be taken out of a {self.monoid.name} again: leave it out, or take "
+                "an algorithm that needs no inverse, such as Two-Stacks or DABA"
             )
+
+    def check(self) -> None:
+        """agg is the fold of the values; not asked of floats that keep the rounding of old ones."""
+        require = self._require_exact if self._keeps_rounding else self._require_same
+        require(self.agg, self._fold(self.vals), "agg")

@@ -17,8 +17,8 @@
         left      "<i8" events that came before these and have left; "zero" if all are 0
         counts    "<i8" events of each key; "zero" or "one" if all are
         times     "<i8" microseconds since 1970, where the windows keep times
-        values    the columns of the values, as in a page of events (``mta.pages.page``)
         handles   "msgpack" array of bytes, one for each mark 2; only where there are any
+        values    the columns of the values, as in a page of events (``mta.pages.page``)
 
     of an index:
         firsts    "<u8" hash of the first key of each page
@@ -45,7 +45,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from mta.columns.schemas import Array, Payload, Schema, next_payload
+from mta.columns.schemas import Array, Payload, Rows, Schema, next_payload
 from mta.errors import CorruptPage
 from mta.kernels.segments import bounds_of
 from mta.keyed import doomed
@@ -127,10 +127,10 @@ class Index:
         return cls(firsts, names, _I8.load(payloads, count) if timed else None)
 
 
-Content = Table | Index | list[Entry]
+Whole = Table | Index | list[Entry]
 
 
-def encode(layout: TableLayout, level: int, run: int, content: Content) -> bytes:
+def encode(layout: TableLayout, level: int, run: int, content: Whole) -> bytes:
     """A table, an index or a list as page bytes.
 
     Raises NotPageable for values that are no plain data.
@@ -140,15 +140,19 @@ def encode(layout: TableLayout, level: int, run: int, content: Content) -> bytes
     return packed
 
 
-def dump(content: Content) -> list[Payload]:
+def dump(content: Whole) -> list[Payload]:
     """What a page holds as columns. Raises NotPageable for values that are no plain data."""
     if isinstance(content, list):
         return [("msgpack", msgpack.packb(doomed.dump(content)))]
     return _dump_table(content) if isinstance(content, Table) else content.dump()
 
 
-def decode(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) -> Content:
-    """Page bytes as what they must hold. Raises CorruptPage for anything else."""
+#: What a page holds, as it came: its count and its columns.
+Content = tuple[int, list[Any]]
+
+
+def opened(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) -> Content:
+    """What a page holds, if it is what its name and its place say; else CorruptPage."""
     try:
         if name_of(page) != name:
             raise CorruptPage("its bytes do not match its name")
@@ -157,30 +161,50 @@ def decode(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) 
             raise CorruptPage(f"it is not a page of keys of format {VERSION}")
         if fields[2:5] != [layout.window, level, run]:
             raise CorruptPage(f"it is the page of {fields[2]!r}, {fields[3]}/{fields[4]}")
-        return load(layout, level, fields[5], fields[6])
+        return _content(fields[5], fields[6])
     except (ValueError, TypeError, msgpack.UnpackException) as error:
-        key = key_of(layout.window, level, run, name)
-        raise CorruptPage(
-            f"page {key} is damaged: {error}; restore from an earlier root, or put back a good "
-            "copy of the page"
-        ) from error
+        raise damaged(layout, level, run, name, error) from error
 
 
-def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Content:
+def decode(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) -> Whole:
+    """Page bytes as what they must hold. Raises CorruptPage for anything else."""
+    count, columns = opened(layout, level, run, name, page)
+    try:
+        return load(layout, level, count, columns)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise damaged(layout, level, run, name, error) from error
+
+
+def damaged(
+    layout: TableLayout, level: int, run: int, name: bytes, error: Exception
+) -> CorruptPage:
+    """The error for a page that is not what it should be."""
+    return CorruptPage(
+        f"page {key_of(layout.window, level, run, name)} is damaged: {error}; restore from an "
+        "earlier root, or put back a good copy of the page"
+    )
+
+
+def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Whole:
     """Columns of a page or a root as what they are. Raises CorruptPage."""
-    if type(count) is not int or count < 0 or not isinstance(columns, list):
-        raise CorruptPage("its count or its columns are of the wrong type")
-    payloads = iter(columns)
-    content: Content
+    content = _content(count, columns)
+    if level == 0:
+        return load_tables(layout, [content])
+    payloads = iter(content[1])
+    found: Whole
     if level == LIST:
-        content = _load_list(payloads, count)
-    elif level:
-        content = Index.load(payloads, count, layout.timed)
+        found = _load_list(payloads, content[0])
     else:
-        content = _load_table(payloads, count, layout)
+        found = Index.load(payloads, content[0], layout.timed)
     if next(payloads, None) is not None:
         raise CorruptPage("it has columns too many")
-    return content
+    return found
+
+
+def _content(count: Any, columns: Any) -> Content:
+    if type(count) is not int or count < 0 or not isinstance(columns, list):
+        raise CorruptPage("its count or its columns are of the wrong type")
+    return count, columns
 
 
 def _load_list(payloads: Iterator[Payload], count: int) -> list[Entry]:
@@ -201,28 +225,124 @@ def _dump_table(table: Table) -> list[Payload]:
     columns.append(_dump(_I8, table.counts))
     if table.times is not None:
         columns += _I8.dump(table.times)
-    columns += table.schema.dump(table.rows)
     if table.handles:
         columns.append(("msgpack", msgpack.packb(table.handles)))
-    return columns
+    return columns + table.schema.dump(table.rows)
 
 
-def _load_table(payloads: Iterator[Payload], count: int, layout: TableLayout) -> Table:
-    keys = _load_keys(payloads, count, layout.kind)
-    marks, left = _load(_U1, payloads, count), _load(_I8, payloads, count)
-    counts = _load(_I8, payloads, count)
+def load_tables(layout: TableLayout, contents: Sequence[Content]) -> Table:
+    """Tables, each with later keys than the one before it, as one. Raises CorruptPage.
+
+    Column by column for all of them, so that a page costs a few microseconds.
+    """
+    parts = _Parts(contents)
+    keys = parts.keys(layout.kind)
+    marks, left, counts = parts.of_keys(_U1), parts.of_keys(_I8), parts.of_keys(_I8)
     if (marks > FORGOTTEN).any() or (left < 0).any() or (counts < 0).any():
         raise CorruptPage("its marks or counts cannot be")
-    if len(counts) > _MOST_OF_NOTHING or int(counts.max(initial=0)) > _MOST_OF_KEY:
+    if int(counts.max(initial=0)) > _MOST_OF_KEY:
         raise CorruptPage("its counts cannot be")
     bounds = bounds_of(counts)
-    events = int(bounds[-1])
-    if not layout.timed and layout.schema.row_bytes == 0 and events > _MOST_OF_NOTHING:
-        raise CorruptPage(f"its {events} events without any bytes are too many")
-    times = _I8.load(payloads, events) if layout.timed else None
-    rows = layout.schema.load(payloads, events)
-    handles = _load_handles(payloads, int((marks == HANDLE).sum()))
+    if not layout.timed and layout.schema.row_bytes == 0 and bounds[-1] > _MOST_OF_NOTHING:
+        raise CorruptPage(f"its {bounds[-1]} events without any bytes are too many")
+    ends = bounds_of(np.array(parts.counts))
+    events = np.diff(bounds[ends]).tolist()
+    times = parts.numbers(_I8, events) if layout.timed else None
+    handles = []
+    if (marks == HANDLE).any():
+        of_parts = np.diff(bounds_of(marks == HANDLE)[ends])
+        for count, payloads in zip(of_parts.tolist(), parts.payloads, strict=True):
+            handles += _load_handles(payloads, count)
+    rows = parts.rows(layout.schema, events)
     return Table(layout.schema, keys, marks, left, bounds, times, rows, handles)
+
+
+class _Parts:
+    """Tables as they came, read side by side."""
+
+    def __init__(self, contents: Sequence[Content]) -> None:
+        self.counts = [count for count, _ in contents]
+        self.payloads = [iter(columns) for _, columns in contents]
+
+    def of_keys(self, schema: Array) -> np.ndarray:
+        """A number for each key."""
+        return self.numbers(schema, self.counts)
+
+    def numbers(self, schema: Array, counts: Sequence[int]) -> np.ndarray:
+        """So many numbers of each table."""
+        found = []
+        for payloads, count in zip(self.payloads, counts, strict=True):
+            kind, data = next_payload(payloads)
+            if kind in _SAME and not data and count <= _MOST:
+                data = _SAME[kind][schema.kind] * count
+            elif kind != schema.kind or len(data) != count * schema.row_bytes:
+                raise CorruptPage(
+                    f"a column holds {len(data)} bytes of {kind!r} instead of {count} numbers"
+                )
+            found.append(data)
+        return np.frombuffer(b"".join(found), schema.dtype)
+
+    def keys(self, kind: str) -> Keys:
+        """The keys of all tables."""
+        if kind == "int":
+            ints = self.of_keys(_I8)
+            bounds = np.arange(0, 8 * len(ints) + 1, 8)
+            keys = Keys(kind, hashes_of_ints(ints), ints.view("u1"), bounds)
+        else:
+            hashes, lengths = self.of_keys(_U8), self.of_keys(_U2)
+            found = [next_payload(payloads) for payloads in self.payloads]
+            blob, bounds = b"".join([data for _, data in found]), bounds_of(lengths)
+            ends = bounds[bounds_of(np.array(self.counts))]
+            if [len(data) for _, data in found] != np.diff(ends).tolist():
+                raise CorruptPage("its keys have other lengths than it says")
+            keys = Keys(kind, hashes, np.frombuffer(blob, "u1"), bounds)
+        if not _grow(keys.hashes):
+            raise CorruptPage("its keys are out of order")
+        return keys
+
+    def rows(self, schema: Schema, events: Sequence[int]) -> Rows:
+        """The rows of all tables: what is left of their columns."""
+        columns = [list(payloads) for payloads in self.payloads]
+        if len(columns) == 1:
+            return _whole(schema, columns[0], events[0])
+        sizes = {len(each) for each in columns}
+        pairs = [next_payload(iter([pair])) for each in columns for pair in each]
+        if len(sizes) == 1 and all(kind != "msgpack" for kind, _ in pairs):
+            width, total = sizes.pop(), sum(events)
+            joined: list[Payload] = []
+            for place in range(width):
+                column = pairs[place::width]
+                data = b"".join([part for _, part in column])
+                odd = any(
+                    kind != column[0][0] or len(part) * total != len(data) * count
+                    for (kind, part), count in zip(column, events, strict=True)
+                )
+                if odd:
+                    raise CorruptPage("its values are not as many as its events")
+                joined.append((column[0][0], data))
+            return _whole(schema, joined, total)
+        rows, at = schema.new(sum(events)), 0
+        for each, count in zip(columns, events, strict=True):
+            schema.put_many(rows, at, _whole(schema, each, count))
+            at += count
+        return rows
+
+
+#: A number that stands for as many as there are, as bytes.
+_SAME = {
+    kind: {s.kind: np.array(value, s.dtype).tobytes() for s in (_U1, _U2, _U8, _I8)}
+    for value, kind in enumerate(("zero", "one"))
+}
+#: No page has more keys, so that a hostile one cannot ask for unbounded memory.
+_MOST = 1 << 24
+
+
+def _whole(schema: Schema, columns: Sequence[Any], count: int) -> Rows:
+    payloads = iter(columns)
+    rows = schema.load(payloads, count)
+    if next(payloads, None) is not None:
+        raise CorruptPage("it has columns too many")
+    return rows
 
 
 def _dump(schema: Array, column: np.ndarray) -> Payload:
@@ -233,38 +353,11 @@ def _dump(schema: Array, column: np.ndarray) -> Payload:
     return schema.kind, column.astype(schema.dtype, copy=False).tobytes()
 
 
-def _load(schema: Array, payloads: Iterator[Payload], count: int) -> np.ndarray:
-    payload = next_payload(payloads)
-    if payload == ("zero", b""):
-        return np.zeros(count, schema.dtype)
-    if payload == ("one", b""):
-        return np.ones(count, schema.dtype)
-    loaded: np.ndarray = schema.load(iter([payload]), count)
-    return loaded
-
-
 def _dump_keys(keys: Keys) -> list[Payload]:
     if keys.kind == "int":
         return [("<i8", keys.blob.tobytes())]
     lengths = np.diff(keys.bounds).astype("<u2")
     return [*_U8.dump(keys.hashes), *_U2.dump(lengths), ("key", keys.blob.tobytes())]
-
-
-def _load_keys(payloads: Iterator[Payload], count: int, kind: str) -> Keys:
-    if kind == "int":
-        ints = _I8.load(payloads, count)
-        bounds = np.arange(0, 8 * count + 1, 8)
-        keys = Keys(kind, hashes_of_ints(ints), ints.view("u1"), bounds)
-    else:
-        hashes, lengths = _U8.load(payloads, count), _U2.load(payloads, count)
-        column, data = next_payload(payloads)
-        bounds = bounds_of(lengths)
-        if column != "key" or len(data) != bounds[-1]:
-            raise CorruptPage("its keys have other lengths than it says")
-        keys = Keys(kind, hashes, np.frombuffer(data, "u1"), bounds)
-    if not _grow(keys.hashes):
-        raise CorruptPage("its keys are out of order")
-    return keys
 
 
 def _load_handles(payloads: Iterator[Payload], count: int) -> list[bytes]:

@@ -29,7 +29,7 @@ from mta.errors import CorruptPage
 from mta.keyed import doomed
 from mta.keyed.doomed import Doomed
 from mta.keyed.keys import KINDS
-from mta.keyed.pages import MAX_HEIGHT, Content, Index, TableLayout, dump, load
+from mta.keyed.pages import MAX_HEIGHT, Index, TableLayout, Whole, dump, load
 from mta.keyed.table import Table
 from mta.keyed.tiers import Run
 from mta.pages.handle import NAME, corrupt, seal, unseal
@@ -62,8 +62,9 @@ class Root:
         young = None if self.young is None else _dump(self.young)
         groups = [[roots, doomed.dump(entries)] for roots, entries in self.doomed.groups]
         return seal(
+            MAGIC, VERSION,
             [
-                MAGIC, VERSION, self.window, self.kind, self.monoid, self.policies, self.timed,
+                self.window, self.kind, self.monoid, self.policies, self.timed,
                 self.lateness, self.number, self.counts, self.forgotten, runs, young, groups,
             ]
         )  # fmt: skip
@@ -80,7 +81,7 @@ class Unread:
     @classmethod
     def decode(cls, data: bytes) -> Unread:
         """Bytes as a root. Raises CorruptHandle for damaged bytes or an unknown format."""
-        return unseal(data, _validated)
+        return unseal(data, MAGIC, VERSION, "a root of keyed windows", _validated)
 
     def read(self, layout: TableLayout) -> Root:
         """The root. Raises CorruptHandle."""
@@ -105,18 +106,14 @@ def is_root(data: bytes) -> bool:
     return head[1:11] == bytes([0xA0 | len(MAGIC)]) + MAGIC.encode()
 
 
-def _dump(content: Content) -> list[Any]:
+def _dump(content: Whole) -> list[Any]:
     return [len(content), dump(content)]
 
 
-def _validated(body: Any) -> Unread:
-    match body:
-        case [str(magic), *_] if magic != MAGIC:
-            raise corrupt("it is not a root of keyed windows")
-        case [str(), int(version), *_] if version != VERSION:
-            raise corrupt(f"its format is {version}, this release reads format {VERSION}")
+def _validated(values: list[Any]) -> Unread:
+    match values:
         case [
-            str(), int(), str(window), str() | None as kind, [str(name), bytes(fingerprint)],
+            str(window), str() | None as kind, [str(name), bytes(fingerprint)],
             list(policies), bool(timed), int() | None as lateness, int(number), list(counts),
             int() | None as forgotten, list(runs), (list() | None) as young, list(groups),
         ]:  # fmt: skip

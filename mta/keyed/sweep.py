@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.folds.ranges import fold_ranges
+from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds
 from mta.kernels.segments import first_later
 from mta.monoids.base import AbstractMonoid

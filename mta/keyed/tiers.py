@@ -31,11 +31,12 @@ from itertools import pairwise
 import numpy as np
 
 from mta.errors import CorruptPage, MissingPage
+from mta.kernels.segments import bounds_of
 from mta.keyed import doomed, pages
 from mta.keyed.doomed import LIST, Doomed, DoomedPages, Entry
 from mta.keyed.keys import Keys
-from mta.keyed.pages import Content, Index, TableLayout
-from mta.keyed.table import FORGOTTEN, Table, chained, join
+from mta.keyed.pages import Content, Index, TableLayout, Whole
+from mta.keyed.table import FORGOTTEN, Table, join
 from mta.pages.page import key_of, name_of
 from stores import PageStore
 
@@ -71,17 +72,22 @@ class Reached:
     """What names them, and their neighbours."""
     places: np.ndarray
     """Where the index names them."""
-    contents: list[Content]
+    counts: list[int]
+    """How much each of them holds."""
+    content: Table | Index
+    """What they hold together."""
 
     @property
-    def below(self) -> Index:
-        """What these pages name."""
-        return _chained([content for content in self.contents if isinstance(content, Index)])
+    def ends(self) -> list[int]:
+        """Where what each page holds begins in all of it, and where the last one ends."""
+        ends: list[int] = bounds_of(np.array(self.counts)).tolist()
+        return ends
 
     @property
-    def tables(self) -> list[Table]:
-        """These pages, which are tables."""
-        return [content for content in self.contents if isinstance(content, Table)]
+    def table(self) -> Table:
+        """The tables, as one."""
+        assert isinstance(self.content, Table)
+        return self.content
 
 
 @dataclass(slots=True)
@@ -134,7 +140,7 @@ class RunPages:
             index = Index(index.firsts[::_FANOUT], self.put(height, number, branches), oldest)
         return Run(number, weight, keys, events, height, index)
 
-    def put(self, level: int, number: int, contents: Sequence[Content]) -> list[bytes]:
+    def put(self, level: int, number: int, contents: Sequence[Whole]) -> list[bytes]:
         """Write pages; their names. One ``put_many``."""
         names, found = [], {}
         for content in contents:
@@ -160,26 +166,51 @@ class RunPages:
                         "were written to, or restore from a root whose pages are all there"
                     )
                 try:
-                    fresh[place[2]] = pages.decode(self.layout, *place, data)
+                    content = pages.opened(self.layout, *place, data)
                 except CorruptPage:
                     self.store.forget([key])
                     raise
-                self._keep(place[2], fresh[place[2]], len(data))
+                fresh[place[2]] = content
+                self._cache[place[2]] = content, len(data)
+                self._cached += len(data)
         found = []
         for _, _, name in places:
-            content = fresh.get(name)
-            if content is None:
+            if name not in fresh:
                 self._cache.move_to_end(name)
-                content = self._cache[name][0]
-            found.append(content)
+            found.append(fresh.get(name) or self._cache[name][0])
         while self._cached > self.size.cached:
             self._cached -= self._cache.popitem(last=False)[1][1]
         return found
 
-    def _keep(self, name: bytes, content: Content, weight: int) -> None:
-        if name not in self._cache:
-            self._cache[name] = content, weight
-            self._cached += weight
+    def tables(self, number: int, names: Sequence[bytes]) -> Table:
+        """Tables of a run, in order, as one. Raises MissingPage and CorruptPage."""
+        return self.loaded(number, names, self.read([(0, number, name) for name in names]))
+
+    def loaded(self, number: int, names: Sequence[bytes], contents: Sequence[Content]) -> Table:
+        """Tables that were read, as one. Raises CorruptPage, which names the page."""
+        try:
+            return pages.load_tables(self.layout, contents)
+        except (ValueError, TypeError) as error:
+            for name, content in zip(names, contents, strict=True):
+                try:
+                    pages.load_tables(self.layout, [content])
+                except (ValueError, TypeError) as why:
+                    raise pages.damaged(self.layout, 0, number, name, why) from why
+            raise pages.damaged(self.layout, 0, number, names[0], error) from error
+
+    def index(
+        self, level: int, number: int, names: Sequence[bytes], contents: Sequence[Content]
+    ) -> Index:
+        """Indexes that were read, as one. Raises CorruptPage."""
+        found = []
+        for name, (count, columns) in zip(names, contents, strict=True):
+            try:
+                content = pages.load(self.layout, level, count, columns)
+            except (ValueError, TypeError) as error:
+                raise pages.damaged(self.layout, level, number, name, error) from error
+            assert isinstance(content, Index)
+            found.append(content)
+        return _chained(found)
 
     def leaves(self, run: Run) -> Index:
         """The names of all tables of a run; a ``get_many`` a level."""
@@ -189,16 +220,28 @@ class RunPages:
         return index
 
     def _below(self, level: int, number: int, names: Sequence[bytes]) -> Index:
-        found = self.read([(level, number, name) for name in names])
-        return _chained([content for content in found if isinstance(content, Index)])
+        """What pages of a level above the tables say."""
+        return self.index(level, number, names, self.read([(level, number, n) for n in names]))
 
     def listed(self, entry: DoomedPages) -> list[Entry]:
         """What a list of the doomed says; nothing where it is gone or damaged."""
         try:
             found = self.read([(LIST, entry.number, name) for name in entry.names])
+            lists = [pages.load(self.layout, LIST, *content) for content in found]
         except (MissingPage, CorruptPage):
             return []
-        return [each for content in found if isinstance(content, list) for each in content]
+        return [each for content in lists if isinstance(content, list) for each in content]
+
+    def keys(self, entry: DoomedPages) -> Iterator[str]:
+        """The keys of pages and of all below them; a ``get_many`` a level."""
+        level, names = entry.level, entry.names
+        while True:
+            for name in names:
+                yield key_of(self.layout.window, level, entry.number, name)
+            if not level or level == LIST or not entry.below:
+                return
+            names = self._below(level, entry.number, names).names
+            level -= 1
 
     def delete(self, entry: DoomedPages) -> None:
         """Delete pages, the topmost last; a store call a level, and to find them."""
@@ -238,7 +281,7 @@ class Tiers:
     def find(self, keys: Keys) -> Table | None:
         """What is known of some keys; a ``get_many`` a level. Raises MissingPage, CorruptPage."""
         reached = self._reach(lambda index: index.holding(keys.hashes))
-        tables = [*(chained(levels[-1].tables) for _, levels in reached), *self.young]
+        tables = [*(levels[-1].table for _, levels in reached), *self.young]
         found = []
         for table in tables:
             places = table.keys.find(keys)
@@ -265,11 +308,18 @@ class Tiers:
             read = iter(self.pages.read(asked))
             open_ = []
             for run, levels, level, index, places in chosen:
-                if len(places):
-                    contents = [next(read) for _ in places]
-                    levels.append(Reached(level, index, places, contents))
-                    if level:
-                        open_.append((run, levels, level - 1, levels[-1].below))
+                if not len(places):
+                    continue
+                names = [index.names[at] for at in places.tolist()]
+                contents = [next(read) for _ in names]
+                counts = [count for count, _ in contents]
+                if level:
+                    below = self.pages.index(level, run.number, names, contents)
+                    levels.append(Reached(level, index, places, counts, below))
+                    open_.append((run, levels, level - 1, below))
+                else:
+                    table = self.pages.loaded(run.number, names, contents)
+                    levels.append(Reached(level, index, places, counts, table))
         return [(run, levels) for run, levels in found if levels and not levels[-1].level]
 
     # --- all there is ---------------------------------------------------------------------------
@@ -308,8 +358,7 @@ class Tiers:
             stop = int(np.searchsorted(index.firsts, np.uint64(high), side="left"))
         if start >= stop:
             return None
-        places = [(0, run.number, name) for name in index.names[start:stop]]
-        return chained([c for c in self.pages.read(places) if isinstance(c, Table)])
+        return self.pages.tables(run.number, index.names[start:stop])
 
     # --- growing --------------------------------------------------------------------------------
 
@@ -379,7 +428,7 @@ class Tiers:
         ``put_many``. When a store call fails, nothing has changed.
         """
         reached = self._reach(lambda index: _due(index, until))
-        tables = [*(table for _, levels in reached for table in levels[-1].tables), *self.young]
+        tables = [*(levels[-1].table for _, levels in reached), *self.young]
         found = [_silent_in(table, until) for table in tables]
         found = [table for table in found if len(table)]
         known = self.find(join(found, self._late).keys) if found else None
@@ -395,12 +444,13 @@ class Tiers:
     ) -> tuple[Run, Index, list[Entry]]:
         """The top of a run once it was looked into, and the pages that it names no more."""
         assert self.pages is not None
-        later = [_next_after(table, until) for table in levels[-1].tables]
+        newest = _newest_of(levels[-1].table)
+        newest[newest <= until] = _NEVER
+        later = np.minimum.reduceat(newest, levels[-1].ends[:-1]).tolist()
         old: list[Entry] = []
         index = levels[-1].index.renewed(levels[-1].places, later)
         for above in reversed(levels[:-1]):
-            ends = np.cumsum([0, *map(len, above.contents)]).tolist()
-            parts = [index.cut(start, stop) for start, stop in pairwise(ends)]
+            parts = [index.cut(start, stop) for start, stop in pairwise(above.ends)]
             names = self.pages.put(above.level, run.number, parts)
             before = [above.index.names[at] for at in above.places.tolist()]
             gone = [name for name in before if name not in names]
@@ -427,12 +477,6 @@ def _due(index: Index, until: int) -> np.ndarray:
 
 def _silent_in(table: Table, until: int) -> Table:
     return table.take(np.flatnonzero((table.newest() <= until) & (table.counts > 0)))
-
-
-def _next_after(table: Table, until: int) -> int:
-    """When a key of a table may be silent next, after all at ``until`` or before were."""
-    newest = _newest_of(table)
-    return int(newest[newest > until].min(initial=_NEVER))
 
 
 def _weight(table: Table) -> int:

@@ -1,15 +1,15 @@
-"""The laws of a policy, one method each, tried on streams made of examples (see ``laws``)."""
+"""The laws of a policy, one method each, tried on streams made of examples."""
 
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
 from mta.columns.schemas import Array, Objects, Record
 from mta.errors import LawBroken, PolicyNotMonotone
+from mta.laws.monoid import ADDRESS, Law
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.levels.log_mta import LogMTA
 from mta.monoids.base import AbstractMonoid
@@ -19,9 +19,43 @@ from mta.monoids.product import Product
 from mta.policies.base import AbstractPolicy
 from mta.windows.window import Window
 
-_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
 #: An event's value and its time, if it has one.
 Event = tuple[Any, Any]
+
+
+def check_policy(policy: AbstractPolicy, examples: Sequence[Any], **options: Any) -> None:
+    """Check every law of a policy; options as for ``policy_laws``. Raises LawBroken.
+
+    >>> from mta import BoundWindow, Sum
+    >>> check_policy(BoundWindow(Sum(), at_most=10), [4.0, 4.0, 2.0, 0.0, 11.0, 3.0])
+    """
+    for law in policy_laws(policy, examples, **options):
+        law()
+
+
+def policy_laws(
+    policy: AbstractPolicy,
+    examples: Sequence[Any],
+    times: Sequence[Any] | None = None,
+    *,
+    on: AbstractMonoid | None = None,
+    starts: int = 8,
+    seed: int = 0,
+) -> list[Law]:
+    """The laws of a policy, to be called one by one.
+
+    ``examples`` are values of events in the order of the stream, ``times`` theirs where the policy
+    looks at times. ``on`` is the window's monoid, needed where the policy observes that and not a
+    monoid of its own. Windows are started at so many places of the stream: all the laws must hold
+    whatever came before. Raises ValueError for examples that say nothing.
+    """
+    bench = PolicyBench(policy, examples, times, on, starts, seed)
+    laws = {
+        "fingerprint": bench.fingerprint,
+        "monotony": bench.monotony,
+        "one by one": bench.one_by_one,
+    }
+    return [Law(name, holds, repr(policy)) for name, holds in laws.items()]
 
 
 class PolicyBench:
@@ -74,7 +108,7 @@ class PolicyBench:
     def fingerprint(self) -> None:
         """A description that is the same in every process and after any use."""
         described = self._policy.describe()
-        if _ADDRESS.search(described):
+        if ADDRESS.search(described):
             raise LawBroken(
                 f"{described} breaks the law of fingerprint: it is another in every process; give "
                 "the policy a name",

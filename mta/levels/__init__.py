@@ -1,10 +1,9 @@
 """The MTA paper: level queues, Log MTA and Amortized MTA, in pages.
 
 - ``queues``: levels of groups, with a tail each
-- ``path``: the groups on the way to the oldest event
-- ``search``: where a policy cuts
+- ``search``: the path to the oldest event, and where a policy cuts
 - ``tree``: what both algorithms share
 - ``log_mta``, ``amortized_mta``: the paper's two algorithms
 - ``pages``, ``rebuilding``, ``read_ahead``: pages and handles, repairs, and reads in time
-- ``leaves``, ``kept``: events by position, and events that several windows share
+- ``kept``: events by position, and events that several windows share
 """

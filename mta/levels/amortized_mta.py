@@ -32,14 +32,12 @@ import numpy as np
 from mta.columns.schemas import Record, Row, Rows
 from mta.errors import InvariantViolation
 from mta.folds.fronts import fronts_upto, rows_at
-from mta.folds.sliding import Events, ShortRun, short_run_of
-from mta.levels.path import Frame
-from mta.levels.queues import Levels
+from mta.folds.sliding import Events
+from mta.levels.search import Frame
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import Partial, Refold, same_value
 from mta.pages.page import Group
-from mta.pages.structure import Setting
-from mta.policies.base import AbstractPolicy
+from mta.pages.structure import Batch, Setting
 
 
 class AmortizedMTA(MonoidTree):
@@ -47,64 +45,37 @@ class AmortizedMTA(MonoidTree):
 
     name = "Amortized MTA"
 
-    def __init__(self, levels: Levels, setting: Setting) -> None:
-        super().__init__(levels, setting)
-        self._right: Partial = self.monoid.identity
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
         self._right_before: Partial = self.monoid.identity
         self._combine = self.monoid.combine
         self._lift = None if self.monoid.lift is same_value else self.monoid.lift
         self._at = self.monoid.partials.at
         #: Rows are plain sequences, one column each, and carry no times.
-        self._flat = not levels.timed and not any(
+        self._flat = not setting.timed and not any(
             isinstance(schema, Record) for schema in (self.monoid.inputs, self.monoid.partials)
         )
 
-    @property
-    def right(self) -> Partial:
-        """R1: the aggregate of the forest but for its leftmost tree."""
-        return self._right
-
-    def restore_right(self, right: Partial) -> None:
-        self._right = right
-
-    @property
-    def stack(self) -> list[Partial]:
-        """The paper's stack, its top last: what R0 becomes as elements of the head path leave.
-
-        Opens the head path: at most one page read a level.
-        """
-        leaf = self.open_path()
-        entries: list[Partial] = []
-        for frame in self.path:
-            at = self.monoid.partials.at
-            after_next = frame.next + (frame is leaf) - frame.origin
-            entries.extend(
-                at(frame.suffixes, i)
-                for i in range(frame.stop - frame.origin - 1, after_next - 1, -1)
-            )
-        return entries
-
     def query(self) -> Partial:
         """The aggregate of the window; 1 combine."""
-        return self._combine(self.left, self._right)
+        return self._combine(self.left, self.right)
 
     def insert(self, row: Row, time: int | None = None) -> None:
         """Add one event; 1 combine, and amortised 1 more for the groups it seals."""
         self.room()
-        right = self._combine(self._right, self.monoid.lift(row))
+        right = self._combine(self.right, self.monoid.lift(row))
         self.levels.append(row, time)
-        self._right_before, self._right = self._right, right
+        self._right_before, self.right = self.right, right
 
     def take_back(self) -> None:
-        """Undo the last ``insert``, which nothing has followed."""
         self.levels.take_back()
-        self._right = self._right_before
+        self.right = self._right_before
         self._give_back()
 
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
         """Add events for which the leaf tail has room; ``count`` combines, no store call."""
         lifted = self.monoid.lift_rows(rows, count)
-        self._right = self._combine(self._right, self.monoid.fold(lifted, count))
+        self.right = self._combine(self.right, self.monoid.fold(lifted, count))
         self.levels.append_many(rows, times, count)
 
     def slide(self, row: Row, time: int | None, size: int) -> None:
@@ -121,7 +92,7 @@ class AmortizedMTA(MonoidTree):
             index = frame.next + 1
             if index < frame.stop and not frame.level:
                 lift = self._lift
-                self._right = self._combine(self._right, row if lift is None else lift(row))
+                self.right = self._combine(self.right, row if lift is None else lift(row))
                 self.left = frame.suffixes[index - frame.origin]
                 leaf.rows[at] = row
                 leaf.count = at + 1
@@ -144,33 +115,18 @@ class AmortizedMTA(MonoidTree):
         self.front += count
         return True
 
-    def run(
-        self,
-        policy: AbstractPolicy,
-        rows: Rows,
-        times: np.ndarray | None,
-        start: int,
-        stop: int,
-        out: Rows,
-    ) -> int:
+    def _run_long(self, batch: Batch, start: int) -> int:
         """Many events at once, while the head group lasts and the tail group has room.
 
         The results are combine(suffix after each eviction, prefix after each insertion): about two
-        combines an event, all of them whole-group. Where the window is short beside the batch,
-        they are folds of ranges instead, which need no stack (``folds.sliding``).
+        combines an event, all of them whole-group.
         """
-        short = short_run_of(self.monoid, len(self), stop - start)
-        if short:
-            done = self._run_short(policy, rows, times, start, start + short, out)
-            if done:
-                return done
-        count = min(self.room(), stop - start)
-        coming = None if times is None else times[start : start + count]
-        ahead = policy.fronts(self, coming, count)
+        monoid = self.monoid
+        new = batch.part(start, start + min(self.room(), batch.count - start))
+        ahead = self.setting.policy.fronts(self, new.times, new.size)
         if ahead is None:
             return 0
         fronts, count = ahead
-        monoid = self.monoid
         lefts: Any = monoid.partials.one(self.left)
         if not isinstance(fronts, int):
             frame = self.open_path()
@@ -181,79 +137,30 @@ class AmortizedMTA(MonoidTree):
             if count == 0:
                 return 0
             lefts = rows_at(monoid, frame.suffixes, fronts, self.front - frame.next + frame.origin)
-        new = monoid.inputs.cut(rows, start, start + count)
-        rights = monoid.prefixes(monoid.lift_rows(new, count), count, self._right)
-        results = monoid.lower_rows(monoid.combine_rows(lefts, rights, count))
-        monoid.outputs.put_many(out, start, results)
-        self.levels.append_many(new, None if coming is None else coming[:count], count)
-        self._right = monoid.partials.at(rights, count - 1)
+        if count < new.size:
+            new = batch.part(start, start + count)
+        rights = monoid.prefixes(monoid.lift_rows(new.rows, count), count, self.right)
+        batch.put(start, monoid.combine_rows(lefts, rights, count))
+        self.levels.append_many(*new)
+        self.right = monoid.partials.at(rights, count - 1)
         if not isinstance(fronts, int) and not self._pop(int(fronts[-1]) - self.front):
             self.evict_to(int(fronts[-1]))
         return count
 
-    def _held(self) -> list[Events] | None:
-        """The window's events, where they lie in the leaf tail and the one group before it."""
-        leaf, inputs = self.levels.tails[0], self.monoid.inputs
-        parts: list[tuple[Group, int, int]] = [(leaf, max(self.front - leaf.first, 0), leaf.count)]
-        if self.front < leaf.first:
-            if self.middle != leaf.first or len(self.path) != 1 or self.path[0].level:
-                return None
-            head = self.path[0]
-            parts.insert(0, (head.group, head.next, head.stop))
-        return [
-            Events(inputs.cut(g.rows, i, j), None if g.times is None else g.times[i:j], j - i)
-            for g, i, j in parts
-        ]
+    def _head_part(self) -> tuple[Group, int, int] | None:
+        if self.middle != self.levels.tails[0].first or len(self.path) != 1 or self.path[0].level:
+            return None
+        head = self.path[0]
+        return head.group, head.next, head.stop
 
-    def _run_short(
-        self,
-        policy: AbstractPolicy,
-        rows: Rows,
-        times: np.ndarray | None,
-        start: int,
-        stop: int,
-        out: Rows,
-    ) -> int:
-        """A run over a window that is short beside it: each result is the fold of a range."""
-        held, monoid = self._held(), self.monoid
-        if held is None:
-            return 0
-        coming = None if times is None else times[start:stop]
-        new = Events(monoid.inputs.cut(rows, start, stop), coming, stop - start)
-        found = ShortRun(monoid, self.front, held, new).folds(policy)
-        if found is None:
-            return 0  # where nothing leaves, the stack need not even be looked at
-        fronts, folds = found
-        monoid.outputs.put_many(out, start, monoid.lower_rows(folds))
-        return self._follow(new, fronts, folds)
-
-    def _follow(self, new: Events, fronts: np.ndarray, folds: Rows) -> int:
-        """Bring the structure to where the folds of a short run are, group by group.
-
-        Returns how many events are in. When the store fails, they stay in, and their results
-        stand; the next run meets the failure again.
-        """
-        inputs, done = self.monoid.inputs, 0
-        while done < len(fronts):
-            try:
-                end = min(done + self.room(), len(fronts))
-            except Exception:
-                if done:
-                    return done
-                raise
-            piece, front = inputs.cut(new.rows, done, end), int(fronts[end - 1])
-            times = None if new.times is None else new.times[done:end]
-            if front < self.levels.tails[0].first:
-                self.append(piece, times, end - done)
-                self.evict_to(front)
-            else:
-                self.levels.append_many(piece, times, end - done)
-                # As when the front has used up the leftmost tree: all is to the right of it.
-                self.middle = self.front = front
-                self.path, self.left = [], self.monoid.identity
-                self._right = self.monoid.partials.at(folds, end - 1)
-            done = end
-        return done
+    def _take_in(self, new: Events, front: int, fold: Partial) -> None:
+        if front < self.levels.tails[0].first:
+            super()._take_in(new, front, fold)
+            return
+        self.levels.append_many(*new)
+        # As when the front has used up the leftmost tree: all is to the right of it.
+        self.middle = self.front = front
+        self.path, self.left, self.right = [], self.monoid.identity, fold
 
     # --- the stack and the result pair ----------------------------------------------------------
 
@@ -269,25 +176,17 @@ class AmortizedMTA(MonoidTree):
     def _fold_left(self) -> Partial:
         return self._after(self.path[-1]) if self.path else self.monoid.identity
 
-    def _extend(self, aggregate: Partial) -> None:
-        right = self.monoid.partials.one(aggregate)
+    def _extend(self, root: Frame, aggregate: Partial) -> None:
+        monoid, schema = self.monoid, self.monoid.partials
+        right = schema.one(aggregate)
         for frame in self.path:
             count = frame.stop - frame.origin + 1
-            frame.suffixes = self.monoid.combine_rows(frame.suffixes, right, count)
-
-    def _widen(self, root: Frame, aggregate: Partial) -> None:
-        monoid = self.monoid
-        schema, count = monoid.partials, root.stop - root.origin + 1
-        suffixes = schema.new(count)
-        if root.suffixes is None:
-            schema.put(suffixes, 0, aggregate)
-        else:
-            schema.put_many(suffixes, 0, root.suffixes)
-        schema.put(suffixes, count - 1, monoid.identity)
+            frame.suffixes = monoid.combine_rows(frame.suffixes, right, count)
+        count = root.stop - root.origin + 1
+        suffixes = schema.new(count + 1)
+        schema.put_many(suffixes, 0, right if root.suffixes is None else root.suffixes)
+        schema.put(suffixes, count, monoid.identity)
         root.suffixes = suffixes
-
-    def _take_right(self, right: Partial) -> None:
-        self._right = right
 
     def check(self) -> None:
         """Assert the paper's invariants, reading every page. Raises InvariantViolation.
@@ -312,5 +211,5 @@ class AmortizedMTA(MonoidTree):
                 if not folds[at].agrees(entry):
                     raise InvariantViolation(f"stack entry {entry!r} instead of {folds[at]!r}")
         right = Refold(monoid, events[self.middle - self.front :])
-        if not right.agrees(self._right):
-            raise InvariantViolation(f"R1 is {self._right!r} instead of {right!r}")
+        if not right.agrees(self.right):
+            raise InvariantViolation(f"R1 is {self.right!r} instead of {right!r}")

@@ -1,8 +1,21 @@
-"""Kept events: level queues without a front of their own, for windows that share them.
+"""Events in levels by position: leaves, folds of ranges, and times, whatever the front is.
 
-Events come in at the back and are sealed into pages as in ``queues``; nothing is aggregated beyond
-that, since every window has a cursor (``cursors``) which reads here through ``leaves``. Eviction
-only moves the position before which pages may be deleted: no read, no combine.
+Where Amortized MTA keeps the one path to its front, a ``LeafReader`` finds any leaf from the tails
+down, and keeps what it has read for whoever comes next:
+
+- *recent* leaves, those sealed last, so that a window of a few leaves reads no page at all;
+- *fetched* ones, read back for a front or a range, and the inner groups above them;
+- while a batch is under way its last *hands* (``cursors.ordered``), with what was computed of them.
+
+The first two are bounded in bytes, whatever the arity. A range is whole elements in the middle and,
+at either end, one element a level to go down into:
+
+    level 1      [ a b c d e ]            fold(3, 18), pairs of leaves of 4:
+    level 0   [0 1 2 3] ... [16 17 18 19]       {3} + b c d + {16 17}
+
+``KeptEvents`` are level queues without a front of their own, for windows that share them: nothing
+is aggregated beyond what is sealed, since every window has a cursor (``cursors``) which reads here.
+Eviction only moves the position before which pages may be deleted: no read, no combine.
 
 In a handle, beside the common fields:
 
@@ -11,21 +24,27 @@ In a handle, beside the common fields:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.cursors.ordered import Hand, Leaf
-from mta.levels.leaves import LeafReader
 from mta.levels.pages import LevelPages
-from mta.levels.queues import Levels
+from mta.levels.queues import BEFORE_ALL
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.product import Columns
 from mta.pages.handle import Handle, corrupt
+from mta.pages.page import Group
 from mta.pages.structure import Setting
 from mta.policies.base import AbstractPolicy, View
+
+_RECENT_BYTES, _FETCHED_BYTES, _INNER_GROUPS = 2 << 20, 1 << 20, 16
+_OBJECT_BYTES = 64
+_READ_AHEAD = 8
+#: So many hands are kept while a batch is under way.
+_HANDS = 2
 
 Observers = tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]
 
@@ -49,18 +68,168 @@ class KeepAll(AbstractPolicy):
         return "KeepAll()"
 
 
-class KeptEvents(LevelPages):
+class LeafReader:
+    """The events of level queues in order (``ordered.OrderedEvents``), from the front on."""
+
+    #: Events never change positions here.
+    stamp, by_time = 0, False
+
+    def __init__(self, pages: LevelPages) -> None:
+        self._pages, self.levels, self.monoid = pages, pages.levels, pages.monoid
+        weight = self.monoid.inputs.row_bytes
+        row = (_OBJECT_BYTES if weight is None else weight) + 8 * self.levels.timed
+        leaf = max(row, 1) * self.levels.leaf_arity
+        self._most_recent = max(2, _RECENT_BYTES // leaf)
+        self._most_fetched = max(4, _FETCHED_BYTES // leaf)
+        self._recent: OrderedDict[int, Leaf] = OrderedDict()
+        self._fetched: OrderedDict[int, Leaf] = OrderedDict()
+        self._inner: OrderedDict[tuple[int, int], Group] = OrderedDict()
+        self._open: Leaf | None = None
+        #: Hands of the batch under way that have been stored, the newest first.
+        self._hands: list[Hand] = []
+
+    @property
+    def kept_from(self) -> int:
+        """The position of the oldest event that is kept."""
+        return self._pages.front
+
+    @property
+    def back(self) -> int:
+        """The position after the newest event."""
+        return self.levels.back
+
+    # --- leaves and inner groups ----------------------------------------------------------------
+
+    def leaf(self, position: int) -> Leaf:
+        """The hand that holds a position, if it is kept, else the leaf group.
+
+        At most one page read a level.
+        """
+        for hand in self._hands:
+            if hand.first <= position < hand.stop:
+                return hand
+        return self._leaf(position // self.levels.leaf_arity)
+
+    def _leaf(self, number: int) -> Leaf:
+        """A leaf group; at most one page read a level."""
+        levels = self.levels
+        tail = levels.tails[0]
+        if number == tail.number:
+            leaf = self._open
+            if leaf is None or (leaf.first, leaf.count) != (tail.first, tail.count):
+                rows = self.monoid.inputs.cut(tail.rows, 0, tail.count)
+                times = None if tail.times is None else tail.times[: tail.count]
+                leaf = self._open = Leaf(tail.first, rows, times, tail.count)
+            return leaf
+        leaf = self._recent.get(number)
+        if leaf is not None:
+            return leaf
+        leaf = self._fetched.get(number)
+        if leaf is not None:
+            self._fetched.move_to_end(number)
+            return leaf
+        above, index = divmod(number, levels.arity)
+        parent = self._group(1, above)
+        if number - 1 not in self._fetched or number % (_READ_AHEAD // 2) == 0:
+            names = enumerate(parent.names[index + 1 : index + _READ_AHEAD], number + 1)
+            levels.pager.prefetch([(0, ahead, name) for ahead, name in names])
+        group = levels.pager.read(0, number, parent.names[index])
+        leaf = Leaf(number * levels.leaf_arity, group.rows, group.times, group.count)
+        self._fetched[number] = leaf
+        if len(self._fetched) > self._most_fetched:
+            self._fetched.popitem(last=False)
+        return leaf
+
+    def _group(self, level: int, number: int) -> Group:
+        """A group above the leaves."""
+        tail = self.levels.tails[level]
+        if tail.number == number:
+            return tail
+        group = self._inner.get((level, number))
+        if group is None:
+            above, index = divmod(number, self.levels.arity)
+            name = self._group(level + 1, above).names[index]
+            group = self._inner[level, number] = self.levels.pager.read(level, number, name)
+            if len(self._inner) > _INNER_GROUPS:
+                self._inner.popitem(last=False)
+        else:
+            self._inner.move_to_end((level, number))
+        return group
+
+    # --- ranges -----------------------------------------------------------------------------------
+
+    def fold(self, start: int, stop: int) -> Partial:
+        """The aggregate of a range of positions, the identity if it is empty.
+
+        At most 2 * arity combines and two page reads a level.
+        """
+        return self.levels.fold_range(start, stop, self._within)
+
+    def _within(self, level: int, number: int, start: int, stop: int) -> Partial:
+        """The aggregate of some elements of a group."""
+        if level:
+            return self.levels.fold(level, self._group(level, number), start, stop)
+        leaf = self._leaf(number)
+        rows = leaf.partials(leaf.first + start, leaf.first + stop, self.monoid)
+        return self.monoid.fold(rows, stop - start)
+
+    # --- times ------------------------------------------------------------------------------------
+
+    def first_after(self, time: int) -> int:
+        """The position of the oldest event later than a time; at most one page read a level."""
+        levels = self.levels
+        for tail in reversed(levels.tails):
+            assert tail.times is not None
+            # A level may have elements before the front alone.
+            is_live = tail.count and levels.end(tail.level) > self.kept_from
+            if is_live and tail.times[tail.count - 1] > time:
+                return max(self.kept_from, self._first_within(tail.level, tail.number, time))
+        return self.back
+
+    def _first_within(self, level: int, number: int, time: int) -> int:
+        levels = self.levels
+        while level:
+            times, span = self._group(level, number).times, levels.span(level)
+            assert times is not None
+            count = levels.tails[level].count if number == levels.tails[level].number else None
+            # Elements before the front may be of pages that are gone.
+            start = max(self.kept_from // span - number * levels.arity, 0)
+            inside = int(times[start:count].searchsorted(time, side="right"))
+            number, level = number * levels.arity + start + inside, level - 1
+        leaf = self._leaf(number)
+        assert leaf.times is not None
+        return leaf.first + int(leaf.times.searchsorted(time, side="right"))
+
+    def time_before(self, position: int) -> int | None:
+        """The time of the event just before a position, though its page may be gone.
+
+        None where nothing is known of it any more. At most one page read a level.
+        """
+        levels = self.levels
+        if position == 0:
+            return None
+        if position % levels.leaf_arity or position > levels.tails[0].first:
+            leaf = self._leaf((position - 1) // levels.leaf_arity)
+            assert leaf.times is not None
+            return int(leaf.times[position - 1 - leaf.first])
+        for tail in levels.tails[1:]:
+            span = levels.span(tail.level)  # the position is a multiple of it, or we have returned
+            number, index = divmod(position // span - 1, levels.arity)
+            if number == tail.number or (number + 1) * levels.arity * span > position:
+                times = self._group(tail.level, number).times
+                assert times is not None
+                return None if times[index] == BEFORE_ALL else int(times[index])
+        return None
+
+
+class KeptEvents(LevelPages, LeafReader):
     """Events in levels, read by position. Inserting takes amortised 1 combine an event."""
 
     name = "Kept events"
 
-    def __init__(self, levels: Levels, setting: Setting) -> None:
-        super().__init__(levels, setting)
-        self.reader = LeafReader(self)
-        self.leaf: Callable[[int], Leaf] = self.reader.stretch
-        self.fold: Callable[[int, int], Partial] = self.reader.fold
-        self.time_before: Callable[[int], int | None] = self.reader.time_before
-        self.stamp = self.reader.stamp
+    def __init__(self, setting: Setting) -> None:
+        LevelPages.__init__(self, setting)
+        LeafReader.__init__(self, self)
 
     # --- events in and out ----------------------------------------------------------------------
 
@@ -70,16 +239,18 @@ class KeptEvents(LevelPages):
 
     def take_back(self) -> None:
         self.levels.take_back()
-        self.reader.taken_back()
+        self._open = None  # another event may come in its place
 
     def _seal(self) -> None:
-        leaf = self.levels.tails[0]
+        """As ever; a leaf that has just been sealed is kept in memory for a while."""
+        tail = self.levels.tails[0]
         self.levels.seal()
-        self.reader.sealed(leaf)
+        self._recent[tail.number] = Leaf(tail.first, tail.rows, tail.times, tail.count)
+        if len(self._recent) > self._most_recent:
+            self._recent.popitem(last=False)
 
-    def evict_to(self, position: int) -> None:
-        self.require_events(position)
-        self.front = max(self.front, position)
+    def _evict_before(self, position: int) -> None:
+        self.front = position
 
     def hand_with(
         self, rows: Rows, times: np.ndarray | None, count: int
@@ -88,12 +259,12 @@ class KeptEvents(LevelPages):
         return Hand(self.monoid, self.back, rows, times, count), None
 
     def keep(self, hand: Hand) -> None:
-        """Keep a hand that has just been stored, until ``let_go``."""
-        self.reader.keep(hand)
+        """Keep a hand that has just been stored, for windows that come to it in this batch."""
+        self._hands = [hand, *self._hands[: _HANDS - 1]]
 
     def let_go(self) -> None:
         """Forget the hands of a batch, at its end."""
-        self.reader.let_go()
+        self._hands = []
 
     def needed_from(self, policy: AbstractPolicy, front: int) -> int:
         """From where on events of a window with a front are needed."""
@@ -109,16 +280,12 @@ class KeptEvents(LevelPages):
         assert leaf.times is not None
         return int(leaf.times[self.front - leaf.first])
 
-    def first_after(self, time: int) -> int:
-        """The position of the oldest event later than a time; at most a page read a level."""
-        return self.reader.first_after(time)
-
     # --- handles --------------------------------------------------------------------------------
 
     def write_state(self) -> list[Any]:
         return [self.levels.swept, self.kept, self.tail_states()]
 
-    def take_up_state(self, handle: Handle) -> None:
+    def restore_state(self, handle: Handle) -> None:
         if list(map(type, handle.state)) != [int, list, list]:
             raise corrupt("its state is not one of kept events")
         self.restore_tails(handle, handle.front, *handle.state)

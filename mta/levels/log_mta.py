@@ -21,10 +21,9 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
-from mta.levels.path import Frame
-from mta.levels.queues import Levels
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import Partial, Refold
+from mta.pages.handle import Handle
 from mta.pages.structure import Setting
 
 
@@ -33,19 +32,11 @@ class LogMTA(MonoidTree):
 
     name = "Log MTA"
 
-    def __init__(self, levels: Levels, setting: Setting) -> None:
-        super().__init__(levels, setting)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
         self.branch = [self.monoid.identity]
         self.result: Partial = self.monoid.identity
         self._before: Partial = self.monoid.identity
-
-    @property
-    def right(self) -> Partial:
-        """The aggregate of everything after the leftmost tree; one combine a level."""
-        return self._fold_branch()
-
-    def restore_right(self, right: Partial) -> None:
-        self._renew_right()  # the branch is in the tails
 
     def query(self) -> Partial:
         """The aggregate of the window; no combine."""
@@ -58,13 +49,12 @@ class LogMTA(MonoidTree):
         self.levels.append(row, time)
         self._before = self.branch[0]
         self.branch[0] = fold
-        self._propagate()
+        self._fold_right()
 
     def take_back(self) -> None:
-        """Undo the last ``insert``, which nothing has followed."""
         self.levels.take_back()
         self.branch[0] = self._before
-        self._propagate()
+        self._fold_right()
         self._give_back()
 
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
@@ -72,25 +62,10 @@ class LogMTA(MonoidTree):
         fold = self.monoid.fold(self.monoid.lift_rows(rows, count), count)
         self.branch[0] = self.monoid.combine(self.branch[0], fold)
         self.levels.append_many(rows, times, count)
-        self._propagate()
+        self._fold_right()
 
-    def _propagate(self) -> None:
+    def _moved(self) -> None:
         self.result = self.monoid.combine(self.left, self.right)
-
-    def _left_has_moved(self) -> None:
-        self._propagate()
-
-    def _scan(self, frame: Frame, right: Partial) -> None:
-        return  # the left branch is folded when it has changed, not remembered
-
-    def _after(self, frame: Frame) -> Partial:
-        return self.monoid.identity
-
-    def _extend(self, aggregate: Partial) -> None:
-        return
-
-    def _widen(self, root: Frame, aggregate: Partial) -> None:
-        return
 
     def _fold_left(self) -> Partial:
         """Recompute the left branch, from the root frame down to the leaves."""
@@ -100,11 +75,11 @@ class LogMTA(MonoidTree):
             left = self.monoid.combine(fold, left)
         return left
 
-    def _take_right(self, right: Partial) -> None:
-        self.result = self.monoid.combine(self.left, right)
+    def restore_state(self, handle: Handle) -> None:
+        super().restore_state(handle)
+        self._renew_right()  # the branch is in the tails
 
     def check(self) -> None:
-        """Assert the paper's invariants, reading every page. Raises InvariantViolation."""
         self.levels.check(self.front)
         events = list(self.events())
         fold = Refold(self.monoid, events)

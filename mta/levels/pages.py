@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Self
 
 import numpy as np
 
 from mta.columns.schemas import Payload, Rows
-from mta.levels.queues import Levels, RestoredTail, layouts_of
+from mta.levels.queues import Levels, RestoredTail
 from mta.levels.rebuilding import Rebuilder
 from mta.pages.handle import MAX_LEVELS, Handle, corrupt
 from mta.pages.page import Group, Layout
-from mta.pages.pager import ResidentPager, StorePager
 from mta.pages.structure import Named, Rebuild, Setting, Structure
 
 #: So many leaf groups leave before their pages are deleted, where no handle needs them.
@@ -33,31 +31,18 @@ TailState = tuple[int, int, list[Payload]]
 class LevelPages(Structure):
     """The events of level queues, and their pages, which the tails name."""
 
-    def __init__(self, levels: Levels, setting: Setting) -> None:
-        self.levels, self.setting = levels, setting
-        self.monoid = levels.monoid
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.levels = Levels(setting)
         self.front = 0
         #: Fronts of the handles that must stay restorable beside the next one.
         self.kept: list[int] = []
         #: Whether pages that have left are deleted now and then, as no handle needs them.
         self.discards = True
 
-    @classmethod
-    def begin(cls, setting: Setting) -> Self:
-        layouts = layouts_of(setting.monoid, setting.timed)
-        store = setting.store
-        pager = ResidentPager() if store is None else StorePager(store, setting.window, layouts)
-        return cls(
-            Levels(setting.monoid, pager, setting.leaf_arity, setting.arity, layouts), setting
-        )
-
     @property
     def back(self) -> int:
-        """The position after the newest event."""
         return self.levels.back
-
-    def __len__(self) -> int:
-        return self.levels.back - self.front
 
     # --- insertion ------------------------------------------------------------------------------
 
@@ -125,7 +110,13 @@ class LevelPages(Structure):
         ``middle`` between front and back, are in their order.
         """
         check_tails(handle, swept, tails)
-        _check_positions(handle, middle, swept, kept)
+        fronts = [swept, *kept, handle.front]
+        if {type(number) for number in kept} - {int}:
+            raise corrupt("its positions are of the wrong types")
+        if not 0 <= swept <= handle.front <= middle <= handle.back:
+            raise corrupt("its positions are out of order")
+        if fronts != sorted(fronts):
+            raise corrupt("the positions to keep are out of order")
         levels = self.levels
         levels.swept, levels.back = swept, handle.back
         levels.tails = [RestoredTail(levels, level, *tail) for level, tail in enumerate(tails)]
@@ -209,14 +200,3 @@ def check_tails(handle: Handle, swept: int, tails: list[TailState]) -> None:
         span *= arity
     if begin > swept:
         raise corrupt("its highest level does not begin where its pages do")
-
-
-def _check_positions(handle: Handle, middle: int, swept: int, kept: list[int]) -> None:
-    """Raises CorruptHandle unless positions are in their order."""
-    if {type(number) for number in kept} - {int}:
-        raise corrupt("its positions are of the wrong types")
-    if not 0 <= swept <= handle.front <= middle <= handle.back:
-        raise corrupt("its positions are out of order")
-    fronts = [swept, *kept, handle.front]
-    if fronts != sorted(fronts):
-        raise corrupt("the positions to keep are out of order")

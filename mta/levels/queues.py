@@ -23,16 +23,18 @@ so that the names of pages to delete are found by walking, and nothing else need
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from mta.columns.schemas import Payload, Row, Rows
 from mta.errors import CorruptHandle, CorruptPage, InvariantViolation, MissingPage
-from mta.monoids.base import AbstractMonoid, Partial, Refold
+from mta.monoids.base import Partial, Refold
 from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
-from mta.pages.pager import Pager, Place
+from mta.pages.pager import Pager, Place, ResidentPager, StorePager
+from mta.pages.structure import Setting
 
 BEFORE_ALL = np.iinfo(np.int64).min
 
@@ -54,6 +56,9 @@ class Tail(Group):
         times = None if self.times is None else self.times[: self.count]
         rows = self._layout.schema.cut(self.rows, 0, self.count)
         return write_columns(Group(rows, times, self.names, self.count), self._layout)
+
+    def about_to_change(self) -> None:
+        """Elements are about to be replaced by others."""
 
     @property
     def first(self) -> int:
@@ -105,29 +110,26 @@ class RestoredTail(Tail):
         """The columns as a handle keeps them: the same as they came, if nothing was added."""
         return self._saved if self.count == self._saved_count else super().columns()
 
-
-def layouts_of(monoid: AbstractMonoid, timed: bool) -> tuple[Layout, Layout]:
-    """How the leaf groups and the inner groups of a window are laid out."""
-    return Layout(monoid.inputs, timed, named=False), Layout(monoid.partials, timed, named=True)
+    def about_to_change(self) -> None:
+        # What was saved is read, if it has not been yet, before it is of no use.
+        self.names, self._saved_count = self.names, -1
 
 
 class Levels:
     """The trees: tails in memory, sealed groups with the pager, and who is whose child."""
 
-    def __init__(
-        self,
-        monoid: AbstractMonoid,
-        pager: Pager,
-        leaf_arity: int,
-        arity: int,
-        layouts: tuple[Layout, Layout],
-    ) -> None:
-        if leaf_arity < 2 or arity < 2:
-            raise ValueError(f"arities must be at least 2, not {leaf_arity} and {arity}")
-        self.monoid = monoid
-        self.pager = pager
-        self.leaf_arity, self.arity = leaf_arity, arity
-        self._layouts, self.timed = layouts, layouts[0].timed
+    def __init__(self, setting: Setting) -> None:
+        self.monoid, self.timed = monoid, timed = setting.monoid, setting.timed
+        self.leaf_arity, self.arity = setting.leaf_arity, setting.arity
+        if min(self.leaf_arity, self.arity) < 2:
+            raise ValueError(f"arities must be at least 2, not {self.leaf_arity} and {self.arity}")
+        layouts = self._layouts = (
+            Layout(monoid.inputs, timed, named=False),
+            Layout(monoid.partials, timed, named=True),
+        )
+        self.pager: Pager = ResidentPager()
+        if setting.store is not None:
+            self.pager = StorePager(setting.store, setting.window, lambda n: layouts[n > 0])
         self.swept = 0
         #: The position after the newest event.
         self.back = 0
@@ -252,30 +254,33 @@ class Levels:
         """The group below element ``index`` of a group whose first element is ``first``; a read."""
         return self.pager.read(level - 1, first + index, group.names[index])
 
-    def tree(self, front: int) -> list[list[tuple[Any, ...]]]:
-        """Every level as the paper draws it, from the leaves: groups, with None for no element.
+    def fold_range(
+        self, start: int, stop: int, within: Callable[[int, int, int, int], Partial]
+    ) -> Partial:
+        """The aggregate of a range of positions, the identity if it is empty.
 
-        Reads every page of the window: for tests and for looking at small windows.
+        ``within`` gives that of the elements of a group (level, number of the group, start, stop):
+        at most two a level are asked for, from the leaves up.
         """
-        drawn = []
-        for level in range(self.top(front) + 1):
-            arity, span = self.arity_of(level), self.span(level)
-            tail, groups = self.tails[level], []
-            for number in range(front // span // arity, tail.number + 1):
-                group = tail if number == tail.number else self._find(level, number)
-                elements: list[Any] = [None] * arity
-                for i in range(group.count):
-                    if (number * arity + i + 1) * span > front:
-                        elements[i] = self.fold(level, group, i, i + 1)
-                groups.append(tuple(elements))
-            drawn.append(groups)
-        return drawn
-
-    def _find(self, level: int, number: int) -> Group:
-        parent, index = divmod(number, self.arity)
-        above = self.tails[level + 1]
-        group = above if above.number == parent else self._find(level + 1, parent)
-        return self.child(level + 1, parent * self.arity, group, index)
+        lefts: list[Partial] = []
+        rights: list[Partial] = []
+        level = 0
+        while start < stop:
+            arity, open_group = self.arity_of(level), self.tails[level].number
+            first, last = start // arity, (stop - 1) // arity
+            begins, ends = start % arity != 0, stop % arity != 0 or last == open_group
+            if first == last and (begins or ends):
+                lefts.append(within(level, first, start - first * arity, stop - first * arity))
+                break
+            if begins:
+                lefts.append(within(level, first, start % arity, arity))
+                first += 1
+            if ends:
+                rights.append(within(level, last, 0, stop - last * arity))
+                last -= 1
+            start, stop, level = first, last + 1, level + 1
+        pieces = lefts + rights[::-1]
+        return reduce(self.monoid.combine, pieces) if pieces else self.monoid.identity
 
     # --- deletion ---------------------------------------------------------------------------
 

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mta.levels.path import Frame
 from mta.levels.queues import Levels
+from mta.levels.search import Frame
 from mta.pages.pager import Place
 
 _FIRST_DEPTH = 8
@@ -54,10 +54,8 @@ class ReadAhead:
         if late or jumped:
             self._asked, self._anew = {0: leaf + 1}, leaf
         depth = self.depth = min(self.depth, pager.read_ahead)
-        if self._asked[0] - leaf - 1 <= depth // 2:
-            self._ask(leaf, depth, path)
-
-    def _ask(self, leaf: int, depth: int, path: Sequence[Frame]) -> None:
+        if self._asked[0] - leaf - 1 > depth // 2:
+            return
         arity, places = self._levels.arity, []
         for level in reversed(range(1, len(self._levels.tails) - 1)):
             groups = arity**level
@@ -65,7 +63,7 @@ class ReadAhead:
             places += self._missing(level, leaf // groups, 2 * depth // groups + 2, path)
         places += self._missing(0, leaf + 1, depth, path)
         if places:
-            self._levels.pager.prefetch(places)
+            pager.prefetch(places)
 
     def _missing(self, level: int, start: int, count: int, path: Sequence[Frame]) -> list[Place]:
         """Those of ``count`` groups from ``start`` on that were not asked for, as far as known."""

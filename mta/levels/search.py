@@ -4,6 +4,15 @@ Segments are whole elements of the levels, and the search is the MTA paper's Alg
 through them from the left, skips elements that leave as a whole, and goes down into the one where
 the cut lies: one page read a level. Where the paper walks from the root down, this walks up the
 head path first, since most cuts are near the front.
+
+The *head path* holds the groups on the way from the leftmost tree's root to the oldest event:
+
+    level 2   [ . . g g ]            root: the elements from ``next`` on are left
+    level 1   [ . p p p ]
+    level 0   [ . . . v ]            leaf: the oldest event
+
+From left to right a window is the frames of its head path, leaf first, and then the tails below the
+leftmost tree, highest first.
 """
 
 from __future__ import annotations
@@ -15,21 +24,43 @@ from typing import Any
 
 import numpy as np
 
+from mta.columns.schemas import Rows
+from mta.folds.sliding import Events, ShortRun, short_run_of
 from mta.levels.pages import LevelPages
-from mta.levels.path import Frame, Segment
-from mta.levels.queues import Levels
 from mta.monoids.base import Partial
 from mta.pages.page import Group
-from mta.pages.structure import Aggregator, Lens, Setting
+from mta.pages.structure import Aggregator, Batch, Lens
+
+#: Some elements of a group: level, index of the group's first element, group, start, stop.
+Segment = tuple[int, int, Group, int, int]
+
+
+class Frame:
+    """A group on the head path: the elements from ``next`` to ``stop`` are left."""
+
+    __slots__ = ("first", "group", "level", "next", "origin", "stop", "suffixes")
+
+    def __init__(self, level: int, first: int, group: Group, start: int, stop: int) -> None:
+        self.level, self.first, self.group = level, first, group
+        self.next = self.origin = start
+        self.stop = stop
+        #: Amortized MTA: the folds from element origin, origin + 1, ... stop to the middle.
+        self.suffixes: Rows = None
+
+    @property
+    def segment(self) -> Segment:
+        """The elements that are left."""
+        return self.level, self.first, self.group, self.next, self.stop
+
+    def moved_on(self, index: int) -> Frame:
+        """The same frame with its front at another element; this one stays as it was."""
+        moved = Frame(self.level, self.first, self.group, index, self.stop)
+        moved.origin, moved.suffixes = self.origin, self.suffixes
+        return moved
 
 
 class SegmentedWindow(LevelPages, Aggregator):
     """A window over level queues that is read, and searched, from its front on."""
-
-    def __init__(self, levels: Levels, setting: Setting) -> None:
-        super().__init__(levels, setting)
-        #: The time of the event at a position that was the front when it was asked for.
-        self._front_time = (-1, 0)
 
     @abstractmethod
     def open_path(self) -> Frame | None:
@@ -39,30 +70,85 @@ class SegmentedWindow(LevelPages, Aggregator):
     def segments(self) -> Iterator[Segment]:
         """The window from left to right, as coarsely as it is at hand."""
 
+    # --- runs -----------------------------------------------------------------------------------
+
+    def run(self, batch: Batch, start: int) -> int:
+        """Insert, evict and query for many events at once; about two combines an event.
+
+        Where the window is short beside the batch, results are folds of ranges (``folds.sliding``).
+        Returns how many are in; 0 when the cuts cannot be known ahead.
+        """
+        short = short_run_of(self.monoid, len(self), batch.count - start)
+        held = self._held() if short else None
+        if held is not None:
+            new = batch.part(start, start + short)
+            found = ShortRun(self.monoid, self.front, held, new).folds(self.setting.policy)
+            if found is not None:  # else nothing leaves, or the window gets long
+                batch.put(start, found[1])
+                return self._follow(new, *found)
+        return self._run_long(batch, start)
+
+    def _run_long(self, batch: Batch, start: int) -> int:
+        """A run of a window that is not short, by what is known from its front on."""
+        del batch, start
+        return 0
+
+    def _held(self) -> list[Events] | None:
+        """The window's events, where they lie in the leaf tail and the one group before it."""
+        leaf, inputs = self.levels.tails[0], self.monoid.inputs
+        parts: list[tuple[Group, int, int]] = [(leaf, max(self.front - leaf.first, 0), leaf.count)]
+        if self.front < leaf.first:
+            head = self._head_part()
+            if head is None:
+                return None
+            parts.insert(0, head)
+        return [
+            Events(inputs.cut(g.rows, i, j), None if g.times is None else g.times[i:j], j - i)
+            for g, i, j in parts
+        ]
+
+    def _head_part(self) -> tuple[Group, int, int] | None:
+        """The group before the leaf tail and its events in the window; None if not at hand."""
+        return None
+
+    def _follow(self, new: Events, fronts: np.ndarray, folds: Rows) -> int:
+        """Bring the structure to where the folds of a short run are, group by group.
+
+        Returns how many events are in. When the store fails, they stay in, and their results
+        stand; the next run meets the failure again.
+        """
+        done = 0
+        while done < len(fronts):
+            try:
+                end = min(done + self.room(), len(fronts))
+                rows = self.monoid.inputs.cut(new.rows, done, end)
+                times = None if new.times is None else new.times[done:end]
+                fold = self.monoid.partials.at(folds, end - 1)
+                self._take_in(Events(rows, times, end - done), int(fronts[end - 1]), fold)
+            except Exception:
+                if done:
+                    return done
+                raise
+            done = end
+        return done
+
+    def _take_in(self, new: Events, front: int, fold: Partial) -> None:
+        """Add events for which there is room, all or none; the front and the fold after them."""
+        del fold
+        if front <= self.back:
+            self.evict_to(front)  # first, as it may need the store
+        self.append(*new)
+        self.evict_to(front)
+
     # --- times ----------------------------------------------------------------------------------
 
-    def oldest_time(self) -> int | None:
-        """The time of the oldest event, None in an empty window; known without opening the path
-        for as long as the front does not move."""
-        if self.front == self.levels.back:
-            return None
-        if self._front_time[0] != self.front:
-            leaf = self.levels.tails[0]
-            inside = self.front - leaf.first
-            times = leaf.times if inside >= 0 else None
-            self._front_time = (
-                self.front,
-                int(self.head_times()[1][0] if times is None else times[inside]),
-            )
-        return self._front_time[1]
-
-    def restore_front_time(self, time: int | None) -> None:
-        """Have the time of the oldest event out of a handle."""
-        if time is not None:
-            self._front_time = self.front, time
+    def time_at_front(self) -> int:
+        leaf = self.levels.tails[0]
+        if leaf.times is not None and self.front >= leaf.first:
+            return int(leaf.times[self.front - leaf.first])
+        return int(self.head_times()[1][0])
 
     def head_times(self) -> tuple[int, np.ndarray]:
-        """The times of the oldest events at hand, and the position of the first of them."""
         frame = self.open_path()
         if frame is None:
             return self.front, np.empty(0, "<i8")
@@ -85,7 +171,6 @@ class SegmentedWindow(LevelPages, Aggregator):
             yield from self._leaves_below(self._below(segment, index))
 
     def events(self) -> Iterator[Partial]:
-        """Every event of the window, lifted, from the oldest on; reads every page once."""
         at = self.monoid.partials.at
         for group, start, stop in self.leaves():
             rows = self.levels.partials(0, group, start, stop)
@@ -109,7 +194,7 @@ class SegmentedWindow(LevelPages, Aggregator):
             index = int(np.searchsorted(group.times[start:stop], time, side="right")) + start
             return index if index < stop else None
 
-        return self._descend(search)
+        return self.descend(search)
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         """Where the longest prefix ends whose result is accepted (Algorithm 2).
@@ -144,7 +229,7 @@ class SegmentedWindow(LevelPages, Aggregator):
                 prefix = at(scan, index - 1)
             return start + index if index < stop - start else None
 
-        return self._descend(search)
+        return self.descend(search)
 
     def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
         """Where the longest suffix begins whose result is accepted; costs as longest_prefix."""
@@ -152,40 +237,28 @@ class SegmentedWindow(LevelPages, Aggregator):
         if accepts(monoid.lower(pick(self.query()))):
             return self.front
         self.open_path()
-        segments = list(self.segments())
-        rights = [monoid.identity]
+        segments, rights = list(self.segments()), [monoid.identity]
         for level, _, group, start, stop in reversed(segments):
             fold = monoid.fold(pick(self.levels.partials(level, group, start, stop)), stop - start)
             rights.append(monoid.combine(fold, rights[-1]))
-        rights.pop()
-        for segment in segments:
-            position = self._suffix_within(segment, rights.pop(), lens, accepts)
-            if position is not None:
-                return position
+        at = monoid.partials.at
+        for segment, right in zip(segments, rights[-2::-1], strict=True):
+            while True:
+                level, first, group, start, stop = segment
+                rows = pick(self.levels.partials(level, group, start, stop))
+                scan = monoid.suffixes(rows, stop - start, right)
+                index = bisect_left(
+                    range(stop - start + 1), True, key=lambda i: accepts(monoid.lower(at(scan, i)))
+                )
+                if index > stop - start:
+                    break
+                if level == 0 or index == 0:
+                    return (first + start + index) * self.levels.span(level)
+                # It may begin inside the element before the first boundary that is accepted.
+                segment, right = self._below(segment, start + index - 1), at(scan, index)
         return self.back
 
-    def _suffix_within(
-        self, segment: Segment, right: Partial, lens: Lens, accepts: Callable[[Any], bool]
-    ) -> int | None:
-        """Where in a segment the longest accepted suffix begins, ``right`` being what follows."""
-        monoid, pick = lens
-        while True:
-            level, first, group, start, stop = segment
-            rows = pick(self.levels.partials(level, group, start, stop))
-            scan = monoid.suffixes(rows, stop - start, right)
-            at = monoid.partials.at
-            index = bisect_left(
-                range(stop - start + 1), True, key=lambda i: accepts(monoid.lower(at(scan, i)))
-            )
-            if index > stop - start:
-                return None
-            span = self.levels.span(level)
-            if level == 0 or index == 0:
-                return (first + start + index) * span
-            # The suffix may begin inside the element before the first boundary that is accepted.
-            segment, right = self._below(segment, start + index - 1), at(scan, index)
-
-    def _descend(self, search: Callable[[Segment], int | None]) -> int:
+    def descend(self, search: Callable[[Segment], int | None]) -> int:
         """The position that ``search`` finds, going into one element a level; else the back.
 
         ``search`` answers with the index of the element where the cut lies, None to go on.

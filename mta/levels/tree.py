@@ -1,8 +1,7 @@
 """What Log MTA and Amortized MTA share: the head path, and eviction by position.
 
-The *head path* holds the groups on the way to the oldest event, the root first (``path``). Each of
-its frames is a group of which some elements are left; an element is opened, its page read, only
-when the front reaches into it.
+Each frame of the head path (``search``) is a group of which some elements are left; an element is
+opened, its page read, only when the front reaches into it.
 
 In a handle, beside the common fields (for swept, kept and tails see ``pages``):
 
@@ -18,10 +17,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from mta.errors import CorruptPage
-from mta.levels.path import Frame, Segment
-from mta.levels.queues import Levels
 from mta.levels.read_ahead import ReadAhead
-from mta.levels.search import SegmentedWindow
+from mta.levels.search import Frame, Segment, SegmentedWindow
 from mta.monoids.base import Partial
 from mta.pages.handle import Handle, corrupt
 from mta.pages.page import Layout, read_columns
@@ -31,51 +28,41 @@ from mta.pages.structure import Setting
 class MonoidTree(SegmentedWindow):
     """A window over level queues: insertion at the back, eviction at the front, by position."""
 
-    def __init__(self, levels: Levels, setting: Setting) -> None:
-        super().__init__(levels, setting)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
         #: Where the leftmost tree ends and the rest of the forest begins. With trees of more than
         #: leaves it is the end of the top level's tail; among leaves alone it stays where it was
         #: until the front gets there or the group is full, as every event would move it otherwise.
         self.middle = 0
         #: The aggregate of the leftmost tree (the paper's R0).
         self.left: Partial = self.monoid.identity
+        #: The aggregate from the middle to the back (the paper's R1).
+        self.right: Partial = self.monoid.identity
         #: The folds of the tails after the leftmost tree, from the leaves up; the leaves' own is
         #: only right after a seal. Empty when it was not needed yet.
         self.branch: list[Partial] = []
         #: The head path, root first; empty when it was not needed yet.
         self.path: list[Frame] = []
-        self._ahead = ReadAhead(levels) if levels.pager.reads_ahead else None
+        self._ahead = ReadAhead(self.levels) if self.levels.pager.reads_ahead else None
 
     # --- what the two algorithms do differently -------------------------------------------------
-
-    @property
-    @abstractmethod
-    def right(self) -> Partial:
-        """The aggregate from the middle to the back (the paper's R1)."""
-
-    @abstractmethod
-    def restore_right(self, right: Partial) -> None:
-        """Have the aggregate from the middle to the back out of a handle."""
-
-    @abstractmethod
-    def _take_right(self, right: Partial) -> None:
-        """The aggregate from the middle to the back has been computed anew."""
-
-    @abstractmethod
-    def _scan(self, frame: Frame, right: Partial) -> None:
-        """Prepare a new frame of the head path; ``right`` is the aggregate after it."""
-
-    @abstractmethod
-    def _after(self, frame: Frame) -> Partial:
-        """The aggregate from a frame's ``next`` element to the middle."""
-
-    @abstractmethod
-    def _extend(self, aggregate: Partial) -> None:
-        """The leftmost tree has got another element on its right: bring the path up to it."""
 
     @abstractmethod
     def _fold_left(self) -> Partial:
         """The aggregate of the leftmost tree, from the head path."""
+
+    def _moved(self) -> None:
+        """The left or the right aggregate is another."""
+
+    def _scan(self, frame: Frame, right: Partial) -> None:
+        """Prepare a new frame of the head path; ``right`` is the aggregate after it."""
+
+    def _after(self, frame: Frame) -> Partial:
+        """The aggregate from a frame's ``next`` element to the middle, where it is remembered."""
+        return self.monoid.identity
+
+    def _extend(self, root: Frame, aggregate: Partial) -> None:
+        """The root is about to get another element, on the right of all: fold it into the path."""
 
     # --- insertion ------------------------------------------------------------------------------
 
@@ -108,7 +95,7 @@ class MonoidTree(SegmentedWindow):
         # seal of a small group would cost O(log n) an event, once in O(log n) events costs O(1).
         leaf = self.levels.tails[0]
         if level == top or leaf.first % len(self.branch) < leaf.capacity:
-            self._take_right(self._fold_branch())
+            self._fold_right()
 
     def _renew_right(self) -> None:
         """Fold the trees after the leftmost one from their root groups (Algorithm 5)."""
@@ -117,49 +104,37 @@ class MonoidTree(SegmentedWindow):
         tails = levels.tails[: max(top, 1)]
         start = 0 if top else max(self.middle, self.front) - tails[0].first
         self.branch = [levels.fold(t.level, t, 0 if t.level else start, t.count) for t in tails]
-        self._take_right(self._fold_branch())
+        self._fold_right()
 
-    def _fold_branch(self) -> Partial:
+    def _fold_right(self) -> None:
         right = self.monoid.identity
         for fold in self.branch:
             right = self.monoid.combine(fold, right)
-        return right
+        self.right = right
+        self._moved()
 
     def _grow(self, level: int, aggregate: Partial) -> None:
         self.middle += self.levels.span(level)
         self.left = self.monoid.combine(self.left, aggregate)
         if not self.path:
             return
-        self._extend(aggregate)
         root, tail = self.path[0], self.levels.tails[level]
         if root.group is not tail:
             root = Frame(level, tail.first, tail, tail.count - 1, tail.count - 1)
+        self._extend(root, aggregate)
+        if root is not self.path[0]:
             self.path.insert(0, root)
         root.stop += 1
-        self._widen(root, aggregate)
-
-    @abstractmethod
-    def _widen(self, root: Frame, aggregate: Partial) -> None:
-        """The root frame has got one more element, which ends at the middle."""
 
     # --- eviction -------------------------------------------------------------------------------
 
-    def evict_to(self, position: int) -> None:
-        """Remove every event before ``position``; at most one page read a level.
-
-        When the store fails, nothing has changed.
-        """
-        if position <= self.front:
-            return
-        self.require_events(position)
+    def _evict_before(self, position: int) -> None:
+        """At most one page read a level."""
         if position >= self.middle:
             self._new_tree(position)
         else:
             self._advance(position, self._path_to(position))
-            self._left_has_moved()
-
-    def _left_has_moved(self) -> None:
-        """The left aggregate is another, and what is right of it has stayed."""
+            self._moved()
 
     def _advance(self, position: int, path: list[Frame]) -> None:
         self.front, self.path = position, path
@@ -183,7 +158,7 @@ class MonoidTree(SegmentedWindow):
     def _path_to(self, position: int) -> list[Frame]:
         """The head path for a front that moves on within the leftmost tree; changes nothing."""
         path = list(self.path)
-        while path and self._stop_position(path[-1]) <= position:
+        while path and self._position(path[-1], path[-1].stop) <= position:
             path.pop()
         if not path:
             return self._new_path(position, self.middle)
@@ -209,7 +184,7 @@ class MonoidTree(SegmentedWindow):
 
     def _reach(self, path: list[Frame], position: int) -> list[Frame]:
         """Open elements until the path's last frame begins exactly at ``position``."""
-        while self._next_position(path[-1]) < position:
+        while self._position(path[-1], path[-1].next) < position:
             self._open(path, position)
         return path
 
@@ -239,11 +214,8 @@ class MonoidTree(SegmentedWindow):
         self.path = path
         return path[-1]
 
-    def _next_position(self, frame: Frame) -> int:
-        return (frame.first + frame.next) * self.levels.span(frame.level)
-
-    def _stop_position(self, frame: Frame) -> int:
-        return (frame.first + frame.stop) * self.levels.span(frame.level)
+    def _position(self, frame: Frame, index: int) -> int:
+        return (frame.first + index) * self.levels.span(frame.level)
 
     # --- looking at it ----------------------------------------------------------------------------
 
@@ -269,15 +241,13 @@ class MonoidTree(SegmentedWindow):
     # --- handles ----------------------------------------------------------------------------------
 
     def write_state(self) -> list[Any]:
-        """The state of a handle; no store call."""
         partials = self.monoid.partials
         pair = partials.new(2)
         partials.put(pair, 0, self.left)
         partials.put(pair, 1, self.right)
         return [self.middle, self.levels.swept, self.kept, partials.dump(pair), self.tail_states()]
 
-    def take_up_state(self, handle: Handle) -> None:
-        """Be what the handle says. Raises CorruptHandle or CorruptPage."""
+    def restore_state(self, handle: Handle) -> None:
         if list(map(type, handle.state)) != [int, int, list, list, list]:
             raise corrupt("its state is not one of level queues")
         middle, swept, kept, pair, tails = handle.state
@@ -288,5 +258,5 @@ class MonoidTree(SegmentedWindow):
         partials = self.monoid.partials
         rows = read_columns(2, pair, Layout(partials, timed=False, named=False)).rows
         self.left = partials.at(rows, 0)
-        self.restore_right(partials.at(rows, 1))
+        self.right = partials.at(rows, 1)
         self.restore_front_time(handle.front_time)

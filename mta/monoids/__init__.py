@@ -3,7 +3,7 @@
 - ``base``, ``columnar``, ``summary``: plain functions, numpy columns, heavy partials
 - ``basic``: sums, means, extremes, deviations, lists
 - ``product``: several aggregations in one structure
-- ``moments``, ``increasing_run``, ``bloom``, ``sketches`` (with ``sketch_bytes``): beyond the usual
+- ``moments``, ``increasing_run``, ``bloom``, ``sketches``: beyond the usual
 - ``equality``, ``naming``: when partials are the same, and what functions are called
 """
 

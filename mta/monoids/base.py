@@ -17,21 +17,13 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Self
 
 import numpy as np
 
 from mta.columns import codec
-from mta.columns.reading import (
-    PLAIN,
-    is_missing,
-    missing,
-    objects,
-    plain,
-    read_column,
-    read_value,
-)
+from mta.columns.reading import PLAIN, is_missing, missing, objects, plain, read_column, read_value
 from mta.columns.schemas import Objects, Row, Rows, Schema
 from mta.errors import NotPageable
 from mta.monoids.equality import Scale, same
@@ -80,7 +72,7 @@ class AbstractMonoid(ABC):
     @cached_property
     def fingerprint(self) -> bytes:
         """16 bytes, the same in every process for the same name, layout and identity."""
-        return _digest(repr(self._identifies()))
+        return hashlib.blake2b(repr(self._identifies()).encode(), digest_size=16).digest()
 
     def _identifies(self) -> tuple[Any, ...]:
         try:
@@ -250,10 +242,7 @@ class Monoid(AbstractMonoid):
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
         if type(self).is_valid is Monoid.is_valid:
             return missing(rows)
-        if all(map(self.is_valid, rows)):
-            return None
-        mask = np.array([not self.is_valid(row) for row in rows], dtype=bool)
-        return mask if mask.any() else None
+        return any_of([np.array([not self.is_valid(row) for row in rows], dtype=bool)])
 
     # Comprehensions, not map, reduce and accumulate: a Python function called from Python code
     # costs half of one called from C.
@@ -288,8 +277,8 @@ class Monoid(AbstractMonoid):
 
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
         combine = self.combine
-        lefts = left if len(left) == count else left * count
-        rights = right if len(right) == count else right * count
+        lefts = left if len(left) == count else [left[0]] * count
+        rights = right if len(right) == count else [right[0]] * count
         return [combine(a, b) for a, b in zip(lefts, rights, strict=True)]
 
     def results(self, outputs: Rows) -> Any:
@@ -303,8 +292,11 @@ class Monoid(AbstractMonoid):
         return np.array(outputs) if kinds in ({float}, {bool}) else objects(outputs)
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+def any_of(masks: Iterable[np.ndarray | None]) -> np.ndarray | None:
+    """Which rows are in any of some masks; None when none is."""
+    found = [mask for mask in masks if mask is not None]
+    mask = reduce(np.logical_or, found) if found else None
+    return mask if mask is not None and mask.any() else None
 
 
 def same_value(value: Any) -> Any:

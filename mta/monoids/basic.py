@@ -31,15 +31,13 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvalidValue, ResultOutOfRange
 from mta.kernels.scans import ones, running_count
-from mta.monoids.base import Monoid, Partial
+from mta.monoids.base import Monoid, Partial, any_of
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.equality import ROUNDING, Scale, close
 
 #: The smallest positive double: below it squares vanish.
 _TINY = 5e-324
 _LARGEST_LOG = math.log(np.finfo("f8").max)
-
-
 #: The lower half of a number of 64 bits.
 _LOW = (1 << 32) - 1
 
@@ -120,15 +118,18 @@ class CheckedSum(ColumnarMonoid):
 
 
 class _Extremum(ColumnarMonoid):
-    def __init__(self, name: str, ufunc: np.ufunc, worst: Any, dtype: Any) -> None:
+    _ufunc: np.ufunc
+
+    def __init__(self, dtype: Any = "f8") -> None:
+        worst = _limit(dtype, upper=self._ufunc is np.minimum)
         super().__init__(
-            _named(name, dtype),
+            _named(type(self).__name__, dtype),
             inputs=dtype,
             partials=dtype,
             identity=worst,
             output=dtype,
             lower=_unsigned(dtype),
-            ufuncs=(ufunc,),
+            ufuncs=(self._ufunc,),
             selective=True,
             empty=_nan_or(dtype, worst),
         )
@@ -137,15 +138,13 @@ class _Extremum(ColumnarMonoid):
 class Min(_Extremum):
     """The smallest value."""
 
-    def __init__(self, dtype: Any = "f8") -> None:
-        super().__init__("Min", np.minimum, _limit(dtype, upper=True), dtype)
+    _ufunc = np.minimum
 
 
 class Max(_Extremum):
     """The largest value."""
 
-    def __init__(self, dtype: Any = "f8") -> None:
-        super().__init__("Max", np.maximum, _limit(dtype, upper=False), dtype)
+    _ufunc = np.maximum
 
 
 class Mean(ColumnarMonoid):
@@ -180,34 +179,33 @@ class GeometricMean(ColumnarMonoid):
         return bool(row >= 0)
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
-        bad = ~(rows >= 0)
-        return bad if bad.any() else None
+        return any_of([~(rows >= 0)])
 
 
 class _Extreme(ColumnarMonoid):
     """A monoid whose partial is (the extreme value, what goes with it)."""
 
-    def __init__(self, name: str, largest: bool, **layout: Any) -> None:
-        self._beats = np.greater if largest else np.less
-        super().__init__(name, combine=self._choose, **layout)
+    _largest: bool
 
-    def _choose(self, left: Partial, right: Partial) -> Partial:
-        raise NotImplementedError
+    @property
+    def _worst(self) -> float:
+        return -np.inf if self._largest else np.inf
 
     def _right_wins(self, left: Any, right: Any) -> Any:
         """Strictly better, or the first NaN: with NaN accepted, a NaN is the extreme."""
-        return self._beats(right, left) | ((right != right) & (left == left))
+        better = right > left if self._largest else right < left
+        return better | ((right != right) & (left == left))
 
 
 class _ExtremeCount(_Extreme):
-    def __init__(self, name: str, largest: bool) -> None:
+    def __init__(self) -> None:
         super().__init__(
-            name,
-            largest,
+            type(self).__name__,
             partials=("f8", "i8"),
-            identity=(-np.inf if largest else np.inf, 0),
+            identity=(self._worst, 0),
             output="i8",
             lift=lambda value: (value, ones(value, "i8")),
+            combine=self._choose,
             lower=lambda partial: partial[1],
             commutative=True,
             empty=0,
@@ -223,28 +221,26 @@ class _ExtremeCount(_Extreme):
 class MinCount(_ExtremeCount):
     """How many events have the smallest value."""
 
-    def __init__(self) -> None:
-        super().__init__("MinCount", largest=False)
+    _largest = False
 
 
 class MaxCount(_ExtremeCount):
     """How many events have the largest value."""
 
-    def __init__(self) -> None:
-        super().__init__("MaxCount", largest=True)
+    _largest = True
 
 
 class _ArgExtreme(_Extreme):
-    def __init__(self, name: str, largest: bool, dtype: Any) -> None:
+    def __init__(self, dtype: Any = "f8") -> None:
         super().__init__(
-            _named(name, dtype),
-            largest,
+            _named(type(self).__name__, dtype),
             inputs=("f8", dtype),
             # An event at the worst value still beats "no event yet", so presence is a column.
             partials=("f8", dtype, "?"),
-            identity=(-np.inf if largest else np.inf, _zero(dtype), False),
+            identity=(self._worst, _zero(dtype), False),
             output=dtype,
             lift=lambda pair: (pair[0], pair[1], np.ones_like(pair[0], dtype="?")),
+            combine=self._choose,
             lower=lambda partial: partial[1],
             selective=True,
             empty=_nan_or(dtype, _zero(dtype)),
@@ -262,55 +258,58 @@ class _ArgExtreme(_Extreme):
 class ArgMin(_ArgExtreme):
     """Of events (value, argument): the argument of the smallest value; the first wins a tie."""
 
-    def __init__(self, dtype: Any = "f8") -> None:
-        super().__init__("ArgMin", False, dtype)
+    _largest = False
 
 
 class ArgMax(_ArgExtreme):
     """Of events (value, argument): the argument of the largest value; the first wins a tie."""
 
-    def __init__(self, dtype: Any = "f8") -> None:
-        super().__init__("ArgMax", True, dtype)
+    _largest = True
 
 
 class _End(ColumnarMonoid):
-    def __init__(self, name: str, dtype: Any, choose: Any) -> None:
+    _oldest: bool
+
+    def __init__(self, dtype: Any = "f8") -> None:
         zero = _zero(dtype)
         super().__init__(
-            _named(name, dtype),
+            _named(type(self).__name__, dtype),
             inputs=dtype,
             partials=(dtype, "?"),
             identity=(zero, False),
             output=dtype,
             lift=lambda value: (value, np.ones_like(value, dtype="?")),
-            combine=choose,
+            combine=self._choose,
             selective=True,
             lower=lambda partial: partial[0],
             empty=_nan_or(dtype, zero),
         )
 
+    def _choose(self, left: Partial, right: Partial) -> Partial:
+        one, other = (left, right) if self._oldest else (right, left)
+        return np.where(one[1], one[0], other[0]), one[1] | other[1]
+
 
 class First(_End):
     """The oldest value in the window."""
 
-    def __init__(self, dtype: Any = "f8") -> None:
-        super().__init__("First", dtype, lambda left, right: _prefer(left, right))
+    _oldest = True
 
 
 class Last(_End):
     """The newest value in the window."""
 
-    def __init__(self, dtype: Any = "f8") -> None:
-        super().__init__("Last", dtype, lambda left, right: _prefer(right, left))
+    _oldest = False
 
 
 class _StdDev(ColumnarMonoid):
     """Deviations from merged (n, mean, M2), never from a sum of squares, which would cancel."""
 
-    def __init__(self, name: str, lost_degrees: int) -> None:
-        self._lost_degrees = lost_degrees
+    _lost_degrees: int
+
+    def __init__(self) -> None:
         super().__init__(
-            name,
+            type(self).__name__,
             partials=("f8", "f8", "f8"),
             identity=(0.0, 0.0, 0.0),
             # value - value is 0, and for an infinite value NaN: there is no distance from it.
@@ -384,41 +383,32 @@ class _StdDev(ColumnarMonoid):
 class SampleStdDev(_StdDev):
     """The standard deviation with n - 1 degrees of freedom; NaN for a single event."""
 
-    def __init__(self) -> None:
-        super().__init__("SampleStdDev", 1)
+    _lost_degrees = 1
 
 
 class PopulationStdDev(_StdDev):
     """The standard deviation with n degrees of freedom; 0 for a single event."""
 
+    _lost_degrees = 0
+
+
+class _List(Monoid):
     def __init__(self) -> None:
-        super().__init__("PopulationStdDev", 0)
+        super().__init__((), self._joined, lambda value: (value,), list, type(self).__name__)
+
+    def _joined(self, left: Partial, right: Partial) -> Partial:
+        return left + right
 
 
-class Collect(Monoid):
+class Collect(_List):
     """A list of all values in order; a result costs O(n), so it is for small windows."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            identity=(),
-            combine=lambda left, right: left + right,
-            lift=lambda value: (value,),
-            lower=list,
-            name="Collect",
-        )
 
-
-class CollectDistinct(Monoid):
+class CollectDistinct(_List):
     """A list of the distinct values, in the order of first appearance; for few distinct ones."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            identity=(),
-            combine=lambda left, right: tuple(dict.fromkeys(left + right)),
-            lift=lambda value: (value,),
-            lower=list,
-            name="CollectDistinct",
-        )
+    def _joined(self, left: Partial, right: Partial) -> Partial:
+        return tuple(dict.fromkeys(left + right))
 
 
 def _ones(rows: Any) -> Any:
@@ -433,10 +423,6 @@ def _halves(value: Any) -> Any:
         return upper.astype("i8"), lower.astype("i8")
     value = value.astype("i8")
     return value >> 32, value & _LOW
-
-
-def _prefer(one: Partial, other: Partial) -> Partial:
-    return np.where(one[1], one[0], other[0]), one[1] | other[1]
 
 
 def _merge_moments(left: Partial, right: Partial) -> Partial:

@@ -46,8 +46,8 @@ _WORD = np.dtype("<u8")
 class Members(bytes):
     """A Bloom filter, as bytes that say what they are; what ``BloomFilter`` results in.
 
-    ``Members(data)`` takes them up again wherever they have been, for example in a binary column of
-    Spark. Raises InvalidValue for other bytes.
+    ``Members(data)`` restores them from wherever they have been, as a binary column of Spark.
+    Raises InvalidValue for other bytes.
     """
 
     __slots__ = ()
@@ -111,7 +111,7 @@ class BloomFilter(SummaryMonoid):
         super().__init__(
             f"BloomFilter(bits={self.bits}, hashes={self.hashes})",
             row_bytes=self.bits // 8,
-            empty=self._members(self.new()),
+            empty=self.answer(self.new()),
             result_type="binary",
         )
 
@@ -133,7 +133,7 @@ class BloomFilter(SummaryMonoid):
         return summary
 
     def answer(self, summary: np.ndarray) -> Members:
-        return self._members(summary)
+        return Members(_HEADER.pack(_MAGIC, self.hashes, self.bits) + summary.tobytes())
 
     def agree(self, one: np.ndarray, other: np.ndarray) -> bool:
         return np.array_equal(one, other)
@@ -146,9 +146,6 @@ class BloomFilter(SummaryMonoid):
         if 64 * len(words) != self.bits:
             raise ValueError(f"{64 * len(words)} bits in place of {self.bits}")
         return words
-
-    def _members(self, summary: np.ndarray) -> Members:
-        return Members(_HEADER.pack(_MAGIC, self.hashes, self.bits) + summary.tobytes())
 
 
 def _places(value: Any, hashes: int, bits: int) -> list[int]:

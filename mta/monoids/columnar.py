@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from mta.columns.reading import read_column, read_value
 from mta.columns.schemas import Array, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.kernels.scans import accumulate
-from mta.monoids.base import AbstractMonoid, Partial, same_value
+from mta.monoids.base import AbstractMonoid, Partial, any_of, same_value
 from mta.monoids.equality import ROUNDING, Scale, same
 
 
@@ -49,7 +49,6 @@ class ColumnarMonoid(AbstractMonoid):
         selective: bool = False,
         inverse: Callable[[Any, Any], Any] | None = None,
         empty: Any = np.nan,
-        nullable: bool = False,
     ) -> None:
         if (combine is None) == (ufuncs is None):
             raise TypeError(f"{name}: give either combine or ufuncs")
@@ -65,12 +64,11 @@ class ColumnarMonoid(AbstractMonoid):
         self.inverse = inverse
         self.empty = empty
         self.ufuncs = ufuncs
-        self._nullable = nullable
 
     def row(self, value: Any) -> Row:
-        if isinstance(self.inputs, Array):
+        if not isinstance(self.inputs, Record):
             return read_value(value, self.inputs)
-        schemas = _columns_of(self.inputs)
+        schemas = self.inputs.schemas
         if not schemas:
             return ()
         if not isinstance(value, (tuple, list)) or len(value) != len(schemas):
@@ -78,10 +76,10 @@ class ColumnarMonoid(AbstractMonoid):
         return tuple(read_value(v, s) for v, s in zip(value, schemas, strict=True))
 
     def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
-        if isinstance(self.inputs, Array):
+        if not isinstance(self.inputs, Record):
             column = read_column(values, self.inputs)
             return column, len(column)
-        schemas = _columns_of(self.inputs)
+        schemas = self.inputs.schemas
         if not schemas:
             if count is None and not hasattr(values, "__len__"):
                 raise InvalidValue(f"a batch is a column of values, not {values!r}")
@@ -94,17 +92,11 @@ class ColumnarMonoid(AbstractMonoid):
         return columns, len(columns[0])
 
     def is_valid(self, row: Row) -> bool:
-        values = row if isinstance(row, tuple) else (row,)
-        return self._nullable or all(value == value for value in values)
+        return all(value == value for value in _as_tuple(row))
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
-        mask: np.ndarray | None = None
-        for column in () if self._nullable else _as_tuple(rows):
-            if column.dtype.kind in "fmM":
-                bad = np.isnan(column) if column.dtype.kind == "f" else np.isnat(column)
-                if bad.any():
-                    mask = bad if mask is None else mask | bad
-        return mask
+        columns = [column for column in _as_tuple(rows) if column.dtype.kind in "fmM"]
+        return any_of([column != column for column in columns])
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
         return self.lift(count if isinstance(rows, tuple) and not rows else rows)
@@ -121,7 +113,8 @@ class ColumnarMonoid(AbstractMonoid):
         schema = self.partials
         while count > 1:
             half = count // 2
-            pairs = self.combine(_every_other(partials, 0, half), _every_other(partials, 1, half))
+            pairs = [schema.take(partials, slice(at, 2 * half, 2)) for at in (0, 1)]
+            pairs = self.combine(*pairs)
             if count % 2:
                 pairs = _concatenate(pairs, schema.cut(partials, count - 1, count))
             partials, count = pairs, half + count % 2
@@ -168,15 +161,9 @@ class ColumnarMonoid(AbstractMonoid):
 
 
 def _schema(layout: Any) -> Schema:
-    if isinstance(layout, Schema):
-        return layout
-    return (
-        Record([_schema(part) for part in layout]) if isinstance(layout, tuple) else Array(layout)
-    )
-
-
-def _columns_of(schema: Schema) -> Sequence[Array]:
-    return schema.schemas if isinstance(schema, Record) else (schema,)  # type: ignore[return-value]
+    if isinstance(layout, tuple):
+        return Record([_schema(part) for part in layout])
+    return layout if isinstance(layout, Schema) else Array(layout)
 
 
 def _combine_by(ufuncs: tuple[np.ufunc, ...]) -> Callable[[Any, Any], Any]:
@@ -195,12 +182,6 @@ def _as_tuple(rows: Any) -> tuple[Any, ...]:
 
 def _like(schema: Schema, columns: list[Any]) -> Any:
     return tuple(columns) if isinstance(schema, Record) else columns[0]
-
-
-def _every_other(rows: Any, start: int, count: int) -> Any:
-    if isinstance(rows, tuple):
-        return tuple([column[start : 2 * count : 2] for column in rows])
-    return rows[start : 2 * count : 2]
 
 
 def _concatenate(first: Any, second: Any) -> Any:

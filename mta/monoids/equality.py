@@ -14,7 +14,7 @@ that went in, place by place of the partials. A NaN is the same as a NaN, a NaT 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 from math import inf, isfinite
 from typing import Any, Self
 
@@ -28,38 +28,31 @@ _NUMBERS = (int, float, np.number)
 
 
 class Scale:
-    """The magnitudes that went into a fold: for each number in the partials, sum and largest.
+    """The magnitudes that went into a fold: for each number in the partials, their sum.
 
     Infinities and NaNs count as 0, as they do not round. An array in a partial is one number here.
     """
 
-    __slots__ = ("count", "most", "total")
+    __slots__ = ("count", "total")
 
-    def __init__(self, total: Sequence[Any] = (), most: Sequence[Any] = (), count: int = 0) -> None:
-        self.total, self.most, self.count = total, most, count
+    def __init__(self, total: Sequence[Any] = (), count: int = 0) -> None:
+        self.total, self.count = total, count
 
     @classmethod
     def of(cls, partial: Any) -> Self:
         """That of one partial."""
-        sizes = [_size(number) for number in _numbers(partial)]
-        return cls(sizes, sizes, 1)
+        return cls([_size(number) for number in _numbers(partial)], 1)
 
     @classmethod
     def of_rows(cls, rows: Any, count: int) -> Self:
         """That of rows of partials: arrays, lists, or tuples of them."""
         if isinstance(rows, tuple):
             columns = [cls.of_rows(column, count) for column in rows]
-            total, most = ([n for c in columns for n in getattr(c, f)] for f in ("total", "most"))
-            return cls(total, most, count)
+            return cls([number for column in columns for number in column.total], count)
         if isinstance(rows, np.ndarray):
-            if rows.dtype.kind not in "iuf" or not count:
-                return cls(count=count)
-            sizes = _size(rows)
-            return cls([sizes.sum(axis=0)], [sizes.max(axis=0)], count)
-        scale = cls()
-        for row in rows:
-            scale += cls.of(row)
-        return scale
+            is_number = rows.dtype.kind in "iuf" and count
+            return cls([_size(rows).sum(axis=0)] if is_number else (), count)
+        return sum(map(cls.of, rows), start=cls())
 
     def __add__(self, other: Self) -> Self:
         """That of both together."""
@@ -69,19 +62,15 @@ class Scale:
         if list(map(_shape, one.total)) != list(map(_shape, two.total)):
             one, two = one._as_one(), two._as_one()  # partials that grow
         total = [a + b for a, b in zip(one.total, two.total, strict=True)]
-        most = [_larger(a, b) for a, b in zip(one.most, two.most, strict=True)]
-        return type(self)(total, most, self.count + other.count)
+        return type(self)(total, self.count + other.count)
 
     def spread(self, parts: Sequence[Any]) -> list[Self]:
         """The scales of the parts of a partial, which stand side by side in this one."""
         sizes = [sum(1 for _ in _numbers(part)) for part in parts]
         if sum(sizes) != len(self.total):
             return [self._as_one()] * len(sizes)
-        ends = np.cumsum(sizes).tolist()
-        return [
-            type(self)(self.total[end - size : end], self.most[end - size : end], self.count)
-            for end, size in zip(ends, sizes, strict=True)
-        ]
+        numbers = iter(self.total)
+        return [type(self)(list(islice(numbers, size)), self.count) for size in sizes]
 
     def whole(self) -> float:
         """The sum of all magnitudes."""
@@ -92,11 +81,10 @@ class Scale:
         another one, as a sum of squared distances does on a mean.
         """
         little = TOLERANCE * self.whole()
-        return type(self)([number + little for number in self.total], self.most, self.count)
+        return type(self)([number + little for number in self.total], self.count)
 
     def _as_one(self) -> Self:
-        largest = max((float(np.max(number)) for number in self.most), default=0.0)
-        return type(self)([self.whole()], [largest], self.count)
+        return type(self)([self.whole()], self.count)
 
 
 def same(one: Any, other: Any, scale: Scale | None = None, rounding: float = TOLERANCE) -> bool:
@@ -182,10 +170,6 @@ def _numbers(partial: Any) -> Iterator[Any]:
 
 def _shape(number: Any) -> tuple[int, ...]:
     return number.shape if isinstance(number, np.ndarray) else ()
-
-
-def _larger(one: Any, other: Any) -> Any:
-    return np.maximum(one, other) if _shape(one) else max(one, other)
 
 
 def _size(number: Any) -> Any:

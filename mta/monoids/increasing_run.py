@@ -90,7 +90,7 @@ class LongestIncreasingRun(ColumnarMonoid):
             output=Objects(),
             lift=_lift,
             combine=_combine,
-            lower=_lower,
+            lower=lambda partial: IncreasingRun(*map(plain, _result(partial))),
             empty=IncreasingRun(none, none, none, 0, 0, 0),
         )
         moment, length = {
@@ -103,9 +103,7 @@ class LongestIncreasingRun(ColumnarMonoid):
         )
 
     def lower_rows(self, partials: Rows) -> Rows:
-        part = _Part(*partials)
-        columns = (part.start, part.end, part.end - part.start, part.best, part.before, part.events)
-        rows = zip(*(column.tolist() for column in columns), strict=True)
+        rows = zip(*(column.tolist() for column in _result(partials)), strict=True)
         return [IncreasingRun(*row) for row in rows]
 
     def results(self, outputs: Rows) -> Any:
@@ -119,16 +117,16 @@ def _lift(pair: Any) -> Partial:
     return tuple(_Part(one, value, value, time, time, one, time, one, time, one, none, time, time))
 
 
-def _lower(partial: Partial) -> IncreasingRun:
+def _result(partial: Partial) -> tuple[Any, ...]:
     part = _Part(*partial)
-    run = part.start, part.end, part.end - part.start, part.best, part.before, part.events
-    return IncreasingRun(*map(plain, run))
+    return part.start, part.end, part.end - part.start, part.best, part.before, part.events
 
 
 def _combine(left: Partial, right: Partial) -> Partial:
     """Two parts side by side: the left one's last run may go on into the right one."""
     one, two = _Part(*left), _Part(*right)
-    pick = np.where if np.ndim(one.events) or np.ndim(two.events) else _either
+    many = np.ndim(one.events) or np.ndim(two.events)
+    pick = np.where if many else lambda condition, yes, no: yes if condition else no
     some, more = one.events > 0, two.events > 0
     joins = some & more & (one.last < two.first)
     # A run at an end goes on where it is the whole part (or where the part has no events at all).
@@ -157,7 +155,3 @@ def _combine(left: Partial, right: Partial) -> Partial:
         pick(on_right & some, one.tail_start, two.tail_start),
         *best,
     )
-
-
-def _either(condition: Any, yes: Any, no: Any) -> Any:
-    return yes if condition else no

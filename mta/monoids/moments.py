@@ -29,7 +29,7 @@ import numpy as np
 
 from mta.columns.reading import objects
 from mta.columns.schemas import Objects, Row, Rows, Vector
-from mta.monoids.base import Partial
+from mta.monoids.base import Partial, any_of
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.equality import TOLERANCE, Scale, close
 
@@ -85,8 +85,7 @@ class MomentSketch(ColumnarMonoid):
         return bool(np.isfinite(row))
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
-        bad = ~np.isfinite(rows)
-        return bad if bad.any() else None
+        return any_of([~np.isfinite(rows)])
 
     def _lift(self, value: Any) -> Partial:
         partial = np.zeros((*np.shape(value), _SUMS + 2 * self.k))
@@ -95,8 +94,7 @@ class MomentSketch(ColumnarMonoid):
         return partial
 
     def _combine(self, left: Partial, right: Partial) -> Partial:
-        both = np.stack(np.broadcast_arrays(left, right))
-        return self._joined(both)
+        return self._joined(np.stack(np.broadcast_arrays(left, right)))
 
     def fold(self, partials: Rows, count: int) -> Partial:
         """All rows brought onto their common range at once, and added up."""
@@ -134,15 +132,14 @@ class MomentSketch(ColumnarMonoid):
 
     def _lower_one(self, partial: Partial) -> Any:
         if partial.ndim == 2:  # a single quantile of many rows, or of one
-            return np.array([self._estimate(row)[0] for row in partial])
-        found = self._estimate(partial)
+            return np.array([estimate(row, self.quantiles)[0] for row in partial])
+        found = estimate(partial, self.quantiles)
         return found[0] if self.single else found
 
     def lower_rows(self, partials: Rows) -> Rows:
-        return self.lower(partials) if self.single else [self._estimate(row) for row in partials]
-
-    def _estimate(self, partial: Floats) -> list[float]:
-        return estimate(partial, self.quantiles)
+        if self.single:
+            return self.lower(partials)
+        return [estimate(row, self.quantiles) for row in partials]
 
     def results(self, outputs: Rows) -> Any:
         return outputs if self.single else objects(outputs)
@@ -216,7 +213,10 @@ def estimate(partial: Floats, quantiles: Sequence[float]) -> list[float]:
     values = _spread(nodes, low, high, long_tail)
     functions, targets = _constraints(moments, values, low, high)
     mass = weights * _densest(functions, targets, weights)
-    return _read_off(quantiles, nodes, mass, low, high, long_tail)
+    ranks = (np.cumsum(mass) - mass / 2) / mass.sum()  # half of a node's mass lies before it
+    found = _spread(np.interp(quantiles, ranks, nodes), low, high, long_tail)
+    clipped, extremes = np.clip(found, low, high).tolist(), {0.0: low, 1.0: high}
+    return [extremes.get(q, value) for q, value in zip(quantiles, clipped, strict=True)]
 
 
 def _spread(nodes: Floats, low: float, high: float, long_tail: bool) -> Floats:
@@ -226,22 +226,6 @@ def _spread(nodes: Floats, low: float, high: float, long_tail: bool) -> Floats:
     return (low / 2 + high / 2) + (high / 2 - low / 2) * nodes
 
 
-def _read_off(
-    quantiles: Sequence[float],
-    nodes: Floats,
-    mass: Floats,
-    low: float,
-    high: float,
-    long_tail: bool,
-) -> list[float]:
-    """Quantiles out of the mass at every node, half of which lies before it."""
-    ranks = (np.cumsum(mass) - mass / 2) / mass.sum()
-    found = _spread(np.interp(quantiles, ranks, nodes), low, high, long_tail)
-    extremes = {0.0: low, 1.0: high}
-    clipped = np.clip(found, low, high).tolist()
-    return [extremes.get(q, value) for q, value in zip(quantiles, clipped, strict=True)]
-
-
 def _constraints(
     moments: list[Floats], values: Floats, low: float, high: float
 ) -> tuple[Floats, Floats]:
@@ -249,15 +233,13 @@ def _constraints(
 
     The columns take turns, so that the first ones are the lowest of both kinds.
     """
-    columns, means = [np.ones_like(values)], [1.0]
-    scaled = []
-    for part, (at, first, last) in enumerate(
-        [(values, low, high), (np.log(values), np.log(low), np.log(high))]
-        if len(moments) == 2
-        else [(values, low, high)]
-    ):
+    columns, means, scaled = [np.ones_like(values)], [1.0], []
+    ranges = [(values, low, high)]
+    if len(moments) == 2:
+        ranges.append((np.log(values), np.log(low), np.log(high)))
+    for powers, (at, first, last) in zip(moments, ranges, strict=True):
         t = np.clip((at - (first / 2 + last / 2)) / (last / 2 - first / 2), -1, 1)
-        scaled.append((np.concatenate(([1.0], moments[part])), t))
+        scaled.append((np.concatenate(([1.0], powers)), t))
     for order in range(1, len(moments[0]) + 1):
         for powers, t in scaled:
             columns.append(np.cos(order * np.arccos(t)))

@@ -32,11 +32,11 @@ def name_of(function: Callable[..., Any]) -> str:
     name = str(getattr(function, "__qualname__", type(function).__qualname__))
     if "<" not in name and not isinstance(function, partial):
         return name
-    told = repr(_told(function, frozenset()))
-    return f"{name}#{blake2b(told.encode(), digest_size=6).hexdigest()}"
+    described = repr(_described(function, frozenset()))
+    return f"{name}#{blake2b(described.encode(), digest_size=6).hexdigest()}"
 
 
-def _told(value: Any, around: frozenset[int]) -> Any:
+def _described(value: Any, around: frozenset[int]) -> Any:
     """What tells a value from others, the same in every process; ``around`` ends circles."""
     if id(value) in around:
         return "itself"
@@ -46,22 +46,22 @@ def _told(value: Any, around: frozenset[int]) -> Any:
     if isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, tuple):
-        return _all_told(value, around)
+        return _all_described(value, around)
     if isinstance(value, frozenset):
-        return sorted(map(repr, _all_told(value, around)))
+        return sorted(map(repr, _all_described(value, around)))
     if isinstance(value, CodeType):
-        return value.co_code.hex(), value.co_names, _all_told(value.co_consts, around)
+        return value.co_code.hex(), value.co_names, _all_described(value.co_consts, around)
     if isinstance(value, partial):
         given = (value.args, *sorted(value.keywords.items()))
-        return _told(value.func, around), _all_told(given, around)
+        return _described(value.func, around), _all_described(given, around)
     if isinstance(value, FunctionType) and "<" in value.__qualname__:
-        return _told(value.__code__, around), _all_told(_taken(value), around)
-    # What may change, or is another object in every process, is told by its kind.
+        return _described(value.__code__, around), _all_described(_taken(value), around)
+    # What may change, or is another object in every process, is described by its kind.
     return getattr(value, "__qualname__", type(value).__qualname__)
 
 
-def _all_told(values: Iterable[Any], around: frozenset[int]) -> list[Any]:
-    return [_told(value, around) for value in values]
+def _all_described(values: Iterable[Any], around: frozenset[int]) -> list[Any]:
+    return [_described(value, around) for value in values]
 
 
 def _taken(function: FunctionType) -> list[Any]:

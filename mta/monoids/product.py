@@ -15,7 +15,7 @@ import numpy as np
 from mta.columns.reading import plain, read_column, read_value
 from mta.columns.schemas import Array, Objects, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Partial, any_of, same_value
 from mta.monoids.equality import Scale
 
 #: Takes what a part reads out of the input rows (or out of one input row).
@@ -104,7 +104,7 @@ class Product(Parts):
             pair = (None, aggregation) if isinstance(aggregation, AbstractMonoid) else aggregation
             columns, monoid = pair
             parts.append((monoid, self._pick(alias, columns, monoid)))
-            described.append(f"{alias}={monoid.name}({_text(columns)})")
+            described.append(f"{alias}={monoid.name}({','.join(column_names(columns))})")
         super().__init__(parts)
         self.aliases = tuple(aggregations)
         self.name = f"Product({', '.join(described)})"
@@ -124,34 +124,28 @@ class Product(Parts):
     @property
     def output_types(self) -> dict[str, np.dtype]:
         """The numpy type of each result; object where results are no numbers."""
-        schemas = {a: m.outputs for a, m in zip(self.aliases, self.monoids, strict=True)}
         return {
-            alias: schema.dtype if isinstance(schema, Array) else np.dtype(object)
-            for alias, schema in schemas.items()
+            alias: getattr(monoid.outputs, "dtype", np.dtype(object))
+            for alias, monoid in zip(self.aliases, self.monoids, strict=True)
         }
 
     def _pick(self, alias: str, columns: Columns, monoid: AbstractMonoid) -> Pick:
         """Register what a monoid reads as stored columns; return how to take it out of a row."""
-        names = [columns] if isinstance(columns, str) else list(columns or ())
-        record = isinstance(monoid.inputs, Record)
-        schemas = (
-            list(monoid.inputs.schemas) if isinstance(monoid.inputs, Record) else [monoid.inputs]
-        )
+        names, inputs = column_names(columns), monoid.inputs
+        schemas = inputs.schemas if isinstance(inputs, Record) else [inputs]
         if len(names) != len(schemas):
             raise ValueError(
                 f"aggregation {alias!r}: {monoid.name} reads {len(schemas)} column(s), "
                 f"but {len(names)} given; write (column, monoid)"
             )
-        places = [self._place(name, schema) for name, schema in zip(names, schemas, strict=True)]
-        if record:
+        keys = [(name, repr(schema)) for name, schema in zip(names, schemas, strict=True)]
+        for key, schema in zip(keys, schemas, strict=True):
+            self._schemas.setdefault(key, schema)
+        places = list(map(list(self._schemas).index, keys))
+        if isinstance(inputs, Record):
             return lambda row: tuple([row[place] for place in places])
         only = places[0]
         return lambda row: row[only]
-
-    def _place(self, name: str, schema: Schema) -> int:
-        key = (name, repr(schema))
-        self._schemas.setdefault(key, schema)
-        return list(self._schemas).index(key)
 
     def row(self, value: Any) -> Row:
         try:
@@ -183,12 +177,8 @@ class Product(Parts):
         return all(monoid.is_valid(pick(row)) for monoid, pick in parts)
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
-        mask: np.ndarray | None = None
-        for monoid, pick in zip(self.monoids, self.picks, strict=True):
-            bad = monoid.invalid(pick(rows), count)
-            if bad is not None:
-                mask = bad if mask is None else mask | bad
-        return mask
+        parts = zip(self.monoids, self.picks, strict=True)
+        return any_of([monoid.invalid(pick(rows), count) for monoid, pick in parts])
 
     def lower(self, partial: Partial) -> Any:
         parts = zip(self.aliases, self.monoids, partial, strict=True)
@@ -219,7 +209,7 @@ class Observed(Parts):
             picks = [_share(main, columns, monoid) for columns, monoid in observers]
         self.inputs, self.outputs, self.empty = self.reader.inputs, main.outputs, main.empty
         monoids = [monoid for _, monoid in observers]
-        super().__init__([(main, _whole), *zip(monoids, picks, strict=True)])
+        super().__init__([(main, same_value), *zip(monoids, picks, strict=True)])
         self.name = f"{main.name} beside {', '.join(monoid.name for monoid in monoids)}"
 
     def row(self, value: Any) -> Row:
@@ -251,10 +241,6 @@ def _length(values: Any, count: int | None) -> int:
     return len(values) if count is None else count
 
 
-def _whole(row: Any) -> Any:
-    return row
-
-
 def _share(main: AbstractMonoid, columns: Columns, monoid: AbstractMonoid) -> Pick:
     """How an observer reads the values of a window whose events have no named columns."""
     if columns is not None:
@@ -268,8 +254,9 @@ def _share(main: AbstractMonoid, columns: Columns, monoid: AbstractMonoid) -> Pi
         return lambda row: row.tolist()
     if repr(main.inputs) != repr(monoid.inputs):
         raise ValueError(f"{monoid.name} cannot read the values that {main.name} reads")
-    return _whole
+    return same_value
 
 
-def _text(columns: Columns) -> str:
-    return columns if isinstance(columns, str) else ",".join(columns or ())
+def column_names(columns: Columns) -> list[str]:
+    """The columns that an aggregation reads."""
+    return [columns] if isinstance(columns, str) else list(columns or ())

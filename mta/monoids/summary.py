@@ -106,11 +106,6 @@ class SummaryMonoid(Monoid):
             return None
         return partials[0] if count == 1 else self._gather(partials)
 
-    def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
-        lefts = [left[0]] * count if len(left) != count else left
-        rights = [right[0]] * count if len(right) != count else right
-        return [self._combine(a, b) for a, b in zip(lefts, rights, strict=True)]
-
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
         return self.agree(self.summary(one), self.summary(other))
 

@@ -67,25 +67,27 @@ class Handle:
 
     def encode(self) -> bytes:
         """The handle as bytes."""
-        return seal([MAGIC, VERSION, *(getattr(self, field.name) for field in fields(self))])
+        return seal(MAGIC, VERSION, [getattr(self, field.name) for field in fields(self)])
 
     @staticmethod
     def decode(data: bytes) -> Handle:
         """Bytes as a handle. Raises CorruptHandle for damaged bytes or an unknown format."""
-        return unseal(data, _validated)
+        return unseal(data, MAGIC, VERSION, "a window's handle", _validated)
 
 
-def seal(body: list[Any]) -> bytes:
+def seal(magic: str, version: int, values: list[Any]) -> bytes:
     """A handle of any kind: its body as bytes, and their digest."""
-    packed: bytes = msgpack.packb(body)
+    packed: bytes = msgpack.packb([magic, version, *values])
     return packed + xxhash.xxh3_128_digest(packed)
 
 
-def unseal(data: bytes, validated: Callable[[Any], _Kind]) -> _Kind:
-    """What ``validated`` makes of the body of a handle of any kind.
+def unseal(
+    data: bytes, magic: str, version: int, what: str, validated: Callable[[list[Any]], _Kind]
+) -> _Kind:
+    """What ``validated`` makes of the values in a handle of any kind.
 
-    Raises CorruptHandle for damaged bytes, and where ``validated`` raises it, a ValueError or a
-    TypeError.
+    Raises CorruptHandle for damaged bytes and other kinds or formats, and where ``validated``
+    raises it, a ValueError or a TypeError.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise corrupt(f"it is {type(data).__name__}, not the bytes of a checkpoint")
@@ -93,7 +95,12 @@ def unseal(data: bytes, validated: Callable[[Any], _Kind]) -> _Kind:
     if not packed or xxhash.xxh3_128_digest(packed) != digest:
         raise corrupt("its bytes do not match their digest")
     try:
-        return validated(msgpack.unpackb(packed))
+        body = msgpack.unpackb(packed)
+        if not isinstance(body, list) or body[:1] != [magic]:
+            raise corrupt(f"it is not {what}")
+        if body[1:2] != [version]:
+            raise corrupt(f"its format is {body[1:2]}, this release reads format {version}")
+        return validated(body[2:])
     except CorruptHandle:
         raise
     except (ValueError, TypeError, msgpack.UnpackException) as error:
@@ -104,13 +111,8 @@ _TYPES = [str, str, list, list, int, int, bool, int, int, int, int, list, int, i
 _MAY_BE_NIL = (9, 10)  # front_time, last_time
 
 
-def _validated(body: Any) -> Handle:
+def _validated(values: list[Any]) -> Handle:
     """The fields as a handle; what they do not claim to be is a CorruptHandle or a TypeError."""
-    if not isinstance(body, list) or body[:1] != [MAGIC]:
-        raise corrupt("it is not a window's handle")
-    if body[1:2] != [VERSION]:
-        raise corrupt(f"its format is {body[1:2]}, this release reads format {VERSION}")
-    values = body[2:]
     found = [type(value) for value in values]
     for at in _MAY_BE_NIL:
         if found[at : at + 1] == [type(None)]:

@@ -113,18 +113,17 @@ def read_columns(count: Any, columns: Any, layout: Layout) -> Group:
     payloads = iter(columns)
     rows = layout.schema.load(payloads, count)
     times = _TIMES.load(payloads, count) if layout.timed else None
-    names = _read_names(payloads, count) if layout.named else []
+    names: list[bytes] = []
+    if layout.named:
+        found, data = next_payload(payloads)
+        if found != "name" or len(data) != count * NAME_BYTES:
+            raise CorruptPage(
+                f"a column of {len(data)} bytes of {found!r} stands for {count} names"
+            )
+        names = [data[at : at + NAME_BYTES] for at in range(0, len(data), NAME_BYTES)]
     if next(payloads, None) is not None:
         raise CorruptPage("it has columns too many")
     return Group(rows, times, names, count)
-
-
-def _read_names(payloads: Any, count: int) -> list[bytes]:
-    """The names of pages below. Raises CorruptPage when the column is not that."""
-    found, data = next_payload(payloads)
-    if found != "name" or len(data) != count * NAME_BYTES:
-        raise CorruptPage(f"a column of {len(data)} bytes of {found!r} stands for {count} names")
-    return [data[at : at + NAME_BYTES] for at in range(0, len(data), NAME_BYTES)]
 
 
 def _corrupt(window: str, level: int, number: int, name: bytes, what: str) -> CorruptPage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mta.errors import CorruptPage, MissingPage
 from mta.pages import page
@@ -68,20 +68,17 @@ class ResidentPager(Pager):
 class StorePager(Pager):
     """Writes groups as pages into a store and reads them back, verified."""
 
-    def __init__(self, store: PageStore, window: str, layouts: tuple[Layout, Layout]) -> None:
+    def __init__(self, store: PageStore, window: str, layout_of: Callable[[int], Layout]) -> None:
         self.store = store
         self._window = window
-        self._layouts = layouts
+        self._layout_of = layout_of
         self._ahead_bytes = store.capabilities.read_ahead
         self.reads_ahead = self._ahead_bytes > 0
-
-    def _layout(self, level: int) -> Layout:
-        return self._layouts[level > 0]
 
     def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
         names, pages = [], {}
         for level, number, group in groups:
-            data = page.encode(self._window, level, number, group, self._layout(level))
+            data = page.encode(self._window, level, number, group, self._layout_of(level))
             name = page.name_of(data)
             pages[page.key_of(self._window, level, number, name)] = data
             names.append(name)
@@ -104,7 +101,7 @@ class StorePager(Pager):
         if level == 0:
             self.read_ahead = self._ahead_bytes // max(len(data), 1)
         try:
-            return page.decode(data, self._window, level, number, name, self._layout(level))
+            return page.decode(data, self._window, level, number, name, self._layout_of(level))
         except CorruptPage:
             self.store.forget([key])  # it may be whole in the store, and damaged on its way here
             raise
@@ -122,6 +119,6 @@ class StorePager(Pager):
         if data is None:
             return None
         try:
-            return page.decode(data, self._window, level, number, name, self._layout(level))
+            return page.decode(data, self._window, level, number, name, self._layout_of(level))
         except CorruptPage:  # whoever reads it gets the error
             return None

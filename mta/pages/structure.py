@@ -4,14 +4,10 @@ A *position* counts events in the order of the window: ``front`` is the oldest o
 one after the newest. Level queues give an event its position for ever; where events are ordered by
 time, one that comes late moves those after it on by one.
 
-The contract is in three parts:
-
-- ``Events``    events come in at the back, one by one and in batches, and leave at the front;
-- ``Pages``     what handles, audits and the deletion of pages ask;
-- ``Sliding``   the result, runs of results, and the searches for a policy's cut.
-
-``Structure`` is the first two: enough for events that several windows share, each with a cursor.
-An ``Aggregator`` is all three: what a window of its own slides over.
+In a ``Structure`` events come in at the back, one by one and in batches, and leave at the front; it
+has what handles, audits and the deletion of pages ask. That is enough for events that several
+windows share, each with a cursor. An ``Aggregator``, which a window of its own slides over, has
+also the result, runs of results, and the searches for a policy's cut.
 """
 
 from __future__ import annotations
@@ -19,12 +15,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import index as whole_number
 from typing import Any, Self
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow
+from mta.folds.sliding import Events
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.handle import Handle
 from mta.pages.page import Group, Layout
@@ -55,6 +53,26 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """Events to come, in order, and room for the result of each."""
+
+    monoid: AbstractMonoid
+    rows: Rows
+    times: np.ndarray | None
+    count: int
+    results: Rows
+
+    def part(self, start: int, stop: int) -> Events:
+        """Some of the events."""
+        times = None if self.times is None else self.times[start:stop]
+        return Events(self.monoid.inputs.cut(self.rows, start, stop), times, stop - start)
+
+    def put(self, start: int, folds: Rows) -> None:
+        """The windows' aggregates after the events from ``start`` on."""
+        self.monoid.outputs.put_many(self.results, start, self.monoid.lower_rows(folds))
+
+
+@dataclass(frozen=True, slots=True)
 class Named:
     """A page as its parent names and describes it."""
 
@@ -71,15 +89,24 @@ class Named:
     """Whether the window itself needs the page, and not only the handles before it."""
 
 
-class Events(ABC):
-    """Events in and out."""
+class Structure(ABC):
+    """Events in pages, as an engine of windows holds them; at first without any."""
 
-    setting: Setting
-    monoid: AbstractMonoid
+    #: As it stands in handles.
+    name: str
     #: The position of the oldest event.
     front: int
     #: Whether events are kept in the order of their times, whatever order they come in.
     by_time: bool = False
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting, self.monoid = setting, setting.monoid
+
+    def sibling(self, setting: Setting) -> Self:
+        """An empty structure of another window with the same monoid, policy and store."""
+        return type(self)(setting)
+
+    # --- events in and out ----------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -101,27 +128,27 @@ class Events(ABC):
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         """Add events without their results, in order; at least one, and return how many."""
 
-    @abstractmethod
     def evict_to(self, position: int) -> None:
         """Remove every event before ``position``; when anything fails, nothing has changed.
 
         Raises EmptyWindow for a position beyond the back.
         """
+        position = whole_number(position)
+        if position > self.front:
+            if position > self.back:
+                count = position - self.front
+                raise EmptyWindow(f"cannot evict {count} events of a window of {len(self)}")
+            self._evict_before(position)
+
+    @abstractmethod
+    def _evict_before(self, position: int) -> None:
+        """Remove events, at least one and no more than there are."""
 
     @abstractmethod
     def oldest_time(self) -> int | None:
         """The time of the oldest event, None in an empty window."""
 
-    def require_events(self, position: int) -> None:
-        """Raises EmptyWindow unless there are events up to a position."""
-        if position > self.back:
-            raise EmptyWindow(
-                f"cannot evict {position - self.front} events of a window of {len(self)}"
-            )
-
-
-class Pages(ABC):
-    """What is in pages, as handles, audits and the deletion of pages ask for it."""
+    # --- pages and handles ----------------------------------------------------------------------
 
     @abstractmethod
     def tidy(self) -> None:
@@ -140,7 +167,7 @@ class Pages(ABC):
         """What a handle keeps beside its common fields; plain data for msgpack."""
 
     @abstractmethod
-    def take_up_state(self, handle: Handle) -> None:
+    def restore_state(self, handle: Handle) -> None:
         """Make an empty structure what the handle says. Raises CorruptHandle or CorruptPage."""
 
     @property
@@ -197,43 +224,44 @@ class Pages(ABC):
         return None
 
 
-class Structure(Events, Pages):
-    """Events in pages, as an engine of windows holds them."""
+class Aggregator(Structure):
+    """The structure of a window of its own: its result, and where its policy cuts."""
 
-    #: As it stands in handles.
-    name: str
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        #: The time of the event at a position that was the front when it was asked for.
+        self._front_time = (-1, 0)
 
-    @classmethod
     @abstractmethod
-    def begin(cls, setting: Setting) -> Self:
-        """An empty structure."""
+    def time_at_front(self) -> int:
+        """The time of the oldest event, of which there is one; at most a page read a level."""
 
-    def sibling(self, setting: Setting) -> Self:
-        """An empty structure of another window with the same monoid, policy and store."""
-        return self.begin(setting)
+    def oldest_time(self) -> int | None:
+        """The time of the oldest event, None in an empty window.
 
+        Known without a read for as long as the front does not move.
+        """
+        if self._front_time[0] != self.front:
+            if self.front == self.back:
+                return None
+            self._front_time = self.front, self.time_at_front()
+        return self._front_time[1]
 
-class Sliding(Events):
-    """The result of a window, and where its policy cuts."""
+    def restore_front_time(self, time: int | None) -> None:
+        """Have the time of the oldest event out of a handle."""
+        if time is not None and self.front < self.back:
+            self._front_time = self.front, time
 
     @abstractmethod
     def query(self) -> Partial:
         """The aggregate of the window."""
 
-    def run(
-        self,
-        policy: AbstractPolicy,
-        rows: Rows,
-        times: np.ndarray | None,
-        start: int,
-        stop: int,
-        out: Rows,
-    ) -> int:
-        """Insert, evict and query for as many of the events as one vector expression serves.
+    def run(self, batch: Batch, start: int) -> int:
+        """Insert, evict and query for as many events as one vector expression serves.
 
-        Returns how many, their results in ``out``; 0 when the next one must go by itself.
+        Returns how many from ``start`` on; 0 when the next one must go by itself.
         """
-        del policy, rows, times, start, stop, out
+        del batch, start
         return 0
 
     def slide(self, row: Row, time: int | None, size: int) -> None:
@@ -247,6 +275,7 @@ class Sliding(Events):
             self.slide_to(cut())
         except Exception:
             self.take_back()
+            self._front_time = (-1, 0)  # the event may have been the oldest
             raise
 
     def slide_to(self, position: int) -> None:
@@ -272,7 +301,3 @@ class Sliding(Events):
     @abstractmethod
     def events(self) -> Iterator[Partial]:
         """Every event of the window, lifted, from the oldest on; reads every page once."""
-
-
-class Aggregator(Structure, Sliding):
-    """The structure of a window of its own."""

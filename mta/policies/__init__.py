@@ -3,12 +3,10 @@
 - ``base``: the contracts, cuts of a whole run at once, and how policies join by ``|`` and ``&``
 - ``windows``: counts and times
 - ``bounds``: what looks at aggregates
-- ``since``: what follows a maximum or a run
 """
 
 from mta.policies.base import AbstractPolicy
-from mta.policies.bounds import BoundWindow, Policy
-from mta.policies.since import SinceLongestRun, SinceMax
+from mta.policies.bounds import BoundWindow, Policy, SinceLongestRun, SinceMax
 from mta.policies.windows import CountWindow, TimeWindow
 
 __all__ = [

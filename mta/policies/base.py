@@ -114,7 +114,6 @@ class AbstractPolicy(ABC):
 
         None where the policy must be asked after a single insertion.
         """
-        del run, times, count
         return None
 
     @property
@@ -131,7 +130,6 @@ class AbstractPolicy(ABC):
         next leaf instead. Not held to what is there yet: a cut may lie before the first event.
         TypeError for a policy that is not ``foreseen``.
         """
-        del search, start, times, count
         raise TypeError(f"{self!r} must be asked after every event")
 
     @abstractmethod

@@ -8,8 +8,10 @@ from typing import Any
 
 from mta.errors import PolicyNotMonotone
 from mta.monoids.base import AbstractMonoid
+from mta.monoids.basic import Max
+from mta.monoids.increasing_run import LongestIncreasingRun
 from mta.monoids.naming import name_of
-from mta.monoids.product import Columns
+from mta.monoids.product import Columns, column_names
 from mta.policies.base import AbstractPolicy, View
 
 
@@ -99,6 +101,41 @@ class BoundWindow(AbstractPolicy):
         return f"BoundWindow({self.at_least} <= {_described(self.on)} <= {self.at_most})"
 
 
+class SinceMax(Policy):
+    """Keeps what follows the oldest maximum of a column, that event included (MTA paper, 5.6).
+
+    What is older than the maximum can never be in a later result, for the maximum stays in the
+    window longer than all that came before it: ``CountWindow(2**20) | SinceMax()``. Evicts a prefix
+    while its maximum is below the window's: "the older subwindow not containing the maximum".
+    Monotone, as a shorter prefix has no larger maximum.
+    """
+
+    def __init__(self, column: Columns = None, checked: bool = False) -> None:
+        super().__init__(
+            lambda prefix, total: bool(prefix < total),
+            on=(column, Max()),
+            name="since the maximum",
+            checked=checked,
+        )
+
+
+class SinceLongestRun(Policy):
+    """Keeps what follows the start of the longest increasing run, that event included.
+
+    As SinceMax, for runs. Evicts a prefix while it has no event of that run. Monotone, as a shorter
+    prefix has fewer events. It reads the result of the window's own monoid, LongestIncreasingRun,
+    or with ``columns`` (value and time) one beside it.
+    """
+
+    def __init__(self, columns: Columns = None, time: Any = "f8", checked: bool = False) -> None:
+        super().__init__(
+            lambda prefix, total: prefix.events <= total.before,
+            on=None if columns is None else (columns, LongestIncreasingRun(time)),
+            name="since the longest run",
+            checked=checked,
+        )
+
+
 def _observed(on: Any) -> tuple[Columns, AbstractMonoid]:
     """What a policy observes, as a pair of column and monoid."""
     if isinstance(on, AbstractMonoid):
@@ -115,8 +152,7 @@ def _bound(value: Any) -> float:
 
 
 def _described(on: tuple[Columns, AbstractMonoid]) -> str:
-    columns, monoid = on
-    names = [columns] if isinstance(columns, str) else list(columns or ())
+    names, monoid = column_names(on[0]), on[1]
     return f"{monoid.name}({', '.join(names)})" if names else monoid.name
 
 

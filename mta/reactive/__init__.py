@@ -3,7 +3,7 @@
 In memory: ``flat_fat`` and ``in_memory``.
 
 In pages: ``blocks`` of a tree, ``paged_flat_fat`` over them; ``paged``, from which events may leave
-anywhere, with ``holes``.
+anywhere.
 """
 
 from mta.reactive.flat_fat import FlatFAT

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.levels.queues import Levels, Tail
+from mta.levels.queues import Levels
 from mta.monoids.base import Partial
 from mta.pages.page import NO_NAME, Group
 from mta.pages.pager import Pager, Place
@@ -117,9 +117,8 @@ class Block:
         fat = self._fat
         if fat is None or fat.capacity < count:
             most = self._levels.arity_of(self.level)
-            fat = FlatFAT(
-                self._levels.monoid, _power(most if count > _SMALL else min(most, _SMALL))
-            )
+            room = most if count > _SMALL else min(most, _SMALL)
+            fat = FlatFAT(self._levels.monoid, 1 << (room - 1).bit_length())
             self._stowed = self._clean = 0
         if self._clean < count:
             self._fat = None  # until all has gone well
@@ -149,6 +148,7 @@ class BlockPager(Pager):
         self._held: dict[Where, Block] = {}
         self._path: frozenset[Where] = frozenset()
         #: Pages that blocks no longer have, by how many handles were taken before: oldest first.
+        #: Every handle begins another list: what is lost from then on is needed by one more.
         self.retired: list[list[Place]] = [[]]
 
     # --- as a pager -----------------------------------------------------------------------------
@@ -208,20 +208,14 @@ class BlockPager(Pager):
 
         At most one page read a level; blocks in memory cost none. Nothing is held yet.
         """
-        levels, numbers = self._levels, [position // self._levels.leaf_arity]
-        while numbers[-1] != levels.tails[len(numbers) - 1].number:
-            numbers.append(numbers[-1] // levels.arity)
-        above: Group = levels.tails[len(numbers) - 1]
-        path = []
-        for level in reversed(range(len(numbers) - 1)):
-            number = numbers[level]
+        levels, found, path = self._levels, dict[Where, Group](), list[Block]()
+        level, number = 0, position // levels.leaf_arity
+        while number != levels.tails[level].number:
             block = self._held.get((level, number))
             if block is None:
-                group = self.read(level, number, above.names[number % levels.arity])
-                block = Block(levels, level, number, group)
-            above = block.group
+                block = Block(levels, level, number, self._find(level, number, found))
             path.append(block)
-        path.reverse()
+            level, number = level + 1, number // levels.arity
         return path
 
     def hold(self, path: Iterable[Block]) -> None:
@@ -285,20 +279,15 @@ class BlockPager(Pager):
         levels = self._levels
         path = self.path_to(number * levels.leaf_arity)
         for block in path:
-            if not block.dirty:
-                block.group, block.dirty = self._copy(block), True
+            if not block.dirty:  # a page's group is not written to
+                group, schema = block.group, levels.layout_of(block.level).schema
+                rows = schema.new(group.count)
+                schema.put_many(rows, 0, group.rows)
+                block.group = Group(rows, group.times, list(group.names), group.count)
+                block.dirty = True
             self._held[block.level, block.number] = block
-        top = len(path)
-        if type(levels.tails[top]) is not Tail:
-            levels.tails[top] = _own_tail(levels, levels.tails[top])
-        return [*path, self.tail(top)]
-
-    def _copy(self, block: Block) -> Group:
-        """A group that may be written to."""
-        group, schema = block.group, self._levels.layout_of(block.level).schema
-        rows = schema.new(group.count)
-        schema.put_many(rows, 0, group.rows)
-        return Group(rows, group.times, list(group.names), group.count)
+        levels.tails[len(path)].about_to_change()
+        return [*path, self.tail(len(path))]
 
     def write_dirty(self, most: int = 0) -> None:
         """Write changed blocks, children first, where a level has more than ``most`` of them.
@@ -311,53 +300,21 @@ class BlockPager(Pager):
                 waiting.setdefault(block.level, []).append(block)
         full = [level for level, blocks in waiting.items() if len(blocks) > most]
         for level in range(max(full, default=-1) + 1):
-            self._write_level(level, waiting.get(level, []))
+            blocks = waiting.get(level, [])
+            places = [(level, block.number, block.group) for block in blocks]
+            names = self._pager.write(places) if places else []
+            for block, name in zip(blocks, names, strict=True):
+                number, index = divmod(block.number, self._levels.arity)
+                above = self.at(level + 1, number)
+                assert above is not None  # it was dirty with this one
+                old, above.group.names[index] = above.group.names[index], name
+                block.dirty = False
+                if self._keeps_old and old not in (name, NO_NAME):
+                    self.retired[-1].append((level, block.number, old))
         self.hold([self._held[where] for where in self._path if where in self._held])
-
-    def _write_level(self, level: int, blocks: list[Block]) -> None:
-        if not blocks:
-            return
-        names = self._pager.write([(level, block.number, block.group) for block in blocks])
-        for block, name in zip(blocks, names, strict=True):
-            number, index = divmod(block.number, self._levels.arity)
-            above = self.at(level + 1, number)
-            assert above is not None  # it was dirty with this one
-            old, above.group.names[index] = above.group.names[index], name
-            block.dirty = False
-            if self._keeps_old and old not in (name, NO_NAME):
-                self.retired[-1].append((level, block.number, old))
-
-    def handle_taken(self) -> None:
-        """Pages that blocks lose from now on are needed by one more handle."""
-        self.retired.append([])
 
     def delete_retired(self, handles: int) -> None:
         """Delete pages that blocks had before the last so many handles; one store call."""
         going = self.retired[: max(0, len(self.retired) - handles)]
         self._pager.delete([place for places in going for place in places])
         self.retired = self.retired[len(going) :] if handles else [[]]
-
-    def restore(self, retired: list[list[Place]]) -> None:
-        """Begin anew after the level queues were replaced."""
-        self._tails, self._held, self._path = [], {}, frozenset()
-        self.retired = retired
-
-
-def _own_tail(levels: Levels, restored: Tail) -> Tail:
-    """A tail that came with a handle as one that may be changed in place."""
-    tail = Tail(levels, restored.level, restored.number)
-    levels.layout_of(tail.level).schema.put_many(
-        tail.rows,
-        0,
-        levels.layout_of(tail.level).schema.cut(restored.rows, 0, restored.count),
-    )
-    if tail.times is not None and restored.times is not None:
-        tail.times[: restored.count] = restored.times[: restored.count]
-    tail.names.extend(restored.names)
-    tail.count = restored.count
-    return tail
-
-
-def _power(number: int) -> int:
-    """The next power of two."""
-    return 1 << (number - 1).bit_length()

@@ -17,18 +17,12 @@ where one side is that very object, the other side is the result and ``combine``
 
 Change propagation (Algorithm 2, lines 3 to 9) goes up level by level, over a column of nodes at
 once where the monoid is columnar, and node by node where it is not or where few nodes are left.
-
-FIFO windows need no empty slots (section 5.2): given the ``Area`` that is in use, propagation skips
-children wholly outside it, whatever they hold, and the walks of ``prefix`` and ``suffix`` to its
-ends only meet nodes wholly inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -40,27 +34,6 @@ from mta.monoids.base import AbstractMonoid, Partial, Refold
 Slots = Sequence[int] | np.ndarray
 #: Up to so many nodes one by one cost less than a vector expression.
 _FEW = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Area:
-    """The slots in use in a circular buffer without holes: from ``front`` to before ``back``.
-
-    It is inverted, runs on at slot 0, where ``back`` does not come after ``front``.
-    """
-
-    front: int
-    back: int
-
-    @property
-    def is_inverted(self) -> bool:
-        """Whether the area runs over the end of the slots."""
-        return self.back <= self.front
-
-    def reaches(self, start: Any, stop: Any) -> Any:
-        """Whether any slot from ``start`` to before ``stop`` is in use; also for columns."""
-        before_back, after_front = start < self.back, stop > self.front
-        return before_back | after_front if self.is_inverted else before_back & after_front
 
 
 class FlatFAT:
@@ -95,13 +68,13 @@ class FlatFAT:
         """Rows for empty slots."""
         return self._schema.take(self._schema.one(self.monoid.identity), np.zeros(count, "i8"))
 
-    def update(self, slots: Slots, partials: Rows, area: Area | None = None) -> None:
+    def update(self, slots: Slots, partials: Rows) -> None:
         """Write m distinct slots (Algorithm 2); at most m (1 + ceil(log2(n/m))) combines.
 
         Raises IndexError for a slot that is not there; then nothing has changed.
         """
         self.write(slots, partials)
-        self.propagate(slots, area)
+        self.propagate(slots)
 
     def write(self, slots: Slots, partials: Rows) -> None:
         """Write slots, of which ``propagate`` must hear before the next query; no combine."""
@@ -179,45 +152,20 @@ class FlatFAT:
 
     # --- change propagation ---------------------------------------------------------------------
 
-    def propagate(self, slots: Slots, area: Area | None = None) -> None:
-        """Recompute every node above the slots, level by level."""
-        if self.monoid.is_columnar and len(slots) > _FEW:
-            self._propagate_columns(np.asarray(slots) + self.capacity, area)
-        else:
-            self._propagate_nodes([self.capacity + int(slot) for slot in slots], 1, area)
-
-    def _propagate_columns(self, nodes: np.ndarray, area: Area | None) -> None:
-        """Whole levels of nodes at once, until few are left."""
-        nodes, span = np.sort(nodes), 1
-        while len(nodes) > _FEW:
-            nodes = nodes >> 1
-            nodes = nodes[np.append(True, nodes[1:] != nodes[:-1])]
-            self._combine_columns(nodes, span, area)
-            span *= 2
-        self._propagate_nodes(nodes.tolist(), span, area)
-
-    def _combine_columns(self, nodes: np.ndarray, span: int, area: Area | None) -> None:
-        """Nodes of one level, from children that each cover ``span`` slots."""
+    def propagate(self, slots: Slots) -> None:
+        """Recompute every node above the slots, level by level: by columns while they are many."""
         schema, rows = self._schema, self._rows
-        if area is not None:
-            start = nodes * (2 * span) - self.capacity
-            left = area.reaches(start, start + span)
-            right = area.reaches(start + span, start + 2 * span)
-            for only, side in ((left & ~right, 0), (right & ~left, 1)):
-                if only.any():
-                    schema.put_at(rows, nodes[only], schema.take(rows, 2 * nodes[only] + side))
-            nodes = nodes[left & right]
-        if len(nodes):
-            lefts, rights = schema.take(rows, 2 * nodes), schema.take(rows, 2 * nodes + 1)
-            schema.put_at(rows, nodes, self.monoid.combine_rows(lefts, rights, len(nodes)))
-
-    def _propagate_nodes(self, nodes: Iterable[int], span: int, area: Area | None) -> None:
-        """Node by node, from children that each cover ``span`` slots."""
-        if area is not None:
-            self._propagate_used(nodes, span, area)
-            return
-        rows, at, put, join = self._rows, self._schema.at, self._schema.put, self._join
-        nodes = {node >> 1 for node in nodes}
+        if self.monoid.is_columnar and len(slots) > _FEW:
+            found = np.sort(np.asarray(slots) + self.capacity)
+            while len(found) > _FEW:
+                found = found >> 1
+                found = found[np.append(True, found[1:] != found[:-1])]
+                lefts, rights = schema.take(rows, 2 * found), schema.take(rows, 2 * found + 1)
+                schema.put_at(rows, found, self.monoid.combine_rows(lefts, rights, len(found)))
+            nodes = {node >> 1 for node in found.tolist()}
+        else:
+            nodes = {(self.capacity + int(slot)) >> 1 for slot in slots}
+        at, put, join = schema.at, schema.put, self._join
         if len(nodes) == 1:
             node = nodes.pop()
             while node:
@@ -228,40 +176,13 @@ class FlatFAT:
                 put(rows, node, join(at(rows, 2 * node), at(rows, 2 * node + 1)))
             nodes = {node >> 1 for node in nodes}
 
-    def _propagate_used(self, nodes: Iterable[int], span: int, area: Area) -> None:
-        """The same, looking at no child that is wholly outside the area in use.
-
-        What ``Area.reaches`` says is written out: two calls a node would cost more than it saves.
-        """
-        rows, at, put, join = self._rows, self._schema.at, self._schema.put, self._join
-        front, back, inverted = area.front, area.back, area.is_inverted
-        nodes = {node >> 1 for node in nodes}
-        while nodes and 0 not in nodes:
-            for node in nodes:
-                start = 2 * span * node - self.capacity
-                middle, stop = start + span, start + 2 * span
-                if inverted:
-                    left, right = start < back or middle > front, middle < back or stop > front
-                else:
-                    left, right = start < back and middle > front, middle < back and stop > front
-                if left and right:
-                    put(rows, node, join(at(rows, 2 * node), at(rows, 2 * node + 1)))
-                elif left or right:
-                    put(rows, node, at(rows, 2 * node + right))
-            nodes = {node >> 1 for node in nodes}
-            span *= 2
-
     # --- invariants -----------------------------------------------------------------------------
 
-    def check(self, area: Area | None = None) -> None:
+    def check(self) -> None:
         """Assert equation 4.1 at every node. Raises InvariantViolation."""
         at, rows, nothing = self._schema.at, self._rows, Refold(self.monoid)
         expected = [nothing] * (2 * self.capacity)
         for node in range(2 * self.capacity - 1, 0, -1):
-            span = self.capacity >> (node.bit_length() - 1)
-            start = node * span - self.capacity
-            if area is not None and not area.reaches(start, start + span):
-                continue
             if node >= self.capacity:
                 expected[node] = Refold(self.monoid, [at(rows, node)])
                 continue

@@ -15,7 +15,7 @@ if at most 3/4 of it holds events, and else doubled; after an eviction that leav
 it is halved, though not below its first capacity. So each costs amortised O(1) combines an event.
 
 With ``fifo=True`` only the oldest events can be evicted. There are no holes then, so nothing is
-ever compacted, and slots that were left are not even cleared: propagation knows the area in use.
+ever compacted, and no positions are remembered.
 
 Events are known by their position, the number of events inserted before them. Slots remember
 positions, which only increase around the buffer, so that an event is found by binary search.
@@ -33,7 +33,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow, InvariantViolation
 from mta.monoids.base import AbstractMonoid, Partial, Refold
-from mta.reactive.flat_fat import Area, FlatFAT
+from mta.reactive.flat_fat import FlatFAT
 
 
 class ReactiveAggregator:
@@ -101,7 +101,7 @@ class ReactiveAggregator:
         self._used += 1
         self._count += 1
         self._back += 1
-        self._note(slot)
+        self._note([slot])
         return self._back - 1
 
     def bulk_insert(self, rows: Rows, count: int) -> None:
@@ -117,7 +117,7 @@ class ReactiveAggregator:
         self._used += count
         self._count += count
         self._back += count
-        self._note_run(slots)
+        self._note(slots)
 
     def evict(self, position: int | None = None) -> None:
         """Remove the oldest event, or that at a position; no combine.
@@ -131,13 +131,13 @@ class ReactiveAggregator:
         if not self._count:
             raise EmptyWindow("cannot evict an event of an empty window")
         self._count -= 1
+        self.fat.put(slot, self.monoid.identity)
         if self.fifo:
             self._front, self._used = (slot + 1) % self.capacity, self._count
         else:
-            self.fat.put(slot, self.monoid.identity)
             self._live[slot] = False
             self._skip_holes()
-        self._note(slot)
+        self._note([slot])
         self._shrink()
 
     def bulk_evict(self, count: int) -> None:
@@ -147,15 +147,15 @@ class ReactiveAggregator:
             raise EmptyWindow(f"cannot evict {count} events of a window of {self._count}")
         while count:
             slots = self._ring(0, min(count, self._used))
+            self.fat.write(slots, self.fat.empty(len(slots)))
             gone = len(slots)
             if not self.fifo:
                 gone = int(self._live[slots].sum())
                 self._live[slots] = False
-                self.fat.write(slots, self.fat.empty(len(slots)))
             self._front = (self._front + len(slots)) % self.capacity
             self._used -= len(slots)
             self._count -= gone
-            self._note_run(slots)
+            self._note(slots)
             count -= gone
         self._skip_holes()
         self._shrink()
@@ -168,16 +168,17 @@ class ReactiveAggregator:
 
     def _find(self, position: int) -> int:
         """The slot of an event; log2(n) comparisons."""
+
+        def after(offset: int) -> int:
+            return (self._front + offset) % self.capacity
+
         if self.fifo:
             raise ValueError("only the oldest event of a FIFO window can be evicted: fifo=False")
-        offset = bisect_left(range(self._used), position, key=self._position_after_front)
-        slot = (self._front + offset) % self.capacity
+        offset = bisect_left(range(self._used), position, key=lambda n: self._positions[after(n)])
+        slot = after(offset)
         if offset == self._used or self._positions[slot] != position or not self._live[slot]:
             raise EmptyWindow(f"there is no event at position {position} of the window")
         return slot
-
-    def _position_after_front(self, offset: int) -> int:
-        return int(self._positions[(self._front + offset) % self.capacity])
 
     def _skip_holes(self) -> None:
         """Move the front on to an event; each hole is skipped once."""
@@ -201,35 +202,24 @@ class ReactiveAggregator:
         back = self._front + self._used - self.capacity
         return self.monoid.combine(self.fat.suffix(self._front), self.fat.prefix(back))
 
-    def _note(self, slot: int) -> None:
-        self._changed.append(slot)
-        self._pending += 1
-        if self._pending > 2 * self.capacity:
-            self._propagate()
-
-    def _note_run(self, slots: np.ndarray) -> None:
-        self._runs.append(slots)
+    def _note(self, slots: np.ndarray | list[int]) -> None:
+        """Some slots have changed."""
+        if isinstance(slots, list):
+            self._changed += slots
+        else:
+            self._runs.append(slots)
         self._pending += len(slots)
         if self._pending > 2 * self.capacity:
             self._propagate()
 
     def _propagate(self) -> None:
         """Bring FlatFAT up to date with the slots that changed."""
-        if self.fifo and not self._count:
-            pass  # whatever comes next propagates from its own slots
-        elif self._runs:
+        if self._runs:
             slots = np.concatenate([*self._runs, np.array(self._changed, "i8")])
-            self.fat.propagate(np.unique(slots), self._area())
+            self.fat.propagate(np.unique(slots))
         elif self._changed:
-            self.fat.propagate(list(set(self._changed)), self._area())
+            self.fat.propagate(list(set(self._changed)))
         self._runs, self._changed, self._pending = [], [], 0
-
-    def _area(self) -> Area | None:
-        """What propagation must not look beyond; None where there is nothing, or it is cleared."""
-        if not self.fifo or self._used == self.capacity:
-            return None
-        end = self._front + self._used
-        return Area(self._front, end - self.capacity if self.is_inverted else end)
 
     # --- compact and resize ---------------------------------------------------------------------
 
@@ -258,7 +248,7 @@ class ReactiveAggregator:
         self._positions[to] = self._positions[moved]
         self._live[to], self._live[freed] = True, False
         self._used = self._count
-        self._note_run(slots[first:])
+        self._note(slots[first:])
 
     def resize(self, capacity: int) -> None:
         """Move the window into a FlatFAT of another capacity; at most capacity - 1 combines."""
@@ -293,18 +283,14 @@ class ReactiveAggregator:
 
     def check(self) -> None:
         """Assert the paper's invariants; changes nothing. Raises InvariantViolation."""
-        copied = copy(self)  # changes that wait go on waiting here
-        copied.fat = self.fat.copy()
-        copied._check()
-
-    def _check(self) -> None:
-        self._propagate()
-        if self._count:
-            self.fat.check(self._area())
+        window = copy(self)  # changes that wait go on waiting here
+        window.fat = self.fat.copy()
+        window._propagate()
+        window.fat.check()
         events = list(self.events())
-        fold, count = Refold(self.monoid, events), len(events)
-        if count != self._count or not fold.agrees(self.query()):
-            raise InvariantViolation(f"{self.query()!r} of {self._count} in place of {fold!r}")
+        fold, count, found = Refold(self.monoid, events), len(events), window.query()
+        if count != len(self) or not fold.agrees(found):
+            raise InvariantViolation(f"{found!r} of {len(self)} in place of {fold!r}")
         if 4 * count < self.capacity and self.capacity > self._smallest:
             raise InvariantViolation(f"{count} events in {self.capacity} slots")
         if not self.fifo:

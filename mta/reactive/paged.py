@@ -1,10 +1,10 @@
 """The Reactive Aggregator in pages: events may be evicted from anywhere (section 5 of its paper).
 
 Its FlatFAT (``paged_flat_fat``) holds events at *slots*, which they keep. An event that is evicted
-out of the middle leaves a hole (``holes``): its leaf block and those above it up to the open one
-are written anew, once before the next handle or when too many wait, and the pages they had are kept
-for as long as a handle needs them. A *position* counts the events that are there, so it moves on by
-one when a younger event than its own is evicted:
+out of the middle leaves a hole: its leaf block and those above it up to the open one are written
+anew, once before the next handle or when too many wait, and the pages they had are kept for as long
+as a handle needs them. A *position* counts the events that are there, so it moves on by one when a
+younger event than its own is evicted:
 
     slots       4  5  6  7  8  9        4  5  .  7  8  9          6 is evicted
     positions   4  5  6  7  8  9        5  6  .  7  8  9          front 4 becomes 5, back stays 10
@@ -25,22 +25,133 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import index as whole_number
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mta.columns.schemas import Row, Rows
+from mta.columns.schemas import Array, Record, Row, Rows, Schema
 from mta.errors import EmptyWindow, InvariantViolation
-from mta.monoids.base import Partial
+from mta.levels.search import Segment
+from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.equality import Scale
 from mta.pages.handle import Handle, corrupt
 from mta.pages.page import Group, Layout
-from mta.pages.structure import Aggregator, Lens, Named, Rebuild, Setting
-from mta.reactive.holes import WithHoles
+from mta.pages.structure import Aggregator, Batch, Lens, Named, Rebuild, Setting
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 
 if TYPE_CHECKING:
     from mta.levels.queues import Levels
-    from mta.policies.base import AbstractPolicy
+
+
+_MARK, _COUNT = Array("?"), Array("<i8")
+
+
+class WithHoles(AbstractMonoid):
+    """``main`` over marked rows; its partials are pairs of main's partial and a count.
+
+    A slot whose event was taken out is a hole (the empty marker of section 5.1.1): its row is blank
+    and unmarked, and lifts to the identity. Partials count the events that are there, so that the
+    n-th of them is found by walking down, and so that a hole costs no combine: where one side of a
+    combine has no event, the other side is the result.
+
+    In pages the mark is one more column of events, ``|b1``, and the count one more of aggregates,
+    ``<i8``, each after the columns of the values or of the aggregates themselves.
+    """
+
+    def __init__(self, main: AbstractMonoid) -> None:
+        self.main = main
+        self.name = main.name
+        self.identity = (main.identity, 0)
+        self.inputs = Record([main.inputs, _MARK])
+        self.partials = Record([main.partials, _COUNT])
+        self.outputs, self.empty = main.outputs, main.empty
+        self.is_columnar, self.commutative = main.is_columnar, main.commutative
+
+    def _identifies(self) -> tuple[Any, ...]:
+        return (type(self).__name__, self.main.fingerprint)
+
+    # --- rows -----------------------------------------------------------------------------------
+
+    def marked(self, rows: Rows, count: int) -> Rows:
+        """Rows of ``main`` as events that are there."""
+        return rows, np.broadcast_to(np.True_, count)
+
+    def holes(self, count: int) -> Rows:
+        """Rows for slots whose events were taken out."""
+        return _blank(self.main.inputs, count), np.zeros(count, bool)
+
+    def row(self, value: Any) -> Row:
+        return self.main.row(value), True
+
+    def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
+        rows, count = self.main.rows(values, count)
+        return self.marked(rows, count), count
+
+    def is_valid(self, row: Row) -> bool:
+        return self.main.is_valid(row[0])
+
+    def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
+        return self.main.invalid(rows[0], count)
+
+    # --- partials -------------------------------------------------------------------------------
+
+    def combine(self, left: Partial, right: Partial) -> Partial:
+        """One combine of ``main``; none where one side has no event."""
+        if not left[1]:
+            return right
+        if not right[1]:
+            return left
+        return self.main.combine(left[0], right[0]), int(left[1]) + int(right[1])
+
+    def lift(self, row: Row) -> Partial:
+        return (self.main.lift(row[0]), 1) if row[1] else self.identity
+
+    def lower(self, partial: Partial) -> Any:
+        return self.main.lower(partial[0])
+
+    def lift_rows(self, rows: Rows, count: int) -> Rows:
+        values, marks = rows
+        if marks.all():
+            return self.main.lift_rows(values, count), np.ones(count, "<i8")
+        schema = self.main.partials
+        lifted = schema.take(schema.one(self.main.identity), np.zeros(count, "i8"))
+        there = np.flatnonzero(marks)
+        if len(there):
+            some = self.main.inputs.take(values, there)
+            schema.put_at(lifted, there, self.main.lift_rows(some, len(there)))
+        return lifted, marks.astype("<i8")
+
+    def lower_rows(self, partials: Rows) -> Rows:
+        return self.main.lower_rows(partials[0])
+
+    def fold(self, partials: Rows, count: int) -> Partial:
+        return self.main.fold(partials[0], count), int(partials[1].sum())
+
+    def prefixes(self, partials: Rows, count: int, left: Partial) -> Rows:
+        counts = np.cumsum(partials[1]) + left[1]
+        return self.main.prefixes(partials[0], count, left[0]), counts
+
+    def suffixes(self, partials: Rows, count: int, right: Partial) -> Rows:
+        counts = np.full(count + 1, right[1], "<i8")
+        counts[:count] += np.cumsum(partials[1][::-1])[::-1]
+        return self.main.suffixes(partials[0], count, right[0]), counts
+
+    def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
+        return self.main.combine_rows(left[0], right[0], count), left[1] + right[1]
+
+    def results(self, outputs: Rows) -> Any:
+        return self.main.results(outputs)
+
+    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
+        part = None if scale is None else scale.spread(one)[0]
+        return bool(one[1] == other[1]) and self.main.same(one[0], other[0], part)
+
+
+def _blank(schema: Schema, count: int) -> Rows:
+    """Rows that say nothing: zeros, or None."""
+    if isinstance(schema, Record):
+        return tuple([_blank(part, count) for part in schema.schemas])
+    return np.zeros(count, schema.dtype) if isinstance(schema, Array) else [None] * count
 
 
 class PagedReactiveAggregator(Aggregator):
@@ -48,16 +159,11 @@ class PagedReactiveAggregator(Aggregator):
 
     name = "Reactive Aggregator"
 
-    def __init__(self, fat: PagedFlatFAT, holed: WithHoles, setting: Setting) -> None:
-        self.fat, self.setting = fat, setting
-        self.monoid = holed.main
-        self._holed = holed
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self._holed = WithHoles(setting.monoid)
+        self.fat = PagedFlatFAT(replace(setting, monoid=self._holed))
         self._back = self._count = 0
-
-    @classmethod
-    def begin(cls, setting: Setting) -> Self:
-        holed = WithHoles(setting.monoid)
-        return cls(PagedFlatFAT.begin(replace(setting, monoid=holed)), holed, setting)
 
     @property
     def front(self) -> int:  # type: ignore[override]
@@ -87,7 +193,6 @@ class PagedReactiveAggregator(Aggregator):
         self._add(1)
 
     def take_back(self) -> None:
-        """Undo the last ``insert``, which nothing has followed."""
         self.fat.take_back()
         self._add(-1)
 
@@ -102,17 +207,10 @@ class PagedReactiveAggregator(Aggregator):
         self._back += count
         self._count += count
 
-    def evict_to(self, position: int) -> None:
-        """Remove every event before ``position``; no combine, at most two page reads a level.
-
-        When the store fails, nothing has changed.
-        """
-        position = whole_number(position)
-        if position > self.front:
-            self.require_events(position)
-            left = self._back - position
-            self.fat.evict_to(self.slot(position))
-            self._count = left
+    def _evict_before(self, position: int) -> None:
+        """No combine, at most two page reads a level."""
+        self.fat.evict_to(self.slot(position))
+        self._count = self._back - position
 
     def evict_at(self, positions: Sequence[int]) -> None:
         """Remove events wherever they are; events after them keep their positions.
@@ -141,18 +239,15 @@ class PagedReactiveAggregator(Aggregator):
             raise
 
     def _evict_inside(self, positions: Sequence[int]) -> None:
-        """Remove events, none of which is the oldest."""
-        if positions and self.holes > max(self._count, self.levels.leaf_arity):
+        """Remove events, none of which is the oldest; a leaf block's all or none."""
+        arity = self.levels.leaf_arity
+        if positions and self.holes > max(self._count, arity):
             self.compact()
         slots = [self.slot(position) for position in positions]
-        for number, inside in groupby(slots, lambda slot: slot // self.levels.leaf_arity):
-            self._empty(number, list(inside))
-
-    def _empty(self, number: int, slots: list[int]) -> None:
-        """Take events out of a leaf block; when anything fails, nothing has changed."""
-        first = number * self.levels.leaf_arity
-        self.fat.replace(number, [slot - first for slot in slots], self._holed.holes(len(slots)))
-        self._count -= len(slots)
+        for number, found in groupby(slots, lambda slot: slot // arity):
+            inside = [slot - number * arity for slot in found]
+            self.fat.replace(number, inside, self._holed.holes(len(inside)))
+            self._count -= len(inside)
 
     def compact(self) -> None:
         """Move all events to slots without holes, at the back; reads and writes the whole window.
@@ -178,28 +273,16 @@ class PagedReactiveAggregator(Aggregator):
         ahead = position - self.front
         if not self.holes:
             return self.fat.front + ahead
-        for level, first, group, start, stop in self.fat.segments():
-            counts = group.rows[1][start:stop]  # of an event its mark
-            inside = int(counts.sum())
-            if ahead < inside:
-                return self._slot_below(level, first, group, start, counts, ahead)
-            ahead -= inside
-        return self.fat.back
 
-    def _slot_below(
-        self, level: int, first: int, group: Group, start: int, counts: np.ndarray, ahead: int
-    ) -> int:
-        """The slot of an event under some elements, ``ahead`` events after their first."""
-        while True:
-            sums = np.cumsum(counts)
+        def search(segment: Segment) -> int | None:
+            nonlocal ahead
+            _, _, group, start, stop = segment
+            sums = np.cumsum(group.rows[1][start:stop])  # of events their marks
             index = int(np.searchsorted(sums, ahead, side="right"))
             ahead -= int(sums[index - 1]) if index else 0
-            element = start + index
-            if level == 0:
-                return first + element
-            group = self.levels.child(level, first, group, element)
-            level, first, start = level - 1, (first + element) * self.levels.arity_of(level - 1), 0
-            counts = group.rows[1]
+            return start + index if index < stop - start else None
+
+        return self.fat.descend(search)
 
     def position(self, slot: int) -> int:
         """How many events have been before a slot; O(arity * log n) combines if there are holes."""
@@ -213,25 +296,18 @@ class PagedReactiveAggregator(Aggregator):
         """The aggregate of the window; costs are with ``paged_flat_fat``."""
         return self.fat.query()[0]
 
-    def run(
-        self,
-        policy: AbstractPolicy,
-        rows: Rows,
-        times: np.ndarray | None,
-        start: int,
-        stop: int,
-        out: Rows,
-    ) -> int:
+    def run(self, batch: Batch, start: int) -> int:
         """As FlatFAT; one event at a time while there are holes in the window."""
         if self.holes:
             return 0
-        count = self.fat.run(policy, self._holed.marked(rows, stop), times, start, stop, out)
+        rows = self._holed.marked(batch.rows, batch.count)
+        count = self.fat.run(replace(batch, monoid=self._holed, rows=rows), start)
         self._back += count
         self._count = self.fat.back - self.fat.front
         return count
 
-    def oldest_time(self) -> int | None:
-        return self.fat.oldest_time()
+    def time_at_front(self) -> int:
+        return self.fat.time_at_front()
 
     def head_times(self) -> tuple[int, np.ndarray]:
         head = self.fat.open_path()
@@ -272,14 +348,15 @@ class PagedReactiveAggregator(Aggregator):
         """[front slot, slot after the newest event, state of FlatFAT]."""
         return [self.fat.front, self.fat.back, self.fat.write_state()]
 
-    def take_up_state(self, handle: Handle) -> None:
+    def restore_state(self, handle: Handle) -> None:
         if list(map(type, handle.state)) != [int, int, list]:
             raise corrupt("its state is not one of a Reactive Aggregator")
         front, back, state = handle.state
         if not 0 <= front <= back or not handle.back - handle.front <= back - front:
             raise corrupt("its slots cannot be")
-        self.fat.take_up_state(replace(handle, front=front, back=back, state=state))
+        self.fat.restore_state(replace(handle, front=front, back=back, state=state))
         self._back, self._count = handle.back, handle.back - handle.front
+        self.restore_front_time(handle.front_time)
         if not 0 <= self.fat.left[1] <= self._count:
             raise corrupt("its aggregate counts other events")
         for tail in self.levels.tails[1:]:
@@ -320,7 +397,6 @@ class PagedReactiveAggregator(Aggregator):
         return self.fat.rebuilder()
 
     def check(self) -> None:
-        """Assert all invariants, reading every page. Raises InvariantViolation."""
         self.fat.check()
         with self.fat.undisturbed():
             count = sum(1 for _ in self.events())

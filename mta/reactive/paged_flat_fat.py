@@ -47,26 +47,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import takewhile
-from operator import index as whole_number
 from typing import Any
-
-import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import CorruptPage, InvariantViolation
 from mta.folds.fronts import fronts_upto, rows_at
-from mta.folds.sliding import Events, ShortRun, short_run_of
-from mta.levels.path import Frame, Segment
-from mta.levels.queues import Levels
 from mta.levels.read_ahead import ReadAhead
-from mta.levels.search import SegmentedWindow
+from mta.levels.search import Frame, Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
 from mta.pages.handle import MAX_LEVELS, Handle, corrupt
 from mta.pages.page import NAME_BYTES, Group, Layout, read_columns
 from mta.pages.pager import Place
-from mta.pages.structure import Named, Setting
-from mta.policies.base import AbstractPolicy
+from mta.pages.structure import Batch, Named, Setting
 from mta.reactive.blocks import Block, BlockPager, Where
 from mta.reactive.flat_fat import join
 
@@ -91,11 +85,11 @@ class PagedFlatFAT(SegmentedWindow):
 
     name = "FlatFAT"
 
-    def __init__(self, levels: Levels, setting: Setting) -> None:
-        super().__init__(levels, setting)
-        self.blocks = BlockPager(levels, keeps_old=setting.store is not None)
-        levels.pager = self.blocks
-        self._ahead = ReadAhead(levels) if self.blocks.reads_ahead else None
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.blocks = BlockPager(self.levels, keeps_old=setting.store is not None)
+        self.levels.pager = self.blocks
+        self._ahead = ReadAhead(self.levels) if self.blocks.reads_ahead else None
         #: The aggregate from the front to the open leaf block, and which front it is right for.
         self.left: Partial = self.monoid.identity
         self.left_at = 0
@@ -119,7 +113,6 @@ class PagedFlatFAT(SegmentedWindow):
             raise
 
     def take_back(self) -> None:
-        """Undo the last ``insert``, which nothing has followed."""
         self.levels.take_back()
         self.blocks.tail(0).take_back()
 
@@ -146,16 +139,13 @@ class PagedFlatFAT(SegmentedWindow):
         if inside is not None:
             self.left, self.left_at = inside, front
             self._rest, self._rest_at = self.monoid.identity, leaf.number
-        else:
-            self._lengthen(aggregate)
-
-    def _lengthen(self, aggregate: Partial) -> None:
-        """The open leaf block begins later: what lies before it has got longer."""
+            return
+        # The open leaf block begins later: what lies before it has got longer.
         combine, left_at, rest_at = self.monoid.combine, self.left_at, self._rest_at
         self.left_at = self._rest_at = -1  # unless all goes well
-        if rest_at == self.front // self.levels.leaf_arity:
+        if rest_at == front // levels.leaf_arity:
             self._rest, self._rest_at = combine(self._rest, aggregate), rest_at
-        if left_at == self.front:
+        if left_at == front:
             self.left, self.left_at = combine(self.left, aggregate), left_at
 
     def forget_folds(self) -> None:
@@ -163,15 +153,8 @@ class PagedFlatFAT(SegmentedWindow):
         self.left_at = self._rest_at = -1
         self._scan = None
 
-    def evict_to(self, position: int) -> None:
-        """Remove every event before ``position``; no combine, at most one page read a level.
-
-        When the store fails, nothing has changed.
-        """
-        position = whole_number(position)
-        if position <= self.front:
-            return
-        self.require_events(position)
+    def _evict_before(self, position: int) -> None:
+        """No combine, at most one page read a level."""
         if position < self.levels.tails[0].first and self.blocks.is_on_path(position):
             self.front = position
         else:
@@ -206,7 +189,6 @@ class PagedFlatFAT(SegmentedWindow):
         return block
 
     def open_path(self) -> Frame | None:
-        """The leaf block of the oldest event; None in an empty window."""
         if not len(self):
             return None
         block = self.front_block()
@@ -311,14 +293,6 @@ class PagedFlatFAT(SegmentedWindow):
             self._rest_at = block.number
         return self._rest
 
-    def prefix(self, position: int) -> Partial:
-        """The aggregate of the window's events before a position; costs as ``fold``."""
-        return self.fold(self.front, position)
-
-    def suffix(self, position: int) -> Partial:
-        """The aggregate of the events from a position on; costs as ``fold``."""
-        return self.fold(position, self.back)
-
     def fold_from(self, position: int) -> Partial:
         """The aggregate from the end of the front's leaf block on, or from within the open one."""
         leaf = self.blocks.tail(0)
@@ -332,89 +306,49 @@ class PagedFlatFAT(SegmentedWindow):
         At most 2 log2(arity) + 2 combines a level in blocks in memory, arity in others; at most two
         page reads a level.
         """
-        levels, monoid, between = self.levels, self.monoid, self.blocks.between
-        left = right = monoid.identity
-        level, found = 0, dict[Where, Group]()
-        while start < stop:
-            arity, tail = levels.arity_of(level), levels.tails[level]
-            first, last = start // arity, (stop - 1) // arity
-            begins, ends = start % arity != 0, stop % arity != 0 or last == tail.number
-            if first == last and (begins or ends):
-                inside = between(level, first, start - first * arity, stop - first * arity, found)
-                left = join(monoid, left, inside)
-                break
-            if begins:
-                left = join(monoid, left, between(level, first, start % arity, arity, found))
-                first += 1
-            if ends:
-                right = join(monoid, between(level, last, 0, stop - last * arity, found), right)
-                last -= 1
-            start, stop, level = first, last + 1, level + 1
-        return join(monoid, left, right)
+        found: dict[Where, Group] = {}
+        return self.levels.fold_range(start, stop, partial(self.blocks.between, found=found))
 
     # --- runs -----------------------------------------------------------------------------------
 
-    def run(
-        self,
-        policy: AbstractPolicy,
-        rows: Rows,
-        times: np.ndarray | None,
-        start: int,
-        stop: int,
-        out: Rows,
-    ) -> int:
+    def _run_long(self, batch: Batch, start: int) -> int:
         """Insert, evict and query for as many events as the front's and the open block serve.
 
-        About two combines an event, and one more for the scan. Returns how many, their results in
-        ``out``; 0 when its cuts cannot be known ahead. When the store fails, nothing has changed.
+        About two combines an event, and one more for the scan. When the store fails, nothing has
+        changed.
         """
-        monoid = self.monoid
-        count = min(self.room(), stop - start)
-        new = monoid.inputs.cut(rows, start, start + count)
-        coming = None if times is None else times[start : start + count]
-        found = self._run_short(policy, new, coming, count)
-        if found is None:
-            found = self._run_long(policy, new, coming, count)
-        if found is None:
+        monoid, scan = self.monoid, None
+        new = batch.part(start, start + min(self.room(), batch.count - start))
+        ahead = self.setting.policy.fronts(self, new.times, new.size)
+        if ahead is None:
             return 0
-        partials, front, count = found
-        try:
-            path = self.path_to(front)
-            monoid.outputs.put_many(out, start, monoid.lower_rows(partials))
-        except Exception:
-            self._scan = None  # it has the new events in it
-            raise
-        new = monoid.inputs.cut(new, 0, count)
-        self.levels.append_many(new, None if coming is None else coming[:count], count)
+        fronts, count = ahead
+        if not isinstance(fronts, int):
+            if not len(self):
+                return 0
+            scan = self._scanned()
+            fronts = fronts_upto(fronts, scan.stop, count)
+            count = len(fronts)
+            if not count:
+                return 0
+            if scan.right_at != self.back:
+                scan.right, scan.right_at = self.fold_from(scan.stop), self.back
+        if count < new.size:
+            new = batch.part(start, start + count)
+        left = self.query() if scan is None else scan.right
+        folds = monoid.prefixes(monoid.lift_rows(new.rows, count), count, left)
+        right = monoid.partials.at(folds, count - 1)
+        front = fronts if isinstance(fronts, int) else int(fronts[-1])
+        if scan is not None and not isinstance(fronts, int):
+            lefts = rows_at(monoid, scan.suffixes, fronts, scan.start)
+            folds = monoid.combine_rows(lefts, folds, count)
+        path = self.path_to(front)
+        batch.put(start, folds)
+        self.levels.append_many(*new)
+        if scan is not None:
+            scan.right, scan.right_at = right, self.back
         self.move_front(front, path)
         return count
-
-    def _run_long(
-        self, policy: AbstractPolicy, new: Rows, coming: np.ndarray | None, count: int
-    ) -> tuple[Rows, int, int] | None:
-        """The results, the front after them, and how many they are."""
-        monoid = self.monoid
-        ahead = policy.fronts(self, coming, count)
-        if ahead is None:
-            return None
-        fronts, count = ahead
-        if isinstance(fronts, int):
-            lifted = monoid.lift_rows(monoid.inputs.cut(new, 0, count), count)
-            return monoid.prefixes(lifted, count, self.query()), fronts, count
-        if not len(self):
-            return None
-        scan = self._scanned()
-        fronts = fronts_upto(fronts, scan.stop, count)
-        count = len(fronts)
-        if not count:
-            return None
-        lifted = monoid.lift_rows(monoid.inputs.cut(new, 0, count), count)
-        if scan.right_at != self.back:
-            scan.right = self.fold_from(scan.stop)
-        rights = monoid.prefixes(lifted, count, scan.right)
-        scan.right, scan.right_at = monoid.partials.at(rights, count - 1), self.back + count
-        lefts = rows_at(monoid, scan.suffixes, fronts, scan.start)
-        return monoid.combine_rows(lefts, rights, count), int(fronts[-1]), count
 
     def _scanned(self) -> Scan:
         """The suffix folds of the front's block; one combine an event of it, once."""
@@ -431,26 +365,6 @@ class PagedFlatFAT(SegmentedWindow):
         self._scan = scan = Scan(self.front, end, suffixes)
         return scan
 
-    def _run_short(
-        self, policy: AbstractPolicy, new: Rows, coming: np.ndarray | None, count: int
-    ) -> tuple[Rows, int, int] | None:
-        """The same for a window in the open block that would need scan after scan."""
-        monoid, leaf = self.monoid, self.levels.tails[0]
-        count = short_run_of(monoid, len(self), count)
-        if not count or self.front < leaf.first:
-            return None
-        inside = self.front - leaf.first
-        times = None if leaf.times is None else leaf.times[inside : leaf.count]
-        held = Events(monoid.inputs.cut(leaf.rows, inside, leaf.count), times, len(self))
-        some = Events(
-            monoid.inputs.cut(new, 0, count), None if coming is None else coming[:count], count
-        )
-        found = ShortRun(monoid, self.front, [held], some).folds(policy)
-        if found is None:
-            return None
-        fronts, folds = found
-        return folds, int(fronts[-1]), len(fronts)
-
     # --- pages and handles ----------------------------------------------------------------------
 
     def tidy(self) -> None:
@@ -460,7 +374,7 @@ class PagedFlatFAT(SegmentedWindow):
 
     def hold(self, retain: int) -> None:
         super().hold(retain)
-        self.blocks.handle_taken()
+        self.blocks.retired.append([])
 
     def delete_pages(self) -> None:
         super().delete_pages()
@@ -474,8 +388,7 @@ class PagedFlatFAT(SegmentedWindow):
         retired = self.blocks.retired[len(self.blocks.retired) - len(self.kept) :]
         return [levels.swept, self.kept, partials.dump(left), retired, self.tail_states()]
 
-    def take_up_state(self, handle: Handle) -> None:
-        """Make an empty FlatFAT what the handle says. Raises CorruptHandle or CorruptPage."""
+    def restore_state(self, handle: Handle) -> None:
         if list(map(type, handle.state)) != [int, list, list, list, list]:
             raise corrupt("its state is not one of FlatFAT")
         swept, kept, left, retired, tails = handle.state
@@ -484,7 +397,7 @@ class PagedFlatFAT(SegmentedWindow):
         row = read_columns(1, left, Layout(partials, timed=False, named=False)).rows
         self.restore_front_time(handle.front_time)
         self.left, self.left_at = partials.at(row, 0), handle.front
-        self.blocks.restore([[_place(place) for place in places] for places in retired])
+        self.blocks.retired = [[_place(place) for place in places] for places in retired]
         if len(retired) != len(kept):
             raise CorruptPage("it has not as many lists of retired pages as handles to keep")
 
@@ -526,7 +439,6 @@ class PagedFlatFAT(SegmentedWindow):
         return max(0, self.front - named.first) // self.levels.span(named.level)
 
     def check(self) -> None:
-        """Assert all invariants, reading every page; changes nothing. Raises InvariantViolation."""
         with self.undisturbed():
             self.levels.check(self.front)
             monoid, events = self.monoid, list(self.events())
@@ -536,8 +448,8 @@ class PagedFlatFAT(SegmentedWindow):
             for block in self.blocks.resident:
                 block.check()
             middle = (self.front + self.back) // 2
-            halves = monoid.combine(self.prefix(middle), self.suffix(middle))
-            for found in (self.query(), halves):
+            left, right = self.fold(self.front, middle), self.fold(middle, self.back)
+            for found in (self.query(), monoid.combine(left, right)):
                 if not fold.agrees(found):
                     raise InvariantViolation(f"the result is {found!r} instead of {fold!r}")
 

@@ -24,7 +24,7 @@ What a window holds beside these is in its own handle.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from mta.columns.schemas import Payload, Rows, Schema
@@ -64,18 +64,14 @@ class TriggeredHandle:
 
     def encode(self) -> bytes:
         """The handle as bytes."""
-        at, part = self.progress, self.slice
-        sliced = part and [
-            part.policy, part.monoid, part.count, part.columns,
-            part.last_time, part.late, part.invalid,
-        ]  # fmt: skip
-        fields = [self.window, self.trigger, at.events, at.newest, at.given]
-        return seal([MAGIC, VERSION, *fields, [self.moments, self.columns], sliced])
+        held, sliced = (self.moments, self.columns), self.slice and astuple(self.slice)
+        fields = [self.window, self.trigger, *astuple(self.progress), held, sliced]
+        return seal(MAGIC, VERSION, fields)
 
     @staticmethod
     def decode(data: bytes) -> TriggeredHandle:
         """Bytes as a handle. Raises CorruptHandle for damaged bytes or an unknown format."""
-        return unseal(data, _validated)
+        return unseal(data, MAGIC, VERSION, "one of a window with a trigger", _validated)
 
 
 def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
@@ -91,13 +87,9 @@ def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
     return room
 
 
-def _validated(body: Any) -> TriggeredHandle:
+def _validated(values: list[Any]) -> TriggeredHandle:
     """The fields as a handle; what they do not claim to be is a CorruptHandle or a TypeError."""
-    if not isinstance(body, list) or body[:1] != [MAGIC]:
-        raise corrupt("it is not one of a window with a trigger")
-    if body[1:2] != [VERSION]:
-        raise corrupt(f"its format is {body[1:2]}, this release reads format {VERSION}")
-    window, trigger, events, newest, given, held, sliced = body[2:]
+    window, trigger, events, newest, given, held, sliced = values
     if [type(value) for value in (window, trigger, held)] != [bytes, str, list]:
         raise corrupt("its fields are of the wrong types")
     Handle.decode(window)

@@ -164,26 +164,17 @@ class EveryPeriod(Trigger):
             before, offset = np.concatenate(([progress.newest], micros[: count - 1])), 0
         now = micros[offset:count]
         gaps = np.flatnonzero(self.boundary(before) < now)
-        first, stop = self._span(progress, before[gaps], now[gaps], lifetime)
+        before, now = before[gaps], now[gaps]
+        # The first and the last boundary that are due in each gap.
+        first = silent = self.boundary(before)
+        if lifetime is not None:  # the first boundary at which even the newest event is out
+            silent = self.boundary(before + min(lifetime, _LONGEST_LIFETIME))
+        if progress.given is not None:
+            first = np.maximum(first, progress.given + self.period)
+        stop = np.minimum(silent, self.boundary(now) - self.period)
         counts = np.maximum((stop - first) // self.period + 1, 0)
         each = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         return Plan(np.repeat(gaps + offset, counts), np.repeat(first, counts) + each * self.period)
-
-    def _span(
-        self, progress: Progress, newest: np.ndarray, now: np.ndarray, lifetime: int | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The first and the last boundary that are due before ``now``, after the newest events."""
-        first = self.boundary(newest)
-        silent = first
-        if lifetime is not None:  # the first boundary at which even the newest event is out
-            silent = self.boundary(newest + min(lifetime, _LONGEST_LIFETIME))
-        if progress.given is not None:
-            first = np.maximum(first, progress.given + self.period)
-        return first, np.minimum(silent, self.boundary(now) - self.period)
-
-    def until(self, progress: Progress, moment: int, lifetime: int | None) -> Plan:
-        """What is due once no event at or before ``moment`` can come any more."""
-        return self.due(progress, np.array([moment + 1], "<i8"), 1, lifetime)
 
     def quiet(self, progress: Progress, micros: int | None) -> bool:
         assert micros is not None

@@ -29,14 +29,13 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import HandleMismatch
-from mta.monoids.base import AbstractMonoid, Partial
-from mta.monoids.equality import Scale
+from mta.monoids.base import AbstractMonoid, same_value
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
 from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
-from mta.triggers.triggered import ResultsWhenDue, events_before
+from mta.triggers.triggered import ResultsWhenDue
 from mta.windows.engine import WindowEngine, require_monoid
 from mta.windows.intake import Intake
 from mta.windows.settings import Settings, SlicedSettings
@@ -44,6 +43,11 @@ from stores import PageStore
 
 #: How many slices go in at once.
 _HAND = 1 << 12
+
+
+def _as_of(name: str) -> Any:
+    """What a monoid does with partials, those over its partials do alike."""
+    return lambda self, *arguments: getattr(self.of, name)(*arguments)
 
 
 class Prelifted(AbstractMonoid):
@@ -59,7 +63,11 @@ class Prelifted(AbstractMonoid):
         self.commutative, self.selective = monoid.commutative, monoid.selective
         self.is_columnar, self.inverse = monoid.is_columnar, monoid.inverse
         self.combine, self.lower = monoid.combine, monoid.lower
-        self.lift = lambda partial: partial
+        self.lift = same_value
+
+    lower_rows, results, same = map(_as_of, ("lower_rows", "results", "same"))
+    fold, combine_rows = map(_as_of, ("fold", "combine_rows"))
+    prefixes, suffixes = map(_as_of, ("prefixes", "suffixes"))
 
     def _identifies(self) -> tuple[Any, ...]:
         return (type(self).__name__, self.of.fingerprint)
@@ -79,27 +87,6 @@ class Prelifted(AbstractMonoid):
     def lift_rows(self, rows: Rows, count: int) -> Rows:
         return rows
 
-    def lower_rows(self, partials: Rows) -> Rows:
-        return self.of.lower_rows(partials)
-
-    def fold(self, partials: Rows, count: int) -> Partial:
-        return self.of.fold(partials, count)
-
-    def prefixes(self, partials: Rows, count: int, left: Partial) -> Rows:
-        return self.of.prefixes(partials, count, left)
-
-    def suffixes(self, partials: Rows, count: int, right: Partial) -> Rows:
-        return self.of.suffixes(partials, count, right)
-
-    def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
-        return self.of.combine_rows(left, right, count)
-
-    def results(self, outputs: Rows) -> Any:
-        return self.of.results(outputs)
-
-    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        return self.of.same(one, other, scale)
-
 
 class SlicedWindow(ResultsWhenDue):
     """A time or count window with a result every ``slide``, kept as one partial a slide.
@@ -110,6 +97,8 @@ class SlicedWindow(ResultsWhenDue):
     event costs 1 combine, a slide what an event of a window of size / slide events costs. The other
     settings are those of ``Window``. Raises ValueError where slicing would be wrong.
     """
+
+    engine: WindowEngine
 
     def __init__(
         self,
@@ -122,37 +111,34 @@ class SlicedWindow(ResultsWhenDue):
     ) -> None:
         checked = Settings.read(SlicedSettings, settings)
         require_monoid(monoid)
-        trigger, over = slices_of(policy, slide)
-        engine = WindowEngine(Prelifted(monoid), over, store, name, _of_slices(checked))
-        self._use(monoid, policy, trigger, engine, checked)
+        self._use(monoid, policy, slide, store, name, checked)
 
     def _use(
         self,
         monoid: AbstractMonoid,
         policy: AbstractPolicy,
-        trigger: Trigger,
-        engine: WindowEngine,
+        slide: float | str | timedelta | None,
+        store: str | PageStore | None,
+        name: str,
         settings: Settings,
     ) -> None:
+        trigger, over = slices_of(policy, slide)
         self.monoid, self.policy = monoid, policy
         self._open, self._count = monoid.identity, 0
-        paged: Literal["partials"] | None = None if engine.store is None else "partials"
+        beneath = replace(settings, late="error", invalid="error")  # nothing such comes there
+        self.engine = WindowEngine(Prelifted(monoid), over, store, name, beneath)
+        paged: Literal["partials"] | None = None if self.engine.store is None else "partials"
         # Slices are closed in order, so events come in order, whatever keeps the slices.
         in_order = replace(settings, lateness=None)
         intake = Intake(monoid, policy, monoid.name, in_order, paged)
-        self._begin(engine, trigger, intake, policy.lifetime)
-
-    def _rows_of(self, row: Row) -> Rows:
-        return self.monoid.inputs.one(row)
+        self._begin(trigger, intake, policy.lifetime)
 
     def _ingest_one(self, row: Row, micros: int | None) -> None:
         lifted = self.monoid.lift(row)
         self._open = self.monoid.combine(self._open, lifted) if self._count else lifted
         self._count += 1
 
-    def _ingest(
-        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, count: int
-    ) -> None:
+    def _ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
         if start == stop:
             return
         monoid, size = self.monoid, stop - start
@@ -163,34 +149,19 @@ class SlicedWindow(ResultsWhenDue):
         self._went(None if micros is None else int(micros[stop - 1]), size)
 
     def _put_next(
-        self, plan: Plan, at: int, rows: Rows, micros: np.ndarray | None, count: int, out: Rows
+        self, plan: Plan, at: int, start: int, rows: Rows, micros: np.ndarray | None, out: Rows
     ) -> int:
         """As for any window, but whole slices that follow one another go in at once."""
-        start, ends = events_before(plan, at), plan.stops[at : at + _HAND]
+        ends = plan.stops[at : at + _HAND]
         empty = np.flatnonzero(np.diff(ends, prepend=start) == 0)
-        whole = int(empty[0]) if len(empty) else len(ends)
-        if self._count or whole < 2:
-            return super()._put_next(plan, at, rows, micros, count, out)
-        ends, monoid = ends[:whole], self.monoid
-        events = int(ends[-1]) - start
+        ends = ends[: empty[0]] if len(empty) else ends
+        if self._count or len(ends) < 2:
+            return super()._put_next(plan, at, start, rows, micros, out)
+        monoid, engine, moments = self.monoid, self.engine, plan.moments[at : at + len(ends)]
+        outputs, events = monoid.outputs, int(ends[-1]) - start
         lifted = monoid.lift_rows(monoid.inputs.cut(rows, start, start + events), events)
-        partials = fold_slices(monoid, lifted, ends - start)
-        self._put_slices(partials, plan.moments[at : at + whole], ends, start, micros, out, at)
-        return whole
-
-    def _put_slices(
-        self,
-        partials: Rows,
-        moments: np.ndarray,
-        ends: np.ndarray,
-        start: int,
-        micros: np.ndarray | None,
-        out: Rows,
-        at: int,
-    ) -> None:
-        """Slices that end at these moments, and after so many events of the batch."""
-        engine, outputs, given = self.engine, self.monoid.outputs, 0
-        results, before = outputs.new(len(ends)), engine.structure.back
+        partials, results = fold_slices(monoid, lifted, ends - start), outputs.new(len(ends))
+        before, given = engine.structure.back, 0
         try:
             engine.slide(partials, moments if engine.timed else None, len(ends), results)
             given = len(ends)
@@ -205,6 +176,7 @@ class SlicedWindow(ResultsWhenDue):
             if given:
                 outputs.put_many(out, at, outputs.cut(results, 0, given))
                 self.progress = replace(self.progress, given=int(moments[given - 1]))
+        return len(ends)
 
     def _put(self, moment: int, out: Rows, at: int) -> None:
         """Close the open slice at a moment, if it has events, and fold the window."""
@@ -262,29 +234,19 @@ class SlicedWindow(ResultsWhenDue):
                 "the handle was made with another monoid or policy than "
                 f"{monoid!r} and {policy!r}; restore with the same ones"
             )
-        trigger, over = slices_of(policy, slide)
-        events = Handle.decode(state.window)
+        events, part = Handle.decode(state.window), state.slice
         checked = Settings.read(SlicedSettings, settings).of_handle(events)
-        engine = WindowEngine(Prelifted(monoid), over, store, events.window, _of_slices(checked))
-        engine.restore(events)
         restored = cls.__new__(cls)
-        restored._use(monoid, policy, trigger, engine, checked)
+        restored._use(monoid, policy, slide, store, events.window, checked)
+        restored.engine.restore(events)
         restored._restore(state)
-        restored._restore_slice(state.slice)
+        if part.count:
+            open_slice = read_rows(monoid.partials, part.columns, 1)
+            restored._open, restored._count = monoid.partials.at(open_slice, 0), part.count
+        intake = restored.intake
+        intake.last_time = part.last_time
+        intake.late_count, intake.invalid_count = part.late, part.invalid
         return restored
-
-    def _restore_slice(self, state: SliceState) -> None:
-        intake, self._count = self.intake, state.count
-        if state.count:
-            partials = self.monoid.partials
-            self._open = partials.at(read_rows(partials, state.columns, 1), 0)
-        intake.last_time = state.last_time
-        intake.late_count, intake.invalid_count = state.late, state.invalid
-
-
-def _of_slices(settings: Settings) -> Settings:
-    """The settings of the window beneath, to which nothing late or invalid comes."""
-    return replace(settings, late="error", invalid="error")
 
 
 def fold_slices(monoid: AbstractMonoid, rows: Rows, ends: np.ndarray) -> Rows:

@@ -20,20 +20,19 @@ from typing import Any, NamedTuple, Self, Unpack
 import numpy as np
 
 from mta.columns.reading import plain
-from mta.columns.schemas import Row, Rows
-from mta.errors import HandleMismatch, InvalidTime
+from mta.columns.schemas import Record, Row, Rows, Schema
+from mta.errors import HandleMismatch, UnsupportedOperation
 from mta.monoids.base import AbstractMonoid
 from mta.policies.base import AbstractPolicy
 from mta.times import to_time
 from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
 from mta.triggers.rules import EveryPeriod, OnDemand, Plan, Progress, Trigger
-from mta.windows.engine import WindowEngine, alone
+from mta.windows.engine import Face, WindowEngine, alone, require_kind
 from mta.windows.intake import Intake
 from mta.windows.settings import WindowSettings
+from mta.windows.shared import SharedEngine, SharedWindows
 from mta.windows.window import Window
 from stores import PageStore
-
-_ACCEPTED = "events of the batch were accepted"
 
 
 class Due(NamedTuple):
@@ -45,32 +44,35 @@ class Due(NamedTuple):
     """As ``Window.extend`` returns them: an array, or a dictionary of arrays for a Product."""
 
 
-class ResultsWhenDue(ABC):
+class ResultsWhenDue(Face, ABC):
     """What windows with a trigger share: what is due, and what is still to be given.
 
     When a store fails in the middle of a batch, the results that were due until then are given by
     the next call, and are part of handles until then; the error's note says so.
     """
 
-    trigger: Trigger
-    #: The way in of events.
-    intake: Intake
+    #: That of the window, or of the slices.
+    engine: WindowEngine | SharedEngine
     #: What results are of.
     monoid: AbstractMonoid
-    #: That of the window, or of the slices.
-    engine: WindowEngine
 
-    def _begin(
-        self, engine: WindowEngine, trigger: Trigger, intake: Intake, lifetime: int | None
-    ) -> None:
-        self.engine, self.trigger = engine, trigger
-        self.intake, self._lifetime = intake, lifetime
+    def _begin(self, trigger: Trigger, intake: Intake, lifetime: int | None) -> None:
+        self.trigger, self.intake, self._lifetime = trigger, intake, lifetime
         if trigger.needs_times:
-            intake.timed = True
+            intake.timed, intake.needed_by = True, trigger
         self.progress = Progress()
         #: Moments and results that are still to be given.
-        self._held_moments: list[int] = []
-        self._held_rows: Rows = self.monoid.outputs.new(0)
+        self._held = self._nothing()
+
+    @property
+    def _outputs(self) -> Schema:
+        return self.monoid.outputs
+
+    def _results(self, out: Rows) -> Any:
+        return self.monoid.results(out)
+
+    def _nothing(self) -> tuple[np.ndarray, Rows]:
+        return np.zeros(0, "<i8"), self._outputs.new(0)
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -81,17 +83,16 @@ class ResultsWhenDue(ABC):
         Costs what ``Window.insert`` costs, and a fold for each result. Raises as it does, and
         InvalidTime for an event without a time where the trigger needs one.
         """
-        self._require_time(time)
         event = self.intake.admit(value, time)
         if event is None:
-            return _pairs(self._give(np.zeros(0, "<i8"), self.monoid.outputs.new(0)))
+            return _pairs(self._run((), None, 0))
         row, micros = event
-        if not self._held_moments and self.trigger.quiet(self.progress, micros):
+        if not len(self._held[0]) and self.trigger.quiet(self.progress, micros):
             self._ingest_one(row, micros)
             self._went(micros, 1)
             return []
-        rows, times = self._rows_of(row), None if micros is None else np.array([micros], "<i8")
-        return _pairs(self._run(rows, times, 1))
+        times = None if micros is None else np.array([micros], "<i8")
+        return _pairs(self._run(self.intake.monoid.inputs.one(row), times, 1))
 
     @alone
     def extend(self, values: Any, times: Any = None) -> Due:
@@ -100,7 +101,6 @@ class ResultsWhenDue(ABC):
         Costs a whole-group combine a leaf group, and an eviction and a fold for each result, not
         for each event. Raises as ``Window.extend`` does, and then as said there.
         """
-        self._require_time(times)
         rows, micros, count = self.intake.admit_batch(values, times)
         return self._run(rows, micros, count)
 
@@ -115,7 +115,8 @@ class ResultsWhenDue(ABC):
         if not isinstance(trigger, EveryPeriod):
             raise ValueError(f"time makes no result due with {trigger!r}; use EveryPeriod")
         moment = trigger.boundary(to_time(time) + 1) - trigger.period
-        plan = trigger.until(self.progress, moment, self._lifetime)
+        # What the first event that could come after that makes due.
+        plan = trigger.due(self.progress, np.array([moment + 1], "<i8"), 1, self._lifetime)
         due = self._follow(plan, (), None, 0)
         self.intake.advance(moment + 1)
         return due
@@ -129,49 +130,49 @@ class ResultsWhenDue(ABC):
         looking in between. Costs a fold. Changes nothing that any result depends on.
         """
         count = int(self.trigger.is_open(self.progress))
-        moments, out = np.zeros(count, "<i8"), self.monoid.outputs.new(count)
+        moments, out = np.zeros(count, "<i8"), self._outputs.new(count)
         if count:
             moments[0] = self.trigger.next_moment(self.progress)
             self._put_open(int(moments[0]), out)
         return self._give(moments, out)
 
-    def _require_time(self, time: Any) -> None:
-        if time is None and self.trigger.needs_times:
-            raise InvalidTime(f"{self.trigger!r} needs a time with every event")
-
-    def _rows_of(self, row: Row) -> Rows:
-        return self.engine.monoid.inputs.one(row)
-
     # --- what is due ----------------------------------------------------------------------------
 
     def _run(self, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
         if not count:
-            return self._give(np.zeros(0, "<i8"), self.monoid.outputs.new(0))
+            return self._give(*self._nothing())
         plan = self.trigger.due(self.progress, micros, count, self._lifetime)
         return self._follow(plan, rows, micros, count)
 
     def _follow(self, plan: Plan, rows: Rows, micros: np.ndarray | None, count: int) -> Due:
         """Insert events up to each stop, and put its result; then the rest of the events."""
-        out, at, before = self.monoid.outputs.new(len(plan.stops)), 0, self.progress.events
+        out, at, start, before = self._outputs.new(len(plan.stops)), 0, 0, self.progress.events
         try:
             while at < len(plan.stops):
-                at += self._put_next(plan, at, rows, micros, count, out)
-            self._ingest(rows, micros, int(plan.stops[-1]) if at else 0, count, count)
+                at += self._put_next(plan, at, start, rows, micros, out)
+                start = int(plan.stops[at - 1])
+            self._ingest(rows, micros, start, count)
         except Exception as error:
             given = self.progress.given
             at = 0 if given is None else int(np.searchsorted(plan.moments, given, side="right"))
-            self._hold(plan.moments[:at], self.monoid.outputs.cut(out, 0, at), error)
-            if not any(_ACCEPTED in note for note in getattr(error, "__notes__", ())):
-                error.add_note(f"{self.progress.events - before} of {count} {_ACCEPTED}")
+            self._held = self._joined(plan.moments[:at], self._outputs.cut(out, 0, at))
+            error.add_note(
+                f"{self.progress.events - before} of {count} events of the batch were accepted"
+            )
+            if held := len(self._held[0]):
+                error.add_note(f"{held} results that were due come with the next call")
             raise
         return self._give(plan.moments, out)
 
     def _put_next(
-        self, plan: Plan, at: int, rows: Rows, micros: np.ndarray | None, count: int, out: Rows
+        self, plan: Plan, at: int, start: int, rows: Rows, micros: np.ndarray | None, out: Rows
     ) -> int:
-        """Insert up to the next stop and put its result, or several; say how many."""
-        start, stop, moment = events_before(plan, at), int(plan.stops[at]), int(plan.moments[at])
-        self._ingest(rows, micros, start, stop, count)
+        """Insert events from ``start`` up to the next stop and put its result; or several.
+
+        Returns how many.
+        """
+        moment = int(plan.moments[at])
+        self._ingest(rows, micros, start, int(plan.stops[at]))
         self._put(moment, out, at)
         self.progress = replace(self.progress, given=moment)
         return 1
@@ -182,47 +183,48 @@ class ResultsWhenDue(ABC):
         self.progress = Progress(at.events + count, micros, at.given)
         self.intake.advance(micros)
 
-    def _hold(self, moments: np.ndarray, out: Rows, error: Exception) -> None:
-        """Keep results for the next call."""
-        self._held_rows = self._joined(moments, out)
-        self._held_moments = [*self._held_moments, *moments.tolist()]
-        if self._held_moments:
-            error.add_note(
-                f"{len(self._held_moments)} results that were due come with the next call"
-            )
-
-    def _joined(self, moments: np.ndarray, out: Rows) -> Rows:
-        outputs, held = self.monoid.outputs, len(self._held_moments)
-        rows = outputs.new(held + len(moments))
-        outputs.put_many(rows, 0, self._held_rows)
-        outputs.put_many(rows, held, out)
-        return rows
+    def _joined(self, moments: np.ndarray, out: Rows) -> tuple[np.ndarray, Rows]:
+        """What is held, and these results behind it."""
+        outputs, (held, first) = self._outputs, self._held
+        if not len(held):
+            return moments, out
+        rows = outputs.new(len(held) + len(moments))
+        outputs.put_many(rows, 0, first)
+        outputs.put_many(rows, len(held), out)
+        return np.concatenate((held, moments)), rows
 
     def _give(self, moments: np.ndarray, out: Rows) -> Due:
-        if self._held_moments:
-            out = self._joined(moments, out)
-            moments = np.concatenate((np.array(self._held_moments, "<i8"), moments))
-            self._held_moments, self._held_rows = [], self.monoid.outputs.new(0)
+        moments, out = self._joined(moments, out)
+        self._held = self._nothing()
         shown = moments.view("M8[us]") if self.trigger.needs_times else moments
-        return Due(shown, self.monoid.results(out))
+        return Due(shown, self._results(out))
 
-    @abstractmethod
+    def _kept(self, micros: Any) -> Any:
+        """Times, where the window keeps them."""
+        return micros if self.engine.timed else None
+
     def _ingest_one(self, row: Row, micros: int | None) -> None:
         """Add an event that makes nothing due."""
+        self.engine.accept(row, self._kept(micros))
 
-    @abstractmethod
-    def _ingest(
-        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, count: int
-    ) -> None:
-        """Add events of a batch of ``count``, and note those that are in."""
+    def _ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
+        """Add events of a batch, and note those that are in."""
+        if start == stop:
+            return
+        before = self.engine.structure.back
+        try:
+            self.engine.ingest(rows, self._kept(micros), start, stop)
+        finally:
+            if done := self.engine.structure.back - before:
+                self._went(None if micros is None else int(micros[start + done - 1]), done)
 
     @abstractmethod
     def _put(self, moment: int, out: Rows, at: int) -> None:
         """Write the result of a moment."""
 
-    @abstractmethod
     def _put_open(self, moment: int, out: Rows) -> None:
         """Write the result that a moment would have if no other event came."""
+        self._put(moment, out, 0)
 
     # --- handles --------------------------------------------------------------------------------
 
@@ -232,13 +234,13 @@ class ResultsWhenDue(ABC):
 
         Raises NotPageable where held results are no plain data.
         """
-        held = self.monoid.outputs.dump(self._held_rows) if self._held_moments else []
+        moments, held = self._held
         return TriggeredHandle(
             self.engine.checkpoint(barrier),
             self.trigger.describe(),
             self.progress,
-            self._held_moments,
-            held,
+            moments.tolist(),
+            self._outputs.dump(held) if len(moments) else [],
             self._slice_state(),
         ).encode()
 
@@ -253,18 +255,9 @@ class ResultsWhenDue(ABC):
                 "restore with the same one"
             )
         if state.moments:
-            count = len(state.moments)
-            self._held_rows = read_rows(self.monoid.outputs, state.columns, count)
-        self.progress, self._held_moments = state.progress, state.moments
-
-    def close(self) -> None:
-        """Let go of the store if the window opened it; pages stay. Call ``flush`` before."""
-        self.engine.close()
-
-    @alone
-    def check(self) -> None:
-        """Assert every invariant of the structure, reading all pages."""
-        self.engine.structure.check()
+            held = read_rows(self._outputs, state.columns, len(state.moments))
+            self._held = np.array(state.moments, "<i8"), held
+        self.progress = state.progress
 
     def __repr__(self) -> str:
         engine = self.engine
@@ -281,42 +274,23 @@ class TriggeredWindow(ResultsWhenDue):
     unless the trigger is ``OnDemand()``, as late events would change results that were given.
     """
 
+    engine: WindowEngine
+
     def __init__(self, window: Window, trigger: Trigger) -> None:
-        if not isinstance(window, Window):
-            raise TypeError(f"a trigger is for a Window, not {window!r}")
-        require_trigger(trigger)
-        engine = window.engine
-        if engine.intake.lateness and not isinstance(trigger, OnDemand):
+        require_kind(window, Window, "a trigger is for a Window")
+        require_kind(trigger, Trigger, "a trigger is one of mta's, as EveryPeriod('1 minute')")
+        self.window, self.engine, self.monoid = window, window.engine, window.monoid
+        if self.engine.intake.lateness and not isinstance(trigger, OnDemand):
             raise ValueError(
                 f"late events would change results that {trigger!r} has given; choose lateness=0, "
                 "or OnDemand()"
             )
-        self.window, self.monoid = window, engine.main
-        self._begin(engine, trigger, engine.intake, engine.policy.lifetime)
+        self._begin(trigger, self.engine.intake, window.policy.lifetime)
 
     @alone
     def query(self) -> Any:
         """The result over the window as it is now; 1 combine."""
         return self.engine.query()
-
-    def _kept(self, micros: Any) -> Any:
-        """Times, where the window keeps them."""
-        return micros if self.engine.timed else None
-
-    def _ingest_one(self, row: Row, micros: int | None) -> None:
-        self.engine.accept(row, self._kept(micros))
-
-    def _ingest(
-        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, count: int
-    ) -> None:
-        if start == stop:
-            return
-        before = self.engine.structure.back
-        try:
-            self.engine.ingest(rows, self._kept(micros), start, stop, count)
-        finally:
-            if done := self.engine.structure.back - before:
-                self._went(None if micros is None else int(micros[start + done - 1]), done)
 
     def _put(self, moment: int, out: Rows, at: int) -> None:
         if self.trigger.needs_times:
@@ -324,9 +298,6 @@ class TriggeredWindow(ResultsWhenDue):
         elif self.engine.policy.positional:
             self.engine.pass_to(self.progress.newest)  # where a store failed, it may be overdue
         self.engine.put_result(out, at)
-
-    def _put_open(self, moment: int, out: Rows) -> None:
-        self._put(moment, out, 0)
 
     @classmethod
     def restore(
@@ -350,28 +321,60 @@ class TriggeredWindow(ResultsWhenDue):
         return restored
 
 
-def require_trigger(trigger: Any) -> None:
-    """Raises TypeError for what is no trigger."""
-    if not isinstance(trigger, Trigger):
-        raise TypeError(f"a trigger is one of mta's, as EveryPeriod('1 minute'), not {trigger!r}")
+class SharedDue(ResultsWhenDue):
+    """Several windows over one stream, with their results at boundaries.
 
+    Each has at a boundary what ``TriggeredWindow`` gives for it alone; where nothing comes for
+    long, there are results until time has emptied all windows that it empties. A boundary costs
+    each window O(log n) combines and a few page reads a level. ``Due.results`` has each window's
+    results by its name. What was due before the newest event is taken to have been given
+    (``progress``), so there is nothing to save beside the windows.
 
-def events_before(plan: Plan, at: int) -> int:
-    """How many events of the batch come before a result's own."""
-    return int(plan.stops[at - 1]) if at else 0
+    >>> from mta import EveryPeriod, Max, SharedWindows, TimeWindow
+    >>> policies = {"short": TimeWindow(60), "long": TimeWindow(120)}
+    >>> due = SharedDue(SharedWindows(Max(), policies, name="demo"), EveryPeriod(60))
+    >>> moments, results = due.extend([5.0, 1.0, 2.0], [10, 70, 130])
+    >>> results["short"].tolist(), results["long"].tolist()
+    ([5.0, 1.0], [5.0, 5.0])
+    """
+
+    engine: SharedEngine
+
+    def __init__(self, windows: SharedWindows, trigger: EveryPeriod) -> None:
+        require_kind(trigger, EveryPeriod, "several windows have results by EveryPeriod(...)")
+        self.engine, self.monoid = windows.engine, windows.monoid
+        known = [policy.lifetime for policy in windows.windows.values()]
+        lifetime = max((one for one in known if one is not None), default=None)
+        self._begin(trigger, windows.engine.intake, lifetime)
+
+    @property
+    def _outputs(self) -> Schema:
+        return Record([self.monoid.outputs] * len(self.engine.cursors))
+
+    def _results(self, out: Rows) -> Any:
+        each = zip(self.engine.cursors, out, strict=True)
+        return {name: self.monoid.results(column) for name, column in each}
+
+    def _put(self, moment: int, out: Rows, at: int) -> None:
+        for cursor, column in zip(self.engine.cursors.values(), out, strict=True):
+            if cursor.policy.needs_times:
+                cursor.settle(moment)
+            self.engine.put_result(column, at, cursor)
+
+    def checkpoint(self, barrier: bool = True) -> bytes:
+        raise UnsupportedOperation("take the handle of the windows themselves")
 
 
 def _pairs(due: Due) -> list[tuple[Any, Any]]:
     """Moments and results one by one, results as ``Window.query`` returns them."""
-    results = due.results
-    if isinstance(results, dict):
-        values: list[Any] = [
-            {name: plain(column[at]) for name, column in results.items()}
-            for at in range(len(due.moments))
-        ]
-    else:
-        values = [plain(result) for result in results]
+    moments = due.moments
     return [
-        (plain(m) if m.dtype.kind == "i" else m, v)
-        for m, v in zip(due.moments, values, strict=True)
+        (moment if moments.dtype.kind == "M" else plain(moment), _one(due.results, at))
+        for at, moment in enumerate(moments)
     ]
+
+
+def _one(results: Any, at: int) -> Any:
+    if isinstance(results, dict):
+        return {name: _one(column, at) for name, column in results.items()}
+    return plain(results[at])

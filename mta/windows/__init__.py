@@ -3,5 +3,5 @@
 - ``window``: one window, what users call
 - ``settings``, ``intake``, ``engine``: how it is set, what comes in, what works inside
 - ``revision``: what late events change
-- ``shared``, ``feed``, ``shared_handle``: several windows over one stream
+- ``shared``, ``shared_handle``: several windows over one stream
 """

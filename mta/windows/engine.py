@@ -1,15 +1,16 @@
 """What works inside a window: its events in one structure, the way in, and the handle.
 
 ``Engine`` has what windows of every kind have. ``WindowEngine`` adds the policy of a single window:
-it slides. ``Window``, ``SharedWindows``, ``TriggeredWindow`` and ``SlicedWindow`` are faces of one,
-in their attribute ``engine``; none of it is meant for users.
+it slides (that of several is in ``shared``). What users hold, as ``Window``, is a *face* of
+an engine, its attribute ``engine``, which is not meant for them.
 
-Public methods of the faces are marked by ``alone``, so that an engine serves one call at a time,
+Public methods of faces are marked by ``alone``, so that an engine serves one call at a time,
 and no warning of numpy's comes out of it.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -17,11 +18,11 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
-from mta.columns.codec import ALWAYS_PLAIN
-from mta.columns.reading import NEVER_MISSING, plain
+from mta.columns.reading import plain
 from mta.columns.schemas import Rows
-from mta.cursors.reach import RememberedEvents, fold_between, fold_positions
-from mta.cursors.view import WindowView
+from mta.cursors.cursor import WindowView
+from mta.cursors.ordered import OrderedEvents
+from mta.cursors.reach import fold_between, fold_positions
 from mta.errors import (
     CorruptHandle,
     CorruptPage,
@@ -31,14 +32,13 @@ from mta.errors import (
     UnsupportedOperation,
     WindowBusy,
 )
-from mta.fiba.pages import TreePages
-from mta.levels.kept import KeptEvents
-from mta.levels.leaves import LeafReader
+from mta.fiba.aggregator import FiBA
+from mta.levels.kept import KeptEvents, LeafReader
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import AbstractMonoid, Monoid, Partial
 from mta.monoids.product import Observed
-from mta.pages.handle import NAME, Handle
-from mta.pages.structure import Aggregator, Setting, Structure
+from mta.pages.handle import NAME, Handle, corrupt
+from mta.pages.structure import Aggregator, Batch, Setting, Structure
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow
 from mta.times import to_count, to_time
@@ -56,12 +56,12 @@ class Busy(Protocol):
     busy: bool
 
 
-class Face(Protocol):
-    """What has an engine inside."""
+class _Serves(Protocol):
+    """What has something inside that serves one call at a time."""
 
     @property
     def engine(self) -> Busy:
-        """The engine; of several faces it may be the same."""
+        """Of several faces it may be the same."""
 
 
 def busy() -> WindowBusy:
@@ -72,7 +72,7 @@ def busy() -> WindowBusy:
     )
 
 
-_Face = TypeVar("_Face", bound=Face)
+_Face = TypeVar("_Face", bound=_Serves)
 
 
 def alone(
@@ -98,6 +98,80 @@ def alone(
     return call
 
 
+class Face:
+    """What users hold of an engine."""
+
+    engine: Engine
+
+    @alone
+    def check(self) -> None:
+        """Assert every invariant of the structure, reading all pages. Raises InvariantViolation."""
+        self.engine.structure.check()
+
+    def close(self) -> None:
+        """Let go of the store if it was opened here; pages stay."""
+        engine = self.engine
+        if engine.store is not None and engine.owns_store:
+            engine.store.close()
+
+
+class EventsFace(Face, ABC):
+    """What users hold of an engine whose structure has the events themselves."""
+
+    @classmethod
+    def _of(cls, engine: Engine) -> Self:
+        face = object.__new__(cls)
+        face._use(engine)
+        return face
+
+    @abstractmethod
+    def _use(self, engine: Any) -> None:
+        """Be a face of this engine."""
+
+    @property
+    def last_accepted(self) -> np.ndarray | None:
+        """Which events of the last batch were accepted; None when all were."""
+        return self.engine.intake.last_accepted
+
+    @alone
+    def range(self, after: Any, until: Any, partial: bool = False) -> Any:
+        """The result of the events with after < t <= until, the monoid's ``empty`` without any.
+
+        So ``range(now - size, now)`` is what a time window of that size holds. O(arity * log n)
+        combines and at most two page reads a level. Raises InvalidTime; EventsGone where events of
+        the range have left, unless ``partial``; UnsupportedOperation for an aggregator whose events
+        cannot be read by position.
+
+        >>> from mta import Max, TimeWindow, Window
+        >>> window = Window(Max(), TimeWindow("1 hour"), name="ranges")
+        >>> _ = window.extend([3.0, 1.0, 4.0, 1.0, 5.0], [0, 600, 1200, 1800, 2400])
+        >>> window.range(0, 1800), window.range_of_positions(1, 2)
+        (4.0, 1.0)
+        """
+        engine = self.engine
+        if not engine.timed:
+            raise InvalidTime("these events have no times: ask for positions, or set timed=True")
+        found = fold_between(engine.remembered(), to_time(after), to_time(until), partial)
+        return engine.lowered(*found)
+
+    @alone
+    def range_of_positions(self, start: int, stop: int, partial: bool = False) -> Any:
+        """The result of the events from position ``start`` to ``stop``; costs as ``range``.
+
+        Positions count accepted events from 0 on, in the order in which they are kept; the newest
+        is at ``stats().inserted - 1``. Raises ValueError, EventsGone unless ``partial``, and
+        UnsupportedOperation.
+        """
+        start, stop = to_count(start, "a position"), to_count(stop, "a position")
+        engine = self.engine
+        return engine.lowered(*fold_positions(engine.remembered(), start, stop, partial))
+
+    @alone
+    def delete_pages(self) -> None:
+        """Delete every page; this and all its handles are of no use afterwards."""
+        self.engine.structure.delete_pages()
+
+
 class Engine:
     """The events of one stream: monoid, structure and store, and what comes in.
 
@@ -114,8 +188,8 @@ class Engine:
     ) -> None:
         require_monoid(monoid)
         require_policy(policy)
-        _require_kind(store, str | PageStore | None, "a store is a URL, an open store, or None")
-        _require_kind(name, str, "a window's name is text")
+        require_kind(store, str | PageStore | None, "a store is a URL, an open store, or None")
+        require_kind(name, str, "a window's name is text")
         if not NAME.fullmatch(name):
             raise ValueError(f"a window's name is 1 to 100 of A-Z a-z 0-9 . _ : -, not {name!r}")
         #: The monoid that results are of; ``monoid`` has beside it what policies look at.
@@ -136,7 +210,7 @@ class Engine:
             self.timed, self.policy, settings.lateness or 0,
         )  # fmt: skip
         self.structure: Structure = (
-            settings.aggregator.begin(setting) if like is None else like.sibling(setting)
+            settings.aggregator(setting) if like is None else like.sibling(setting)
         )
         paged: Literal["events"] | None = None if self.store is None else "events"
         self.intake = Intake(self.monoid, self.policy, self.main.name, settings, paged)
@@ -166,26 +240,13 @@ class Engine:
             outputs.put_at(out, order, in_order)
         return self.monoid.results(out)
 
-    def range(self, after: Any, until: Any, partial: bool) -> Any:
-        """The result of the events with after < t <= until; see ``Window.range``."""
-        if not self.timed:
-            raise InvalidTime("these events have no times: ask for positions, or set timed=True")
-        found = fold_between(self._remembered(), to_time(after), to_time(until), partial)
-        return self.lowered(*found)
-
-    def range_of_positions(self, start: int, stop: int, partial: bool) -> Any:
-        """The result of the events from ``start`` to ``stop``; see ``Window``."""
-        start, stop = to_count(start, "a position"), to_count(stop, "a position")
-        return self.lowered(*fold_positions(self._remembered(), start, stop, partial))
-
-    def _remembered(self) -> RememberedEvents:
+    def remembered(self) -> OrderedEvents:
+        """The events by position. Raises UnsupportedOperation."""
         structure = self.structure
-        if isinstance(structure, KeptEvents):
+        if isinstance(structure, KeptEvents | FiBA):
             return structure
         if isinstance(structure, MonoidTree):
             return LeafReader(structure)
-        if isinstance(structure, TreePages):
-            return structure.stored
         raise UnsupportedOperation(
             f"{structure.name} does not answer ranges: take AmortizedMTA, LogMTA or FiBA"
         )
@@ -251,13 +312,11 @@ class Engine:
             raise _mismatch("aggregator", handle.algorithm, structure.name)
         try:
             with np.errstate(all="ignore"):  # LogMTA folds its left branch
-                structure.take_up_state(handle)
+                structure.restore_state(handle)
         except CorruptHandle:
             raise
         except (CorruptPage, ValueError, TypeError) as error:
-            raise CorruptHandle(
-                f"the handle cannot be read: {error}; use an earlier one"
-            ) from error
+            raise corrupt(str(error)) from error
         self.intake.last_time = handle.last_time
         self.intake.late_count, self.intake.invalid_count = handle.counts
         self.hold()
@@ -270,11 +329,6 @@ class Engine:
         engine._begin(handle.window, handle.leaf_arity, handle.arity, self.structure)
         engine.restore(handle)
         return engine
-
-    def close(self) -> None:
-        """Let go of the store if it was opened here; pages stay."""
-        if self.store is not None and self.owns_store:
-            self.store.close()
 
     def where(self) -> str:
         """Where the pages are, for people."""
@@ -302,17 +356,6 @@ class WindowEngine(Engine):
             return None
         takes_anything = isinstance(self.monoid, Monoid) and self.monoid.takes_anything
         return self._size if takes_anything else None
-
-    @property
-    def plain_kinds(self) -> frozenset[type]:
-        """Types of which every value is taken as it comes: never null, and fit for pages if any."""
-        return NEVER_MISSING if self.store is None else NEVER_MISSING & ALWAYS_PLAIN
-
-    @property
-    def bare(self) -> bool:
-        """Whether results are the structure's partials as they are, read without a change."""
-        bare = isinstance(self.monoid, Monoid) and self.monoid.is_bare
-        return bare and self.monoid is self.main and not self.structure.by_time
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -346,16 +389,17 @@ class WindowEngine(Engine):
             return self.as_given(out)
         out = self.monoid.outputs.new(min(count, 1))
         if count:
-            self.ingest(rows, micros, 0, count, count)
+            with self.counting(count):
+                self.ingest(rows, micros, 0, count)
             self.put_result(out, 0)
         return self.monoid.results(out)
 
     def slide(self, rows: Rows, micros: np.ndarray | None, count: int, out: Rows) -> None:
-        """Insert, evict and query, run by run; one by one where a run cannot be told ahead."""
-        done = 0
+        """Insert, evict and query, run by run; one by one where no cut is known ahead."""
+        batch, done = Batch(self.monoid, rows, micros, count, out), 0
         try:
             while done < count:
-                step = self.structure.run(self.policy, rows, micros, done, count, out)
+                step = self.structure.run(batch, done)
                 if step == 0:
                     time = None if micros is None else int(micros[done])
                     self.accept(self.monoid.inputs.at(rows, done), time)
@@ -366,41 +410,30 @@ class WindowEngine(Engine):
             if micros is not None and done:
                 self.intake.advance(int(micros[done - 1]))
 
-    def ingest(
-        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, count: int
-    ) -> None:
-        """Insert events of a batch of ``count``, their results left out.
+    def ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
+        """Insert events of a batch, their results left out.
 
         With a policy on positions evict once, as only the last cut counts.
         """
         done, positional = start, self.policy.positional
         try:
-            try:
-                while done < stop:
-                    if positional:
-                        done += self.structure.extend(rows, micros, done, stop)
-                    else:
-                        time = None if micros is None else int(micros[done])
-                        self.accept(self.monoid.inputs.at(rows, done), time)
-                        done += 1
-            finally:
-                if micros is not None and done > start:
-                    self.intake.advance(int(micros[done - 1]))
-                if positional and done > start:
-                    self.structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
-        except Exception as error:
-            error.add_note(f"{done} of {count} events of the batch were accepted")
-            raise
+            while done < stop:
+                if positional:
+                    done += self.structure.extend(rows, micros, done, stop)
+                else:
+                    time = None if micros is None else int(micros[done])
+                    self.accept(self.monoid.inputs.at(rows, done), time)
+                    done += 1
+        finally:
+            if micros is not None and done > start:
+                self.intake.advance(int(micros[done - 1]))
+            if positional and done > start:
+                self.structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
 
     def pass_to(self, micros: int | None) -> None:
         """Evict what a policy on times or positions says at a moment when nothing came."""
         if (self.policy.positional or self.policy.needs_times) and len(self.structure):
             self.structure.slide_to(self.policy.cut(self._view, micros))
-
-    def evict(self, n: int) -> None:
-        """Remove the oldest ``n`` events."""
-        count = to_count(n, "the number of events to evict")
-        self.structure.evict_to(self.structure.front + count)
 
     # --- results --------------------------------------------------------------------------------
 
@@ -417,15 +450,16 @@ class WindowEngine(Engine):
 
 def require_monoid(monoid: Any) -> None:
     """Raises TypeError for what is no monoid."""
-    _require_kind(monoid, AbstractMonoid, "a monoid is one of mta's, or a Monoid of your own")
+    require_kind(monoid, AbstractMonoid, "a monoid is one of mta's, or a Monoid of your own")
 
 
 def require_policy(policy: Any) -> None:
     """Raises TypeError for what is no policy."""
-    _require_kind(policy, AbstractPolicy, "a policy is one of mta's, or a Policy of your own")
+    require_kind(policy, AbstractPolicy, "a policy is one of mta's, or a Policy of your own")
 
 
-def _require_kind(value: Any, kind: Any, message: str) -> None:
+def require_kind(value: Any, kind: Any, message: str) -> None:
+    """Raises TypeError for a value of another kind."""
     if not isinstance(value, kind):
         raise TypeError(f"{message}, not {value!r}")
 

@@ -30,9 +30,11 @@ class Intake:
         settings: Settings,
         paged: Literal["events", "partials"] | None = None,
     ) -> None:
-        self._monoid, self._policy, self._name = monoid, policy, name
+        self.monoid, self._name = monoid, name
         self._late, self._invalid = settings.late, settings.invalid
         self.lateness = lateness = settings.lateness
+        #: The policy or trigger that needs a time with every event, if there is one.
+        self.needed_by: object = policy if policy.needs_times else None
         #: Whether times are read, and put to the test.
         self.timed = policy.needs_times or lateness is not None
         #: How the last batch was put in order of time; None where it was in order.
@@ -50,8 +52,8 @@ class Intake:
 
         Raises InvalidValue, InvalidTime or LateEvent.
         """
-        row = self._monoid.row(value)
-        if not self._monoid.is_valid(row) and self._invalid != "accept":
+        row = self.monoid.row(value)
+        if not self.monoid.is_valid(row) and self._invalid != "accept":
             if self._invalid == "error":
                 raise InvalidValue(
                     f"the value {value!r} is null, NaN or outside what {self._name} takes; correct "
@@ -60,13 +62,12 @@ class Intake:
             self.invalid_count += 1
             return None
         if self.unproven or self._values_are_paged:
-            self._require_pageable(self._monoid.inputs.one(row), 1)
+            self._require_pageable(self.monoid.inputs.one(row), 1)
         if not self.timed:
             return row, None
-        if time is None and not self._policy.needs_times:
-            return row, self.last_time or 0  # behind all others
         if time is None:
-            raise InvalidTime(f"{self._policy!r} needs a time with every event")
+            self._require_none_needed()
+            return row, self.last_time or 0  # behind all others
         micros = to_time(time)
         if self.last_time is not None and micros < self.last_time - (self.lateness or 0):
             if self._late == "error":
@@ -77,6 +78,10 @@ class Intake:
             self.late_count += 1
             return None
         return row, micros
+
+    def _require_none_needed(self) -> None:
+        if self.needed_by is not None:
+            raise InvalidTime(f"{self.needed_by!r} needs a time with every event")
 
     @property
     def _too_old(self) -> str:
@@ -89,11 +94,10 @@ class Intake:
             return 'sort the events by time, or choose late="drop"'
         return 'allow a greater lateness, or choose late="drop"'
 
-    def advance(self, micros: int | None) -> int | None:
-        """Note the time of an event that was taken in; the newest time."""
+    def advance(self, micros: int | None) -> None:
+        """Note the time of an event that was taken in."""
         if micros is not None:
             self.last_time = micros if self.last_time is None else max(self.last_time, micros)
-        return self.last_time
 
     def admit_batch(self, values: Any, times: Any) -> tuple[Rows, np.ndarray | None, int]:
         """A batch as input rows, microseconds and count, without the events that are dropped.
@@ -101,11 +105,11 @@ class Intake:
         Raises InvalidValue, InvalidTime or LateEvent, and then nothing was counted or taken in.
         """
         micros = None
-        if times is None and self._policy.needs_times:
-            raise InvalidTime(f"{self._policy!r} needs a time with every event: give times=")
+        if times is None:
+            self._require_none_needed()
         if times is not None and self.timed:
             micros = to_times(times)
-        rows, count = self._monoid.rows(values, None if micros is None else len(micros))
+        rows, count = self.monoid.rows(values, None if micros is None else len(micros))
         if micros is None and self.timed:
             micros = np.full(count, self.last_time or 0, "<i8")  # behind all others
         if micros is not None and len(micros) != count:
@@ -117,28 +121,26 @@ class Intake:
         if self.unproven or self._values_are_paged:
             valid = rows
             if invalid is not None:
-                valid = self._monoid.inputs.take(rows, np.flatnonzero(~invalid))
+                valid = self.monoid.inputs.take(rows, np.flatnonzero(~invalid))
             self._require_pageable(valid, count if invalid is None else int((~invalid).sum()))
         late = None if micros is None else self._late_mask(micros, invalid)
-        if invalid is None and late is None:
-            return self._in_order(rows, micros, count)
-        good = np.ones(count, dtype=bool)
-        for mask in (invalid, late):
-            if mask is not None:
-                good &= ~mask
-        self.invalid_count += 0 if invalid is None else int(invalid.sum())
-        self.late_count += 0 if late is None else int(late.sum())
-        self.last_accepted = good
-        keep = np.flatnonzero(good)
-        rows = self._monoid.inputs.take(rows, keep)
-        return self._in_order(rows, None if micros is None else micros[keep], len(keep))
+        if invalid is not None or late is not None:
+            none = np.zeros(count, dtype=bool)
+            invalid, late = (none if mask is None else mask for mask in (invalid, late))
+            self.invalid_count += int(invalid.sum())
+            self.late_count += int(late.sum())
+            self.last_accepted = ~(invalid | late)
+            keep = np.flatnonzero(self.last_accepted)
+            rows, count = self.monoid.inputs.take(rows, keep), len(keep)
+            micros = None if micros is None else micros[keep]
+        return self._in_order(rows, micros, count)
 
     def _require_pageable(self, rows: Rows, count: int) -> None:
         """Raises NotPageable for values that no page, and so no handle, could ever hold.
 
         What ``lift`` makes of values is tried once.
         """
-        monoid = self._monoid
+        monoid = self.monoid
         if self._values_are_paged and (at := monoid.inputs.unpageable(rows)) is not None:
             raise NotPageable(
                 f"the value {monoid.inputs.at(rows, at)!r} cannot be written to a page; {_PLAIN}, "
@@ -161,12 +163,12 @@ class Intake:
         if micros is None or self.lateness is None or bool((micros[1:] >= micros[:-1]).all()):
             return rows, micros, count
         self.order = np.argsort(micros, kind="stable")
-        return self._monoid.inputs.take(rows, self.order), micros[self.order], count
+        return self.monoid.inputs.take(rows, self.order), micros[self.order], count
 
     def _invalid_mask(self, rows: Rows, count: int) -> np.ndarray | None:
         if self._invalid == "accept":
             return None
-        mask = self._monoid.invalid(rows, count)
+        mask = self.monoid.invalid(rows, count)
         if mask is not None and self._invalid == "error":
             raise InvalidValue(
                 f"{int(mask.sum())} of {count} values are null, NaN or outside what {self._name} "
@@ -176,42 +178,31 @@ class Intake:
         return mask
 
     def _late_mask(self, micros: np.ndarray, invalid: np.ndarray | None) -> np.ndarray | None:
-        """Which events are older than a valid one before them; None when none are."""
-        if self.lateness is not None:
-            return self._too_late(micros, invalid)
-        floor = np.iinfo("i8").min if self.last_time is None else self.last_time
-        if micros[0] >= floor and bool((micros[1:] >= micros[:-1]).all()):
+        """Which valid events are too old: see the class; None when none are."""
+        last = self.last_time
+        floors: np.ndarray | np.int64
+        if self.lateness is None:
+            floor = np.iinfo("i8").min if last is None else last
+            if micros[0] >= floor and bool((micros[1:] >= micros[:-1]).all()):
+                return None
+            counted = micros if invalid is None else np.where(invalid, floor, micros)
+            floors = np.maximum(np.maximum.accumulate(counted), floor)
+        elif last is None:
             return None
-        counted = micros if invalid is None else np.where(invalid, floor, micros)
-        mask: np.ndarray = micros < np.maximum(np.maximum.accumulate(counted), floor)
+        else:
+            floors = np.int64(last - self.lateness)
+        mask: np.ndarray = micros < floors
         if invalid is not None:
             mask &= ~invalid
         if not mask.any():
             return None
         if self._late == "error":
-            where = int(np.argmax(mask))
+            where, older = int(np.argmax(mask)), "older than one before them"
+            if self.lateness is not None and last is not None:
+                older = f"{self._too_old} the last one before it, at {clock(last)}"
             raise LateEvent(
-                f"{int(mask.sum())} events of the batch are older than one before them, the first "
-                f"at index {where}, time {clock(int(micros[where]))}; nothing was inserted; sort "
-                'the events by time, or choose late="drop"'
-            )
-        return mask
-
-    def _too_late(self, micros: np.ndarray, invalid: np.ndarray | None) -> np.ndarray | None:
-        """Which events are older than is allowed; None when none are."""
-        if self.last_time is None:
-            return None
-        mask: np.ndarray = micros < self.last_time - (self.lateness or 0)
-        if invalid is not None:
-            mask &= ~invalid
-        if not mask.any():
-            return None
-        if self._late == "error":
-            where = int(np.argmax(mask))
-            raise LateEvent(
-                f"{int(mask.sum())} events of the batch are {self._too_old} the last one before "
-                f"it, at {clock(self.last_time)}, the first at index {where}, time "
-                f"{clock(int(micros[where]))}; nothing was inserted; {self._remedy}"
+                f"{int(mask.sum())} events of the batch are {older}, the first at index {where}, "
+                f"time {clock(int(micros[where]))}; nothing was inserted; {self._remedy}"
             )
         return mask
 

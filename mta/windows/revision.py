@@ -49,25 +49,22 @@ def revise(engine: Engine, values: Any, times: Any) -> Revision:
         )
     rows, micros, count = engine.intake.admit_batch(values, times)
     assert micros is not None
-    given, done, parts = _places(engine, count), 0, []
-    try:
+    given, parts = _places(engine, count), []
+    with engine.counting(count):
         for part in structure.revise(rows, micros, count):
             parts.append(part)
-            done += int(part.is_new.sum())
-            engine.intake.advance(int(micros[done - 1]))
-    except Exception as error:
-        error.add_note(f"{done} of {count} events of the batch were accepted")
-        raise
+            engine.intake.advance(int(part.times[part.is_new][-1]))
     is_new = np.concatenate([np.zeros(0, bool), *(part.is_new for part in parts)])
     index = np.full(len(is_new), -1)
     index[is_new] = given
     moments = np.concatenate([np.zeros(0, "<i8"), *(part.times for part in parts)])
-    monoid, size = engine.monoid, len(is_new)
-    columns = _joined(monoid.inputs, [part.rows for part in parts], size)
-    outputs = _joined(monoid.outputs, [part.outputs for part in parts], size)
-    shown = columns
-    if isinstance(engine.main, Product):
-        shown = engine.main.named(columns)
+    monoid, at = engine.monoid, 0
+    columns, outputs = monoid.inputs.new(len(index)), monoid.outputs.new(len(index))
+    for part in parts:
+        monoid.inputs.put_many(columns, at, part.rows)
+        monoid.outputs.put_many(outputs, at, part.outputs)
+        at += len(part.times)
+    shown = engine.main.named(columns) if isinstance(engine.main, Product) else columns
     return Revision(moments.view("M8[us]"), shown, monoid.results(outputs), index)
 
 
@@ -76,20 +73,3 @@ def _places(engine: Engine, count: int) -> np.ndarray:
     accepted, order = engine.intake.last_accepted, engine.intake.order
     places = np.arange(count) if accepted is None else np.flatnonzero(accepted)
     return places if order is None else places[order]
-
-
-def _joined(schema: Any, parts: list[Any], size: int) -> Any:
-    """Rows of several runs, one after the other."""
-    room, at = schema.new(size), 0
-    for rows in parts:
-        schema.put_many(room, at, rows)
-        at += _length(rows)
-    return room
-
-
-def _length(rows: Any) -> int:
-    while isinstance(rows, tuple):
-        if not rows:
-            return 0
-        rows = rows[0]
-    return len(rows)

@@ -10,6 +10,11 @@ Every event is written once and kept for as long as the longest window needs it;
 the pages that its front passes (see ``cursor``). So four windows write the pages of one, and each
 reads at most a page a leaf. Whatever is kept can be asked for by range, and windows may be added,
 removed, and made longer or shorter at any time. One call at a time, as for ``Window``.
+
+A batch is worked on a hand at a time. Windows whose cuts follow from positions and times are run
+before the hand is stored, so that a failing store leaves them where they were; the others are asked
+after every single event. A window that has fallen behind, because a call failed or because nobody
+wanted its results, is put where its policy says when it is next looked at.
 """
 
 from __future__ import annotations
@@ -21,22 +26,24 @@ from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 
-from mta.cursors.cursor import Cursor
+from mta.columns.schemas import Rows
+from mta.cursors.cursor import Cursor, part_of
+from mta.cursors.ordered import Hand
 from mta.cursors.reach import Reach, reach_of
-from mta.cursors.view import part_of
 from mta.errors import EventsGone, InvariantViolation
-from mta.fiba.kept import KeptTree
+from mta.fiba.aggregator import KeptTree
 from mta.levels.kept import KeepAll, KeptEvents
 from mta.monoids.base import AbstractMonoid, Refold
 from mta.monoids.product import Columns
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy
-from mta.windows.engine import Engine, alone, require_policy
-from mta.windows.feed import Feed
+from mta.windows.engine import Engine, EventsFace, alone, require_kind, require_policy
 from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
 from mta.windows.shared_handle import MAX_NAME_BYTES, SharedHandle, WindowState
 from stores import PageStore
 
+#: How many events of a batch are worked on at once, by one window after the other.
+_HAND = 1 << 16
 #: After how many leaf groups events that no window needs are let go of, where no handle does it.
 _TRIM_GROUPS = 32
 
@@ -58,7 +65,7 @@ class SharedStats:
     """Events dropped because they held a null or NaN."""
 
 
-class SharedWindows:
+class SharedWindows(EventsFace):
     """The aggregate of several windows over one stream, after every event.
 
     ``windows`` are policies by name. ``keep``, a window by count or time, says what to keep for
@@ -68,6 +75,8 @@ class SharedWindows:
     policy looks at values: with the newest). The other settings are those of ``Window``, but that
     there is no aggregator to choose.
     """
+
+    engine: SharedEngine
 
     def __init__(
         self,
@@ -84,18 +93,11 @@ class SharedWindows:
         checked = _settings(settings, lateness)
         _check_policies(windows, keep)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
-        self._use(_engine(monoid, windows, store, name, timed, checked), windows, keep)
+        self._use(SharedEngine(monoid, windows, store, name, checked, timed, keep))
 
-    def _use(
-        self, engine: Engine, windows: Mapping[str, AbstractPolicy], keep: AbstractPolicy | None
-    ) -> None:
+    def _use(self, engine: Any) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
-        self.monoid, self._keep = engine.main, keep
-        self.feed = Feed(engine, self._trim)
-        self.structure = self.feed.structure
-        self._trimmed = self.structure.back
-        for name, policy in windows.items():
-            self.feed.cursors[name] = self._cursor(policy)
+        self.monoid, self.structure = engine.main, engine.structure
 
     # --- events and results -----------------------------------------------------------------------
 
@@ -106,7 +108,7 @@ class SharedWindows:
         Raises InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has
         changed.
         """
-        self.feed.insert(value, time)
+        self.engine.insert(value, time)
 
     @alone
     def extend(
@@ -117,12 +119,7 @@ class SharedWindows:
         As ``Window.extend``. Each window adds about two whole-group combines an event and the scan
         of each leaf; once it is longer than what is still in memory, also a page read a leaf.
         """
-        return self.feed.extend(values, times, results)
-
-    @property
-    def last_accepted(self) -> np.ndarray | None:
-        """Which events of the last batch were accepted; None when all were."""
-        return self.engine.intake.last_accepted
+        return self.engine.extend(values, times, results)
 
     @alone
     def query(self, which: str | AbstractPolicy | None = None, partial: bool = False) -> Any:
@@ -131,39 +128,19 @@ class SharedWindows:
         1 combine a window. For a policy O(arity * log n) combines and at most two page reads a
         level; raises EventsGone where events have left that it asks for, unless ``partial``.
         """
+        engine = self.engine
         if which is None:
-            return {name: self._result(cursor) for name, cursor in self.feed.cursors.items()}
+            return {name: engine.result(cursor) for name, cursor in engine.cursors.items()}
         if isinstance(which, str):
-            return self._result(self._window(which))
-        cursor = self.feed.ready(self._cursor(which))
+            return engine.result(self._window(which))
+        require_policy(which)
+        cursor = engine.ready(engine.cursor(which))
         if not partial and not self._reach(cursor, lateness=0).complete:
             raise EventsGone(
                 f"events that {which!r} asks for have left; those from position "
                 f"{cursor.front} on are kept: ask for less, or say partial=True"
             )
-        return self._result(cursor)
-
-    def _result(self, cursor: Cursor) -> Any:
-        return self.engine.lowered(self.feed.ready(cursor).query(), len(cursor))
-
-    @alone
-    def range(self, after: Any, until: Any, partial: bool = False) -> Any:
-        """The result of the events with after < t <= until, the monoid's ``empty`` without any.
-
-        So ``range(now - size, now)`` is what a time window of that size holds. O(arity * log n)
-        combines and at most two page reads a level. Raises InvalidTime, and EventsGone where events
-        of the range have left, unless ``partial``.
-        """
-        return self.engine.range(after, until, partial)
-
-    @alone
-    def range_of_positions(self, start: int, stop: int, partial: bool = False) -> Any:
-        """The result of the events from position ``start`` to ``stop``; costs as ``range``.
-
-        Positions count accepted events from 0 on; the newest is at ``stats().inserted - 1``. Raises
-        ValueError, and EventsGone unless ``partial``.
-        """
-        return self.engine.range_of_positions(start, stop, partial)
+        return engine.result(cursor)
 
     # --- windows coming and going -----------------------------------------------------------------
 
@@ -175,7 +152,7 @@ class SharedWindows:
         that needs times or aggregates that these events are not kept with.
         """
         _check_name(name)
-        if name in self.feed.cursors:
+        if name in self.engine.cursors:
             raise ValueError(f"there is a window {name!r} already; resize it, or remove it first")
         return self._set(name, policy)
 
@@ -190,57 +167,34 @@ class SharedWindows:
         return self._set(name, policy)
 
     def _set(self, name: str, policy: AbstractPolicy) -> Reach:
-        cursor = self.feed.ready(self._cursor(policy))
-        reach = self._reach(cursor, self.engine.settings.lateness or 0)
-        others = {n: c.policy for n, c in self.feed.cursors.items() if n != name}
-        self._check_observed([*others.values(), policy])
-        self.feed.cursors[name] = cursor
+        require_policy(policy)
+        engine = self.engine
+        cursor = engine.ready(engine.cursor(policy))
+        reach = self._reach(cursor, engine.settings.lateness or 0)
+        engine.require_observed((engine.policies | {name: policy}).values())
+        engine.cursors[name] = cursor
         return reach
 
     @alone
     def remove(self, name: str) -> None:
         """Do without a window; events that only it needed leave. No store call."""
         self._window(name)
-        self._check_observed([c.policy for n, c in self.feed.cursors.items() if n != name])
-        del self.feed.cursors[name]
+        self.engine.require_observed(p for n, p in self.windows.items() if n != name)
+        del self.engine.cursors[name]
 
     @alone
     def reach(self, name: str) -> Reach:
         """How far back a window reaches, and how many events it lacks; at most a page a level."""
-        cursor = self.feed.ready(self._window(name))
+        cursor = self.engine.ready(self._window(name))
         return self._reach(cursor, self.engine.settings.lateness or 0)
 
     def _reach(self, cursor: Cursor, lateness: int) -> Reach:
         time = self.engine.intake.last_time if self.engine.timed else None
         return reach_of(self.structure, cursor.policy, cursor.front, cursor.back, time, lateness)
 
-    def _cursor(self, policy: AbstractPolicy) -> Cursor:
-        """A window that is not settled yet."""
-        require_policy(policy)
-        if policy.needs_times and not self.engine.timed:
-            raise ValueError(f"{policy!r} needs times, but these events are kept without any")
-        known = _observed([self.engine.policy])
-        lenses = {}
-        for observer, columns, monoid in policy.observers:
-            place = _place(known, columns, monoid)
-            if place is None:
-                raise ValueError(f"{policy!r} looks at {monoid.name}, which is not kept here")
-            lenses[id(observer)] = part_of(self.engine.monoid, place + 1)
-        return Cursor(self.engine.monoid, policy, self.structure, lenses)
-
-    def _check_observed(self, policies: Iterable[AbstractPolicy]) -> None:
-        """What policies look at is kept with the events, so a handle is only restored with it."""
-        found = _observed(policies)
-        for _, columns, monoid in _observed([self.engine.policy]):
-            if _place(found, columns, monoid) is None:
-                raise ValueError(
-                    f"no other window looks at {monoid.name}, which is kept with every event; keep "
-                    "this window, or start new ones"
-                )
-
     def _window(self, name: str) -> Cursor:
         _check_name(name)
-        cursor = self.feed.cursors.get(name)
+        cursor = self.engine.cursors.get(name)
         if cursor is None:
             raise ValueError(f"no window is called {name!r}; there are {sorted(self.windows)}")
         return cursor
@@ -253,14 +207,16 @@ class SharedWindows:
 
         As ``Window.checkpoint``: save the handle before you take the next one.
         """
-        self._evict()
-        return self._as_handle(self.engine.checkpoint(barrier))
+        engine = self.engine
+        engine.evict()
+        return self._as_handle(engine.checkpoint(barrier))
 
     @alone
     def handle(self) -> bytes:
         """As ``checkpoint``, for one who saves it with others: once that is done, ``hold``."""
-        self._evict()
-        return self._as_handle(self.engine.handle())
+        engine = self.engine
+        engine.evict()
+        return self._as_handle(engine.handle())
 
     def hold(self) -> None:
         """A handle was taken and saved: from now on its pages are kept, as ``retain`` says."""
@@ -269,7 +225,7 @@ class SharedWindows:
     def _as_handle(self, events: bytes) -> bytes:
         states = [
             WindowState(name, (c.policy.describe(), c.policy.fingerprint), c.front)
-            for name, c in self.feed.cursors.items()
+            for name, c in self.engine.cursors.items()
         ]
         return SharedHandle(events, states).encode()
 
@@ -294,75 +250,38 @@ class SharedWindows:
         _check_policies(windows, keep)
         fronts, events = state.fronts_for(windows), Handle.decode(state.events)
         checked = _settings(settings, lateness).of_handle(events)
-        engine = _engine(monoid, windows, store, events.window, events.timed, checked)
+        engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)
-        return cls._restored(engine, windows, keep, fronts)
+        engine.place(windows, fronts)
+        return cls._of(engine)
 
     def sibling(self, handle: bytes) -> Self:
         """The windows that a handle describes, with all settings and the store of these ones."""
         state, windows = SharedHandle.decode(handle), self.windows
         fronts = state.fronts_for(windows)
         engine = self.engine.sibling(Handle.decode(state.events))
-        return self._restored(engine, windows, self._keep, fronts)
-
-    @classmethod
-    def _restored(
-        cls,
-        engine: Engine,
-        windows: Mapping[str, AbstractPolicy],
-        keep: AbstractPolicy | None,
-        fronts: Mapping[str, int],
-    ) -> Self:
-        new = object.__new__(cls)
-        new._use(engine, windows, keep)
-        for name, cursor in new.feed.cursors.items():
-            cursor.place(fronts[name], engine.structure.back)
-        return new
-
-    def _trim(self) -> None:
-        """Now and then let go of events that no window needs, where no handle does it."""
-        structure = self.structure
-        behind = structure.back - self._trimmed
-        if structure.discards and behind >= _TRIM_GROUPS * structure.setting.leaf_arity:
-            self._evict()
-
-    def _evict(self) -> None:
-        """Let go of the leaf groups that no window needs any more."""
-        cursors = list(self.feed.cursors.values())
-        if self._keep is not None:
-            cursors.append(self._cursor(self._keep))
-        events, leaf = self.structure, self.structure.setting.leaf_arity
-        fronts = [events.needed_from(c.policy, self.feed.ready(c).front) for c in cursors]
-        events.evict_to(min(fronts or [events.back]) // leaf * leaf)
-        self._trimmed = events.back
-
-    @alone
-    def delete_pages(self) -> None:
-        """Delete every page; the windows and all their handles are of no use afterwards."""
-        self.structure.delete_pages()
-
-    def close(self) -> None:
-        """Let go of the store if it was opened here; pages stay."""
-        self.engine.close()
+        engine.place(windows, fronts)
+        return self._of(engine)
 
     # --- looking at it ----------------------------------------------------------------------------
 
     @property
     def windows(self) -> dict[str, AbstractPolicy]:
         """The policy of each window."""
-        return {name: cursor.policy for name, cursor in self.feed.cursors.items()}
+        return self.engine.policies
 
     @property
     def fronts(self) -> dict[str, int]:
         """The position of each window's oldest event, as far as it is known without a read."""
         oldest, back = self.structure.front, self.structure.back
-        return {n: c.front if c.back == back else oldest for n, c in self.feed.cursors.items()}
+        cursors = self.engine.cursors.items()
+        return {n: c.front if c.back == back else oldest for n, c in cursors}
 
     @alone
     def stats(self) -> SharedStats:
         """Sizes and counts; a page a level where windows have to be settled first."""
-        structure, intake = self.structure, self.engine.intake
-        sizes = {name: len(self.feed.ready(cursor)) for name, cursor in self.feed.cursors.items()}
+        engine, structure, intake = self.engine, self.structure, self.engine.intake
+        sizes = {name: len(engine.ready(cursor)) for name, cursor in engine.cursors.items()}
         return SharedStats(
             sizes,
             len(structure),
@@ -378,10 +297,10 @@ class SharedWindows:
 
         Reads all pages. Raises InvariantViolation.
         """
+        engine, monoid = self.engine, self.engine.monoid
         self.structure.check()
-        monoid = self.engine.monoid
-        for name, cursor in self.feed.cursors.items():
-            cursor = self.feed.ready(copy(cursor))  # what is folded here must not be kept
+        for name, cursor in engine.cursors.items():
+            cursor = engine.ready(copy(cursor))  # what is folded here must not be kept
             found = cursor.query()
             if not self.structure.front <= cursor.front <= cursor.back:
                 raise InvariantViolation(f"window {name!r} begins before the events it is of")
@@ -404,8 +323,7 @@ def _settings(given: EventSettings, lateness: Lateness | None) -> Settings:
 
 def _check_policies(windows: Mapping[str, AbstractPolicy], keep: AbstractPolicy | None) -> None:
     """Raises TypeError and ValueError for what cannot be windows of one stream."""
-    if not isinstance(windows, Mapping):
-        raise TypeError(f"windows are policies by name, as a dictionary, not {windows!r}")
+    require_kind(windows, Mapping, "windows are policies by name, as a dictionary")
     for name, policy in windows.items():
         _check_name(name)
         require_policy(policy)
@@ -414,41 +332,235 @@ def _check_policies(windows: Mapping[str, AbstractPolicy], keep: AbstractPolicy 
 
 
 def _check_name(name: Any) -> None:
-    if not isinstance(name, str):
-        raise TypeError(f"a window's name is text, not {name!r}")
+    require_kind(name, str, "a window's name is text")
     if not 0 < len(name.encode()) <= MAX_NAME_BYTES:
         raise ValueError(f"a window's name is 1 to {MAX_NAME_BYTES} bytes, not {name!r}")
 
 
-def _engine(
-    monoid: AbstractMonoid,
-    windows: Mapping[str, AbstractPolicy],
-    store: str | PageStore | None,
-    name: str,
-    timed: bool,
-    settings: Settings,
-) -> Engine:
-    """The engine of the events, which evicts nothing by itself."""
-    timed = timed or settings.aggregator.by_time
-    return Engine(monoid, KeepAll(timed, _observed(windows.values())), store, name, settings)
+class SharedEngine(Engine):
+    """The engine of several windows by name, which evicts nothing by itself.
+
+    ``keep`` is a policy for events that no window holds.
+    """
+
+    structure: KeptEvents | KeptTree
+    #: Each window, by its name.
+    cursors: dict[str, Cursor]
+
+    def __init__(
+        self,
+        monoid: AbstractMonoid,
+        windows: Mapping[str, AbstractPolicy],
+        store: str | PageStore | None,
+        name: str,
+        settings: Settings,
+        timed: bool,
+        keep: AbstractPolicy | None,
+    ) -> None:
+        timed = timed or settings.aggregator.by_time
+        super().__init__(monoid, KeepAll(timed, _observed(windows.values())), store, name, settings)
+        self._keep = keep
+        self.place(windows, {})
+
+    @property
+    def policies(self) -> dict[str, AbstractPolicy]:
+        """The policy of each window."""
+        return {name: cursor.policy for name, cursor in self.cursors.items()}
+
+    def place(self, windows: Mapping[str, AbstractPolicy], fronts: Mapping[str, int]) -> None:
+        """Have these windows, those with a front up to the newest event."""
+        self.cursors = {name: self.cursor(policy) for name, policy in windows.items()}
+        self._trimmed = self.structure.back
+        for name, front in fronts.items():
+            self.cursors[name].place(front, self.structure.back)
+
+    def cursor(self, policy: AbstractPolicy) -> Cursor:
+        """A window that is not settled yet. Raises ValueError for a policy that cannot be asked."""
+        if policy.needs_times and not self.timed:
+            raise ValueError(f"{policy!r} needs times, but these events are kept without any")
+        known = [_key(observer) for observer in self.policy.observers]
+        lenses = {}
+        for observer in policy.observers:
+            if (key := _key(observer)) not in known:
+                raise ValueError(f"{policy!r} looks at {observer[2].name}, which is not kept here")
+            lenses[id(observer[0])] = part_of(self.monoid, known.index(key) + 1)
+        return Cursor(self.monoid, policy, self.structure, lenses)
+
+    def require_observed(self, policies: Iterable[AbstractPolicy]) -> None:
+        """What policies look at is kept with the events, so a handle is only restored with it."""
+        found = {_key(observer) for policy in policies for observer in policy.observers}
+        for observer in self.policy.observers:
+            if _key(observer) not in found:
+                raise ValueError(
+                    f"no other window looks at {observer[2].name}, which is kept with every event; "
+                    "keep this window, or start new ones"
+                )
+
+    def ready(self, cursor: Cursor) -> Cursor:
+        """A window that has taken in every event; at most a page read a level if it had not."""
+        if cursor.back != self.structure.back:
+            cursor.settle(self.intake.last_time)
+        return cursor
+
+    def result(self, cursor: Cursor) -> Any:
+        """The result of a window as it is now."""
+        return self.lowered(self.ready(cursor).query(), len(cursor))
+
+    def put_result(self, out: Rows, at: int, cursor: Cursor) -> None:
+        """Write the result of a window as it is now into a row of outputs."""
+        self.put_fold(self.ready(cursor).query(), len(cursor), out, at)
+
+    # --- events in ------------------------------------------------------------------------------
+
+    def insert(self, value: Any, time: Any) -> None:
+        """Read an event and add it to all windows; see ``SharedWindows.insert``."""
+        event = self.intake.admit(value, time)
+        if event is not None:
+            self.accept(*event)
+
+    def accept(self, row: Any, micros: int | None) -> None:
+        """Add an event that was read already to all windows."""
+        self._trim()
+        self._accept(row, micros, self.cursors.values())
+        self.intake.advance(micros)
+
+    def _accept(self, row: Any, micros: int | None, cursors: Iterable[Cursor]) -> None:
+        """Store an event, and step the windows that stand right before it; all or nothing.
+
+        Windows that a late event moves are put where their policies say when they are looked at.
+        """
+        tree, stamp = self.structure, self.structure.stamp
+        tree.insert(row, micros)
+        if tree.stamp != stamp:
+            self._fall_behind()
+            return
+        before = tree.back - 1
+        stood = [(cursor, cursor.front) for cursor in cursors if cursor.back == before]
+        try:
+            for cursor, _ in stood:
+                cursor.step(row, micros)
+        except Exception:
+            for cursor, front in stood:
+                cursor.place(front, before)
+            tree.take_back()
+            raise
+
+    def extend(self, values: Any, times: Any, results: Literal["all", "last"]) -> dict[str, Any]:
+        """Read a batch and add it; see ``SharedWindows.extend``."""
+        if results not in ("all", "last"):
+            raise ValueError(f"results is 'all' or 'last', not {results!r}")
+        outputs, each = self.monoid.outputs, results == "all"
+        rows, micros, count = self.intake.admit_batch(values, times)
+        outs = {name: outputs.new(count if each else min(count, 1)) for name in self.cursors}
+        with self.counting(count):
+            self.ingest(rows, micros, 0, count, outs if each else None)
+        if each:
+            return {name: self.as_given(out) for name, out in outs.items()}
+        for name, cursor in self.cursors.items():
+            if count:
+                self.put_result(outs[name], 0, cursor)
+        return {name: self.monoid.results(out) for name, out in outs.items()}
+
+    def ingest(
+        self,
+        rows: Rows,
+        micros: np.ndarray | None,
+        start: int,
+        stop: int,
+        outs: dict[str, Rows] | None = None,
+    ) -> None:
+        """Insert events of a batch, a hand at a time; the results of each window into ``outs``."""
+        begun = self.structure.back
+        try:
+            for first in range(start, stop, _HAND):
+                self._trim()
+                end = min(first + _HAND, stop)
+                hand = self._ingest_hand(rows, micros, first, end, outs or {})
+                if hand is not None and end < stop:
+                    self.structure.keep(hand)
+        except Exception:
+            self._fall_behind(ahead=True)
+            raise
+        finally:
+            self.structure.let_go()
+            done = self.structure.back - begun
+            if micros is not None and done:
+                self.intake.advance(int(micros[start + done - 1]))
+
+    def _fall_behind(self, ahead: bool = False) -> None:
+        """Let windows be put where their policies say, when they are next looked at.
+
+        All of them, or those alone that ran ahead of what is stored.
+        """
+        for cursor in self.cursors.values():
+            if not ahead or cursor.back > self.structure.back:
+                cursor.place(self.structure.front, self.structure.front)
+
+    def _ingest_hand(
+        self, rows: Rows, micros: np.ndarray | None, start: int, stop: int, outs: dict[str, Rows]
+    ) -> Hand | None:
+        """Store events; before that, run windows past them whose fronts are known ahead.
+
+        Where fronts depend on values, one by one and with their results.
+        """
+        monoid, structure, hand = self.monoid, self.structure, None
+        if outs:
+            times = None if micros is None else micros[start:stop]
+            new = monoid.inputs.cut(rows, start, stop)
+            hand, is_new = structure.hand_with(new, times, stop - start)
+            for name, cursor in self.cursors.items():
+                if is_new is None:
+                    for at, folds in cursor.pieces(hand):
+                        monoid.outputs.put_many(outs[name], start + at, monoid.lower_rows(folds))
+                elif (folds := cursor.run(hand)) is not None:  # stored events are in it as well
+                    folds = monoid.partials.take(folds, np.flatnonzero(is_new))
+                    monoid.outputs.put_many(outs[name], start, monoid.lower_rows(folds))
+        stepped = {n: c for n, c in self.cursors.items() if not c.policy.foreseen}
+        stamp = structure.stamp
+        while start < stop:
+            if not stepped:
+                start += structure.extend(rows, micros, start, stop)
+                continue
+            time = None if micros is None else int(micros[start])
+            self._accept(monoid.inputs.at(rows, start), time, stepped.values())
+            self.intake.advance(time)  # for windows that are put in their places now
+            for name in stepped.keys() & outs.keys():
+                self.put_result(outs[name], start, stepped[name])
+            start += 1
+        if structure.stamp != stamp:
+            self._fall_behind()
+        return hand
+
+    # --- events out -----------------------------------------------------------------------------
+
+    def _trim(self) -> None:
+        """Now and then let go of events that no window needs, where no handle does it."""
+        structure = self.structure
+        behind = structure.back - self._trimmed
+        if structure.discards and behind >= _TRIM_GROUPS * structure.setting.leaf_arity:
+            self.evict()
+
+    def evict(self) -> None:
+        """Let go of the leaf groups that no window needs any more."""
+        cursors = list(self.cursors.values())
+        if self._keep is not None:
+            cursors.append(self.cursor(self._keep))
+        events, leaf = self.structure, self.structure.setting.leaf_arity
+        fronts = [events.needed_from(c.policy, self.ready(c).front) for c in cursors]
+        events.evict_to(min(fronts or [events.back]) // leaf * leaf)
+        self._trimmed = events.back
 
 
 Observer = tuple[AbstractPolicy, Columns, AbstractMonoid]
 
 
+def _key(observer: Observer) -> tuple[str, bytes]:
+    """What two observers of the same aggregate have in common."""
+    _, columns, monoid = observer
+    return repr(columns), monoid.fingerprint
+
+
 def _observed(policies: Iterable[AbstractPolicy]) -> tuple[Observer, ...]:
     """What policies look at, each aggregate once, in an order that does not depend on theirs."""
-    found = {
-        (repr(columns), observer.fingerprint): (policy, columns, observer)
-        for each in policies
-        for policy, columns, observer in each.observers
-    }
+    found = {_key(observer): observer for each in policies for observer in each.observers}
     return tuple(found[key] for key in sorted(found))
-
-
-def _place(observed: tuple[Observer, ...], columns: Columns, monoid: AbstractMonoid) -> int | None:
-    """Which of the aggregates that policies look at this is."""
-    for place, (_, known, observer) in enumerate(observed):
-        if repr(known) == repr(columns) and observer.fingerprint == monoid.fingerprint:
-            return place
-    return None

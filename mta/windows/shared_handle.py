@@ -48,12 +48,12 @@ class SharedHandle:
     def encode(self) -> bytes:
         """The handle as bytes."""
         windows = sorted((w.name, w.policy, w.front) for w in self.windows)
-        return seal([MAGIC, VERSION, self.events, windows])
+        return seal(MAGIC, VERSION, [self.events, windows])
 
     @staticmethod
     def decode(data: bytes) -> SharedHandle:
         """Bytes as a handle. Raises CorruptHandle for damaged bytes or an unknown format."""
-        return unseal(data, _validated)
+        return unseal(data, MAGIC, VERSION, "one of several windows", _validated)
 
     def fronts_for(self, windows: Mapping[str, AbstractPolicy]) -> dict[str, int]:
         """The front of each window. Raises HandleMismatch when they are not these windows."""
@@ -72,20 +72,17 @@ class SharedHandle:
         return {window.name: window.front for window in self.windows}
 
 
-def _validated(body: Any) -> SharedHandle:
+def _validated(values: list[Any]) -> SharedHandle:
     """The fields as a handle; what they do not claim to be is a CorruptHandle or a TypeError."""
-    if not isinstance(body, list) or body[:1] != [MAGIC]:
-        raise corrupt("it is not one of several windows")
-    if body[1:2] != [VERSION]:
-        raise corrupt(f"its format is {body[1:2]}, this release reads format {VERSION}")
-    if [type(value) for value in body[2:]] != [bytes, list]:
+    if [type(value) for value in values] != [bytes, list]:
         raise corrupt("its fields are of the wrong number or types")
-    events = Handle.decode(body[2])
-    windows = [_window(fields, events) for fields in body[3]]
+    data, states = values
+    events = Handle.decode(data)
+    windows = [_window(fields, events) for fields in states]
     names = [window.name for window in windows]
     if names != sorted(set(names)):
         raise corrupt("its windows are not each there once, in the order of their names")
-    return SharedHandle(body[2], windows)
+    return SharedHandle(data, windows)
 
 
 def _window(fields: Any, events: Handle) -> WindowState:

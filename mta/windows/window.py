@@ -15,13 +15,18 @@ from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 
-from mta.monoids.base import AbstractMonoid
+from mta.columns.codec import ALWAYS_PLAIN
+from mta.columns.reading import NEVER_MISSING
+from mta.monoids.base import AbstractMonoid, Monoid
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy
-from mta.windows.engine import WindowEngine, alone, busy
+from mta.times import to_count
+from mta.windows.engine import EventsFace, WindowEngine, alone, busy
 from mta.windows.revision import Revision, revise
 from mta.windows.settings import Settings, WindowSettings
 from stores import PageStore
+
+_NEVER_MISSING_IN_PAGES = NEVER_MISSING & ALWAYS_PLAIN
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Stats:
         return self.late + self.invalid
 
 
-class Window:
+class Window(EventsFace):
     """The aggregate of the newest events, after every event.
 
     ``store`` is a URL, an open store, or None to keep everything in memory, where values may be any
@@ -67,6 +72,8 @@ class Window:
     be, and UnsuitableMonoid.
     """
 
+    engine: WindowEngine
+
     def __init__(
         self,
         monoid: AbstractMonoid,
@@ -78,13 +85,15 @@ class Window:
         checked = Settings.read(WindowSettings, settings)
         self._use(WindowEngine(monoid, policy, store, name, checked))
 
-    def _use(self, engine: WindowEngine) -> None:
+    def _use(self, engine: Any) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
-        self.monoid, self.policy = engine.main, engine.policy
-        self.structure, self._plain_kinds = engine.structure, engine.plain_kinds
+        self.monoid, self.policy, self.structure = engine.main, engine.policy, engine.structure
         self._plain_size = engine.plain_size
-        if engine.bare:
-            self.query = engine.structure.query  # type: ignore[method-assign]  # nothing to lower
+        #: Types of which every value is taken as it comes: never null, and fit for pages if any.
+        self._plain_kinds = NEVER_MISSING if self.store is None else _NEVER_MISSING_IN_PAGES
+        monoid = engine.monoid
+        if isinstance(monoid, Monoid) and monoid.is_bare and not self.structure.by_time:
+            self.query = self.structure.query  # type: ignore[method-assign]  # nothing to lower
 
     # --- one event at a time --------------------------------------------------------------------
 
@@ -114,47 +123,16 @@ class Window:
         finally:
             engine.busy = False
 
-    @property
-    def last_accepted(self) -> np.ndarray | None:
-        """Which events of the last batch were accepted; None when all were."""
-        return self.engine.intake.last_accepted
-
     @alone
     def evict(self, n: int = 1) -> None:
         """Remove the oldest ``n`` events; at most a page read a level. Raises EmptyWindow."""
-        self.engine.evict(n)
+        count = to_count(n, "the number of events to evict")
+        self.structure.evict_to(self.structure.front + count)
 
     @alone
     def query(self) -> Any:
         """The result over the window, the monoid's ``empty`` without events; 1 combine."""
         return self.engine.query()
-
-    @alone
-    def range(self, after: Any, until: Any, partial: bool = False) -> Any:
-        """The result of the events with after < t <= until, the monoid's ``empty`` without any.
-
-        So ``range(now - size, now)`` is what a time window of that size holds. O(arity * log n)
-        combines and at most two page reads a level. Raises InvalidTime; EventsGone where events of
-        the range have left, unless ``partial``; UnsupportedOperation for an aggregator whose events
-        cannot be read by position.
-
-        >>> from mta import Max, TimeWindow
-        >>> window = Window(Max(), TimeWindow("1 hour"), name="ranges")
-        >>> _ = window.extend([3.0, 1.0, 4.0, 1.0, 5.0], [0, 600, 1200, 1800, 2400])
-        >>> window.range(0, 1800), window.range_of_positions(1, 2)
-        (4.0, 1.0)
-        """
-        return self.engine.range(after, until, partial)
-
-    @alone
-    def range_of_positions(self, start: int, stop: int, partial: bool = False) -> Any:
-        """The result of the events from position ``start`` to ``stop``; costs as ``range``.
-
-        Positions count accepted events from 0 on, in the order of the window; the newest is at
-        ``stats().inserted - 1``. Raises ValueError, EventsGone unless ``partial``, and
-        UnsupportedOperation.
-        """
-        return self.engine.range_of_positions(start, stop, partial)
 
     # --- batches --------------------------------------------------------------------------------
 
@@ -222,9 +200,7 @@ class Window:
         checked = Settings.read(WindowSettings, settings).of_handle(state)
         engine = WindowEngine(monoid, policy, store, state.window, checked)
         engine.restore(state)
-        window = cls.__new__(cls)
-        window._use(engine)
-        return window
+        return cls._of(engine)
 
     def sibling(self, handle: bytes) -> Self:
         """The window that a handle describes, with all settings and the store of this one.
@@ -232,18 +208,7 @@ class Window:
         As ``restore``, for those who restore many windows of one kind: what they share is not made
         anew for each.
         """
-        window = object.__new__(type(self))
-        window._use(self.engine.sibling(Handle.decode(handle)))
-        return window
-
-    @alone
-    def delete_pages(self) -> None:
-        """Delete every page; the window and all its handles are of no use afterwards."""
-        self.structure.delete_pages()
-
-    def close(self) -> None:
-        """Let go of the store if the window opened it; pages stay."""
-        self.engine.close()
+        return self._of(self.engine.sibling(Handle.decode(handle)))
 
     # --- looking at it --------------------------------------------------------------------------
 
@@ -262,11 +227,6 @@ class Window:
             intake.late_count,
             intake.invalid_count,
         )
-
-    @alone
-    def check(self) -> None:
-        """Assert every invariant of the structure, reading all pages. Raises InvariantViolation."""
-        self.structure.check()
 
     def __repr__(self) -> str:
         what, where = f"{self.monoid!r} over {self.policy!r}", self.engine.where()

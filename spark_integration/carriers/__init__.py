@@ -2,6 +2,6 @@
 
 - ``packing``: rows to blobs and back
 - ``batch``, ``streaming``: the step over a batch, and under Spark's state
-- ``state_stream``, ``state_pages``: the same with pages in that state too, ``spark://state``
+- ``state_pages``: pages in that state too, ``spark://state``
 - ``workers``: open stores of a Python worker
 """

@@ -3,7 +3,7 @@
 The pages serve only while their task runs. Their windows' names carry a fresh id for each attempt,
 so that neither a retry nor a speculative twin deletes what another attempt still reads, and the
 attempt deletes its own pages when it ends, also by an error. A worker that is killed leaves its
-pages behind. They can be told by their names,
+pages behind, which their names tell apart from others,
 
     batch.<seconds since 1970, hexadecimal>.<id of the attempt>.<plan>:<key>
 
@@ -68,7 +68,8 @@ def delete_abandoned(store: str | PageStore, seconds: float = 86400.0) -> int:
     until = time.time() - seconds
     pages = open_store(store)
     try:
-        found = [key for key in pages.keys("batch.") if _began_before(key, until)]
+        names = map(_TEMPORARY.match, pages.keys("batch."))
+        found = [name.string for name in names if name and int(name[1], 16) < until]
         for start in range(0, len(found), _DELETED_AT_ONCE):
             pages.delete_many(found[start : start + _DELETED_AT_ONCE])
         pages.flush()
@@ -76,8 +77,3 @@ def delete_abandoned(store: str | PageStore, seconds: float = 86400.0) -> int:
         if pages is not store:
             pages.close()
     return len(found)
-
-
-def _began_before(key: str, until: float) -> bool:
-    name = _TEMPORARY.match(key)
-    return name is not None and int(name.group(1), 16) < until

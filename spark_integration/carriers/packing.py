@@ -83,20 +83,13 @@ def pack(
         rows += batch.num_rows
         size += batch.nbytes
         if rows >= CUT_ROWS or size >= CUT_BYTES:
-            yield _packed(held, names, timed)
+            yield _packed(pa.Table.from_batches(held), names, timed)
             held, rows, size = [], 0, 0
     if held:
-        yield _packed(held, names, timed)
+        yield _packed(pa.Table.from_batches(held), names, timed)
 
 
-def _packed(held: list[pa.RecordBatch], names: Sequence[str], timed: bool) -> pa.RecordBatch:
-    packed = _by_bucket(pa.Table.from_batches(held), names)
-    if timed:
-        packed = packed.append_column(TIME, pa.nulls(len(packed), pa.timestamp("us", "UTC")))
-    return packed
-
-
-def _by_bucket(rows: pa.Table, names: Sequence[str]) -> pa.RecordBatch:
+def _packed(rows: pa.Table, names: Sequence[str], timed: bool) -> pa.RecordBatch:
     # A stable sort of 16-bit numbers is a radix sort: linear, and rows keep their order.
     buckets = rows.column(0).to_numpy().astype(np.uint16)
     order = np.argsort(buckets, kind="stable")
@@ -106,7 +99,10 @@ def _by_bucket(rows: pa.Table, names: Sequence[str]) -> pa.RecordBatch:
     starts = np.flatnonzero(np.diff(buckets, prepend=-1))
     ends = np.append(starts[1:], len(buckets))
     blobs = to_blobs(content.slice(lo, hi - lo) for lo, hi in zip(starts, ends, strict=True))
-    return pa.record_batch({BUCKET: pa.array(buckets[starts], pa.int32()), BLOB: blobs})
+    columns = {BUCKET: pa.array(buckets[starts], pa.int32()), BLOB: blobs}
+    if timed:
+        columns[TIME] = pa.nulls(len(blobs), pa.timestamp("us", "UTC"))
+    return pa.record_batch(columns)
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

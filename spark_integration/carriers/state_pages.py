@@ -1,7 +1,7 @@
 """Pages in Spark's own state store, ``spark://state``: for users who want no server.
 
 The pages of a bucket of keys are a map in the state of that bucket, beside the handles that name
-them (``state_stream.py``). Spark commits both together, and takes both back together: a batch that
+them (``streaming.py``). Spark commits both together, and takes both back together: a batch that
 failed leaves no page behind, and an older state has the pages that its handles name.
 
     state of a bucket    handles    one value, see ``states.py``
@@ -21,9 +21,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql.streaming.stateful_processor import MapState
 
 from stores.address import parse
 from stores.base import Capabilities, PageStore, check_keys, check_pages
@@ -53,22 +54,6 @@ def is_state_url(url: str) -> bool:
     return True
 
 
-class PageMap(Protocol):
-    """What is used of PySpark's ``MapState``; every call is one to Java."""
-
-    def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """The row under the key, if there is one."""
-
-    def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:
-        """Put the row under the key."""
-
-    def removeKey(self, key: tuple[Any, ...]) -> None:
-        """Remove the key, if it is there."""
-
-    def keys(self) -> Iterator[tuple[Any, ...]]:
-        """Every key."""
-
-
 class StatePages(PageStore):
     """The pages of one bucket, for one call of the state function.
 
@@ -79,7 +64,7 @@ class StatePages(PageStore):
 
     url = URL
 
-    def __init__(self, pages: PageMap, write_buffer: int = 8 << 20, cache: int = 4 << 20) -> None:
+    def __init__(self, pages: MapState, write_buffer: int = 8 << 20, cache: int = 4 << 20) -> None:
         self._pages = pages
         self._capacity, self._cache_bytes = write_buffer, cache
         self._pending: dict[str, bytes | None] = {}  # None is a delete
@@ -143,9 +128,9 @@ class StatePages(PageStore):
 
         Raises InvalidKey, StoreClosed, StoreUnavailable.
         """
-        doomed = dict.fromkeys(keys)
-        check_keys(doomed, _CAPABILITIES)
-        self._accept(doomed, 0)
+        deleted = dict.fromkeys(keys)
+        check_keys(deleted, _CAPABILITIES)
+        self._accept(deleted, 0)
 
     def _accept(self, entries: Mapping[str, bytes | None], size: int) -> None:
         with self._calls():

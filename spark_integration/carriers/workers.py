@@ -56,21 +56,11 @@ def store_of(url: str) -> Iterator[PageStore]:
     finally:
         with _lock:
             lease.users -= 1
-            surplus = _take_surplus()
+            idle = [at for at, lease in _open.items() if lease.users == 0]
+            surplus = [_open.pop(at).store for at in idle[: max(0, len(_open) - MOST)]]
         for store in surplus:
-            _close(store)
-
-
-def _take_surplus() -> list[PageStore]:
-    """The stores to close, least recently used first; they are out of the table already."""
-    idle = [at for at, lease in _open.items() if lease.users == 0]
-    count = max(0, min(len(_open) - MOST, len(idle)))
-    return [_open.pop(at).store for at in idle[:count]]
-
-
-def _close(store: PageStore) -> None:
-    try:
-        store.close()
-    except WindowStoreError as error:
-        # What it held belongs to a task that failed, and whose retry writes it again.
-        _log.warning("%s could not be closed: %s", store.url, error)
+            try:
+                store.close()
+            except WindowStoreError as error:
+                # What it held belongs to a task that failed, and whose retry writes it again.
+                _log.warning("%s could not be closed: %s", store.url, error)

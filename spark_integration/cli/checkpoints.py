@@ -26,120 +26,95 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mta import HandleSummary, describe_handle
-from mta.audit.walk import Audit, audit, live_keys
+from mta import describe_handle
+from mta.audit.keyed import OpaqueKeys
+from mta.audit.walk import live_keys
+from mta.cli import handles
 from mta.cli.console import human_bytes, plural, say
-from mta.cli.handles import (
-    add_up,
-    disk_bytes,
-    print_kind,
-    print_unneeded,
-    store_totals,
-    sum_up,
-    table_of,
-    without_credentials,
-)
 from mta.errors import CorruptPage, MissingPage
 from mta.times import to_duration
 from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.carriers.state_stream import HANDLES, KEY, PAGE, PAGES
-from spark_integration.carriers.workers import store_of
+from spark_integration.carriers.streaming import HANDLES, KEY, PAGE, PAGES
 from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import read_job
 from spark_integration.errors import InvalidRequest
 from spark_integration.request import make_product
-from spark_integration.step.states import read_doomed, read_handles
+from spark_integration.session import local_session
+from spark_integration.step.states import read_doomed, read_handles, read_root
 from spark_integration.step.windows import AnyWindow, restore_any
 from stores import PageStore, open_store
 
 NOTE = "gc.json"
 
 
-@dataclass(frozen=True)
-class Inspection:
-    """Every window of a checkpoint by its key, and what its store holds, whoever wrote it."""
-
-    windows: list[tuple[str, HandleSummary]]
-    store: str
-
-    def __str__(self) -> str:
-        events = sum(summary.events for _, summary in self.windows)
-        return f"{plural(len(self.windows), 'key')}, {plural(events, 'event')}"
-
-
 @spark_errors()
-def inspect(folder: Path, store_url: str | None, limit: int, spark: SparkSession) -> None:
+def inspect(folder: Path, store: str | None, limit: int) -> None:
     """Print the windows of an output folder or of a Spark checkpoint."""
-    checkpoint, store = locate(folder, store_url)
-    found = inspect_state(spark, checkpoint, store)
-    shown = found.windows[:limit]
-    say(table_of(shown))
-    if len(shown) < len(found.windows):
-        say(f"... and {len(found.windows) - len(shown):,} more (--limit)")
-    say()
-    say(f"windows   {found}")
-    say(f"handles   {human_bytes(sum(summary.handle_bytes for _, summary in found.windows))}")
-    say(f"store     {without_credentials(store)}: {found.store}")
-    for _, summary in found.windows[:1]:
-        print_kind(summary)
+    checkpoint, address = locate(folder, store)
+    handles.show(*inspect_state(local_session(), checkpoint, address), limit)
 
 
-def inspect_state(spark: SparkSession, checkpoint: Path, store_url: str) -> Inspection:
-    """Read every handle from Spark's state store, and count the store's pages."""
-    handles = saved_handles(spark, checkpoint, store_url)
-    windows = [(key, describe_handle(handle)) for key, handle in handles]
-    if not is_state_url(store_url):
-        return Inspection(windows, store_totals(store_url))
+def inspect_state(
+    spark: SparkSession, checkpoint: Path, address: str
+) -> tuple[handles.Windows, str, str]:
+    """Every window of a checkpoint by its key; its store, and what that holds, whoever wrote it."""
+    states = saved_states(spark, checkpoint, address)
+    windows = [(key, describe_handle(handle)) for key, handle in handles_in(states)]
+    if roots := roots_in(states):
+        with open_pages(spark, checkpoint, address) as store:
+            for root in roots:
+                for key, summary in OpaqueKeys(root, store).summaries():
+                    windows.append((_shown(key), summary))
+        windows.sort(key=lambda pair: pair[0])
+    if not is_state_url(address):
+        return windows, address, handles.store_totals(address)
     # On disk are all versions of the state that Spark retains.
     pages = plural(read_pages(spark, checkpoint).count(), "page")
-    return Inspection(windows, f"{pages}, {human_bytes(disk_bytes(checkpoint / 'state'))} on disk")
+    size = human_bytes(handles.disk_bytes(checkpoint / "state"))
+    return windows, address, f"{pages}, {size} on disk"
 
 
 @spark_errors()
-def check(
-    folder: Path, store_url: str | None, repair: bool, spark: Callable[[], SparkSession]
-) -> int:
+def check(folder: Path, store: str | None, repair: bool) -> int:
     """Print the damage by page and a summary; 1 if any is left, else 0.
 
     Reads every page of every window once.
     """
-    checkpoint, address = locate(folder, store_url)
-    _require_job(folder)
-    if repair and is_state_url(address):
+    checkpoint, address = locate(folder, store)
+    in_state = is_state_url(address)
+    if repair and in_state:
         raise InvalidRequest(
             f"--repair: the pages are in Spark's own state ({address}), which nobody but the query "
             "can write: leave --repair out, and if a page is damaged, take the query back to an "
             "older batch of its checkpoint"
         )
-    session = spark()
-    handles = saved_handles(session, checkpoint, address)
-    total = Audit()
-    with open_pages(session, checkpoint, address) as store:
-        for key, window in windows_of(folder, handles, store):
-            add_up(total, audit(window, repair), key)
-    say(f"windows   {plural(len(handles), 'key')}")
-    say(f"store     {without_credentials(address)}")
-    sum_up(total, repair)
-    if total.left and not repair and not is_state_url(address):
+    session = local_session()
+    states = saved_states(session, checkpoint, address)
+    saved, keys = handles_in(states), 0
+    with open_pages(session, checkpoint, address) as pages:
+        found = handles.verify(windows_of(folder, saved, pages) if saved else (), repair)
+        for root in roots_in(states):
+            swept = OpaqueKeys(root, pages)
+            handles.add_up(found, swept.audit(), swept.name)
+            keys += swept.root.counts[0]
+    left = handles.sum_up(found, plural(len(saved) + keys, "key"), address, repair)
+    if left and not repair and not in_state:
         say("what can be rebuilt, --repair does")
-    return 1 if total.left else 0
+    return left
 
 
 def windows_of(
-    folder: Path, handles: list[tuple[str, bytes]], store: PageStore
+    folder: Path, saved: list[tuple[str, bytes]], store: PageStore
 ) -> Iterator[tuple[str, AnyWindow]]:
     """Every key's window, or windows, of the aggregations and policies in the job's note.
 
@@ -150,7 +125,7 @@ def windows_of(
     monoid = make_product({agg.name: (agg.input, agg.monoid()) for agg in parsed})
     policy, by_time = parse_windows(job["window"]), job.get("allowed_lateness") is not None
     kind: AnyWindow | None = None
-    for key, handle in handles:
+    for key, handle in saved:
         if kind is None:
             kind = restore_any(handle, monoid, policy, store, by_time)
         yield key, kind.sibling(handle)
@@ -169,8 +144,7 @@ def _require_job(folder: Path) -> dict[str, Any]:
 # gc
 
 
-@dataclass(frozen=True)
-class Sighting:
+class Sighting(NamedTuple):
     """When a page was first seen that no handle names, and the last batch that had begun then."""
 
     seconds: float
@@ -178,85 +152,79 @@ class Sighting:
 
 
 @spark_errors()
-def collect(
-    folder: Path,
-    store_url: str | None,
-    delete: bool,
-    grace: str,
-    spark: Callable[[], SparkSession],
-) -> None:
+def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
     """Note the pages that no handle names, print them, and delete those that have been so long.
 
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
     """
-    checkpoint, address = locate(folder, store_url)
+    checkpoint, address = locate(folder, store)
     if is_state_url(address):
         say(f"store     {address}: nothing to collect. Pages of a batch that was not committed")
         say("          went with it, and Spark deletes those of old batches with their state.")
         return
-    patience = _seconds(grace)
-    with open_store(address) as store:
+    until = time.time() - _seconds(grace)
+    with open_store(address) as pages:
         # In this order: a page in the list was written by a batch that had begun by then.
-        keys = list(store.keys())
+        keys = list(pages.keys())
         begun, committed = last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
-        states = saved_states(spark(), checkpoint, address)
-        handles = handles_in(states)
+        states = saved_states(local_session(), checkpoint, address)
+        saved = handles_in(states)
         doomed = [("", handle) for state in states for handle in read_doomed(state)]
-        live, damaged = _mark(folder, handles, doomed, store)
-        prefixes = {_prefix(describe_handle(handle).window) for _, handle in handles + doomed}
+        live, damaged = _mark(folder, saved, doomed, pages) if saved + doomed else (set(), {})
+        prefixes = {_prefix(describe_handle(handle).window) for _, handle in saved + doomed}
+        swept = [OpaqueKeys(root, pages) for root in roots_in(states)]
+        for keyed in swept:
+            prefixes.add(_prefix(keyed.name))
+            try:
+                live.update(keyed.live_keys())
+            except (MissingPage, CorruptPage) as error:
+                damaged[keyed.name] = str(error)
         orphans = [key for key in keys if _prefix(key) in prefixes and key not in live]
         unsure = [key for key in orphans if key.partition("/")[0] in damaged]
-        orphans = [key for key in orphans if key.partition("/")[0] not in damaged]
-        now = time.time()
-        sightings = note(folder / NOTE, orphans, Sighting(now, begun))
+        orphans = sorted(set(orphans) - set(unsure))
+        now = Sighting(time.time(), begun)
+        sightings = note(folder / NOTE, orphans, now)
         ripe = [
             key
             for key in orphans
-            if sightings[key].batch <= committed and sightings[key].seconds <= now - patience
+            if sightings[key].batch <= committed and sightings[key].seconds <= until
         ]
-        say(f"store     {without_credentials(address)}: {plural(len(keys), 'page')}")
-        say(f"windows   {plural(len(handles), 'key')}, {plural(len(live), 'page')} needed")
-        print_unneeded(store, orphans)
-        for window, error in damaged.items():
-            say(f"left out  {window}: {error}; see 'mta check'")
+        say(f"store     {handles.without_credentials(address)}: {plural(len(keys), 'page')}")
+        count = len(saved) + sum(keyed.root.counts[0] for keyed in swept)
+        say(f"windows   {plural(count, 'key')}, {plural(len(live), 'page')} needed")
+        handles.print_unneeded(pages, orphans)
+        for window, why in damaged.items():
+            say(f"left out  {window}: {why}; see 'mta check'")
         if unsure:
             say(f"left out  {plural(len(unsure), 'page')} of damaged windows")
+        handles.sweep(pages, ripe, delete, f", seen unneeded for {grace} or more")
         if delete:
-            store.delete_many(ripe)
-            store.flush()
-            note(folder / NOTE, sorted(set(orphans) - set(ripe)), Sighting(now, begun))
-        done = "deleted" if delete else "to delete"
-        say(f"{done:9} {plural(len(ripe), 'page')}, seen unneeded for {grace} or more")
-        if not delete and ripe:
-            say("nothing was deleted: --delete does")
+            note(folder / NOTE, sorted(set(orphans) - set(ripe)), now)
 
 
 def note(path: Path, orphans: Iterable[str], now: Sighting) -> dict[str, Sighting]:
     """When each page was first seen, of those that are still unneeded; kept in the file."""
-    earlier: dict[str, list[float]] = json.loads(path.read_text()) if path.is_file() else {}
-    first = {
-        key: Sighting(earlier[key][0], int(earlier[key][1])) if key in earlier else now
-        for key in orphans
-    }
+    earlier: dict[str, list[Any]] = json.loads(path.read_text()) if path.is_file() else {}
+    first = {key: Sighting(*earlier.get(key, now)) for key in orphans}
     draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps({key: [s.seconds, s.batch] for key, s in first.items()}) + "\n")
+    draft.write_text(json.dumps(first) + "\n")
     draft.replace(path)
     return first
 
 
 def _mark(
     folder: Path,
-    handles: list[tuple[str, bytes]],
+    saved: list[tuple[str, bytes]],
     doomed: list[tuple[str, bytes]],
     store: PageStore,
 ) -> tuple[set[str], dict[str, str]]:
     """The pages that the windows need, and which windows cannot tell, and why."""
     live: set[str] = set()
     damaged: dict[str, str] = {}
-    for at, (_, windows) in enumerate(windows_of(folder, handles + doomed, store)):
+    for at, (_, windows) in enumerate(windows_of(folder, saved + doomed, store)):
         events = windows.engine.structure
         try:
-            if at >= len(handles):
+            if at >= len(saved):
                 events.evict_to(events.back)  # some of its pages may be gone already
             live.update(live_keys(windows))
         except (MissingPage, CorruptPage) as error:
@@ -266,7 +234,7 @@ def _mark(
 
 def _prefix(key: str) -> str:
     """What the names of all windows of one query begin with: its id and its plan."""
-    return key.partition(":")[0]
+    return key.partition("/")[0].partition(":")[0]
 
 
 def _seconds(grace: str) -> float:
@@ -279,19 +247,18 @@ def _seconds(grace: str) -> float:
 # What a checkpoint holds
 
 
-def locate(folder: Path, store_url: str | None) -> tuple[Path, str]:
+def locate(folder: Path, store: str | None) -> tuple[Path, str]:
     """The checkpoint and the store's address, for an output folder or a checkpoint of Spark."""
     job = read_job(folder)
-    checkpoint = folder / "checkpoint" if job is not None else folder
+    checkpoint = folder if job is None else folder / "checkpoint"
     if not (checkpoint / "state").is_dir():
         raise InvalidRequest(f"{folder} is neither an output folder of 'mta run' nor a checkpoint")
     if not has_commits(checkpoint):
         raise InvalidRequest(f"{folder} has no committed batch yet: run again until one has ended")
-    if store_url is None and job is not None:
-        store_url = str(job["store"])
-    if store_url is None:
+    address = store or (job and str(job["store"]))
+    if not address:
         raise InvalidRequest("name the store of this checkpoint with --store")
-    return checkpoint, store_url
+    return checkpoint, address
 
 
 def has_commits(checkpoint: Path) -> bool:
@@ -318,14 +285,21 @@ def saved_states(spark: SparkSession, checkpoint: Path, store_url: str) -> list[
     return [state for row in rows for state in _binaries(row["value"].asDict(recursive=True))]
 
 
+def roots_in(states: Iterable[bytes]) -> list[bytes]:
+    """The roots of those states whose windows are swept."""
+    return [root for root in map(read_root, states) if root is not None]
+
+
 def handles_in(states: Iterable[bytes]) -> list[tuple[str, bytes]]:
     """The handle of every key, by key."""
-    handles = [
-        (", ".join(map(str, msgpack.unpackb(key, timestamp=3))), handle)
-        for state in states
-        for key, handle in read_handles(state).items()
+    saved = [
+        (_shown(key), handle) for state in states for key, handle in read_handles(state).items()
     ]
-    return sorted(handles, key=lambda saved: saved[0])
+    return sorted(saved, key=lambda pair: pair[0])
+
+
+def _shown(key: bytes) -> str:
+    return ", ".join(map(str, msgpack.unpackb(key, timestamp=3)))
 
 
 def read_pages(spark: SparkSession, checkpoint: Path) -> DataFrame:
@@ -341,26 +315,12 @@ def open_pages(spark: SparkSession, checkpoint: Path, address: str) -> Iterator[
         with open_store(address) as store:
             yield store
         return
-    with tempfile.TemporaryDirectory(prefix="mta-pages-") as folder:
-        copy_pages(spark, checkpoint, f"file://{folder}")
-        with open_store(f"file://{folder}") as store:
-            yield store
-
-
-def copy_pages(spark: SparkSession, checkpoint: Path, address: str) -> int:
-    """Put every page of Spark's state into a store; return how many. Raises the store's errors."""
-    put = partial(_put_pages, address=address)
-    counts = read_pages(spark, checkpoint).mapInArrow(put, "pages long").collect()
-    return sum(row.pages for row in counts)
-
-
-def _put_pages(batches: Iterable[pa.RecordBatch], address: str) -> Iterator[pa.RecordBatch]:
-    with store_of(address) as store:
-        for batch in batches:
-            keys, pages = batch.column("key").to_pylist(), batch.column("page").to_pylist()
-            store.put_many(dict(zip(keys, pages, strict=True)))
-            yield pa.record_batch({"pages": [len(keys)]})
+    folder = tempfile.TemporaryDirectory(prefix="mta-pages-")
+    with folder as name, open_store(f"file://{name}") as store:
+        for row in read_pages(spark, checkpoint).toLocalIterator():
+            store.put_many({row.key: bytes(row.page)})
         store.flush()
+        yield store
 
 
 def _read_state(spark: SparkSession, checkpoint: Path, variable: str | None = None) -> DataFrame:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from mta import CountWindow
@@ -55,7 +55,7 @@ def demo(job: Job, data: Path | None, events: int, keys: int, folder: Path) -> N
     run(job)
     say("\n== inspect: the windows as their handles tell")
     spark = local_session()
-    inspect(job.folder, job.store, 10, spark)
+    inspect(job.folder, job.store, 10)
     say("\n== check: every result of some keys against pandas")
     check(spark, job)
     say(f"\nlook at   {job.folder / 'plot.png'}")
@@ -65,19 +65,15 @@ def check(spark: SparkSession, job: Job) -> None:
     """Compare the results of a few keys, every row, with pandas. Raises DemoFailed."""
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
     results, key = read_results(spark, job), key_column(job)
-    total, keys = results.count(), _some_keys(results, key)
+    some = results.select(key).distinct().orderBy(F.xxhash64(key)).limit(CHECKED_KEYS)
+    keys = sorted(row[0] for row in some.collect())
     chosen = F.col(f"`{key}`").isin(keys)
     got = pd.DataFrame(results.where(chosen).toPandas())
     sent = pd.DataFrame(read_input(spark, job, open_source(job)).where(chosen).toPandas())
     for value in keys:
         found, events = (_sorted(rows[rows[key] == value], job) for rows in (got, sent))
         _compare(str(value), found, events, aggregations, job)
-    say(f"exact     {total:,} result rows in all")
-
-
-def _some_keys(results: DataFrame, key: str) -> list[object]:
-    keys = results.select(key).distinct().orderBy(F.xxhash64(key)).limit(CHECKED_KEYS)
-    return sorted(row[0] for row in keys.collect())
+    say(f"exact     {results.count():,} result rows in all")
 
 
 def _sorted(rows: pd.DataFrame, job: Job) -> pd.DataFrame:
@@ -99,13 +95,10 @@ def _compare(
         found = got[aggregation.name].to_numpy(float)[alone]
         tolerance = TOLERANCE.get(aggregation.function, 1e-9)
         scale = np.nanmax(np.abs(sent[aggregation.column].to_numpy(float)), initial=1.0)
-        wrong = ~np.isclose(found, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
-        if wrong.any():
-            at = int(np.flatnonzero(wrong)[0])
-            raise DemoFailed(
-                f"key {key}: {aggregation} differs in {int(wrong.sum()):,} of {len(found):,} rows, "
-                f"first {found[at]!r} where pandas has {expected[at]!r}: report this"
-            )
+        try:
+            np.testing.assert_allclose(found, expected, tolerance, tolerance * scale)
+        except AssertionError as error:
+            raise DemoFailed(f"key {key}: {aggregation}, report this: {error}") from error
     names = ", ".join(aggregation.name for aggregation in aggregations)
     say(f"          {key}: {len(got):,} events, {names} as in pandas")
 

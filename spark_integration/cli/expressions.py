@@ -10,29 +10,19 @@ from typing import Any
 import mta
 from spark_integration.errors import InvalidRequest
 
-
-@dataclass(frozen=True)
-class Function:
-    """An aggregation that the command line offers."""
-
-    monoid: Callable[[], Any]
-    like_the_value: bool
-    """The result has the value's unit and size, so a plot can show both on one axis."""
-
-
-FUNCTIONS = {
-    "max": Function(mta.Max, True),
-    "min": Function(mta.Min, True),
-    "mean": Function(mta.Mean, True),
-    "geomean": Function(mta.GeometricMean, True),
-    "first": Function(mta.First, True),
-    "last": Function(mta.Last, True),
-    "sum": Function(mta.Sum, False),
-    "count": Function(mta.Count, False),
-    "stddev": Function(mta.SampleStdDev, False),
-    "stddev_pop": Function(mta.PopulationStdDev, False),
+#: The aggregations that the command line offers.
+FUNCTIONS: dict[str, Callable[[], Any]] = {
+    "max": mta.Max,
+    "min": mta.Min,
+    "mean": mta.Mean,
+    "geomean": mta.GeometricMean,
+    "first": mta.First,
+    "last": mta.Last,
+    "sum": mta.Sum,
+    "count": mta.Count,
+    "stddev": mta.SampleStdDev,
+    "stddev_pop": mta.PopulationStdDev,
 }
-
 _AGGREGATION = re.compile(r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 _COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)\s*")
 
@@ -50,8 +40,8 @@ class Aggregation:
 
     @property
     def like_the_value(self) -> bool:
-        """Whether the result has the value's unit and size."""
-        return FUNCTIONS[self.function].like_the_value
+        """Whether the result has the value's unit and size, so that a plot has both on one axis."""
+        return self.function in {"max", "min", "mean", "geomean", "first", "last"}
 
     @property
     def input(self) -> str | None:
@@ -59,8 +49,7 @@ class Aggregation:
         return None if self.function == "count" else self.column
 
     def monoid(self) -> Any:
-        """A new monoid for this aggregation."""
-        return FUNCTIONS[self.function].monoid()
+        return FUNCTIONS[self.function]()
 
 
 def parse_aggregation(text: str, values: Sequence[str]) -> Aggregation:
@@ -73,20 +62,22 @@ def parse_aggregation(text: str, values: Sequence[str]) -> Aggregation:
         raise InvalidRequest(
             f"--agg {text!r}: there is no function {function!r}; there are {', '.join(FUNCTIONS)}"
         )
-    if not column:
-        if not values:
-            raise InvalidRequest(f"--agg {text!r} names no column: write {function}(column)")
-        column = values[0]
-    return Aggregation(
-        name or f"{function}_{re.sub(r'[^0-9A-Za-z]+', '_', column)}", function, column
-    )
+    if not column and not values:
+        raise InvalidRequest(f"--agg {text!r} names no column: write {function}(column)")
+    column = column or values[0]
+    name = name or f"{function}_{re.sub(r'[^0-9A-Za-z]+', '_', column)}"
+    return Aggregation(name, function, column)
 
 
 def parse_window(text: str) -> Any:
     """``24 hours`` as a TimeWindow, ``1000 events`` or ``2^20 events`` as a CountWindow."""
-    if match := _COUNT.fullmatch(text):
-        return _policy(text, mta.CountWindow, _number(match))
-    return _policy(text, mta.TimeWindow, text.strip())
+    events = _events(text)
+    try:
+        return mta.TimeWindow(text.strip()) if events is None else mta.CountWindow(events)
+    except ValueError as error:
+        raise InvalidRequest(
+            f"--window {text!r}: write '24 hours', '30 minutes' or '1000 events' ({error})"
+        ) from error
 
 
 def parse_windows(texts: str | Sequence[str]) -> Any:
@@ -108,27 +99,17 @@ def parse_windows(texts: str | Sequence[str]) -> Any:
 
 def parse_every(text: str) -> int | str:
     """``100 events`` as 100, ``1 minute`` as it is: when results are wanted, for ``every``."""
-    match = _COUNT.fullmatch(text)
+    events, period = _events(text), text.strip()
     try:
-        if match:
-            return mta.EveryCount(_number(match)).count
-        mta.EveryPeriod(text.strip())
+        trigger = mta.EveryPeriod(period) if events is None else mta.EveryCount(events)
     except ValueError as error:
         raise InvalidRequest(
             f"--every {text!r}: write '1 minute' for a result each minute, or '100 events'"
         ) from error
-    return text.strip()
+    return trigger.count if isinstance(trigger, mta.EveryCount) else period
 
 
-def _number(match: re.Match[str]) -> int:
-    base, power = match.groups()
-    return int(int(base) ** int(power or 1))
-
-
-def _policy(text: str, policy: Callable[[Any], Any], size: object) -> Any:
-    try:
-        return policy(size)
-    except ValueError as error:
-        raise InvalidRequest(
-            f"--window {text!r}: write '24 hours', '30 minutes' or '1000 events' ({error})"
-        ) from error
+def _events(text: str) -> int | None:
+    """What ``1000 events`` or ``2^20 rows`` count; None for a text of another form."""
+    match = _COUNT.fullmatch(text)
+    return int(int(match[1]) ** int(match[2] or 1)) if match else None

@@ -33,19 +33,19 @@ def explain(error: PySparkException) -> str:
         if match := re.search(r"^\S.*(?:\n(?!\s*at |\s*SQLSTATE).+)*", last, re.MULTILINE):
             return _with_forms(re.sub(r"^[\w.]+\.(\w+: )", r"\1", match.group().strip()))
     causes = re.findall(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)", text, re.MULTILINE)
-    told = causes[-1] if causes else text.split("\n\tat ")[0].strip()
+    cause = causes[-1] if causes else text.split("\n\tat ")[0].strip()
     # Which file could not be read is in the error, and why in the cause of its cause.
     below = _root(error)
-    return told if not below or below in text else f"{told}\n{below}"
+    return cause if not below or below in text else f"{cause}\n{below}"
 
 
-def _with_forms(told: str) -> str:
+def _with_forms(cause: str) -> str:
     """In files, what is there but cannot be read is null too."""
-    if told.startswith("InvalidTime: null"):
-        return f"{told}; a time of another form counts as none, --time-format tells which is read"
-    if told.startswith("InvalidValue: null"):
-        return f"{told}; a text that is no number counts as none"
-    return told
+    if cause.startswith("InvalidTime: null"):
+        return f"{cause}; a time of another form counts as none, --time-format tells which is read"
+    if cause.startswith("InvalidValue: null"):
+        return f"{cause}; a text that is no number counts as none"
+    return cause
 
 
 def _root(error: BaseException) -> str:

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import json
 import tomllib
-from argparse import Namespace
+from argparse import ArgumentParser, BooleanOptionalAction
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
+from mta.cli.commands import at_least_one
 from mta.cli.handles import without_credentials
-from spark_integration.cli.expressions import parse_every
+from spark_integration.cli.expressions import FUNCTIONS
 from spark_integration.errors import InvalidRequest
 
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "format": ("csv", "json", "parquet"),
-    "late": ("error", "drop", "side"),
-    "corrections": ("onward", "append"),
-    "invalid": ("error", "drop"),
-    "silent": ("keep", "drop", "emit"),
-    "results": ("event", "last"),
-    "write": ("parquet", "csv"),
-}
+#: The titles of the options in the help, by the first one below each.
+GROUPS = {"format": "columns", "agg": "windows", "output": "output", "follow": "running"}
+#: What a checkpoint depends on.
+FIXED = (
+    "key", "key_from_file_name", "time", "value", "keep", "agg", "window", "store", "results",
+    "write",
+)  # fmt: skip
+#: These change the columns of the results, and of Spark's state, by being so or not; else not.
+DECISIVE = {"late": "side", "silent": "keep", "allowed_lateness": None, "corrections": "onward"}
+
+
+def _option(default: Any, about: str, metavar: str | None = None) -> Any:
+    return field(default=default, metadata={"help": about, "metavar": metavar})
 
 
 @dataclass(frozen=True)
@@ -33,45 +38,82 @@ class Job:
     """
 
     input: tuple[str, ...] = ()
-    output: str = "mta-output"
-    format: Literal["csv", "json", "parquet"] | None = None
-    key: str | None = None
-    key_from_file_name: bool = False
-    time: str | None = None
-    time_format: str | None = None
-    value: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    agg: tuple[str, ...] = ()
-    window: str | tuple[str, ...] = "24 hours"
-    store: str | None = None
-    every: str | None = None
-    results: Literal["event", "last"] = "event"
-    late: Literal["error", "drop", "side"] = "error"
-    allowed_lateness: str | None = None
-    corrections: Literal["onward", "append"] = "onward"
-    invalid: Literal["error", "drop"] = "error"
-    silent: Literal["keep", "drop", "emit"] = "keep"
-    watermark: str = "10 minutes"
-    write: Literal["parquet", "csv"] = "parquet"
-    files_per_batch: int | None = None
-    follow: bool = False
-    plot: bool = True
-    overwrite: bool = False
-    cores: int | None = None
-    memory: str = "2g"
+
+    format: Literal["csv", "json", "parquet"] | None = _option(None, "guessed from the names")
+    key: str | None = _option(None, "one window for each value of this column", "COL")
+    key_from_file_name: bool = _option(False, "one window for each file")
+    time: str | None = _option(None, "default: timestamp, ts, time, ...", "COL")
+    time_format: str | None = _option(None, "of Spark, as dd/MM/yyyy HH:mm", "PATTERN")
+    value: tuple[str, ...] = _option(
+        (),
+        "what is aggregated, if several each by itself; default: value, or the one of numbers",
+        "COL",
+    )
+    keep: tuple[str, ...] = _option((), "also in the results", "COL")
+
+    agg: tuple[str, ...] = _option(
+        (), f"{', '.join(FUNCTIONS)}; default: max and mean of each value", "NAME=FUNCTION(COL)"
+    )
+    window: tuple[str, ...] = _option(
+        ("24 hours",), "'24 hours' (default), '1000 events'; several as 'day=24 hours'", "SIZE"
+    )
+    store: str | None = _option(
+        None,
+        "default: in the output folder; spark://state puts the pages into the checkpoint",
+        "URL",
+    )
+    late: Literal["error", "drop", "side"] = _option(
+        "error", "older than its key's last one a row stops the run, goes, or is marked as late"
+    )
+    allowed_lateness: str | None = _option(
+        None, "how much older than its key's newest row a row may be, as '10 minutes'", "TIME"
+    )
+    corrections: Literal["onward", "append"] = _option(
+        "onward", "each row once, or with a mark once more when a late one changes it"
+    )
+    invalid: Literal["error", "drop"] = _option(
+        "error", "rows without a readable key, time or value stop the run or are dropped"
+    )
+    silent: Literal["keep", "drop", "emit"] = _option(
+        "keep", "keys whose time window has emptied stay, go, or go with a last row"
+    )
+    watermark: str = _option(
+        "10 minutes", "for --silent: how far rows of different keys may be apart", "TIME"
+    )
+
+    output: str = _option("mta-output", "where results, pages and the checkpoint go", "DIR")
+    every: str | None = _option(
+        None,
+        "'100 events': each 100th row of a key; '1 minute': one a minute; default: all",
+        "WHEN",
+    )
+    results: Literal["event", "last"] = _option(
+        "event", "a row for each event, or the last of each key and batch"
+    )
+    write: Literal["parquet", "csv"] = _option("parquet", "format of the results")
+    plot: bool = _option(True, "draw plot.png at the end (default)")
+    overwrite: bool = _option(False, "start afresh: delete what an earlier run left there")
+
+    follow: bool = _option(False, "keep reading new files until Ctrl-C")
+    files_per_batch: int | None = _option(
+        None, "default: files of about 500,000 rows, or all where their order needs it", "N"
+    )
+    cores: int | None = _option(None, "default: all", "N")
+    memory: str = _option("2g", "of Spark's Java", "SIZE")
 
     @classmethod
-    def from_arguments(cls, given: Namespace) -> Self:
+    def from_options(cls, given: Mapping[str, Any]) -> Self:
         """The options given, over those of the ``--config`` file, over the defaults."""
-        options = {name: value for name, value in vars(given).items() if value is not None}
-        config = options.pop("config", None)
-        given_windows = options.get("window")
-        if isinstance(given_windows, list) and not any("=" in text for text in given_windows):
-            options["window"] = given_windows[-1]  # as of any option, the last one counts
-        merged = {**(read_config(Path(config)) if config else {}), **options}
-        known = {field.name for field in fields(cls)}
-        job = cls(**{name: _value(name, merged[name]) for name in known & merged.keys()})
-        job._check()
+        options = {name: value for name, value in given.items() if value not in (None, [])}
+        if not any("=" in text for text in options.get("window", "=")):
+            options["window"] = options["window"][-1:]  # as of any option, the last one counts
+        if "config" in options:
+            options = {**read_config(Path(options.pop("config"))), **options}
+        job = cls(**{name: _value(name, value) for name, value in options.items()})
+        if not job.input:
+            raise InvalidRequest("no input: name a file or a folder, or 'input' in the config file")
+        if job.key and job.key_from_file_name:
+            raise InvalidRequest("give either --key or --key-from-file-name, not both")
         return job
 
     @property
@@ -91,84 +133,60 @@ class Job:
 
     @property
     def windows(self) -> str:
-        """All windows as one text."""
-        return self.window if isinstance(self.window, str) else ", ".join(self.window)
+        return ", ".join(self.window)
 
     @property
     def store_url(self) -> str:
         """Where the pages lie; by default in the output folder, on local disk."""
         return self.store or f"file://{(self.folder / 'pages').absolute()}"
 
+    def described(self) -> dict[str, Any]:
+        return asdict(self) | {"store": without_credentials(self.store_url)}
+
     def save(self) -> None:
-        """Note the job in its folder, without credentials, for ``mta inspect`` and the next run."""
-        described = asdict(self) | {"store": without_credentials(self.store_url)}
+        """Note the job in its folder, for ``mta inspect`` and the next run."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "job.json").write_text(json.dumps(described, indent=1) + "\n")
+        (self.folder / "job.json").write_text(json.dumps(self.described(), indent=1) + "\n")
 
     def differences(self, earlier: Mapping[str, Any]) -> list[str]:
         """The settings that a checkpoint depends on and that are not as they were ``earlier``."""
-        now = json.loads(json.dumps(asdict(self)))
-        now["store"] = without_credentials(self.store_url)
-        fixed = ("key", "key_from_file_name", "time", "value", "keep", "agg", "window", "store",
-                 "results", "write")  # fmt: skip
-        earlier = {"silent": "keep", "allowed_lateness": None, "corrections": "onward", **earlier}
-        changed = [name for name in fixed if now[name] != earlier.get(name)]
-        # These change the columns of the results, and of Spark's state; else they are free.
-        free: list[tuple[str, str | None]] = [
-            ("late", "side"), ("silent", "keep"), ("allowed_lateness", None),
-            ("corrections", "onward"),
-        ]  # fmt: skip
-        for name, value in free:
-            if (now[name] == value) != (earlier.get(name) == value):
-                changed.append(name)
+        now = self.described()
+        earlier = {each.name: each.default for each in fields(self)} | {**earlier}
+        changed = [name for name in FIXED if _text(now[name]) != _text(earlier[name])]
+        changed += [
+            name
+            for name, value in DECISIVE.items()
+            if (now[name] == value) != (earlier[name] == value)
+        ]
         return [
-            f"--{name.replace('_', '-')} was {earlier.get(name)!r} and is {now[name]!r}"
+            f"--{name.replace('_', '-')} was {_text(earlier[name])!r} and is {_text(now[name])!r}"
             for name in changed
         ]
 
     def replace(self, **changes: Any) -> Self:
-        """The job with some fields changed."""
         return replace(self, **changes)
 
-    def _check(self) -> None:
-        if not self.input:
-            raise InvalidRequest("no input: name a file or a folder, or 'input' in the config file")
-        if self.key and self.key_from_file_name:
-            raise InvalidRequest("give either --key or --key-from-file-name, not both")
-        if self.files_per_batch is not None and self.files_per_batch < 1:
-            raise InvalidRequest("--files-per-batch must be at least 1")
-        if self.cores is not None and self.cores < 1:
-            raise InvalidRequest("--cores must be at least 1")
-        for name, choices in CHOICES.items():
-            if (value := getattr(self, name)) is not None and value not in choices:
-                raise InvalidRequest(f"{name} is {value!r}; it can be {', '.join(choices)}")
-        if self.every is not None:
-            self._check_every(isinstance(parse_every(self.every), str))
 
-    def _check_every(self, by_period: bool) -> None:
-        """Raises InvalidRequest where results now and then do not go with another option."""
-        if self.corrections == "append":
-            raise InvalidRequest(
-                "--every does not go with --corrections append, as most rows are never given; "
-                "leave one of them out"
-            )
-        if not by_period and self.silent not in (None, "keep") and self.allowed_lateness is None:
-            raise InvalidRequest(
-                "--every with a number of events does not go with --silent, as the count would "
-                "depend on when a silence is noticed; give a period, or --allowed-lateness '0 "
-                "seconds', with which a key counts anew once it was forgotten"
-            )
-        if by_period and self.allowed_lateness is not None:
-            raise InvalidRequest(
-                "--every with a period does not go with --allowed-lateness, as late rows would "
-                "change results that are out; give a number of events, as --every '100 events', "
-                "or leave one of them out"
-            )
-        if by_period and self.silent == "emit":
-            raise InvalidRequest(
-                "--every with a period does not go with --silent emit, as its rows tell when a "
-                "window is empty; give --silent drop"
-            )
+_HINTS = get_type_hints(Job)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of a job. Without defaults: what is not given may be in the config file."""
+    group: Any = parser
+    for each in fields(Job)[1:]:
+        if each.name in GROUPS:
+            group = parser.add_argument_group(GROUPS[each.name])
+        how: dict[str, Any] = {**each.metadata, "choices": _choices(each.name)}
+        if isinstance(each.default, str):
+            how["help"] += f"; default: {each.default}"
+        if each.type == "bool":
+            del how["metavar"], how["choices"]
+            how["action"] = BooleanOptionalAction if each.default else "store_true"
+        elif get_origin(_HINTS[each.name]) is tuple:
+            how["action"] = "append"
+        elif int in get_args(_HINTS[each.name]):
+            how["type"] = at_least_one
+        group.add_argument(f"--{each.name.replace('_', '-')}", default=None, **how)
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -180,10 +198,9 @@ def read_config(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise InvalidRequest(f"--config {path} is not TOML: {error}") from error
     options = {name.replace("-", "_"): value for name, value in config.items()}
-    known = [field.name for field in fields(Job)]
-    if unknown := sorted(options.keys() - set(known)):
+    if unknown := sorted(options.keys() - _HINTS.keys()):
         raise InvalidRequest(
-            f"--config {path}: unknown {', '.join(unknown)}; it can hold {', '.join(known)}"
+            f"--config {path}: unknown {', '.join(unknown)}; it can hold {', '.join(_HINTS)}"
         )
     for option in ("agg", "window"):
         if isinstance(options.get(option), dict):
@@ -200,19 +217,27 @@ def read_job(folder: Path) -> dict[str, Any] | None:
     return job
 
 
+def _choices(name: str) -> tuple[str, ...] | None:
+    hint = _HINTS[name]
+    literal = next((kind for kind in (hint, *get_args(hint)) if get_origin(kind) is Literal), None)
+    return get_args(literal) or None
+
+
 def _value(name: str, value: Any) -> Any:
-    """The value with the type of its field, or InvalidRequest."""
-    if name == "window" and isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    if name in ("input", "value", "keep", "agg") or (name == "window" and isinstance(value, list)):
-        value = (value,) if isinstance(value, str) else tuple(value)
-        fits = all(isinstance(item, str) for item in value)
-    elif name in ("key_from_file_name", "follow", "plot", "overwrite"):
-        fits = isinstance(value, bool)
-    elif name in ("files_per_batch", "cores"):
-        fits = isinstance(value, int) and not isinstance(value, bool)
-    else:
-        fits = isinstance(value, str)
-    if not fits:
+    hint = _HINTS[name]
+    if choices := _choices(name):
+        if value not in choices:
+            raise InvalidRequest(f"{name} is {value!r}; it can be {', '.join(choices)}")
+        return value
+    if several := get_origin(hint) is tuple:
+        value = tuple(value) if isinstance(value, list | tuple) else (value,)
+    kinds = (str,) if several else (hint, *get_args(hint))
+    if not all(type(item) in kinds for item in (value if several else (value,))):
         raise InvalidRequest(f"the option {name} cannot be {value!r}")
+    if int in kinds and value < 1:
+        raise InvalidRequest(f"--{name.replace('_', '-')} must be at least 1")
     return value
+
+
+def _text(value: Any) -> Any:
+    return ", ".join(value) if isinstance(value, list | tuple) else value

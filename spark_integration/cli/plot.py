@@ -31,20 +31,16 @@ COLOURS = ("#d1495b", "#1f5fa8", "#2f8f5b", "#8a4fa3", "#c9822b", "#3b9aa8")
 
 def draw(
     results: DataFrame,
-    *,
     key: str,
     time: str,
     aggregations: Sequence[Aggregation],
     title: str,
     path: Path,
-    most_keys: int = 3,
 ) -> bool:
     """Write the picture of the first few keys to ``path``; False where there is nothing to show."""
     panels = _panels(aggregations)
-    most_keys = max(1, min(most_keys, PANELS // len(panels)))
-    keys = [
-        row[0] for row in results.select(key).distinct().orderBy(key).limit(most_keys).collect()
-    ]
+    some = results.select(key).distinct().orderBy(key).limit(max(1, min(3, PANELS // len(panels))))
+    keys = [row[0] for row in some.collect()]
     columns = list(dict.fromkeys(name for panel in panels for name in _columns(panel)))
     extremes = _extremes(results, key, time, columns, keys)
     if extremes.empty:
@@ -127,8 +123,8 @@ def _panel(axes: Axes, rows: pd.DataFrame, panel: Sequence[Aggregation], title: 
     styles = [(colour, line) for line in ("-", "--", ":") for colour in colours]
     for aggregation, (colour, dashes) in zip(panel, styles, strict=False):
         line = _line(rows, aggregation.name)
-        told = str(aggregation).replace("=", " = ") if len(panel) <= WORDY else aggregation.name
-        axes.plot(*line, dashes, color=colour, linewidth=1.4, label=told)
+        label = str(aggregation).replace("=", " = ") if len(panel) <= WORDY else aggregation.name
+        axes.plot(*line, dashes, color=colour, linewidth=1.4, label=label)
     axes.set_ylabel(column if panel[0].like_the_value else panel[0].name)
     # On the line of the title and those above it, so that it covers no curve.
     legend = axes.legend(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
+from signal import SIGINT, SIGTERM
 from typing import Any
 
 from pyspark.errors import AnalysisException, IllegalArgumentException
@@ -19,8 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from mta.cli import handles
 from mta.cli.console import ProgressLine, human_bytes, plural, say
 from spark_integration import sliding_aggregate
+from spark_integration.cli import sources
 from spark_integration.cli.checkpoints import has_commits, inspect_state
 from spark_integration.cli.expressions import (
     Aggregation,
@@ -30,17 +31,10 @@ from spark_integration.cli.expressions import (
 )
 from spark_integration.cli.failures import RunFailed, explain, spark_errors
 from spark_integration.cli.job import Job, read_job
-from spark_integration.cli.sources import (
-    Source,
-    key_column,
-    open_source,
-    plan_batches,
-    read_input,
-    resolve_columns,
-)
 from spark_integration.errors import InvalidRequest
-from spark_integration.plan import column_name, lifetime_of, policies_of
-from spark_integration.session import local_session
+from spark_integration.options import Options
+from spark_integration.plan import column_name, policies_of
+from spark_integration.session import local_session, signalled
 from spark_integration.sliding import METRICS
 
 POLL_SECONDS = 0.25
@@ -89,57 +83,51 @@ class Progress:
 @spark_errors()
 def run(job: Job) -> Progress:
     """Run the job to the end of its input (``follow``: until a signal) and report."""
-    source = open_source(job)
-    job = resolve_columns(job, source)
-    policy = parse_windows(job.window)
-    if job.silent != "keep" and lifetime_of(policies_of(policy).values()) is None:
-        raise InvalidRequest(
-            f"--silent {job.silent}: a window of {job.windows} never empties by time; give one of "
-            "time, as --window '24 hours'"
-        )
-    every = None if job.every is None else parse_every(job.every)
+    source = sources.open_source(job)
+    job = sources.resolve_columns(job, source)
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
+    arguments = _arguments(job, aggregations)
+    Options(**arguments)  # raises for what does not go together, before anything is done
     with claimed(job.folder):
         _prepare_folder(job)
         _announce(job, source)
-        return _run(job, source, aggregations, policy, every)
+        say("starting Spark")
+        spark = local_session(cores=job.cores, memory=job.memory, log=job.folder / "spark.log")
+        begun = has_commits(job.checkpoint)
+        with signalled(SIGINT, SIGTERM) as stop:
+            batching = sources.plan_batches(job, source)
+            if batching.out_of_order:
+                say(
+                    "the files' modification times do not follow their events' times: "
+                    f"all {batching.files} files are read in one batch, to be sorted there"
+                )
+            rows = _with_watermark(sources.read_input(spark, job, source, batching.files), job)
+            query = _start(sliding_aggregate(rows, **arguments), job)
+            progress = _follow_query(query, job, stop)
+            _report(spark, job, progress, begun)
+            if job.plot and (progress.rows or not (job.folder / PLOT).exists()):
+                plot_results(spark, job, over_windows(aggregations, job.window))
+        return progress
 
 
-def _run(
-    job: Job, source: Source, aggregations: list[Aggregation], policy: Any, every: int | str | None
-) -> Progress:
-    """Run the job in its folder, which is ready."""
-    say("starting Spark")
-    spark = local_session(cores=job.cores, memory=job.memory, log=job.folder / "spark.log")
-    begun = has_commits(job.checkpoint)
-    with _stop_signal() as stop:  # Spark has put its own handler there, which raises amid a call
-        batching = plan_batches(job, source)
-        if batching.out_of_order:
-            say(
-                "the files' modification times do not follow their events' times: "
-                f"all {batching.files} files are read in one batch, to be sorted there"
-            )
-        results = sliding_aggregate(
-            _with_watermark(read_input(spark, job, source, batching.files), job),
-            key=key_column(job),
-            time=str(job.time),
-            aggregations={agg.name: (agg.input, agg.monoid()) for agg in aggregations},
-            policy=policy,
-            store=job.store_url,
-            output=job.results,
-            every=every,
-            keep=[*job.keep, *_unread(job, aggregations)],
-            late=job.late,
-            allowed_lateness=job.allowed_lateness,
-            corrections=job.corrections,
-            invalid=job.invalid,
-            silent=job.silent,
-        )
-        progress = _follow_query(_start(results, job), job, stop)
-        _report(spark, job, progress, begun)
-        if job.plot and (progress.rows or not (job.folder / PLOT).exists()):
-            plot_results(spark, job, over_windows(aggregations, job.window))
-    return progress
+def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
+    # The results have the value columns that no aggregation reads all the same.
+    unread = set(job.value) - {agg.input for agg in aggregations}
+    return {
+        "key": sources.key_column(job),
+        "time": str(job.time),
+        "aggregations": {agg.name: (agg.input, agg.monoid()) for agg in aggregations},
+        "policy": parse_windows(job.window),
+        "store": job.store_url,
+        "output": job.results,
+        "every": None if job.every is None else parse_every(job.every),
+        "keep": [*job.keep, *(name for name in job.value if name in unread)],
+        "late": job.late,
+        "allowed_lateness": job.allowed_lateness,
+        "corrections": job.corrections,
+        "invalid": job.invalid,
+        "silent": job.silent,
+    }
 
 
 def _with_watermark(rows: DataFrame, job: Job) -> DataFrame:
@@ -154,32 +142,19 @@ def _with_watermark(rows: DataFrame, job: Job) -> DataFrame:
         ) from error
 
 
-def _unread(job: Job, aggregations: list[Aggregation]) -> list[str]:
-    """The value columns that no aggregation reads: the results have them all the same."""
-    return [name for name in job.value if name not in {agg.input for agg in aggregations}]
-
-
 def read_results(spark: SparkSession, job: Job) -> DataFrame:
     """The committed result rows of the job."""
     reader = spark.read.option("header", "true").option("inferSchema", "true")
     return reader.format(job.write).load(str(job.result_folder))
 
 
-def over_windows(
-    aggregations: Sequence[Aggregation], texts: str | Sequence[str]
-) -> list[Aggregation]:
+def over_windows(aggregations: Sequence[Aggregation], texts: Sequence[str]) -> list[Aggregation]:
     """The result columns: each aggregation once, or once for each of several windows."""
-    policy = parse_windows(texts)
-    names = list(policy) if isinstance(policy, dict) else [""]
-    return [
-        replace(aggregation, name=column_name(aggregation.name, name))
-        for aggregation in aggregations
-        for name in names
-    ]
+    windows = policies_of(parse_windows(texts))
+    return [replace(agg, name=column_name(agg.name, w)) for agg in aggregations for w in windows]
 
 
 def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation]) -> None:
-    """Draw the results into ``plot.png``."""
     try:
         from spark_integration.cli.plot import draw
     except ImportError:
@@ -198,15 +173,7 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
         results = results.where("not corrected")
     if job.silent == "emit":  # rows about silence have no values
         results = results.where(F.col(f"`{job.value[0]}`").isNotNull())
-    drawn = draw(
-        results,
-        key=key_column(job),
-        time=str(job.time),
-        aggregations=aggregations,
-        title=title,
-        path=path,
-    )
-    if drawn:
+    if draw(results, sources.key_column(job), str(job.time), aggregations, title, path):
         say(f"plot      {path}")
 
 
@@ -247,7 +214,12 @@ def _prepare_folder(job: Job) -> None:
         for name in ("results", "checkpoint", "pages"):
             shutil.rmtree(job.folder / name, ignore_errors=True)
     if not job.checkpoint.exists():  # the settings of a run that never began bind nobody
-        _check_no_results(job)
+        # Beside old results Spark would, in silence, not write the batches that these have.
+        if (job.result_folder / "_spark_metadata").exists():
+            raise InvalidRequest(
+                f"{job.result_folder} holds the results of a run whose checkpoint is gone: "
+                "choose another --output, or delete that folder"
+            )
     elif earlier is None:
         raise InvalidRequest(f"{job.folder} holds a checkpoint of something else: choose --output")
     elif differences := job.differences(earlier):
@@ -261,16 +233,7 @@ def _prepare_folder(job: Job) -> None:
         raise InvalidRequest(f"--output {job.folder}: {error.strerror}") from error
 
 
-def _check_no_results(job: Job) -> None:
-    """Beside old results Spark would, in silence, not write the batches that these have."""
-    if (job.result_folder / "_spark_metadata").exists():
-        raise InvalidRequest(
-            f"{job.result_folder} holds the results of a run whose checkpoint is gone: "
-            "choose another --output, or delete that folder"
-        )
-
-
-def _announce(job: Job, source: Source) -> None:
+def _announce(job: Job, source: sources.Source) -> None:
     key = "the file's name" if job.key_from_file_name else job.key or "none, one window"
     size = sum(path.stat().st_size for path in source.files)
     files = plural(len(source.files), f"{source.format} file")
@@ -290,11 +253,8 @@ def _start(results: DataFrame, job: Job) -> StreamingQuery:
     if job.write == "csv":
         writer = writer.option("header", "true")
     writer = writer.option("checkpointLocation", str(job.checkpoint.absolute()))
-    writer = (
-        writer.trigger(processingTime="0 seconds")
-        if job.follow
-        else writer.trigger(availableNow=True)
-    )
+    if not job.follow:
+        writer = writer.trigger(availableNow=True)
     return writer.start(str(job.result_folder.absolute()))
 
 
@@ -321,25 +281,6 @@ def _follow_query(query: StreamingQuery, job: Job, stop: threading.Event) -> Pro
     return progress
 
 
-@contextmanager
-def _stop_signal() -> Iterator[threading.Event]:
-    """An event that Ctrl-C or SIGTERM sets, in place of an exception amid a call to Java."""
-    stop = threading.Event()
-
-    def set_stop(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    before = {number: signal.signal(number, set_stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _report(spark: SparkSession, job: Job, progress: Progress, begun: bool) -> None:
     if progress.rows:
         say(f"done      {progress}")
@@ -355,7 +296,7 @@ def _report(spark: SparkSession, job: Job, progress: Progress, begun: bool) -> N
     if progress.invalid:
         say(f"invalid   {plural(progress.invalid, 'row')}, dropped")
     if has_commits(job.checkpoint):
-        found = inspect_state(spark, job.checkpoint, job.store_url)
-        say(f"windows   {found}")
-        say(f"store     {found.store}")
+        windows, _, pages = inspect_state(spark, job.checkpoint, job.store_url)
+        say(f"windows   {handles.counted(windows)}")
+        say(f"store     {pages}")
     say(f"results   {job.result_folder}")

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.dataset import dataset
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -32,6 +33,7 @@ from pyspark.sql import types as T
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.job import Job
 from spark_integration.errors import InvalidRequest
+from spark_integration.sliding import column
 
 SAMPLE_ROWS = 1000
 ROWS_PER_BATCH = 500_000
@@ -44,6 +46,7 @@ SUFFIXES = {
     "json": (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz"),
     "parquet": (".parquet", ".pq"),
 }
+_read_json = partial(pd.read_json, lines=True, dtype=False, convert_axes=False, convert_dates=False)
 KEY_COLUMN = "key"  # where the key is the file's name, or there is only one
 
 
@@ -60,7 +63,6 @@ class Source:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns."""
         return [str(name) for name in self.sample.columns]
 
 
@@ -88,26 +90,32 @@ def open_source(job: Job) -> Source:
 
 def resolve_columns(job: Job, source: Source) -> Job:
     """The job with guessed columns filled in; InvalidRequest names the columns there are."""
-    time = job.time or _guess("--time", TIME_NAMES, source.columns)
+    there_are = f"the columns are {', '.join(source.columns)}"
+    time = job.time or _named(TIME_NAMES, source)
+    if time is None:
+        raise InvalidRequest(f"name a column with --time; {there_are}")
     named = [parse_aggregation(text, job.value or ("",)).column for text in job.agg]
     value = tuple(dict.fromkeys([*job.value, *filter(None, named)]))
     if not value:
-        value = (_guess_value(job, time, source),)
-    texts = job.agg or tuple(
-        f"{function}({name})" for name in value for function in ("max", "mean")
-    )
+        numeric = _numeric(source, time, job.key)
+        guessed = numeric[0] if len(numeric) == 1 else _named(VALUE_NAMES, source)
+        if guessed is None:
+            raise InvalidRequest(f"name a column with --value; {there_are}")
+        value = (guessed,)
+    texts = job.agg or [f"{function}({name})" for name in value for function in ("max", "mean")]
     aggregations = [parse_aggregation(text, value) for text in texts]
-    for option, name in [
-        ("--key", job.key),
-        ("--time", time),
-        *(("--value", name) for name in value),
-        *(("--keep", name) for name in job.keep),
-    ]:
-        if name is not None and name not in source.columns:
-            raise InvalidRequest(f"{option} {name!r}: {_there_are(source.columns)}")
+    for option, names in (
+        ("key", filter(None, [job.key])), ("time", [time]), ("value", value), ("keep", job.keep)
+    ):  # fmt: skip
+        for name in names:
+            if name not in source.columns:
+                raise InvalidRequest(f"--{option} {name!r}: {there_are}")
     for name in value:
-        _check_numeric(source, name)
-    names = [job.key or KEY_COLUMN, time, *value, *job.keep, *(agg.name for agg in aggregations)]
+        values = source.sample[name].dropna()
+        wrong = values[pd.to_numeric(values, errors="coerce").isna()]
+        if len(values) and len(wrong) == len(values):
+            raise InvalidRequest(f"--value {name!r} holds {wrong.iloc[0]!r}, not numbers")
+    names = [key_column(job), time, *value, *job.keep, *(agg.name for agg in aggregations)]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidRequest(
             f"the result would have several columns {', '.join(repeated)}: "
@@ -118,19 +126,15 @@ def resolve_columns(job: Job, source: Source) -> Job:
 
 def guess_job(job: Job, source: Source) -> Job:
     """The job with key, time and value guessed from the sample, where they are not given."""
-    sample = source.sample.drop(columns=[name for name in (job.key, *job.value) if name])
-    lower = {name.lower(): name for name in map(str, sample.columns)}
-    time = job.time or next((lower[name] for name in TIME_NAMES if name in lower), None)
+    time, key = job.time or _named(TIME_NAMES, source), job.key or _named(KEY_NAMES, source)
     if time is None:
-        time = next((name for name in lower.values() if _is_time(sample[name])), None)
-    key = job.key or next((lower[name] for name in KEY_NAMES if name in lower), None)
-    numeric = [str(name) for name in sample.select_dtypes("number") if name not in (time, key)]
-    by_name = [lower[name] for name in VALUE_NAMES if name in lower]
+        time = next((name for name in source.columns if _is_time(source.sample[name])), None)
+    by_name = _named(VALUE_NAMES, source)
     return job.replace(
         key=key,
         key_from_file_name=job.key_from_file_name or (key is None and len(source.files) > 1),
         time=time,
-        value=job.value or tuple((by_name or numeric)[:1]),
+        value=job.value or ((by_name,) if by_name else tuple(_numeric(source, time, key)[:1])),
     )
 
 
@@ -163,14 +167,11 @@ def read_input(
     if files_per_batch is not None:
         reader = spark.readStream.option("maxFilesPerTrigger", str(files_per_batch))
     rows = reader.format(source.format).options(**options).schema(schema).load(path)
-    time = time_column(job, source, schema)
-    wanted = [
-        key_of_row(job),
-        time,
-        *(_column(name).cast("double").alias(name) for name in job.value),
-        *(_column(name) for name in job.keep),
-    ]
-    selected: DataFrame = rows.select(*wanted)
+    values = [column(name).cast("double").alias(name) for name in job.value]
+    kept = [column(name) for name in job.keep]
+    selected: DataFrame = rows.select(
+        key_of_row(job), time_column(job, source, schema), *values, *kept
+    )
     return selected
 
 
@@ -186,30 +187,30 @@ def key_of_row(job: Job) -> Column:
         # Spark gives the name as in a URL, where a plus is a plus and a space is %20.
         name = F.url_decode(F.replace("_metadata.file_name", F.lit("+"), F.lit("%2B")))
         return F.regexp_replace(name, f"(?i)({endings})$", "").alias(KEY_COLUMN)
-    return _column(job.key) if job.key else F.lit("all").alias(KEY_COLUMN)
+    return column(job.key) if job.key else F.lit("all").alias(KEY_COLUMN)
 
 
 def time_column(job: Job, source: Source, schema: T.StructType) -> Column:
     """The time column as a timestamp: from text, from a number since 1970, or as it is."""
     name = str(job.time)
-    column, kind, sample = _column(name), schema[name].dataType, source.sample[name].dropna()
+    given, kind, sample = column(name), schema[name].dataType, source.sample[name].dropna()
     is_text = isinstance(kind, T.StringType)
     if isinstance(kind, T.NumericType) or (is_text and pd.api.types.is_numeric_dtype(sample)):
         # Nanoseconds, which Spark lacks, come as a number too, and as a time in the sample.
         numeric = pd.api.types.is_numeric_dtype(sample) and len(sample)
         ticks = _ticks_per_second(float(sample.median())) if numeric else 1e9
-        number = column.try_cast("decimal(38, 6)")
+        number = given.try_cast("decimal(38, 6)")
         return F.timestamp_micros((number * (1e6 / ticks)).cast("long")).alias(name)
     if not is_text:
-        return column.cast("timestamp").alias(name)
+        return given.cast("timestamp").alias(name)
     if job.time_format:
-        return F.try_to_timestamp(column, F.lit(job.time_format)).alias(name)
+        return F.try_to_timestamp(given, F.lit(job.time_format)).alias(name)
     if len(sample) and not _is_time(sample):
         raise InvalidRequest(
             f"--time {name!r} holds {sample.iloc[0]!r}: "
             "tell its form with --time-format, for example 'dd/MM/yyyy HH:mm'"
         )
-    return F.try_to_timestamp(column).alias(name)
+    return F.try_to_timestamp(given).alias(name)
 
 
 @dataclass(frozen=True)
@@ -277,42 +278,20 @@ def _sample(path: Path, fmt: str) -> pd.DataFrame:
         if fmt == "csv":
             return pd.read_csv(path, nrows=SAMPLE_ROWS)
         if fmt == "json":
-            opened = gzip.open if path.suffix == ".gz" else open
-            with opened(path, "rt") as lines:
-                return pd.DataFrame([json.loads(line) for line in islice(lines, SAMPLE_ROWS)])
-        batches = islice(pq.ParquetFile(path).iter_batches(SAMPLE_ROWS), 1)
-        return pa.Table.from_batches(batches, pq.read_schema(path)).to_pandas()
+            return _read_json(path, nrows=SAMPLE_ROWS)
+        return dataset(path, format=fmt).head(SAMPLE_ROWS).to_pandas()
     except (ValueError, OSError, pa.ArrowException) as error:
         raise InvalidRequest(f"{path} cannot be read as {fmt}: {error}") from error
 
 
-def _guess(option: str, names: Sequence[str], columns: list[str]) -> str:
-    by_lower_name = {name.lower(): name for name in columns}
-    for name in names:
-        if name in by_lower_name:
-            return by_lower_name[name]
-    raise InvalidRequest(f"name a column with {option}; {_there_are(columns)}")
+def _named(names: Sequence[str], source: Source) -> str | None:
+    """The column with the first of these names that there is."""
+    by_lower_name = {name.lower(): name for name in source.columns}
+    return next((by_lower_name[name] for name in names if name in by_lower_name), None)
 
 
-def _guess_value(job: Job, time: str, source: Source) -> str:
-    rest = source.sample.drop(columns=[time, job.key or time], errors="ignore")
-    numeric = [str(name) for name in rest.select_dtypes("number").columns]
-    return numeric[0] if len(numeric) == 1 else _guess("--value", VALUE_NAMES, source.columns)
-
-
-def _there_are(columns: Sequence[str]) -> str:
-    return f"the columns are {', '.join(columns)}"
-
-
-def _check_numeric(source: Source, name: str) -> None:
-    values = source.sample[name].dropna()
-    wrong = values[pd.to_numeric(values, errors="coerce").isna()]
-    if len(values) and len(wrong) == len(values):
-        raise InvalidRequest(f"--value {name!r} holds {wrong.iloc[0]!r}, not numbers")
-
-
-def _column(name: str) -> Column:
-    return F.col("`" + name.replace("`", "``") + "`")
+def _numeric(source: Source, *but: str | None) -> list[str]:
+    return [str(name) for name in source.sample.select_dtypes("number") if name not in but]
 
 
 def _is_time(column: pd.Series) -> bool:
@@ -337,68 +316,43 @@ def _glob(path: Path) -> str:
 
 
 def _in_order(job: Job, source: Source) -> bool:
+    """Whether each file's times are known, and not before those of the file before it."""
     span = _parquet_span if source.format == "parquet" else _text_span
-    written = (path for path in source.files if path.stat().st_size)
-    spans = [span(path, source, str(job.time)) for path in written]
     try:
-        return all(
-            before is not None and after is not None and before[1] <= after[0]
-            for before, after in pairwise(spans)
-        )
-    except TypeError:  # times of different kinds cannot be compared
-        return False
+        spans = [span(path, source, str(job.time)) for path in source.files if path.stat().st_size]
+        return all(before[1] <= after[0] for before, after in pairwise(spans))
+    except (TypeError, ValueError, LookupError, AttributeError):
+        return False  # there are none, or they are of different kinds
 
 
-def _parquet_span(path: Path, source: Source, time: str) -> tuple[Any, Any] | None:
+def _parquet_span(path: Path, source: Source, time: str) -> tuple[Any, Any]:
     """The least and the greatest time in a Parquet file, from its footer."""
-    metadata = pq.read_metadata(path)
-    column = source.columns.index(time)
+    metadata, column = pq.read_metadata(path), source.columns.index(time)
     groups = [metadata.row_group(at).column(column) for at in range(metadata.num_row_groups)]
-    if not all(group.is_stats_set and group.statistics.has_min_max for group in groups):
-        return None
-    return (
-        min((group.statistics.min for group in groups), default=None),
-        max((group.statistics.max for group in groups), default=None),
-    )
+    found = [group.statistics for group in groups]
+    return min(group.min for group in found), max(group.max for group in found)
 
 
-def _text_span(path: Path, source: Source, time: str) -> tuple[Any, Any] | None:
+def _text_span(path: Path, source: Source, time: str) -> tuple[Any, Any]:
     """The times in the first and the last line; a file that is sorted by time lies between them."""
     if path.suffix == ".gz":
-        return None
+        raise ValueError("the last line could only be reached through all others")
+    csv = source.format == "csv"
     with path.open("rb") as file:
-        head = file.readline() + (file.readline() if source.format == "csv" else b"")
+        first = [file.readline() for _ in range(1 + csv)][-1]
         file.seek(max(0, path.stat().st_size - TAIL_BYTES))
-        tail = file.read().splitlines()[-1]
-    parse = _csv_time if source.format == "csv" else _json_time
-    try:
-        return parse(head, source, time), parse(tail, source, time)
-    except (ValueError, KeyError, IndexError):
-        return None
-
-
-def _csv_time(line: bytes, source: Source, time: str) -> Any:
-    row = pd.read_csv(io.BytesIO(line.splitlines()[-1]), names=source.columns)
-    return _comparable(row[time].iloc[0])
-
-
-def _json_time(line: bytes, source: Source, time: str) -> Any:
-    return _comparable(json.loads(line)[time])
-
-
-def _comparable(value: Any) -> Any:
-    return pd.to_datetime(value, utc=True) if isinstance(value, str) else value
+        lines = io.BytesIO(first.rstrip() + b"\n" + file.read().splitlines()[-1])
+    times = (pd.read_csv(lines, names=source.columns) if csv else _read_json(lines))[time]
+    if not pd.api.types.is_numeric_dtype(times):
+        times = pd.to_datetime(times, utc=True, format="mixed")
+    return times.iloc[0], times.iloc[1]
 
 
 def _bytes_per_row(source: Source) -> float:
     first = next(path for path in source.files if path.stat().st_size)
     if source.format == "parquet":
         return first.stat().st_size / max(1, int(pq.read_metadata(first).num_rows))
-    sample = source.sample
-    to_text: Callable[[], str] = (
-        (lambda: sample.to_csv(index=False))
-        if source.format == "csv"
-        else (lambda: sample.to_json(orient="records", lines=True))
-    )
-    packed = 8 if first.suffix == ".gz" else 1
-    return float(len(to_text())) / max(1, len(sample)) / packed
+    packed = first.suffix == ".gz"
+    with gzip.open(first) if packed else first.open("rb") as file:
+        head = file.read(TAIL_BYTES)
+    return len(head) / max(1, head.count(b"\n")) / (8 if packed else 1)

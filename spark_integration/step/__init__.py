@@ -3,7 +3,5 @@
 - ``step``: handles and rows in, handles and results out
 - ``rows``, ``results``, over ``columns``: what comes in, and what goes out
 - ``windows``, ``states``: the windows of keys, and how Spark's state keeps them
-- ``lateness``, ``corrections``: late rows, and rows given again
-- ``every``: results now and then
-- ``silence``: keys that are forgotten
+- ``lateness``, ``silence``: rows that are late, and keys that are forgotten
 """

@@ -33,35 +33,26 @@ _EXACT, _EXACT_TENS = 1 << 53, 22
 # --- keys -----------------------------------------------------------------------------------------
 
 
-def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A key column as numbers, text or bytes, which msgpack writes in one way only."""
-    kind = column.type
+def _raw(kind: pa.DataType) -> pa.DataType:
+    """Keys of a type as numbers, text or bytes, which msgpack writes in one way only."""
     if pa.types.is_date(kind):
-        return column.cast(pa.int32())
+        return pa.int32()
     if pa.types.is_temporal(kind):
-        return column.cast(pa.int64())
-    if pa.types.is_decimal(kind):
-        return column.cast(pa.string())
-    if pa.types.is_floating(kind):
+        return pa.int64()
+    return pa.string() if pa.types.is_decimal(kind) else kind
+
+
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A key column as msgpack writes it."""
+    if pa.types.is_floating(column.type):
         return pc.add(column, 0.0)  # -0.0 becomes 0.0, as Spark's own grouping has it
-    return column
+    return column.cast(_raw(column.type))
 
 
 def key_columns(keys: Sequence[bytes], types: Sequence[pa.DataType]) -> list[pa.Array]:
     """Packed keys as the columns they came from, of these types."""
     values = zip(*map(msgpack.unpackb, keys), strict=True)
-    return [_typed(list(column), kind) for column, kind in zip(values, types, strict=True)]
-
-
-def _typed(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """What ``_plain`` has made of a column, turned back."""
-    if pa.types.is_date(kind):
-        return pa.array(values, pa.int32()).cast(kind)
-    if pa.types.is_temporal(kind):
-        return pa.array(values, pa.int64()).cast(kind)
-    if pa.types.is_decimal(kind):
-        return pa.array(values, pa.string()).cast(kind)
-    return pa.array(values, kind)
+    return [pa.array(list(v), _raw(t)).cast(t) for v, t in zip(values, types, strict=True)]
 
 
 # --- times ----------------------------------------------------------------------------------------

@@ -50,32 +50,27 @@ def first_on_time(
         return first
     late = int(np.searchsorted(group.times[first:end], floor))
     if plan.late == "error":
+        old, remedy = _why(before, floor, plan)
         raise LateEvent(
-            f"{late} of {end - first} events of key {group.names[i]} are "
-            f"{_too_old(before, floor, plan)}, the oldest by {plan.time!r} at "
-            f"{clock(int(group.times[first]))}; {_remedy(before, plan)}, or set late='drop' to "
+            f"{late} of {end - first} events of key {group.names[i]} are {old}, the oldest by "
+            f"{plan.time!r} at {clock(int(group.times[first]))}; {remedy}, or set late='drop' to "
             "drop and count them, or late='side' to have them marked among the results"
         )
     return first + late
 
 
-def _too_old(before: Saved | None, floor: int, plan: Plan) -> str:
+def _why(before: Saved | None, floor: int, plan: Plan) -> tuple[str, str]:
+    """In which way rows are too old, and what helps."""
     if before is None:
         return (
             "older than what silent keys, of which it may be one, were forgotten for, at "
-            f"{clock(floor)}"
+            f"{clock(floor)}",
+            "let the source deliver sooner, or the watermark wait longer",
         )
-    last = before.last_time
-    if floor == last:
-        return f"older than its last one, at {clock(last)}"
+    last, old = before.last_time, f"older than {clock(floor)}, before which no event is kept"
     if floor == last - plan.patience:
-        return f"more than {plan.patience / 1e6} s older than its last one, at {clock(last)}"
-    return f"older than {clock(floor)}, before which its events are no longer kept"
-
-
-def _remedy(before: Saved | None, plan: Plan) -> str:
-    if before is None:
-        return "let the source deliver sooner, or the watermark wait longer"
+        by = f"more than {plan.patience / 1e6} s " if plan.patience else ""
+        old = f"{by}older than its last one, at {clock(last)}"
     if plan.lateness is None:
-        return "let the source deliver in order, or set allowed_lateness"
-    return "let the source deliver sooner, or set a greater allowed_lateness"
+        return old, "let the source deliver in order, or set allowed_lateness"
+    return old, "let the source deliver sooner, or set a greater allowed_lateness"

@@ -1,25 +1,38 @@
 """What a step hands back: the rows, with a column for each aggregation.
 
-Four kinds of rows, in this order: those that entered a window, with the window's result; among
-them, where ``silent="emit"``, one for each moment at which a window became empty; where
-``corrections="append"``, rows given again, marked, with the results that hold now; and, where
-``late="side"``, the late rows, marked, with nulls for results.
+Four kinds of rows, in this order: those that have a result, be they rows that entered a window or,
+with a period for ``every``, boundaries; among them, where ``silent="emit"``, one for each moment at
+which a window became empty; where ``corrections="append"``, rows given again, marked, with the
+results that hold now; and, where ``late="side"``, the late rows, marked, with nulls for results.
+
+Rows given again are events whose results a late one has changed. What a window keeps of an event is
+its time and the values that aggregations read; so these, the key and the results are what such a
+row has. Values come back as the input's types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from mta.triggers.triggered import Due
+from mta.windows.revision import Revision
 from spark_integration.plan import CORRECTED, LATE, Plan, column_name
-from spark_integration.step.columns import Column, Flags, Ints, to_arrow
-from spark_integration.step.corrections import Corrected
-from spark_integration.step.every import Boundaries, rows_of_keys
+from spark_integration.step.columns import (
+    Column,
+    Flags,
+    Ints,
+    as_input,
+    from_micros,
+    key_columns,
+    to_arrow,
+)
 from spark_integration.step.rows import Sorted
 from spark_integration.step.silence import Gap
+from spark_integration.step.windows import by_column
 
 
 class Counts(NamedTuple):
@@ -39,24 +52,21 @@ class Results:
     """The output table, grown key by key."""
 
     def __init__(self, plan: Plan, group: Sorted) -> None:
-        self._last = plan.output == "last"
-        self._plan, self._group = plan, group
-        self.corrected = Corrected(plan, group)
-        self._found: dict[str, list[Column]] = {alias: [] for alias in plan.results}
-        #: With output "last" or every k events, the rows that have a result; else None.
-        self._picked: list[int] | None = [] if self._last or plan.every else None
-        self.boundaries = Boundaries(plan)
-        self._late: list[Ints] = []
-        self._invalid: list[Ints] = []
-        #: Key and moment of windows that became empty, and how many results come before each.
-        self._emptied: list[tuple[bytes, int]] = []
-        self._places: list[int] = []
+        self._plan, self._group, self._last = plan, group, plan.output == "last"
+        #: Of each key one of its rows, a revision, and which of its events are given again.
+        self._again: dict[bytes, tuple[int, Revision, Ints]] = {}
+        #: Of each key the rows that have results, or the boundaries, and the results.
+        self._found: dict[bytes, list[tuple[Ints, Mapping[str, Column]]]] = {}
         self._size = 0
+        self._late: list[Ints] = []
+        self._invalid = 0
+        #: Key and moment of windows that became empty, and how many results come before each.
+        self._emptied: list[tuple[bytes, int, int]] = []
 
     def counts(self, read: int) -> Counts:
         """What became of the ``read`` rows that the step was given."""
         late = sum(map(len, self._late))
-        invalid = read - self._group.rows.num_rows + sum(map(len, self._invalid))
+        invalid = read - self._group.rows.num_rows + self._invalid
         dropped = invalid if self._plan.late == "side" else invalid + late
         return Counts(read, dropped, late, invalid)
 
@@ -65,119 +75,146 @@ class Results:
         if first < start:
             self._late.append(np.arange(first, start))
 
-    def enter(self, start: int, end: int, accepted: Flags | None) -> tuple[int, int] | None:
-        """The newest of a key's rows that entered the window, and how many did, if any.
-
-        Of the rows ``start`` to ``end`` the ``accepted`` ones entered (None: all).
-        """
+    def enter(self, start: int, end: int, accepted: Flags | None) -> Ints:
+        """Of the rows ``start`` to ``end`` those that entered the window (None: all)."""
+        rows = np.arange(start, end)
         if accepted is None:
-            return end - 1, end - start
-        self._invalid.append(start + np.flatnonzero(~accepted))
-        inside = np.flatnonzero(accepted)
-        return (start + int(inside[-1]), len(inside)) if len(inside) else None
+            return rows
+        self._invalid += len(rows) - int(np.count_nonzero(accepted))
+        return rows[accepted]
 
-    def add(self, found: Mapping[str, Column], newest: int, count: int) -> None:
-        """Take over a key's results, of all its rows that entered or of the newest."""
-        if self._picked is not None:
-            self._picked.append(newest)
-            count = 1
-        self._take(found, count)
+    def add(self, key: bytes, rows: Ints, found: Mapping[str, Column]) -> None:
+        """Take over results of a key's rows, or of boundaries; with output "last" the last one."""
+        if self._last and len(rows):
+            newest = {alias: column[-1:] for alias, column in found.items()}
+            self._found[key] = [(rows[-1:], newest)]
+        elif len(rows):
+            self._found.setdefault(key, []).append((rows, found))
+        self._size += len(rows)
 
-    def add_picked(self, found: Mapping[str, Column], rows: Ints) -> None:
-        """Take over results of some of a key's rows, or of the last of these."""
-        assert self._picked is not None
-        rows = rows[-1:] if self._last else rows
-        self._picked += rows.tolist()
-        self._take(found, len(rows))
+    def add_due(self, key: bytes, found: Sequence[Due]) -> None:
+        """Take over a key's results at boundaries."""
+        for moments, results in found:
+            self.add(key, moments.view("i8"), by_column(results, self._plan))
 
-    def _take(self, found: Mapping[str, Column], count: int) -> None:
-        """The last ``count`` of some results."""
-        if count:
-            for alias, parts in self._found.items():
-                parts.append(found[alias][-count:])
-        self._size += count
+    def add_again(self, key: bytes, row: int, revision: Revision, again: Flags) -> None:
+        """Some events of a revision of a key, of which this is any row, are given again."""
+        if again.any():
+            self._again[key] = row, revision, np.flatnonzero(again)
 
     def add_gaps(self, key: bytes, gaps: Sequence[Gap], count: int) -> None:
         """A key's window became empty among the ``count`` rows that just entered."""
-        for gap in gaps:
-            self.add_emptied(key, gap.moment, count - gap.at)
+        if not self._last:  # a row of the key is newer
+            before = self._size - count
+            self._emptied += [(key, gap.moment, before + gap.at) for gap in gaps]
 
-    def add_emptied(self, key: bytes, moment: int, before: int = 0) -> None:
-        """A key's window became empty, ``before`` the last so many of the results so far."""
-        if before and self._last:
-            return
-        self._emptied.append((key, moment))
-        self._places.append(self._size - before)
+    def add_emptied(self, key: bytes, moment: int) -> None:
+        """A key's window became empty, after all its rows."""
+        if self._last:
+            self._found.pop(key, None)
+            self._again.pop(key, None)
+        self._emptied.append((key, moment, self._size))
 
     def table(self) -> pa.Table:
         """All rows that come out."""
-        rows = self._table_of_results()
+        plan, rows = self._plan, self._table_of_results()
+        again = late = None
         if self._emptied:
-            rows = self._with_emptied(rows)
-        if self._plan.appends:
-            emptied = {key for key, _ in self._emptied} if self._last else ()
-            again = self.corrected.table(rows.schema, without=emptied)
-            rows = pa.concat_tables(
-                [_marked(rows, CORRECTED, False), _marked(again, CORRECTED, True)]
-            )
-        if self._plan.late == "side":
-            rows = _marked(rows, LATE, False)
-            if self._late:
-                rows = pa.concat_tables([rows, self._table_of_late()])
-        return rows
+            keys, moments, places = zip(*self._emptied, strict=True)
+            # With output "last" rows have gone since they were counted, and these come last.
+            rows = with_emptied(rows, plan, keys, moments, places)
+        if self._again:
+            columns = [self._column_again(field) for field in rows.schema]
+            again = pa.Table.from_arrays(columns, schema=rows.schema)
+        if self._late:
+            late = self._group.rows.take(pa.array(np.concatenate(self._late)))
+        return marked(plan, rows, again, late)
 
     def _table_of_results(self) -> pa.Table:
-        """The rows that have a result, with a column for each aggregation."""
-        if self._plan.by_boundaries:
-            return self.boundaries.table()
-        rows = self._group.rows
-        if self._picked is not None:
-            rows = rows.take(pa.array(self._picked, pa.int64()))
-        elif without := self._late + self._invalid:
-            kept = np.ones(rows.num_rows, np.bool_)
-            kept[np.concatenate(without)] = False
-            rows = rows.filter(pa.array(kept))
-        for alias, parts in self._found.items():
-            rows = rows.append_column(alias, to_arrow(parts, self._plan.results[alias], alias))
+        plan, rows = self._plan, self._group.rows
+        parts = [part for each in self._found.values() for part in each]
+        places = np.concatenate([np.zeros(0, np.int64), *(places for places, _ in parts)])
+        if plan.by_boundaries:
+            each = self._found.items()
+            keys = [key for key, found in each for moments, _ in found for _ in moments]
+            rows = _rows_of_keys(plan, keys, places)
+        elif len(places) < rows.num_rows:
+            rows = rows.take(pa.array(places))
+        for alias, kind in plan.results.items():
+            columns = [found[alias] for _, found in parts]
+            rows = rows.append_column(alias, to_arrow(columns, kind, alias))
         return rows
 
-    def _table_of_late(self) -> pa.Table:
-        rows = self._group.rows.take(pa.array(np.concatenate(self._late)))
-        for alias, kind in self._plan.results.items():
-            rows = rows.append_column(alias, pa.nulls(rows.num_rows, kind))
-        if self._plan.appends:
-            rows = _marked(rows, CORRECTED, False)
-        return _marked(rows, LATE, True)
-
-    def _with_emptied(self, rows: pa.Table) -> pa.Table:
-        """The rows, and among them one for each window that became empty."""
-        emptied = dict(self._emptied).items() if self._last else self._emptied
-        keys, moments = zip(*emptied, strict=True)
-        order, places = np.arange(rows.num_rows), np.array(self._places)
-        if self._last:
-            # One row for each key, so the one that is newer.
-            assert self._picked is not None
-            of = np.searchsorted(self._group.bounds, self._picked, side="right") - 1
-            order = order[[self._group.keys[at] not in keys for at in of]]
-            places = np.full(len(keys), len(order))
-        emptied = table_of_emptied(keys, moments, self._plan)
-        order = np.insert(order, places, rows.num_rows + np.arange(len(keys)))
-        return pa.concat_tables([rows, emptied]).take(pa.array(order))
+    def _column_again(self, field: pa.Field) -> pa.Array:
+        """A column of the rows given again; linear."""
+        plan, name, parts = self._plan, field.name, self._again.values()
+        if name in plan.keys:
+            rows = np.repeat([row for row, _, _ in parts], [len(places) for _, _, places in parts])
+            return self._group.rows.column(name).take(pa.array(rows)).combine_chunks()
+        if name == plan.time:
+            times = [revision.times[places] for _, revision, places in parts]
+            return from_micros(np.concatenate(times).astype("M8[us]").view("i8"), field.type)
+        if name in plan.values:
+            found = [_taken(revision.values[name], places) for _, revision, places in parts]
+            return as_input(np.concatenate(found), field.type)
+        found = [_taken(revision.results[name], places) for _, revision, places in parts]
+        return to_arrow(found, field.type, name)
 
 
-def table_of_emptied(keys: tuple[bytes, ...], moments: tuple[int, ...], plan: Plan) -> pa.Table:
-    """A row for each key and moment: null but for these and the results of an empty window."""
-    columns = rows_of_keys(plan, keys, np.array(moments, np.int64))
-    count, outputs = len(keys), plan.monoid.outputs
+def with_emptied(
+    rows: pa.Table,
+    plan: Plan,
+    keys: Sequence[bytes],
+    moments: Sequence[int],
+    places: Sequence[int] | Ints,
+) -> pa.Table:
+    """Rows, and before some places among them one for each window that became empty."""
+    emptied, outputs = _rows_of_keys(plan, keys, np.array(moments)), plan.monoid.outputs
     empty = outputs.new(1)
     outputs.put(empty, 0, tuple(plan.monoid.empty.values()))
     for alias, result in plan.monoid.results(empty).items():
         for window in plan.policies:
             name = column_name(alias, window)
             one = to_arrow([result], plan.results[name], name)
-            columns[name] = one.take(pa.array([0] * count))
-    return pa.table({name: columns[name] for name in (*plan.columns, *plan.results)})
+            emptied = emptied.append_column(name, one.take(pa.array([0] * len(keys))))
+    emptied = emptied.select(rows.column_names)
+    order = np.insert(
+        np.arange(rows.num_rows),
+        np.minimum(places, rows.num_rows),
+        rows.num_rows + np.arange(len(keys)),
+    )
+    return pa.concat_tables([rows, emptied]).take(pa.array(order))
 
 
-def _marked(rows: pa.Table, name: str, mark: bool) -> pa.Table:
-    return rows.append_column(name, pa.repeat(pa.scalar(mark), rows.num_rows))
+def marked(plan: Plan, rows: pa.Table, again: pa.Table | None, late: pa.Table | None) -> pa.Table:
+    """All rows, with the columns that tell those given again, and late ones, from the others."""
+    parts = {"": rows}
+    if again is not None:
+        parts[CORRECTED] = again
+    if late is not None and plan.late == "side":
+        for alias, kind in plan.results.items():
+            late = late.append_column(alias, pa.nulls(late.num_rows, kind))
+        parts[LATE] = late
+    for mark in [CORRECTED] * plan.appends + [LATE] * (plan.late == "side"):
+        for name, part in parts.items():
+            parts[name] = part.append_column(mark, pa.repeat(pa.scalar(name == mark), len(part)))
+    return pa.concat_tables(parts.values())
+
+
+def _rows_of_keys(plan: Plan, keys: Sequence[bytes], times: Ints) -> pa.Table:
+    """The input's columns in rows that belong to no event: null but for keys and times."""
+    schema = plan.row_schema
+    columns = {field.name: pa.nulls(len(keys), field.type) for field in schema}
+    if keys:
+        types = [schema.field(name).type for name in plan.keys]
+        columns |= zip(plan.keys, key_columns(keys, types), strict=True)
+    columns[plan.time] = from_micros(times, schema.field(plan.time).type)
+    return pa.table({name: columns[name] for name in plan.columns})
+
+
+def _taken(column: Any, places: Ints) -> Column:
+    if isinstance(column, np.ndarray):
+        return column[places]
+    objects = np.empty(len(places), object)
+    objects[:] = [column[place] for place in places.tolist()]
+    return objects

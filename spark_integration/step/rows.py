@@ -41,9 +41,12 @@ class Sorted:
     """Microseconds since 1970 in UTC, or by the wall clock for a time without a zone."""
     keys: list[bytes]
     """Each key's values as msgpack, without a type: one plan has one type of key."""
-    names: list[str]
-    """Each key as the last part of its window's name."""
     bounds: list[int]
+
+    @property
+    def names(self) -> list[str]:
+        """Each key as the last part of its window's name."""
+        return [_name(packed) for packed in self.keys]
 
 
 def complete(rows: pa.Table, plan: Plan) -> pa.Table:
@@ -91,8 +94,7 @@ def sort_rows(rows: pa.Table, plan: Plan) -> Sorted:
     bounds = np.concatenate(([0], np.cumsum(counts)))
     packer = msgpack.Packer()
     keys = [packer.pack(key) for key in uniques]
-    names = [_name(key, packed) for key, packed in zip(uniques, keys, strict=True)]
-    return Sorted(rows, times[order], keys, names, bounds.tolist())
+    return Sorted(rows, times[order], keys, bounds.tolist())
 
 
 def _order(rows: pa.Table, codes: Ints, times: Ints, groups: int) -> Ints:
@@ -149,8 +151,9 @@ def _encode(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
 
 
-def _name(key: tuple[Any, ...], packed: bytes) -> str:
+def _name(packed: bytes) -> str:
     """Readable where the key is short and plain; the two kinds cannot meet."""
+    key = msgpack.unpackb(packed)
     text = str(key[0])
     if len(key) == 1 and _READABLE.fullmatch(text):
         return f"k:{text}"

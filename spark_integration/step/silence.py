@@ -34,9 +34,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mta import describe_handle
+from spark_integration.plan import Plan
 from spark_integration.step.columns import Ints
 from spark_integration.step.states import Bucket, Doomed, Saved
 
@@ -58,40 +58,34 @@ class Forgotten(NamedTuple):
     saved: Saved
 
 
-def end_of(last_time: int, lifetime: int, period: int | None = None) -> int:
+def end_of(last_time: int, plan: Plan) -> int:
     """When a window becomes empty after its newest event, or the first boundary then."""
-    end = last_time + lifetime
+    assert plan.lifetime is not None
+    end, period = last_time + plan.lifetime, plan.period
     return end if period is None else -(-end // period) * period
 
 
-def forget(
-    bucket: Bucket,
-    lifetime: int,
-    watermark: int,
-    retain: int,
-    patience: int = 0,
-    period: int | None = None,
-) -> list[Forgotten]:
+def forget(bucket: Bucket, plan: Plan, watermark: int) -> list[Forgotten]:
     """Take the keys whose windows are empty out of the bucket; which, and since when.
 
     Linear in the keys; no store call. Raises CorruptHandle.
     """
-    past = watermark - patience
+    assert plan.lifetime is not None
+    past, period = watermark - plan.patience, plan.period
     if period is not None:  # the first moment that is after all boundaries before ``past``
         past = (past - 1) // period * period + 1
-    empty = past - lifetime
+    empty = past - plan.lifetime
     found = sorted(key for key, saved in bucket.keys.items() if saved.last_time < empty)
     gone = []
     for key in found:
         saved = bucket.keys.pop(key)
-        gone.append(Forgotten(key, end_of(saved.last_time, lifetime, period), saved))
+        gone.append(Forgotten(key, end_of(saved.last_time, plan), saved))
         if describe_handle(saved.handle).pages:
-            bucket.doomed.append(Doomed(retain - 1, saved.handle))
+            bucket.doomed.append(Doomed(plan.retain - 1, saved.handle))
     if gone:
         # Not before the last time: what was kept then was not empty at that watermark. An event
         # at a boundary belongs to it, and so is late once it is given.
-        latest = max(each.moment for each in gone)
-        latest += period is not None
+        latest = max(each.moment for each in gone) + (period is not None)
         before = bucket.forgotten
         bucket.forgotten = latest if before is None else max(before, latest)
     return gone
@@ -107,13 +101,7 @@ def take_doomed(bucket: Bucket) -> Iterator[bytes]:
             yield handle
 
 
-def next_call(
-    bucket: Bucket,
-    lifetime: int,
-    watermark: int | None,
-    patience: int = 0,
-    period: int | None = None,
-) -> int | None:
+def next_call(bucket: Bucket, plan: Plan, watermark: int | None) -> int | None:
     """Once the watermark is later than this, the bucket must be called, with rows or without.
 
     None for never. Doomed windows are looked at again with the watermark's next move.
@@ -123,14 +111,12 @@ def next_call(
     if not bucket.keys:
         return None
     oldest = min(saved.last_time for saved in bucket.keys.values())
-    return end_of(oldest, lifetime, period) + patience
+    return end_of(oldest, plan) + plan.patience
 
 
-def silences(times: Ints, last_time: int | None, lifetime: int) -> list[Gap]:
-    """Where the window became empty between two events.
-
-    ``times`` are one key's, in order; ``last_time`` is the time of the event before them.
-    """
-    before = np.concatenate(([times[0] if last_time is None else last_time], times[:-1]))
-    ends: npt.NDArray[np.int64] = before + lifetime
+def silences(times: Ints, saved: Saved | None, plan: Plan) -> list[Gap]:
+    """Where a key's window became empty between two events; ``times`` are in order."""
+    assert plan.lifetime is not None
+    last = times[0] if saved is None else saved.last_time
+    ends: Ints = np.concatenate(([last], times[:-1])) + plan.lifetime
     return [Gap(index, int(ends[index])) for index in np.flatnonzero(times > ends).tolist()]

@@ -153,15 +153,9 @@ def _parse(state: bytes) -> tuple[int, bytes, Bucket | bytes]:
 
 def _bucket(content: list[Any]) -> Bucket:
     match content:
-        case [dict(keys), int() | None as forgotten, list(doomed)]:
-            saved = {_bytes(key): _saved(entry) for key, entry in keys.items()}
+        case [dict(keys), int() | None as forgotten, list(doomed)] if {*map(type, keys)} <= {bytes}:
+            saved = {key: _saved(entry) for key, entry in keys.items()}
             return Bucket(saved, forgotten, [_doomed(entry) for entry in doomed])
-    raise _foreign()
-
-
-def _bytes(key: object) -> bytes:
-    if type(key) is bytes:
-        return key
     raise _foreign()
 
 

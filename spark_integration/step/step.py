@@ -20,12 +20,11 @@ import pyarrow as pa
 
 from mta import EveryCount, Window
 from spark_integration.plan import Plan
-from spark_integration.step.columns import to_numpy
-from spark_integration.step.every import places_due, places_of, results_due, results_of_silence
+from spark_integration.step.columns import Ints, to_numpy
 from spark_integration.step.lateness import first_on_time, floor_of, saved_after
 from spark_integration.step.results import Counts, Results
 from spark_integration.step.rows import Sorted, complete, sort_rows
-from spark_integration.step.silence import Gap, forget, next_call, silences, take_doomed
+from spark_integration.step.silence import forget, next_call, silences, take_doomed
 from spark_integration.step.states import (
     Bucket,
     Saved,
@@ -34,7 +33,15 @@ from spark_integration.step.states import (
     encode_state,
 )
 from spark_integration.step.sweep import Sweep, counts_of, results_of, sweeps
-from spark_integration.step.windows import AnyWindow, Windows, by_column, events_of
+from spark_integration.step.windows import (
+    AnyWindow,
+    Windows,
+    by_column,
+    events_of,
+    places_due,
+    results_due,
+    results_of_silence,
+)
 from stores.base import PageStore
 
 
@@ -108,7 +115,7 @@ def _by_columns(
     sweep = Sweep(plan, store, before)
     done = sweep.advance(group)
     gone = sweep.forget(watermark)
-    rows, counts = results_of(sweep, group, done, gone), counts_of(plan, read, group, done)
+    rows, counts = results_of(sweep, group, done, gone), counts_of(plan, read, done)
     if plan.temporary:
         return Advanced(b"", rows, counts)
     timer = sweep.timer(watermark)
@@ -133,32 +140,23 @@ def _slide(group: Sorted, bucket: Bucket, plan: Plan, windows: Windows, results:
         window = windows.open(name, before)
         # Where no aggregation reads a column, a batch is only as many events as it is long.
         values = {column: array[start:end] for column, array in columns.items()}
-        rows = Given(i, start, end, values or range(start, end), moments[start:end])
-        events = events_of(window)
-        if plan.every is None:
-            late = before is not None and int(group.times[start]) < before.last_time
-            newest = _take_in(window, rows, plan, results, late)
-        elif plan.counts_rows:
-            newest = _take_in_counted(window, rows, plan, results)
-        else:
-            newest = _take_in_for(window, rows, plan, results, key, before)
-        if newest is None:
+        given = Given(key, start, end, values or range(start, end), moments[start:end])
+        entered = _take_in(window, given, before, plan, results)
+        if not len(entered):
             continue
-        if plan.silent == "emit":
-            gaps = _gaps(window, rows, before, plan)
-            results.add_gaps(key, gaps, events_of(window) - events)
+        times = group.times[entered]
+        if plan.silent == "emit" and plan.lateness is None:  # else no moment is certain
+            results.add_gaps(key, silences(times, before, plan), len(entered))
         if not plan.temporary:
-            last = int(group.times[newest])
             # The pages behind this handle are durable only after the flush of the step.
             handle = window.checkpoint(barrier=False)
-            bucket.keys[key] = saved_after(last, handle, before, floor, plan)
+            bucket.keys[key] = saved_after(int(times[-1]), handle, before, floor, plan)
 
 
 class Given(NamedTuple):
     """One key's rows that are not late."""
 
-    key: int
-    """The key's number."""
+    key: bytes
     start: int
     end: int
     values: Any
@@ -166,84 +164,47 @@ class Given(NamedTuple):
 
 
 def _take_in(
-    window: AnyWindow, rows: Given, plan: Plan, results: Results, late: bool
-) -> int | None:
-    """Rows into a window, and their results out; the newest row that entered, if any did.
-
-    ``late`` tells that the first one is older than what the window has.
-    """
+    window: AnyWindow, given: Given, before: Saved | None, plan: Plan, results: Results
+) -> Ints:
+    """Rows into a window, and their results out; the rows that entered."""
+    key, start, end, values, moments = given
+    if plan.by_boundaries:
+        results.add_due(key, results_due(window, plan, before, values, moments))
+        return results.enter(start, end, window.last_accepted)
     if plan.appends and plan.by_time:
         assert isinstance(window, Window)
-        return _revise(window, rows, plan, results)
-    # The result after a batch is that of the newest event, which may have come before it.
-    every = plan.output == "event" or late
-    found = window.extend(rows.values, rows.moments, "all" if every else "last")
-    entered = results.enter(rows.start, rows.end, window.last_accepted)
-    if entered is None:
-        return None
-    results.add(by_column(found, plan), *entered)
-    return entered[0]
-
-
-def _take_in_for(
-    window: AnyWindow, rows: Given, plan: Plan, results: Results, key: bytes, before: Saved | None
-) -> int | None:
-    """As ``_take_in``, with the results that are due alone."""
-    events = events_of(window)
-    found = results_due(window, plan, before, rows.values, rows.moments)
-    entered = results.enter(rows.start, rows.end, window.last_accepted)
-    if plan.by_boundaries:
-        results.boundaries.add(key, found)
+        return _revise(window, given, plan, results)
+    every, events = plan.every, events_of(window)
+    if isinstance(every, EveryCount):
+        # A batch that does not reach the next k-th event needs no results.
+        wanted = len(places_due(every, events, end - start)) > 0
     else:
-        (due,) = found
-        nth = due.moments - events - 1
-        results.add_picked(due.results, rows.start + places_of(nth, window))
-    return entered and entered[0]
+        # The result after a batch is that of the newest event, which may have come before it.
+        late = before is not None and moments[0].view("i8") < before.last_time
+        wanted = plan.output == "event" or late
+    found = by_column(window.extend(values, moments, "all" if wanted else "last"), plan)
+    entered = results.enter(start, end, window.last_accepted)
+    if isinstance(every, EveryCount):
+        nth = places_due(every, events, len(entered))
+        results.add(key, entered[nth], {alias: column[nth] for alias, column in found.items()})
+    else:
+        results.add(key, entered, found)
+    return entered
 
 
-def _take_in_counted(window: AnyWindow, rows: Given, plan: Plan, results: Results) -> int | None:
-    """As ``_take_in``, with the results of each k-th event alone, whatever the window."""
-    every = plan.every
-    assert isinstance(every, EveryCount)
-    events = events_of(window)
-    # A batch that does not reach the next k-th event needs no results.
-    due = len(places_due(every, events, rows.end - rows.start)) > 0
-    found = window.extend(rows.values, rows.moments, "all" if due else "last")
-    entered = results.enter(rows.start, rows.end, window.last_accepted)
-    if entered is None or not due:
-        return entered and entered[0]
-    nth = places_due(every, events, entered[1])
-    picked = {alias: column[nth] for alias, column in by_column(found, plan).items()}
-    results.add_picked(picked, rows.start + places_of(nth, window))
-    return entered[0]
-
-
-def _revise(window: Window, rows: Given, plan: Plan, results: Results) -> int | None:
+def _revise(window: Window, given: Given, plan: Plan, results: Results) -> Ints:
     """As ``_take_in``, and the rows whose results have changed."""
-    revision = window.revise(rows.values, rows.moments)
-    entered = results.enter(rows.start, rows.end, window.last_accepted)
-    if entered is None:
-        return None
-    again = revision.index < 0
-    if plan.output == "last":
-        again[:-1] = False  # the key's newest event alone, whenever it came
-    results.corrected.add(rows.key, revision, again)
-    if plan.output == "event" or not again[-1]:
-        new = revision.index >= 0
-        results.add({alias: column[new] for alias, column in revision.results.items()}, *entered)
-    return entered[0]
-
-
-def _gaps(window: AnyWindow, rows: Given, before: Saved | None, plan: Plan) -> list[Gap]:
-    """Where time has emptied a window between the events that it has just taken in.
-
-    Where events may come late, none is certain.
-    """
-    if plan.lifetime is None or plan.lateness is not None:
-        return []
-    times, accepted = rows.moments.view("i8"), window.last_accepted
-    times = times if accepted is None else times[accepted]
-    return silences(times, before and before.last_time, plan.lifetime)
+    revision = window.revise(given.values, given.moments)
+    entered = results.enter(given.start, given.end, window.last_accepted)
+    if len(entered):
+        new, again = revision.index >= 0, revision.index < 0
+        if plan.output == "last":
+            again[:-1] = False  # the key's newest event alone, whenever it came
+        results.add_again(given.key, given.start, revision, again)
+        if plan.output == "event" or not again[-1]:
+            found = {alias: column[new] for alias, column in revision.results.items()}
+            results.add(given.key, entered, found)
+    return entered
 
 
 def _expire(
@@ -252,15 +213,13 @@ def _expire(
     """Forget the keys whose windows time has emptied; return when to look again."""
     for handle in take_doomed(bucket):
         windows.restore(handle).delete_pages()
-    lifetime = plan.lifetime
-    if lifetime is None:
+    if plan.lifetime is None:
         return None
     if watermark is not None:
-        late = plan.patience, plan.period
-        for key, moment, saved in forget(bucket, lifetime, watermark, plan.retain, *late):
+        for key, moment, saved in forget(bucket, plan, watermark):
             if plan.by_boundaries:
                 window = windows.restore(saved.handle)
-                results.boundaries.add(key, results_of_silence(window, plan, saved))
+                results.add_due(key, results_of_silence(window, plan, saved))
             elif plan.silent == "emit":
                 results.add_emptied(key, moment)
-    return next_call(bucket, lifetime, watermark, plan.patience, plan.period)
+    return next_call(bucket, plan, watermark)

@@ -26,9 +26,9 @@ from mta.keyed.table import Table
 from mta.keyed.windows import KeyedWindows
 from mta.times import clock
 from mta.triggers.rules import EveryCount
-from spark_integration.plan import CORRECTED, LATE, Plan, column_name
+from spark_integration.plan import Plan, column_name
 from spark_integration.step.columns import Ints, to_arrow, to_numpy
-from spark_integration.step.results import Counts, table_of_emptied
+from spark_integration.step.results import Counts, marked, with_emptied
 from spark_integration.step.rows import Sorted
 from spark_integration.step.states import Bucket as Handles
 from stores.base import PageStore
@@ -161,30 +161,19 @@ def results_of(sweep: Sweep, group: Sorted, done: Advance, gone: Table | None) -
         for alias, column in plan.monoid.results(outputs).items():
             name = column_name(alias, window)
             rows = rows.append_column(name, to_arrow([column[picked]], plan.results[name], name))
-    rows = rows.select([*plan.columns, *plan.results])
+    rows = rows.select([*group.rows.column_names, *plan.results])
     if emptied is not None and len(emptied[0]):
         keys, moments, before = emptied
-        table = table_of_emptied(tuple(keys), tuple(moments), plan)
-        at = np.searchsorted(picked, before) if plan.every is not None else np.array(before)
-        order = np.insert(
-            np.arange(rows.num_rows), np.minimum(at, rows.num_rows),
-            rows.num_rows + np.arange(len(keys)),
-        )  # fmt: skip
-        rows = pa.concat_tables([rows, table.select(rows.column_names)]).take(pa.array(order))
-    if plan.appends:
-        rows = _marked(rows, CORRECTED, False)
-    if plan.late == "side":
-        rows = _marked(rows, LATE, False)
-        if done.late is not None:
-            rows = pa.concat_tables([rows, _late_rows(plan, group, done.late)])
-    return rows
+        at = np.searchsorted(picked, before) if plan.every is not None else before
+        rows = with_emptied(rows, plan, keys, moments, at)
+    late = None if done.late is None else group.rows.filter(pa.array(done.late))
+    return marked(plan, rows, None, late)
 
 
-def counts_of(plan: Plan, read: int, group: Sorted, done: Advance) -> Counts:
+def counts_of(plan: Plan, read: int, done: Advance) -> Counts:
     """What became of the rows."""
     late = 0 if done.late is None else int(done.late.sum())
     invalid = read - len(done.line) - late
-    del group
     return Counts(read, invalid if plan.late == "side" else invalid + late, late, invalid)
 
 
@@ -237,16 +226,3 @@ def _emptied(
         moments += (gone.newest()[order] + lifetime).tolist()
         before += [len(done.line)] * len(gone)
     return keys, moments, before
-
-
-def _late_rows(plan: Plan, group: Sorted, late: np.ndarray) -> pa.Table:
-    rows = group.rows.filter(pa.array(late))
-    for name, kind in plan.results.items():
-        rows = rows.append_column(name, pa.nulls(rows.num_rows, kind))
-    if plan.appends:
-        rows = _marked(rows, CORRECTED, False)
-    return _marked(rows, LATE, True)
-
-
-def _marked(rows: pa.Table, name: str, mark: bool) -> pa.Table:
-    return rows.append_column(name, pa.repeat(pa.scalar(mark), rows.num_rows))

@@ -46,7 +46,6 @@ class CountingStore(WrapperStore):
         start_over_in_children(self)
 
     def start_over(self) -> None:
-        """Begin at zero; no store call."""
         self._lock = threading.Lock()
         self.counts = Counts()
 
@@ -57,7 +56,6 @@ class CountingStore(WrapperStore):
         return counts
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """One store call."""
         pages = self.store.get_many(keys)
         there = [page for page in pages if page is not None]
         self._add("get", len(keys), sum(map(len, there)), missing=len(keys) - len(there))
@@ -71,12 +69,10 @@ class CountingStore(WrapperStore):
         return page
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """One store call."""
         self.store.put_many(pages)
         self._add("put", len(pages), sum(map(len, pages.values())))
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """One store call."""
         keys = list(keys)
         self.store.delete_many(keys)
         self._add("delete", len(keys))
@@ -90,12 +86,10 @@ class CountingStore(WrapperStore):
             yield key
 
     def prefetch(self, keys: Sequence[str]) -> None:
-        """One hint."""
         self.store.prefetch(keys)
         self._add("prefetch", len(keys))
 
     def flush(self) -> None:
-        """One flush."""
         self.store.flush()
         self._add("flush", 0)
 

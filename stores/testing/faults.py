@@ -64,32 +64,14 @@ class _Plan:
     applied: bool = False
 
     def due(self, operation: str) -> bool:
-        """Count the call, and say whether it is the one."""
         if operation not in self.operations:
             return False
         self.nth -= 1
         return self.nth == 0 or (self.forever and self.nth < 0)
 
 
-@dataclass(frozen=True)
-class _Damage:
-    """A flipped bit, or a cut."""
-
-    flip: int | None
-    truncate: int | None
-
-    def done_to(self, page: bytes) -> bytes:
-        """The page as it is read."""
-        if self.truncate is not None:
-            return page[: self.truncate]
-        if self.flip is None or not page:
-            return page
-        at, bit = divmod(self.flip % (8 * len(page)), 8)
-        return page[:at] + bytes([page[at] ^ 1 << bit]) + page[at + 1 :]
-
-
 class FaultyStore(WrapperStore):
-    """Fails, waits, reorders, forgets and corrupts as told; the same ``seed`` shuffles alike.
+    """Fails, waits, reorders, forgets and corrupts as planned; the same ``seed`` shuffles alike.
 
     ``calls`` counts the calls and ``fired`` the planned failures and corruptions that came true. A
     forked or unpickled one begins without any plan.
@@ -108,15 +90,13 @@ class FaultyStore(WrapperStore):
         start_over_in_children(self)
 
     def start_over(self) -> None:
-        """Without plans, holding nothing; no store call."""
         self._lock = threading.RLock()
         self._random = Random(self._seed)
         self._held: list[Write] = []
         self._holds: int | None = 0
         self._shuffles, self._duplicates = False, 0.0
         self._plans: list[_Plan] = []
-        self._damaged: dict[str, _Damage] = {}
-        self._damaged_reads: dict[int, _Damage] = {}
+        self._damages: dict[str | int, Callable[[bytes], bytes]] = {}
         self._pages_read = 0
         self.calls = 0
         self.fired = 0
@@ -137,7 +117,7 @@ class FaultyStore(WrapperStore):
         Only calls of these ``operations`` count. ``error`` is raised in place of
         ``StoreUnavailable``. With ``applied`` the call is made and only its answer lost.
         """
-        self._plan(_Plan(_known(operations), nth, forever, 0.0, error, True, applied))
+        self._plan(_Plan(operations, nth, forever, 0.0, error, True, applied))
 
     def delay(
         self,
@@ -148,7 +128,7 @@ class FaultyStore(WrapperStore):
         operations: Sequence[str] = OPERATIONS,
     ) -> None:
         """Have the ``nth`` call from now wait first, and with ``forever`` every later one too."""
-        self._plan(_Plan(_known(operations), nth, forever, seconds))
+        self._plan(_Plan(operations, nth, forever, seconds))
 
     def hold(
         self, writes: int | None = None, *, shuffle: bool = False, duplicates: float = 0.0
@@ -180,17 +160,14 @@ class FaultyStore(WrapperStore):
         """
         if (flip is None) == (truncate is None):
             raise ValueError("corrupt takes either flip or truncate")
+        damage = partial(_cut, at=truncate) if flip is None else partial(_flipped, bit=flip)
         with self._lock:
-            damage = _Damage(flip, truncate)
-            if isinstance(page, str):
-                self._damaged[page] = damage
-            else:
-                self._damaged_reads[self._pages_read + page] = damage
+            self._damages[page if isinstance(page, str) else self._pages_read + page] = damage
 
     def heal(self) -> None:
         """Drop every plan and apply what is held; one or two store calls if anything is."""
         with self._lock:
-            self._plans, self._damaged, self._damaged_reads = [], {}, {}
+            self._plans, self._damages = [], {}
             self._holds, self._shuffles, self._duplicates = 0, False, 0.0
             self._apply()
 
@@ -202,7 +179,6 @@ class FaultyStore(WrapperStore):
     # The store
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """One store call, or what was planned for it."""
         with self._call("get"):
             check_keys(keys, self.capabilities)
             with self._lock:
@@ -218,7 +194,6 @@ class FaultyStore(WrapperStore):
         return None
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """One store call, or what was planned for it."""
         with self._call("put"):
             check_pages(pages, self.capabilities)
             if self._holds == 0:
@@ -227,7 +202,6 @@ class FaultyStore(WrapperStore):
                 self._take(pages.items())
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """One store call, or what was planned for it."""
         keys = list(keys)
         with self._call("delete"):
             check_keys(keys, self.capabilities)
@@ -237,21 +211,18 @@ class FaultyStore(WrapperStore):
                 self._take((key, None) for key in keys)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """What the store behind and the held writes come to, or what was planned for it."""
         with self._call("keys"), self._lock:
             newest = dict(self._held)
         yield from (k for k, page in newest.items() if page is not None and k.startswith(prefix))
         yield from (key for key in self.store.keys(prefix) if key not in newest)
 
     def flush(self) -> None:
-        """Apply what is held and flush the store behind, or what was planned for it."""
         with self._call("flush"):
             with self._lock:
                 self._apply()
             self.store.flush()
 
     def close(self) -> None:
-        """Apply what is held and close the store behind."""
         with self._lock:
             if self._held:
                 self._apply()
@@ -262,12 +233,13 @@ class FaultyStore(WrapperStore):
     def _plan(self, plan: _Plan) -> None:
         if plan.nth < 1:
             raise ValueError("calls are counted from 1")
+        if not set(plan.operations) <= set(OPERATIONS) or isinstance(plan.operations, str):
+            raise ValueError(f"operations are a list of {', '.join(OPERATIONS)}")
         with self._lock:
             self._plans.append(plan)
 
     @contextmanager
     def _call(self, operation: str) -> Iterator[None]:
-        """Count a call and do to it what was planned."""
         with self._lock:
             self.calls += 1
             number = self.calls
@@ -297,23 +269,20 @@ class FaultyStore(WrapperStore):
     def _apply(self) -> None:
         """Hand the held writes to the store, one by one; what it does not take stays held."""
         self._held = self._in_order(self._held)
-        done = 0
-        try:
-            for key, page in self._held:
-                if page is None:
-                    self.store.delete_many([key])
-                else:
-                    self.store.put_many({key: page})
-                done += 1
-        finally:
-            del self._held[:done]
+        while self._held:
+            key, page = self._held[0]
+            if page is None:
+                self.store.delete_many([key])
+            else:
+                self.store.put_many({key: page})
+            del self._held[0]
 
     def _in_order(self, writes: list[Write]) -> list[Write]:
         """The writes as they reach the store: shuffled between keys, some puts twice."""
         out: list[Write] = []
         for write in writes:
             twice = write[1] is not None and self._random.random() < self._duplicates
-            out += [write] * (2 if twice else 1)
+            out += [write] * (1 + twice)
         if not self._shuffles:
             return out
         turns = [key for key, _ in out]
@@ -327,18 +296,22 @@ class FaultyStore(WrapperStore):
         if page is None:
             return None
         self._pages_read += 1
-        damage = self._damaged_reads.pop(self._pages_read, None) or self._damaged.get(key)
+        damage = self._damages.pop(self._pages_read, None) or self._damages.get(key)
         if damage is None:
             return page
         self.fired += 1
-        return damage.done_to(page)
+        return damage(page)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(FaultyStore, seed=self._seed), (self.store,)
 
 
-def _known(operations: Sequence[str]) -> Sequence[str]:
-    unknown = set(operations) - set(OPERATIONS)
-    if unknown or isinstance(operations, str):
-        raise ValueError(f"operations are a list of {', '.join(OPERATIONS)}")
-    return operations
+def _cut(page: bytes, at: int | None) -> bytes:
+    return page[:at]
+
+
+def _flipped(page: bytes, bit: int) -> bytes:
+    if not page:
+        return page
+    at, bit = divmod(bit % (8 * len(page)), 8)
+    return page[:at] + bytes([page[at] ^ 1 << bit]) + page[at + 1 :]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
@@ -42,35 +42,29 @@ class Constant:
     wait: float
 
     def seconds(self, call: int, random: Random) -> float:
-        """Always the same."""
-        del call, random
         return self.wait
 
 
 @dataclass(frozen=True)
 class Jittered:
-    """Every call waits at least ``wait`` seconds, and up to ``jitter`` more."""
+    """Every call waits at least ``wait`` seconds, and up to ``jitter`` more, evenly spread."""
 
     wait: float
     jitter: float
 
     def seconds(self, call: int, random: Random) -> float:
-        """Uniform between the two."""
-        del call
         return self.wait + random.random() * self.jitter
 
 
 @dataclass(frozen=True)
 class OneSlow:
-    """Every ``every``-th call waits ``slow`` seconds, the others ``wait``."""
+    """Each multiple of ``every`` waits ``slow`` seconds, the other calls ``wait``."""
 
     wait: float
     slow: float
     every: int = 100
 
     def seconds(self, call: int, random: Random) -> float:
-        """Slow at every multiple, so that a short test meets it too."""
-        del random
         return self.wait if call % self.every else self.slow
 
 
@@ -95,7 +89,6 @@ class LatencyStore(WrapperStore):
         start_over_in_children(self)
 
     def start_over(self) -> None:
-        """Begin with the first call; no store call."""
         self._lock = threading.Lock()
         self._random = Random(self._seed)
         self.calls = 0
@@ -103,35 +96,9 @@ class LatencyStore(WrapperStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the store behind, but remote; no store call."""
         return replace(self.store.capabilities, remote=True)
 
-    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """One store call, after a wait."""
-        self._wait()
-        return self.store.get_many(keys)
-
-    def put_many(self, pages: Mapping[str, bytes]) -> None:
-        """One store call, after a wait."""
-        self._wait()
-        self.store.put_many(pages)
-
-    def delete_many(self, keys: Iterable[str]) -> None:
-        """One store call, after a wait."""
-        self._wait()
-        self.store.delete_many(keys)
-
-    def keys(self, prefix: str = "") -> Iterator[str]:
-        """What the store behind holds, after a wait."""
-        self._wait()
-        return self.store.keys(prefix)
-
-    def flush(self) -> None:
-        """Flush the store behind, after a wait."""
-        self._wait()
-        self.store.flush()
-
-    def _wait(self) -> None:
+    def before_call(self) -> None:
         with self._lock:
             self.calls += 1
             seconds = self._delay.seconds(self.calls, self._random)

@@ -13,7 +13,7 @@ from mta import CountWindow, Max, SharedWindows, TimeWindow, Window, describe_ha
 from mta.audit.opaque import restore_opaque
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptHandle, HandleMismatch, MissingPage
-from mta.fiba.kept import KeptTree
+from mta.fiba.aggregator import KeptTree
 from mta.pages.handle import Handle
 from mta.pages.structure import Aggregator
 from mta.windows.shared_handle import SharedHandle

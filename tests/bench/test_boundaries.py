@@ -31,7 +31,7 @@ from mta.bench.pba_paper.sides import (
     verify,
 )
 from mta.in_order import PBA, SBA, TwoStacks
-from mta.laws.check import check_monoid
+from mta.laws import check_monoid
 from spark_integration.bench.engine import OWN, found_engine
 
 VALUES = np.random.default_rng(3).normal(size=120)

@@ -51,7 +51,7 @@ def test_trees_that_differ_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     fiba.verify(operators()["Sum"])
 
     class Forgetful(FingerTree):
-        def insert(self, time: int, row: object, existing: object = "append") -> None:
+        def insert(self, time: int, row: object) -> None:
             if len(self) != 40:
                 super().insert(time, row)
             else:

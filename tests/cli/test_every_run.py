@@ -1,14 +1,16 @@
 """``mta run --every``: results every k events and every period, and what does not go with them."""
 
-from argparse import Namespace
+import shlex
 
 import pandas as pd
 import pytest
 
 from spark_integration.cli import main
-from spark_integration.cli.expressions import parse_every
+from spark_integration.cli.expressions import parse_aggregation, parse_every
 from spark_integration.cli.job import Job
+from spark_integration.cli.run import _arguments
 from spark_integration.errors import InvalidRequest
+from spark_integration.options import Options
 
 FIRST = pd.Timestamp("2025-01-01")
 KEYS, MINUTES = ("a", "b"), 300
@@ -115,30 +117,31 @@ def test_what_is_neither_a_period_nor_a_count(text):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"allowed_lateness": "1 minute"}, "with a period does not go with --allowed-lateness"),
-        ({"silent": "emit"}, "with a period does not go with --silent emit"),
-        (
-            {"allowed_lateness": "1 minute", "corrections": "append"},
-            "does not go with --corrections append, as most rows are never given",
-        ),
+        ("--every '1 minute' --allowed-lateness '1 minute'",
+         "every is a period, but with --allowed-lateness an event may come after"),
+        ("--every '1 minute' --silent emit", "--silent emit, but with a period for every"),
+        ("--every '9 events' --silent drop", "--every '9 events', but with --silent drop"),
+        ("--every '9 events' --allowed-lateness '1 minute' --corrections append",
+         "--corrections append, but with every most rows are never given"),
     ],
-)
-def test_what_does_not_go_together(options, message):
-    with pytest.raises(InvalidRequest, match=f"--every {message}"):
-        Job.from_arguments(Namespace(input=["a.csv"], every="1 minute", **options))
-    if "silent" in options:
-        with pytest.raises(InvalidRequest, match="--every with a number of events does not go"):
-            Job.from_arguments(Namespace(input=["a.csv"], every="100 events", **options))
-    elif "corrections" not in options:
-        Job.from_arguments(Namespace(input=["a.csv"], every="100 events", **options))
+)  # fmt: skip
+def test_what_does_not_go_together(tmp_path, capsys, options, message):
+    write(tmp_path / "1.csv", 0, 3)
+    out = tmp_path / "out"
+    assert mta("run", tmp_path / "1.csv", "--output", out, *shlex.split(options)) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(("every", "lateness"), [("1 minute", None), ("100 events", "0 seconds")])
 def test_what_goes_together(every, lateness):
     options = {"results": "last", "silent": "drop", "window": ["a=1 hour", "b=2 hours"]}
     options["allowed_lateness"] = lateness
-    job = Job.from_arguments(Namespace(input=["a.csv"], every=every, **options))
+    options |= {"every": every, "agg": ["max(watts)"], "time": "ts", "value": ["watts"]}
+    job = Job.from_options({"input": ["a.csv"], **options})
     assert (job.every, job.results, job.silent) == (every, "last", "drop")
+    aggregations = [parse_aggregation(text, job.value) for text in job.agg]
+    assert Options(**_arguments(job, aggregations)).output == "last"
 
 
 def test_mistakes_are_told_before_spark_starts(tmp_path, capsys):
@@ -150,5 +153,5 @@ def test_mistakes_are_told_before_spark_starts(tmp_path, capsys):
     config = tmp_path / "job.toml"
     config.write_text('every = "1 minute"\nsilent = "emit"\n')
     assert mta(*command, "--config", config) == 2
-    assert "--every with a period does not go with --silent emit" in capsys.readouterr().err
+    assert "--silent emit, but with a period for every" in capsys.readouterr().err
     assert not out.exists()

@@ -1,6 +1,7 @@
 import os
 import stat
 import subprocess
+from functools import cache
 
 import pytest
 
@@ -71,7 +72,7 @@ def test_no_java_at_all(no_java):
 def test_ensure_java_sets_java_home_for_spark(no_java, monkeypatch):
     fake_java(no_java / "home", "17.0.1")
     monkeypatch.setenv("JAVA_HOME", str(no_java / "home"))
-    monkeypatch.setattr(java, "_wrapped_home", None)
+    monkeypatch.setattr(java, "_wrapped_home", cache(java._wrapped_home.__wrapped__))
     home = java.ensure_java()
     assert os.environ["JAVA_HOME"] == str(home)
     assert java.java_version(home / "bin" / "java") == 17

@@ -1,5 +1,3 @@
-from argparse import Namespace
-
 import pytest
 
 from mta.cli.handles import without_credentials
@@ -8,7 +6,7 @@ from spark_integration.errors import InvalidRequest
 
 
 def job(**options):
-    return Job.from_arguments(Namespace(**{"input": ["a.csv"], **options}))
+    return Job.from_options({"input": ["a.csv"], **options})
 
 
 def test_options_win_over_the_config_file_and_this_over_the_defaults(tmp_path):
@@ -16,8 +14,8 @@ def test_options_win_over_the_config_file_and_this_over_the_defaults(tmp_path):
     config.write_text(
         'key = "device"\nwindow = "1 hour"\nfiles-per-batch = 3\n[agg]\npeak = "max"\n'
     )
-    made = job(config=str(config), window="2 hours", key=None)
-    assert (made.key, made.window, made.files_per_batch) == ("device", "2 hours", 3)
+    made = job(config=str(config), window=["2 hours"], key=None)
+    assert (made.key, made.window, made.files_per_batch) == ("device", ("2 hours",), 3)
     assert made.agg == ("peak=max",)
     assert made.late == "error"
 
@@ -25,7 +23,7 @@ def test_options_win_over_the_config_file_and_this_over_the_defaults(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("windows = '1 hour'", "unknown windows; it can hold input, output"),
+        ("windows = '1 hour'", "unknown windows; it can hold input, format, key"),
         ("late = 'ignore'", "late is 'ignore'; it can be error, drop, side"),
         ("follow = 'yes'", "the option follow cannot be 'yes'"),
         ("agg = [1]", "the option agg cannot be"),
@@ -51,6 +49,8 @@ def test_contradictions():
         job(key="device", key_from_file_name=True)
     with pytest.raises(InvalidRequest, match="at least 1"):
         job(files_per_batch=0)
+    with pytest.raises(InvalidRequest, match="--cores must be at least 1"):
+        job(cores=0)
 
 
 def test_the_note_of_a_job_tells_what_has_changed(tmp_path):
@@ -60,7 +60,7 @@ def test_the_note_of_a_job_tells_what_has_changed(tmp_path):
     assert "secret" not in (tmp_path / "job.json").read_text()
     assert first.differences(earlier) == []
     assert first.replace(plot=False, memory="4g").differences(earlier) == []
-    changed = first.replace(window="1 hour", key_from_file_name=True).differences(earlier)
+    changed = first.replace(window=("1 hour",), key_from_file_name=True).differences(earlier)
     assert changed == [
         "--key-from-file-name was False and is True",
         "--window was '24 hours' and is '1 hour'",

@@ -1,7 +1,6 @@
 """``mta run`` with late rows and several windows, and what the other commands make of it."""
 
 import re
-from argparse import Namespace
 
 import pandas as pd
 import pytest
@@ -67,7 +66,7 @@ def test_late_rows_with_corrections(tmp_path, capsys):
     assert mta(*command, "--corrections", "onward") == 2
     assert "--corrections was 'append' and is 'onward'" in capsys.readouterr().err
     assert mta(*command, "--allowed-lateness", "soon", "--overwrite") == 2
-    assert "allowed_lateness is 'soon': give a time" in capsys.readouterr().err
+    assert "--allowed-lateness soon: give a time" in capsys.readouterr().err
 
 
 def test_several_windows(tmp_path, capsys):
@@ -93,7 +92,7 @@ def test_several_windows(tmp_path, capsys):
     assert mta("check", out) == 1
     assert re.search(rf"page {newest} .*; in windows? day", capsys.readouterr().out)
     assert mta(*command, "--window", "week=7 days") == 2
-    assert "--window was ['hour=1 hour', 'day=24 hours'] and is" in capsys.readouterr().err
+    assert "--window was 'hour=1 hour, day=24 hours' and is" in capsys.readouterr().err
 
 
 # --- options --------------------------------------------------------------------------------------
@@ -106,7 +105,7 @@ def test_windows_as_text():
     assert repr(both) == repr({"few": windows_of_mta.CountWindow(10), "day": day})
     assert repr(parse_windows(["day=24 hours"])) == repr({"day": day})
     peak = parse_aggregation("peak=max(watts)", [])
-    assert [agg.name for agg in over_windows([peak], "1 hour")] == ["peak"]
+    assert [agg.name for agg in over_windows([peak], ["1 hour"])] == ["peak"]
     named = over_windows([peak], ["a=1 hour", "b=2 hours"])
     assert [(agg.name, agg.function) for agg in named] == [("peak_a", "max"), ("peak_b", "max")]
 
@@ -122,11 +121,11 @@ def test_several_windows_have_names(texts):
 
 def test_windows_of_a_job(tmp_path):
     def job(**options):
-        return Job.from_arguments(Namespace(**{"input": ["a.csv"], **options}))
+        return Job.from_options({"input": ["a.csv"], **options})
 
     one, two = ["1 hour"], ["a=1 hour", "b=2 hours"]
-    assert job(window=one).window == "1 hour"
-    assert job(window=["9 hours", "1 hour"]).window == "1 hour"  # without names the last counts
+    assert job(window=one).window == ("1 hour",)
+    assert job(window=["9 hours", "1 hour"]).window == ("1 hour",)  # without names the last counts
     several = job(window=two, output=str(tmp_path), allowed_lateness="1 minute")
     assert (several.window, several.windows) == (("a=1 hour", "b=2 hours"), "a=1 hour, b=2 hours")
     config = tmp_path / "job.toml"

@@ -12,6 +12,7 @@ import pytest
 
 from spark_integration.cli import main
 from spark_integration.cli.failures import explain
+from tests.support.patience import LONG
 
 
 def events(start, rows, device="a"):
@@ -104,7 +105,7 @@ def test_follow_until_a_signal(tmp_path, capsys):
 
     def add_and_stop():
         committed = out / "checkpoint" / "commits"
-        until = time.monotonic() + 120  # then the signal comes all the same, and rows are missing
+        until = time.monotonic() + 10 * LONG  # then the signal comes, and rows are missing
         for batch in range(2):
             while not (committed / str(batch)).exists() and time.monotonic() < until:
                 time.sleep(0.1)

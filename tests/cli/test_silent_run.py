@@ -36,7 +36,7 @@ def test_silent_keys_and_late_rows(tmp_path, capsys):
     assert mta(*command, "--watermark", "soon", "--no-plot") == 2
     assert "--watermark 'soon'" in capsys.readouterr().err
     assert mta(*command, "--window", "9 events") == 2
-    assert "--silent emit: a window of 9 events never empties" in capsys.readouterr().err
+    assert "--silent emit, but time alone never empties a CountWindow(9)" in capsys.readouterr().err
     assert mta(*command) == 0
     printed = capsys.readouterr().out
     assert re.search(r"windows +1 key, 48 events", printed)

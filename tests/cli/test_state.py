@@ -1,12 +1,12 @@
 """The command line on a run whose pages are in Spark's own state."""
 
 import re
+from contextlib import contextmanager
 
 import pandas as pd
 import pytest
 
 from spark_integration.cli import checkpoints, main
-from stores import open_store
 
 ROWS = 12_000
 
@@ -52,15 +52,15 @@ def test_check_verifies_every_page(out, capsys, monkeypatch):
     printed = capsys.readouterr().out
     assert re.search(r"pages +\d+ verified", printed)
     assert "damaged   none" in printed
-    copy = checkpoints.copy_pages
+    whole = checkpoints.open_pages
 
-    def damage(spark, checkpoint, address):
-        copied = copy(spark, checkpoint, address)
-        with open_store(address) as store:
+    @contextmanager
+    def damaged(spark, checkpoint, address):
+        with whole(spark, checkpoint, address) as store:
             store.delete_many([min(store.keys())])
-        return copied
+            yield store
 
-    monkeypatch.setattr(checkpoints, "copy_pages", damage)
+    monkeypatch.setattr(checkpoints, "open_pages", damaged)
     assert mta("check", out) == 1
     printed = capsys.readouterr().out
     assert re.search(r"damaged +1 page$", printed, re.MULTILINE)

@@ -51,7 +51,7 @@ def test_nothing_but_the_core_is_installed() -> None:
 
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture(params=[WHOLE, BARE], ids=["mta", "python -m mta"])

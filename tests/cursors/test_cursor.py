@@ -32,8 +32,7 @@ from mta.folds.blocks import Blocks
 from mta.folds.fronts import Stretch, TimeFronts, rows_at
 from mta.folds.overlaps import Overlaps, may_overlap
 from mta.kernels.ranks import SortedTimes
-from mta.levels.kept import KeptEvents
-from mta.levels.leaves import LeafReader
+from mta.levels.kept import KeptEvents, LeafReader
 from mta.monoids.base import AbstractMonoid
 from mta.pages.structure import Aggregator
 from mta.windows.shared import SharedWindows
@@ -59,24 +58,24 @@ class ListedEvents:
     """Ordered events in a list, in leaves of ``size``."""
 
     def __init__(self, size: int, events: list[Event] | None = None) -> None:
-        self.size, self.events, self.front, self.stamp = size, events or [], 0, 0
+        self.size, self.events, self.kept_from, self.stamp = size, events or [], 0, 0
 
     @property
     def back(self) -> int:
         return len(self.events)
 
     def leaf(self, position: int) -> Leaf:
-        assert self.front <= position < self.back
+        assert self.kept_from <= position < self.back
         first = position // self.size * self.size
         values, times = zip(*self.events[first : first + self.size], strict=True)
         return Leaf(first, list(values), np.array(times), len(values))
 
     def fold(self, start: int, stop: int) -> str:
-        assert self.front <= start <= stop <= self.back
+        assert self.kept_from <= start <= stop <= self.back
         return text_of(self.events[start:stop])
 
     def first_after(self, time: int) -> int:
-        return max(self.front, bisect_right(self.events, time, key=lambda event: event[1]))
+        return max(self.kept_from, bisect_right(self.events, time, key=lambda event: event[1]))
 
     def hand(self, start: int, events: list[Event]) -> Hand:
         """Events in hand, stored or not."""
@@ -194,7 +193,7 @@ def test_events_are_read_again_and_come_late(
 
 def test_a_window_reaches_no_further_than_what_is_kept() -> None:
     stored = ListedEvents(3, [(str(i), i) for i in range(8)])
-    stored.front = 4
+    stored.kept_from = 4
     cursor = Cursor(joined(), count_rule(6).policy(), stored)
     cursor.settle(7)
     assert cursor.query() == "4567"

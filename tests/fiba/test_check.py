@@ -79,7 +79,7 @@ def lose_a_sum(tree: Tree) -> None:
 
 
 def add_a_child_alone(tree: Tree) -> None:
-    middle(tree).adopt(3, tree.kind.leaf(), "")
+    middle(tree).adopt(3, tree.kind.node(0), "")
 
 
 def give_a_leaf_a_sum(tree: Tree) -> None:

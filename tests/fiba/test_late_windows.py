@@ -158,3 +158,25 @@ def test_what_a_user_has_evicted_leaves_no_hole_either() -> None:
     assert window.extend("de", [15, 40]).tolist() == ["c", "ce"]
     assert window.extend("fg", [12, 25], "last").tolist() == ["gce"]
     window.check()
+
+
+class OwnCount(CountWindow):
+    """A user's own count window, which need not cut as ours does."""
+
+
+class OwnTime(TimeWindow):
+    """The same by time."""
+
+
+@pytest.mark.parametrize(("own", "ours"), [(OwnCount, CountWindow), (OwnTime, TimeWindow)])
+def test_a_users_own_kind_of_window_takes_late_events(own: type, ours: type) -> None:
+    """What a late event may ask for is known from its cuts, one at a time."""
+    mine, known = (
+        Window(joined(), kind(3), None, aggregator=FiBA, lateness=5) for kind in (own, ours)
+    )
+    for time in (0, 1, 2, 5, 6, 4, 7, 20, 16):
+        for window in (mine, known):
+            window.insert(chr(97 + time), time)
+        assert mine.query() == known.query()
+        mine.check()
+    assert mine.structure.kept_from == known.structure.kept_from > 0

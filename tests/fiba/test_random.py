@@ -22,7 +22,6 @@ from hypothesis.stateful import (
 
 from mta.errors import EmptyWindow
 from mta.fiba import FingerTree, Tree
-from mta.fiba.btree import Existing
 from mta.fiba.bulk import evict_first, insert_sorted
 from mta.fiba.fingers import after_time, before_time
 from mta.monoids.base import AbstractMonoid
@@ -46,14 +45,10 @@ class Timeline:
     def __len__(self) -> int:
         return len(self.times)
 
-    def insert(self, time: int, letter: str, existing: Existing = "append") -> None:
-        at = bisect_left(self.times, time)
-        if existing == "append" or at == len(self) or self.times[at] != time:
-            at = bisect_right(self.times, time)
-            self.times.insert(at, time)
-            self.letters.insert(at, letter)
-        else:
-            self.letters[at] = self.letters[at] + letter if existing == "combine" else letter
+    def insert(self, time: int, letter: str) -> None:
+        at = bisect_right(self.times, time)
+        self.times.insert(at, time)
+        self.letters.insert(at, letter)
 
     def evict(self, time: int) -> bool:
         at = bisect_left(self.times, time)
@@ -82,9 +77,9 @@ class Pair:
         values = [ord(letter) for letter in letters] if self.columnar else list(letters)
         return self.tree.monoid.rows(values)[0]
 
-    def insert(self, time: int, letter: str, existing: Existing = "append") -> None:
-        self.tree.insert(time, self.rows(letter)[0], existing)
-        self.list.insert(time, letter, existing)
+    def insert(self, time: int, letter: str) -> None:
+        self.tree.insert(time, self.rows(letter)[0])
+        self.list.insert(time, letter)
 
     def evict(self, time: int) -> None:
         assert self.tree.evict(time) == self.list.evict(time)
@@ -178,15 +173,6 @@ class TreeMachine(RuleBasedStateMachine):
     def insert_anywhere(self, time: int, letter: str, count: int) -> None:
         for _ in range(count):
             self.pair.insert(time, letter)
-
-    @rule(time=TIMES, letter=st.sampled_from(LETTERS))
-    def replace(self, time: int, letter: str) -> None:
-        self.pair.insert(time, letter, "replace")
-
-    @precondition(lambda self: not self.columnar)
-    @rule(time=TIMES, letter=st.sampled_from(LETTERS))
-    def combine(self, time: int, letter: str) -> None:
-        self.pair.insert(time, letter, "combine")
 
     @precondition(lambda self: len(self.pair.list))
     @rule(data=st.data())

@@ -22,7 +22,7 @@ SECOND = 1_000_000
 def asked(window: Window, after: int, until: int) -> str | None:
     """The result of a range in seconds, or None where it is refused."""
     try:
-        return str(fold_between(window.structure.stored, after * SECOND, until * SECOND, False)[0])
+        return str(fold_between(window.structure, after * SECOND, until * SECOND, False)[0])
     except EventsGone:
         return None
 
@@ -91,7 +91,7 @@ def test_a_handle_that_does_not_say_what_has_left_is_read() -> None:
     handle = (Path(__file__).parent / "golden" / "numbers" / "handle.2").read_bytes()
     assert len(Handle.decode(handle).state) == 5
     window = Window.restore(handle, Max(), CountWindow(20), MemoryStore(), aggregator=FiBA)
-    assert window.structure.stored.newest_left is None
+    assert window.structure.newest_left is None
 
 
 @pytest.mark.parametrize("newest", ["1", 1.5, 1 << 62, True, [1]])

@@ -135,7 +135,7 @@ def test_batches_in_order_write_each_event_once_and_read_what_the_window_begins_
         window = window.sibling(handle)
         window.extend([1.0] * 10, np.arange(start, start + 10))
         handle = window.checkpoint()
-        behind = window.structure.back - 3300 - window.structure.stored.front
+        behind = window.structure.back - 3300 - window.structure.kept_from
         assert behind <= window.structure.tree.size / 16 + 2 * LEAF
     assert 10 * rounds / (2 * LEAF) <= store.counts.put.pages <= 10 * rounds / LEAF
     # For the front, and for what late events may ask for.

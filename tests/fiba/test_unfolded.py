@@ -177,7 +177,7 @@ def test_any_steps_with_restores_between_them(
                     assert list(window.extend(numbers, numbers, "last")) == [[front, back]]
                 else:
                     rows, micros, count = window.engine.intake.admit_batch(numbers, numbers)
-                    window.engine.ingest(rows, micros, 0, count, count)
+                    window.engine.ingest(rows, micros, 0, count)
             elif step == 4:
                 count = random.randrange(min(back - front, 3) + 1)
                 window.evict(count)
@@ -193,7 +193,7 @@ def test_any_steps_with_restores_between_them(
             elif back > front:
                 start = random.randint(front, back)
                 stop = random.randint(start, back)
-                assert window.structure.stored.fold(start, stop) == ended(start, stop)
+                assert window.structure.fold(start, stop) == ended(start, stop)
             if checked:
                 window.check()
             assert len(window) == back - front
@@ -228,7 +228,7 @@ def steps_of(
             found.append(list(window.extend(letters, times, "last")))
         elif step == 3:
             rows, micros, count = window.engine.intake.admit_batch(letters, times)
-            window.engine.ingest(rows, micros, 0, count, count)
+            window.engine.ingest(rows, micros, 0, count)
         elif step == 4:
             handles = [*handles, window.checkpoint()][-2:]
             found.append((handles[-1], pages_of(store)))

@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import threading
+import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from mta import Max, Monoid, PopulationStdDev, Product, SampleStdDev, Sum
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent
 from mta.in_order import PBA, SBA, BoundaryAggregator, count_chunk_size, time_chunk_size
-from mta.in_order.chunks import Chunk
+from mta.in_order.boundary import Chunk
 from tests.support.in_order_windows import Counted, PlainList, joined, sliding
 
 BOTH = pytest.mark.parametrize("algorithm", [SBA, PBA])
@@ -29,7 +30,7 @@ def largest() -> Monoid:
 
 def lcs_of(chunk: Chunk) -> list[Any]:
     """All of lcs, of which entry 0 is the ca."""
-    return [chunk.ca, *(chunk.lcs.at(slot) for slot in range(1, chunk.stop - chunk.start))]
+    return [chunk.ca, *(chunk.lcs(slot) for slot in range(1, chunk.stop - chunk.start))]
 
 
 # --- figures ------------------------------------------------------------------------------------
@@ -67,7 +68,7 @@ def test_figure_3_a_window_of_five_parts(algorithm: type[BoundaryAggregator]) ->
     assert window.query() == "abcdefghijklmnop"
     window.insert("q")
     assert [chunk.ca for chunk in window._chunks] == ["abcd", "efgh", "ijkl", "mnop"]
-    assert window._chunks[0].lcs.at(1) == "bcd"
+    assert window._chunks[0].lcs(1) == "bcd"
     assert counted.of(window.query) == 4
     assert window.query() == "bcdefghijklmnopq"
 
@@ -149,15 +150,15 @@ def test_at_most_three_merges_a_slide(
     """In the stream's thread, beside the folding of a slide's values; lcs apart."""
     range_, slide = size[0] + extra, size[1]
     counted, lcs = Counted(), []
-    cumulate = algorithm._cumulate
+    begun = algorithm._chunk
 
-    def apart(self: Any, saa: Any, count: int) -> Any:
+    def apart(self: Any, *of: Any) -> Any:
         before = counted.combines
-        buffer = cumulate(self, saa, count)
+        chunk = begun(self, *of)
         lcs.append(counted.combines - before)
-        return buffer
+        return chunk
 
-    monkeypatch.setattr(algorithm, "_cumulate", apart)
+    monkeypatch.setattr(algorithm, "_chunk", apart)
     window = algorithm(counted.monoid, range_, slide)
     folding = slide - 1 + (range_ % slide > 0)  # windows that end within slices cut each in two
     slides, before = [], 0
@@ -181,7 +182,7 @@ def test_pba_folds_lcs_in_the_other_thread() -> None:
         window.insert("x")
         window.query()
     for chunk in window._chunks:
-        chunk.lcs.at(1)
+        chunk.lcs(1)
     assert window.chunk_size == 33
     assert counted.by_thread["lcs_0"] == (64 * 8 // 33) * (33 - 2)
 
@@ -457,6 +458,16 @@ def test_a_forked_child_computes_what_its_parents_thread_would_have() -> None:
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 4
     assert window.query() == 4.0
+
+
+def test_numpys_warnings_are_off_in_the_thread() -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        window = PBA(SampleStdDev(), 12, 3)
+        for value in [1e300, -1e300] * 30:
+            window.insert(value)
+        window.query()
+    assert not warned, [str(warning.message) for warning in warned]
 
 
 def test_no_thread_stays() -> None:

@@ -189,11 +189,11 @@ def wrong_end(window: FlatFIT) -> None:
 
 
 def wrong_kept(window: Any) -> None:
-    window._half._nodes[0] = (window._half._nodes[0][0], "")
+    window._nodes[0] = (window._nodes[0][0], "")
 
 
 def wrong_answer(window: Any) -> None:
-    window._half._answer = "?"
+    window._running.agg = "?"
 
 
 def wrong_running(window: SubtractOnEvict) -> None:

@@ -124,7 +124,8 @@ def test_a_root_is_what_it_was() -> None:
     assert is_root(root) and not is_root(b"") and not is_root(root[1:])
     found = KeyedWindows.restore(root, Max(), POLICY, made.store, **SETTINGS)
     some = ["key 1", "key 33", "large"]
-    assert found.query(some)["t"].tolist() == made.query(some)["t"].tolist()
+    for key in some:
+        assert repr(found.query(key)) == repr(made.query(key))
     assert (len(found), found.stats().apart) == (len(made), made.stats().apart)
     found.check()
     assert 0 < found.stats().apart < len(found)

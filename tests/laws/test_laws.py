@@ -47,7 +47,7 @@ from mta import (
 )
 from mta.columns.schemas import Objects
 from mta.errors import WindowStoreError
-from mta.laws.check import Law, LawBroken, check_monoid, check_policy, monoid_laws, policy_laws
+from mta.laws import Law, LawBroken, check_monoid, check_policy, monoid_laws, policy_laws
 
 VALUES = [3.0, -1.0, -1.0, 0.0, 2.5, 1e9, 1e9 + 1, -0.0, 7.0, math.inf, 1e-300, 4.0]
 FINITE = [value for value in VALUES if math.isfinite(value)]

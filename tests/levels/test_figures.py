@@ -23,6 +23,8 @@ from mta import (
     Sum,
     Window,
 )
+from mta.levels.queues import Levels
+from mta.pages.page import Group
 from mta.policies.base import AbstractPolicy
 
 BOTH = pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
@@ -49,7 +51,39 @@ def window_of(
 
 
 def drawn(window: Window) -> list[list[tuple[Any, ...]]]:
-    return window.structure.levels.tree(window.structure.front)
+    """Every level as the paper draws it, from the leaves: groups, with None for no element."""
+    levels, front, found = window.structure.levels, window.structure.front, []
+    for level in range(levels.top(front) + 1):
+        arity, span = levels.arity_of(level), levels.span(level)
+        groups = []
+        for number in range(front // span // arity, levels.tails[level].number + 1):
+            group = _group(levels, level, number)
+            elements: list[Any] = [None] * arity
+            for i in range(group.count):
+                if (number * arity + i + 1) * span > front:
+                    elements[i] = levels.fold(level, group, i, i + 1)
+            groups.append(tuple(elements))
+        found.append(groups)
+    return found
+
+
+def stack_of(tree: AmortizedMTA) -> list[Any]:
+    """The paper's stack, its top last: what R0 becomes as elements of the head path leave."""
+    leaf, at = tree.open_path(), tree.monoid.partials.at
+    entries: list[Any] = []
+    for frame in tree.path:
+        after_next = frame.next + (frame is leaf) - frame.origin
+        rest = range(frame.stop - frame.origin - 1, after_next - 1, -1)
+        entries.extend(at(frame.suffixes, i) for i in rest)
+    return entries
+
+
+def _group(levels: Levels, level: int, number: int) -> Group:
+    if number == levels.tails[level].number:
+        return levels.tails[level]
+    above, index = divmod(number, levels.arity)
+    group = _group(levels, level + 1, above)
+    return levels.child(level + 1, above * levels.arity, group, index)
 
 
 @BOTH
@@ -117,7 +151,7 @@ def test_figure_4_structure_stack_and_result_pair() -> None:
     assert isinstance(tree, AmortizedMTA)
     assert drawn(window) == [[(1, 2)] * 4, [(3, 3), (3, None)], [(6, None)]]
     assert (tree.left, tree.right) == (6, 6)
-    assert tree.stack == [3, 5]
+    assert stack_of(tree) == [3, 5]
     assert window.query() == 12
     window.check()
 
@@ -139,7 +173,7 @@ def test_figure_4_eviction_pops_the_stack_onto_the_left() -> None:
     for left, stack in [(5, [3]), (3, [2]), (2, [])]:
         window.evict()
         assert (tree.left, tree.right) == (left, 6)
-        assert tree.stack == stack
+        assert stack_of(tree) == stack
         window.check()
     # The leftmost tree is used up: the next one takes its place, and part of R1 becomes R0.
     window.evict()
@@ -158,18 +192,18 @@ def test_figure_5_single_evictions() -> None:
         [(7, None)],
     ]
     assert (tree.left, tree.right) == (7, 8)
-    assert tree.stack == [3, 6]
+    assert stack_of(tree) == [3, 6]
     assert window.query() == 15
 
     window.evict()
     assert (tree.left, tree.right) == (6, 8)
-    assert tree.stack == [3]
+    assert stack_of(tree) == [3]
     assert drawn(window)[0][0] == (None, 3)
     assert window.query() == 14
 
     window.evict()
     assert (tree.left, tree.right) == (3, 8)
-    assert tree.stack == [1]
+    assert stack_of(tree) == [1]
     assert drawn(window) == [[(2, 1), (2, 1), (1, 0), (3, 1)], [(None, 3), (3, 1)], [(7, None)]]
     assert window.query() == 11
     window.check()

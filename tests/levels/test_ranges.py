@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mta import AmortizedMTA, CountWindow, LogMTA, TimeWindow, Window
 from mta.cursors.reach import fold_between, fold_positions
 from mta.errors import EventsGone
-from mta.levels.leaves import LeafReader
+from mta.levels.kept import LeafReader
 from mta.levels.tree import MonoidTree
 from tests.support.naive import joined
 

@@ -95,7 +95,7 @@ def test_sound_windows_are_sound(
     random = Random(f"{series} {aggregator.__name__}")
     monoid = make()
     window = Window(monoid, CountWindow(23), arity=2, leaf_arity=3, aggregator=aggregator)
-    values = SERIES[series](random, 60)
+    values = SERIES[series](random, 44)
     while values:
         count = random.choice([1, 1, 2, 5, 12])
         if count == 1:
@@ -172,7 +172,7 @@ def test_real_damage_is_found(
 
 def test_the_tolerance_follows_what_went_in() -> None:
     large = Scale.of(1e17) + Scale.of(3.0) + Scale.of(-1e17)
-    assert large.total == [2e17 + 3] and large.most == [1e17] and large.count == 3
+    assert large.total == [2e17 + 3] and large.count == 3
     assert same(0.0, 3.0, large)
     assert not same(0.0, 3.0, Scale.of(3.0))
     assert not Sum().same(0.0, 1e4, large)  # a rounding of 1e17 is 16
@@ -200,7 +200,7 @@ def test_scales_of_rows_are_those_of_each() -> None:
     assert list(map(float, at_once.total)) == list(map(float, one_by_one.total)) == [5.0, 6.0, 3.0]
     table = np.array([[1.0, -2.0], [3.0, 4.0]])
     assert Scale.of_rows(table, 2).total[0].tolist() == [4.0, 6.0]
-    assert sum(map(Scale.of, table), start=Scale()).most[0].tolist() == [3.0, 4.0]
+    assert sum(map(Scale.of, table), start=Scale()).total[0].tolist() == [4.0, 6.0]
 
 
 def test_partials_that_grow_and_differ_in_form() -> None:

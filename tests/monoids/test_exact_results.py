@@ -18,6 +18,7 @@ from mta.columns.codec import is_plain
 from mta.columns.reading import is_missing, missing, read_column, read_value
 from mta.columns.schemas import Array, Objects, Record
 from mta.errors import InvalidValue
+from tests.support.ids import shown
 
 NEWEST = Monoid(identity=None, combine=lambda a, b: a if b is None else b, name="newest")
 TOTAL = Monoid(identity=0, combine=lambda a, b: a + b, name="total")
@@ -233,7 +234,7 @@ def test_what_can_be_paged_comes_back(value: Any) -> None:
     assert schema.load(iter(schema.dump([value])), 1) == [value]
 
 
-@pytest.mark.parametrize("value", UNPAGEABLE, ids=repr)
+@pytest.mark.parametrize("value", UNPAGEABLE, ids=shown)
 def test_what_cannot_be_paged_is_known_before(value: Any) -> None:
     assert not is_plain(value)
     assert Objects().unpageable(["a", 1, value, value]) == 2

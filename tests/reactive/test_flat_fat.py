@@ -6,7 +6,6 @@ import math
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from mta import Max, Product, Sum
 from mta.errors import InvariantViolation
 from mta.monoids.base import AbstractMonoid
-from mta.reactive.flat_fat import Area, FlatFAT
+from mta.reactive.flat_fat import FlatFAT
 from tests.support.counted import Counted, hash_of, rolling_hash
 from tests.support.naive import joined
 
@@ -119,37 +118,6 @@ def test_any_updates(exponent: int, columnar: bool, data: st.DataObject) -> None
             agrees(fat.suffix(slot), "".join(slots[slot:]))
             for start in range(slot + 1):
                 agrees(fat.between(start, slot), "".join(slots[start:slot]))
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    exponent=st.integers(0, 5),
-    columnar=st.booleans(),
-    data=st.data(),
-)
-def test_nothing_outside_the_area_in_use_is_looked_at(
-    exponent: int, columnar: bool, data: st.DataObject
-) -> None:
-    """A buffer of any size at any place, its other slots full of what must not be combined."""
-    n = 2**exponent
-    front = data.draw(st.integers(0, n - 1))
-    used = data.draw(st.integers(1, n))
-    area = Area(front, front + used if front + used <= n else front + used - n)
-    monoid: AbstractMonoid = rolling_hash() if columnar else joined()
-    text = "".join(data.draw(st.sampled_from("abcxyz")) for _ in range(used))
-    fat = FlatFAT(monoid, n)
-    everything, count = monoid.rows([ord("!")] * n if columnar else ["!"] * n)
-    fat.update(range(n), monoid.lift_rows(everything, count))
-    rows, count = monoid.rows([ord(c) for c in text] if columnar else list(text))
-    ring = (np.arange(front, front + used) % n).tolist()
-    fat.update(ring, monoid.lift_rows(rows, count), area)
-    fat.check(area)
-    assert area.is_inverted == (front + used > n)
-    if area.is_inverted:
-        found = monoid.combine(fat.suffix(front), fat.prefix(area.back))
-    else:
-        found = fat.aggregate()
-    assert (tuple(found) == hash_of(text)) if columnar else (found == text)
 
 
 def test_products_and_numbers() -> None:

@@ -17,8 +17,7 @@ from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 from mta import BoundWindow, CountWindow, Max, Monoid, Product, Sum, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
 from mta.errors import CorruptHandle, EmptyWindow, InvariantViolation, StoreUnavailable
-from mta.reactive.holes import WithHoles
-from mta.reactive.paged import PagedReactiveAggregator
+from mta.reactive.paged import PagedReactiveAggregator, WithHoles
 from stores import PageStore
 from stores.memory import MemoryStore
 from stores.testing.counting import CountingStore

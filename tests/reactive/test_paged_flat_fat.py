@@ -117,8 +117,8 @@ def test_prefixes_suffixes_and_ranges() -> None:
     text = window.query()
     front = tree.front
     for i in range(78):
-        assert tree.prefix(front + i) == text[:i]
-        assert tree.suffix(front + i) == text[i:]
+        assert tree.fold(front, front + i) == text[:i]
+        assert tree.fold(front + i, tree.back) == text[i:]
         for j in range(i, 78, 5):
             assert tree.fold(front + i, front + j) == text[i:j]
     assert tree.fold(front + 9, front + 3) == ""

@@ -193,7 +193,7 @@ def test_a_stream_with_a_restart(kind: str, spark: SparkSession, tmp_path: Path)
     job, events = BoundaryJob(spark, tmp_path), [*stream(120, 4, seed=9), ("end", 9e3, 0.0)]
     job.store = "spark://state" if kind == "state" else job.store
     for part in (events[:60], events[60:]):
-        job.write(rows_of(*part), files=3)
+        job.write(rows_of(*part), files=2)
         job.run()
     rows = [row for _, batch in sorted(job.batches.items()) for row in batch]
     for name in ("short", "long"):

@@ -16,8 +16,8 @@ from mta import BoundWindow, CountWindow, EveryCount, Sum, TimeWindow
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
-from spark_integration.step.every import places_due
 from spark_integration.step.step import step
+from spark_integration.step.windows import places_due
 from stores.memory import MemoryStore
 from tests.spark.test_several_windows import WINDOWS, names_of, several_plan
 from tests.support.spark.events import SECOND
@@ -199,7 +199,7 @@ def test_silent_keys_count_only_where_events_may_be_late(
     for every, lateness in ((3, 0), (3, "1 minute"), (None, None)):
         settings = job.settings(silent=silent, every=every, allowed_lateness=lateness)
         sliding_aggregate(job.source(), **settings)
-    with pytest.raises(InvalidRequest, match="set allowed_lateness, as 0, where a key counts anew"):
+    with pytest.raises(InvalidRequest, match="set allowed_lateness, as '0 seconds', where a key"):
         sliding_aggregate(job.source(), **{**settings, "every": 3})
 
 

@@ -108,8 +108,7 @@ def test_a_driver_killed_in_mid_batch_and_at_a_random_moment(
     driver.start()
     time.sleep(random.Random(seed).uniform(0.0, 3.0))
     driver.kill_if_alive()
-    driver.start()
-    driver.finish()
+    driver.go_on_in(spark)
     print(f"seed {seed}")  # noqa: T201  (shown if it fails)
     check_output(spark, driver, events)
     batches = check_batches(driver, files)
@@ -231,11 +230,11 @@ def test_killed_workers_of_two_executors(
     spark: SparkSession, store: str, tmp_path: Path, start_driver: Callable[..., Driver]
 ) -> None:
     """Three die with fewer or more of their pages out; the tasks are retried."""
-    events = spread(make_events(2400, 6))
+    events = spread(make_events(1600, 6))
     puts, marker = (2, 17, 30), tmp_path / "killed"
     driver = start_driver(
         events,
-        6,
+        4,
         store,
         master="local-cluster[2,1,1024]",
         fault=["dying_inside", str(marker), *puts],
@@ -252,7 +251,8 @@ def test_a_batch_query_whose_worker_was_killed_leaves_pages_that_can_be_told(
     spark: SparkSession, job: Job, tmp_path: Path
 ) -> None:
     df = spark.createDataFrame(make_events(3000, 3))
-    request = make_request(df, Options(**job.settings()))
+    # In one bucket: nobody else is still at work when the query has failed.
+    request = make_request(df, Options(**job.settings(buckets=1)))
     dying = run_request(df, request, dying_inside(str(tmp_path / "killed"), 30))
     with pytest.raises(Exception, match="worker exited unexpectedly"):
         dying.collect()
@@ -328,14 +328,19 @@ def test_a_store_that_stops_in_mid_batch_is_named_and_made_good(
     pytest.importorskip("redis")
     assert frozen.process is not None
     events = spread(make_events(1200, 6))
-    write_files(events, job.input, files=3)
-    job.store = f"{frozen.url}?timeout=0.3&deadline=1"
+    hasty, patient = (f"{frozen.url}?{how}" for how in ("timeout=0.3&deadline=1", "deadline=60"))
+    job.store = patient
+    write_files(events.slice(0, 400), job.input, files=1)
+    job.run()
+    job.store = hasty
+    write_files(events.slice(400), job.input, files=2, first=1)
     with pytest.raises(StreamingQueryException, match="StoreUnavailable"):
         job.run_step(freezing_once(str(tmp_path / "frozen"), frozen.process.pid))
     assert sorted(job.batches) == [0]
     with pytest.raises(StreamingQueryException, match="StoreUnavailable"):
         job.run()  # it is still away
     frozen.thaw()
+    job.store = patient
     job.run()
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
     check_pages(job.store, events, 800)
@@ -351,7 +356,7 @@ def test_a_short_outage_is_waited_for(job: Job, tmp_path: Path, frozen: RedisSer
 
     def thaw() -> None:
         wait_until(marker.exists)
-        time.sleep(1.5)
+        time.sleep(0.7)  # more than twice the time that a call waits
         frozen.thaw()
 
     healer = threading.Thread(target=thaw)

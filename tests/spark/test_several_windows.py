@@ -185,8 +185,8 @@ def test_a_stream_with_a_restart(
     job = LateJob(spark, tmp_path)
     job.store = "spark://state" if kind == "state" else job.store
     windows = {name: policy for name, (policy, _) in WINDOWS.items()}
-    parts = out_of_order(400, 3, 40.0 if lateness else 0.0, 5, 5)
-    for some in (parts[:3], parts[3:]):
+    parts = out_of_order(240, 3, 40.0 if lateness else 0.0, 5, 3)
+    for some in (parts[:2], parts[2:]):
         job.write(some)
         job.run(policy=windows, allowed_lateness=lateness)
     for name, (_, left) in WINDOWS.items():

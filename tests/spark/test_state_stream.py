@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from mta import TimeWindow
 from spark_integration import sliding_aggregate
-from spark_integration.carriers.state_stream import PROVIDER
+from spark_integration.carriers.streaming import PROVIDER
 from spark_integration.errors import InvalidRequest
 from stores import InvalidStoreURL, MissingDependency
 from tests.spark.test_streaming import (

@@ -9,6 +9,7 @@ import pytest
 from stores import PageStore, open_store
 from stores.testing.conformance import PageStoreConformance
 from tests.support.couchbase_server import PASSWORD, PASSWORD_IN_URL, Couchbase
+from tests.support.patience import LONG
 
 
 class TestCouchbase(PageStoreConformance):
@@ -20,8 +21,8 @@ class TestCouchbase(PageStoreConformance):
         self.lists = couchbase_server.real  # the mock has no range scan
 
     def open(self) -> PageStore:
-        # The mock takes seconds to hand out a page of 20 MiB.
-        return open_store(f"{self.url}?timeout=20", write_buffer=0, cache=0)
+        # The mock takes seconds to hand out a page of 20 MiB, and more on a busy machine.
+        return open_store(f"{self.url}?timeout={10 * LONG}", write_buffer=0, cache=0)
 
     def raw_get(self, key: str) -> bytes | None:
         return self._collection().get(key).value
@@ -51,7 +52,7 @@ class TestCouchbase(PageStoreConformance):
 
 class TestOpenedCouchbase(TestCouchbase):
     def open(self) -> PageStore:
-        return open_store(f"{self.url}?timeout=20", write_buffer=100_000, cache=50_000)
+        return open_store(f"{self.url}?timeout={10 * LONG}", write_buffer=100_000, cache=50_000)
 
     @pytest.mark.soak  # seconds, for what the bare store and a buffered Redis show already
     def test_pages_of_many_sizes(self) -> None:
@@ -61,4 +62,4 @@ class TestOpenedCouchbase(TestCouchbase):
 @pytest.mark.soak
 class TestCouchbaseWithTimeToLive(TestCouchbase):
     def open(self) -> PageStore:
-        return open_store(f"{self.url}?timeout=20&ttl=600", write_buffer=0)
+        return open_store(f"{self.url}?timeout={10 * LONG}&ttl=600", write_buffer=0)

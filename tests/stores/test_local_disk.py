@@ -233,11 +233,11 @@ def test_stores_on_one_folder_share_an_environment(tmp_path: Path) -> None:
 
 
 def test_a_dropped_store_lets_go(tmp_path: Path) -> None:
-    from stores import lmdb_environment
+    from stores import local_disk
 
-    before = len(lmdb_environment._open)
+    before = len(local_disk._environments)
     LocalDiskStore(tmp_path).put_many(pages(1))
-    assert len(lmdb_environment._open) == before
+    assert len(local_disk._environments) == before
 
 
 def test_a_folder_that_was_made_again_is_another_one(tmp_path: Path) -> None:
@@ -260,13 +260,13 @@ def test_every_commit_is_synced(tmp_path: Path) -> None:
 
 
 def test_an_io_error_opens_the_folder_anew(tmp_path: Path) -> None:
-    from stores import lmdb_environment
+    from stores import local_disk
 
     with LocalDiskStore(tmp_path) as store, LocalDiskStore(tmp_path) as other:
         store.put_many(pages(1))
         other.get_many(["g/000000"])
         assert store._environment is not None
-        lmdb_environment.discard(store._environment)
+        local_disk._discard(store._environment)
         assert store.get_many(["g/000000"]) == other.get_many(["g/000000"]) == [PAGE]
         assert store._environment is other._environment
 

@@ -292,9 +292,9 @@ def test_flush_waits_for_replicas(own_redis: RedisServer, tmp_path: Path) -> Non
             replica.stop()
 
 
-def test_many_pages_travel_in_few_commands(redis_url: str) -> None:
+def test_many_pages_travel_in_few_commands(own_redis: RedisServer) -> None:
     pages = {f"{uuid4().hex}/0": PAGE for _ in range(500)}
-    with bare(redis_url) as store, redis.Redis.from_url(redis_url) as client:
+    with bare(own_redis.url) as store, redis.Redis.from_url(own_redis.url) as client:
         before = client.info("stats")["total_commands_processed"]
         store.put_many(pages)
         assert store.get_many(list(pages)) == [PAGE] * 500

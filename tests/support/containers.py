@@ -81,13 +81,13 @@ def redis_image() -> str | None:
 
 @contextmanager
 def container(
-    image: str, command: str | None = None, ports: Mapping[int, int] | None = None
+    image: str | None, command: str | None = None, ports: Mapping[int, int] | None = None
 ) -> Iterator[Container | None]:
     """The image running, its ports (inside: outside) bound to this machine's; None without one.
 
     An engine without a bridge runs it in this machine's own network: give it equal ports then.
     """
-    if engine() is None or not has_image(image):
+    if image is None or engine() is None or not has_image(image):
         yield None
         return
     from docker.errors import DockerException

@@ -31,6 +31,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.containers import container
+from tests.support.patience import LONG
 
 VERSION = "1.5.27"
 USER, PASSWORD = "tester", "c0uch/pass:word@#"
@@ -52,7 +53,7 @@ class MockServer:
 
     def __init__(self, jar: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as monitor:
-            monitor.settimeout(60)
+            monitor.settimeout(10 * LONG)
             command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx1g", "-jar", str(jar)]
             command += ["--host", "127.0.0.1", "--port", "0", "--nodes", "1", "--replicas", "0"]
             command += ["--vbuckets", "64", "--buckets", "default::couchbase", "--cccp"]
@@ -130,6 +131,8 @@ def couchbase() -> Iterator[Couchbase]:
     image = os.environ.get("MTA_TEST_COUCHBASE_IMAGE", "couchbase:community")
     # A client asks the server for its ports, so they must be the same inside and outside.
     ports = [8091, 8092, 8093, 8094, 8095, 8096, 11210]
+    # So there is one a machine: of several processes that run tests, the first one's.
+    image = image if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0" else None
     with container(image, ports={port: port for port in ports}) as running:
         if running is not None:
             initialise(running.host)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from stores import PageStore, WriteBuffer
 
 #: Seconds for what must end by itself. Only a test that fails waits so long.
-LONG = 60.0
+LONG = 180.0
 
 
 @contextmanager

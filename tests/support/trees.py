@@ -59,12 +59,12 @@ def fingers(shape: Shape, monoid: AbstractMonoid | None = None, min_arity: int =
 def _node(tree: Tree, shape: Shape) -> Node:
     kind = tree.kind
     if isinstance(shape, str):
-        leaf = kind.leaf()
+        leaf = kind.node(0)
         for at, letter in enumerate(shape):
             leaf.entries.insert(at, (time_of(letter), letter))
         return leaf
     children = [_node(tree, child) for child in shape[::2]]
-    node = kind.inner(children[0].level + 1, kind.no_entries(), [], kind.no_sums())
+    node = kind.node(children[0].level + 1)
     for at, child in enumerate(children):
         node.adopt(at, child, tree.monoid.identity)
     for at, letter in enumerate(shape[1::2]):
@@ -92,13 +92,17 @@ def text_of(shape: Shape) -> str:
 
 def shape_of(tree: Tree) -> Shape:
     """The shape that a tree has."""
-    return _shape(tree.drawn())
+    return _shape(tree, tree.root)
 
 
-def _shape(drawn: Any) -> Shape:
-    if not any(isinstance(part, list) for part in drawn):
-        return "".join(map(letter_at, drawn))
-    return [_shape(part) if isinstance(part, list) else letter_at(part) for part in drawn]
+def _shape(tree: Tree, node: Node) -> Shape:
+    letters = [letter_at(time) for time in node.times.tolist()]
+    if not node.level:
+        return "".join(letters)
+    shape: list[Any] = [_shape(tree, tree.child(node, 0))]
+    for at, letter in enumerate(letters, 1):
+        shape += [letter, _shape(tree, tree.child(node, at))]
+    return shape
 
 
 def aggregates(tree: Tree) -> list[list[str]]:

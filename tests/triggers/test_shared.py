@@ -9,6 +9,7 @@ from mta import (
     BoundWindow,
     Collect,
     CountWindow,
+    Due,
     EveryPeriod,
     SharedWindows,
     Sum,
@@ -16,9 +17,12 @@ from mta import (
     TriggeredWindow,
     Window,
 )
-from mta.triggers.shared import SharedDue
-from stores import CountingStore
+from mta.errors import LateEvent, StoreUnavailable, UnsupportedOperation
+from mta.triggers.rules import Progress
+from mta.triggers.triggered import SharedDue
+from stores import CountingStore, PageStore
 from stores.memory import MemoryStore
+from tests.support.naive import FailingStore
 
 SIZES = {"arity": 4, "leaf_arity": 4}
 POLICIES = {
@@ -48,7 +52,9 @@ def test_each_window_is_as_it_is_alone(batches: int, period: int) -> None:
     }
     newest = None
     for part in np.array_split(np.arange(300), batches):
-        found = SharedDue(windows, trigger, newest).extend(values[part], times[part])
+        due = SharedDue(windows, trigger)
+        due.progress = Progress(newest=newest)
+        found = due.extend(values[part], times[part])
         newest = round(times[part[-1]] * 1e6)
         for name, window in alone.items():
             moments, results = window.extend(values[part], times[part])
@@ -57,7 +63,8 @@ def test_each_window_is_as_it_is_alone(batches: int, period: int) -> None:
             assert [found.results[name][i] for i in at] == list(results)
         windows.check()
         windows = windows.sibling(windows.checkpoint())
-    due = SharedDue(windows, trigger, newest)
+    due = SharedDue(windows, trigger)
+    due.progress = Progress(newest=newest)
     end = -(-(newest + 40_000_000) // trigger.period) * trigger.period
     rest = due.advance(np.datetime64(end, "us"))
     assert rest.moments.astype("i8")[-1] == end
@@ -74,6 +81,41 @@ def test_flush_gives_what_has_come() -> None:
     assert len(due.extend([1.0, 2.0], [1, 2]).moments) == 0
     moments, results = due.flush()
     assert (moments.astype("i8").tolist(), list(results["a"])) == ([10_000_000], [[1.0, 2.0]])
+
+
+def test_a_store_that_fails_loses_no_result_and_repeats_none() -> None:
+    values, times = events(150, 3)
+
+    def windows(store: PageStore | None) -> SharedDue:
+        return SharedDue(SharedWindows(Collect(), POLICIES, store, **SIZES), EveryPeriod(2))
+
+    def pairs(due: Due) -> list[tuple[int, list[list[float]]]]:
+        results = zip(*due.results.values(), strict=True)
+        return list(zip(due.moments.tolist(), map(list, results), strict=True))
+
+    expected, failed = pairs(windows(None).extend(values, times)), 0
+    for number in range(1, 40):
+        store = FailingStore()
+        due, got = windows(store), []
+        store.failing = {number, number + 7}.__contains__
+        while (done := due.progress.events) < len(values):
+            try:
+                got += pairs(due.extend(values[done:], times[done:]))
+            except StoreUnavailable:
+                failed += 1
+        got += pairs(due.extend([], []))
+        assert got == expected
+    assert failed > 30
+
+
+def test_events_older_than_those_of_an_earlier_batch_are_refused() -> None:
+    due = SharedDue(SharedWindows(Sum(), {"a": CountWindow(2)}, None), EveryPeriod(10))
+    assert due.insert(1.0, 20) == []
+    with pytest.raises(LateEvent):
+        due.insert(2.0, 19)
+    assert due.insert(2.0, 21) == [(np.datetime64(20, "s"), {"a": 1.0})]
+    with pytest.raises(UnsupportedOperation, match="windows themselves"):
+        due.checkpoint()
 
 
 def test_between_boundaries_events_are_only_inserted() -> None:

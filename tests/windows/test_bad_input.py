@@ -44,6 +44,7 @@ from mta.errors import (
 )
 from mta.fiba import FiBA
 from mta.pages.structure import Named
+from mta.policies.base import AbstractPolicy
 from stores import open_store
 from stores.memory import MemoryStore
 from tests.support.naive import (
@@ -718,3 +719,31 @@ def test_a_store_that_fails_for_long_and_comes_back(aggregator: type) -> None:
     store.failing = lambda number: False
     window.check()
     assert len(text) == 40
+
+
+class FailsOnce(AbstractPolicy):
+    """Evicts nothing, and fails at its first event."""
+
+    needs_times, failed = True, False
+
+    def cut(self, view: Any, time: int | None) -> int:
+        if not self.failed:
+            self.failed = True
+            raise RuntimeError("once")
+        return 0
+
+    def describe(self) -> str:
+        return "FailsOnce()"
+
+
+@BOTH
+def test_the_time_of_an_oldest_event_that_was_taken_back_is_forgotten(aggregator: type) -> None:
+    """It was asked for before the policy failed; the next event may be older."""
+    window = Window(joined(), TimeWindow(10) | FailsOnce(), aggregator=aggregator)
+    with pytest.raises(RuntimeError, match="once"):
+        window.insert("a", 50)
+    assert len(window) == 0
+    window.insert("b", 10)
+    window.insert("c", 25)
+    assert window.query() == "c"
+    window.check()

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from mta import (
+    AmortizedMTA,
     BoundWindow,
     Collect,
     CountWindow,
@@ -27,8 +28,11 @@ from mta import (
     Mean,
     Monoid,
     OnDemand,
+    PagedFlatFAT,
     Policy,
+    PopulationStdDev,
     Product,
+    SampleStdDev,
     SharedWindows,
     SlicedWindow,
     Sum,
@@ -38,6 +42,7 @@ from mta import (
 )
 from mta.errors import InvalidTime, InvalidValue, NotPageable, WindowBusy, WindowStoreError
 from stores.memory import MemoryStore
+from tests.support.ids import shown
 
 
 def last() -> Monoid:
@@ -80,7 +85,7 @@ NULLS = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("null", NULLS, ids=lambda null: f"{type(null).__name__} {null!r}")
+@pytest.mark.parametrize("null", NULLS, ids=shown)
 def test_every_null_is_refused_or_dropped_in_every_way(kind: str, null: Any) -> None:
     window = kinds(last)[kind]
     for way in both_ways(window, null):
@@ -141,7 +146,7 @@ PAGEABLE = [
 
 
 @pytest.mark.parametrize("kind", ["window", "shared", "triggered", "by time"])
-@pytest.mark.parametrize("value", UNPAGEABLE, ids=lambda value: f"{type(value).__name__} {value!r}")
+@pytest.mark.parametrize("value", UNPAGEABLE, ids=shown)
 def test_what_no_page_can_hold_is_refused_at_the_door(kind: str, value: Any) -> None:
     window = kinds(last, arity=2)[kind]
     for start in ([], ["one"]):
@@ -206,7 +211,7 @@ BEYOND: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("time", BEYOND, ids=lambda time: f"{type(time).__name__} {time!r}")
+@pytest.mark.parametrize("time", BEYOND, ids=shown)
 @pytest.mark.parametrize("kind", ["window", "shared", "triggered", "by time"])
 def test_times_beyond_the_limits_are_refused_in_every_way(kind: str, time: Any) -> None:
     window = kinds(Sum, TimeWindow(60))[kind]
@@ -277,7 +282,7 @@ WRONG: list[Any] = [1.0, np.float64(1), "1", None, True, np.bool_(True), [1], -1
 
 
 @pytest.mark.parametrize("aggregator", [None, LogMTA, FiBA])
-@pytest.mark.parametrize("number", WRONG, ids=lambda number: f"{type(number).__name__} {number!r}")
+@pytest.mark.parametrize("number", WRONG, ids=shown)
 def test_a_wrong_number_changes_nothing(aggregator: Any, number: Any) -> None:
     given = {} if aggregator is None else {"aggregator": aggregator}
     window = Window(last(), CountWindow(4), MemoryStore(), arity=2, **given)
@@ -493,6 +498,26 @@ def test_no_warning_leaves_or_breaks_a_window(kind: str, monoid: Any) -> None:
         window.checkpoint()
         window.check()
     assert came(window) == 30
+
+
+@pytest.mark.parametrize("monoid", [Sum, SampleStdDev, PopulationStdDev])
+@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA, FiBA, PagedFlatFAT])
+def test_no_warning_leaves_or_breaks_a_window_that_is_evicted(aggregator: Any, monoid: Any) -> None:
+    """An eviction folds again what the events before it had folded, and so does a handle."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store = MemoryStore()
+        window = Window(monoid(), CountWindow(6), store, arity=2, aggregator=aggregator)
+        for value in HOSTILE * 4:
+            window.insert(value)
+        window.evict(2)
+        window.query()
+        window.check()
+        handle, kinds = window.checkpoint(), {"aggregator": aggregator}
+        restored = Window.restore(handle, monoid(), CountWindow(6), store, **kinds)
+        restored.evict(1)
+        restored.check()
+    assert len(restored) == 3
 
 
 def test_no_warning_about_times() -> None:

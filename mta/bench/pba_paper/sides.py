@@ -306,8 +306,10 @@ class Slices:
         window, identity = self._window, self._monoid.identity
         while self._current < current:
             window._insert(identity if self._slice is _NOTHING else self._slice)
+            window._size += 1
             self._slice = _NOTHING
             self._current += 1
         while self._front < front:
             window._evict()
+            window._size -= 1
             self._front += 1

@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
 from mta import Count, CountWindow, Max, Sum
 from spark_integration.options import Options
 from spark_integration.request import make_request
@@ -21,12 +24,9 @@ from tests.support.spark.events import SCHEMA
 from tests.support.spark.session import QUICK
 
 
-def main(job: dict[str, Any]) -> None:
-    """Run the stream over all files that are there."""
+def begin(spark: SparkSession, job: dict[str, Any]) -> StreamingQuery:
+    """The stream over all files that are there, in this session."""
     folder = Path(job["folder"])
-    shape = {"spark.master": job["master"], "spark.sql.shuffle.partitions": "2"}
-    conf = {**QUICK, **shape, **job["conf"]}
-    spark = local_session("fire", memory="1g", log=folder / "spark.log", conf=conf)
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", job["files"])
     source = reader.parquet(str(folder / "input"))
     options = Options(
@@ -43,7 +43,16 @@ def main(job: dict[str, Any]) -> None:
     chosen = getattr(faulty_steps, job["fault"][0])(*job["fault"][1:]) if job["fault"] else step
     writer = run_request(source, request, chosen).writeStream.format("parquet")
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-    query = writer.trigger(availableNow=True).start(str(folder / "output"))
+    return writer.trigger(availableNow=True).start(str(folder / "output"))
+
+
+def main(job: dict[str, Any]) -> None:
+    """Run it in a session of its own, and say when it has started."""
+    shape = {"spark.master": job["master"], "spark.sql.shuffle.partitions": "2"}
+    conf = {**QUICK, **shape, **job["conf"]}
+    log = Path(job["folder"], "spark.log")
+    spark = local_session("fire", memory="1g", log=log, conf=conf)
+    query = begin(spark, job)
     sys.stdout.write("started\n")
     sys.stdout.flush()
     query.awaitTermination()

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.find_spark_home import _find_spark_home
+from pyspark.sql import SparkSession
 
 from spark_integration.java import ensure_java
 from tests.support.spark.checkpoints import entries
+from tests.support.spark.driver import begin
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -85,6 +87,10 @@ class Driver:
         except BaseException:
             self.kill_if_alive()
             raise
+
+    def go_on_in(self, session: SparkSession) -> None:
+        """Run the query to the end of the input in a session that is there: no Java is started."""
+        begin(session, self.job).awaitTermination()
 
     def kill_if_alive(self) -> None:
         """For the end of a test that failed."""

@@ -1,0 +1,207 @@
+"""Users' own monoids, of columns and of plain functions, and what their partials may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mta import ColumnarMonoid, CountWindow, Monoid, Window
+from mta.columns import codec
+from mta.errors import NotPageable
+from tests.support.naive import AGGREGATORS
+from tests.support.ready_made import paths, wanted
+
+
+def span_by_ufuncs() -> ColumnarMonoid:
+    return ColumnarMonoid(
+        "Span",
+        partials=("f8", "f8"),
+        identity=(np.inf, -np.inf),
+        lift=lambda value: (value, value),
+        ufuncs=(np.minimum, np.maximum),
+        lower=lambda partial: partial[1] - partial[0],
+    )
+
+
+def span_by_combine() -> ColumnarMonoid:
+    return ColumnarMonoid(
+        "Span",
+        partials=("f8", "f8"),
+        identity=(np.inf, -np.inf),
+        lift=lambda value: (value, value),
+        combine=lambda a, b: (np.minimum(a[0], b[0]), np.maximum(a[1], b[1])),
+        lower=lambda partial: partial[1] - partial[0],
+    )
+
+
+@pytest.mark.parametrize("monoid", [span_by_ufuncs, span_by_combine])
+@pytest.mark.parametrize("size", [1, 2, 7, 33])
+def test_a_columnar_monoid_of_ones_own(monoid: Callable[[], ColumnarMonoid], size: int) -> None:
+    events = np.random.default_rng(size).integers(0, 100, 80).astype(float).tolist()
+    expected = [
+        max(events[max(0, i + 1 - size) : i + 1]) - min(events[max(0, i + 1 - size) : i + 1])
+        for i in range(80)
+    ]
+    for label, found in paths(monoid, events, size, list).items():
+        assert list(found) == wanted(label, expected), label
+
+
+def affine(dtype: str = "f8") -> ColumnarMonoid:
+    """Composition of x -> a x + b, older first: columnar, and order matters."""
+    return ColumnarMonoid(
+        "Affine",
+        inputs=(dtype, dtype),
+        partials=(dtype, dtype),
+        output=dtype,
+        identity=(1, 0),
+        combine=lambda f, g: (f[0] * g[0], f[1] * g[0] + g[1]),
+        lower=lambda f: f[0] * 3 + f[1],
+    )
+
+
+def test_a_columnar_monoid_whose_order_matters() -> None:
+    rng = np.random.default_rng(0)
+    events = list(zip(rng.integers(-2, 3, 80).tolist(), rng.integers(0, 5, 80).tolist(), strict=1))
+
+    def applied(some: list[tuple[int, int]]) -> int:
+        x = 3
+        for a, b in some:
+            x = a * x + b
+        return x
+
+    for size in (1, 3, 10):
+        expected = [applied(events[max(0, i + 1 - size) : i + 1]) for i in range(80)]
+        found = paths(
+            lambda: affine("int64"), events, size, lambda some: tuple(zip(*some, strict=True))
+        )
+        for label, results in found.items():
+            assert list(results) == wanted(label, expected), label
+
+
+def test_combine_and_ufuncs_exclude_each_other() -> None:
+    with pytest.raises(TypeError, match="either"):
+        ColumnarMonoid("x", partials="f8", identity=0)
+    with pytest.raises(TypeError, match="either"):
+        ColumnarMonoid("x", partials="f8", identity=0, combine=max, ufuncs=(np.maximum,))
+
+
+def through_pages(partial_of: Callable[[int], Any], aggregator: type) -> None:
+    """Partials of any type go through pages and a handle and come back as they were."""
+    monoid = Monoid(
+        identity=None,
+        combine=lambda a, b: b if a is None else a if b is None else (a, b),
+        lift=partial_of,
+        name="pairs",
+    )
+    # Not associative, but every sealed group of two is the same in whatever order it is asked for.
+    window = Window(monoid, CountWindow(4), arity=2, aggregator=aggregator)
+    for i in range(4):
+        window.insert(i)
+    again = Window.restore(
+        window.checkpoint(), monoid, CountWindow(4), store=window.store, aggregator=aggregator
+    )
+    assert again.query() == window.query()
+    assert repr(again.query()) == repr(window.query())
+
+
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+@pytest.mark.parametrize(
+    "partial_of",
+    [
+        lambda i: (i, "text"),
+        lambda i: 2**80 + i,
+        lambda i: -(2**200) - i,
+        lambda i: bytes([i]),
+        lambda i: {"a": (i, [i, (i,)]), (1, 2): None},
+        lambda i: [True, False, 1.5, float(i), ()],
+        lambda i: ((((i,),),), {"deep": [{"er": (2**64,)}]}),
+    ],
+)
+def test_partials_keep_their_types_in_pages(
+    partial_of: Callable[[int], Any], aggregator: type
+) -> None:
+    through_pages(partial_of, aggregator)
+
+
+JSON_LIKE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+    | st.binary(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text() | st.integers() | st.tuples(st.text()), inner, max_size=3)
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(JSON_LIKE)
+@settings(max_examples=50, deadline=None)
+def test_plain_data_comes_back_as_it_was(data: Any) -> None:
+    assert repr(codec.unpack(codec.pack(data))) == repr(data)
+
+
+def nested(depth: int) -> Any:
+    data: Any = ()
+    for _ in range(depth):
+        data = (data,)
+    return data
+
+
+def test_what_cannot_come_back_is_refused() -> None:
+    class Special(dict[str, int]):
+        pass
+
+    for data in (object(), {1, 2}, Special(a=1), 1j, nested(70), nested(2000), lambda: 0):
+        with pytest.raises(NotPageable):
+            codec.pack(data)
+    deepest = nested(60)
+    assert codec.unpack(codec.pack(deepest)) == deepest
+
+
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+@pytest.mark.parametrize("store", [None, "memory://"])
+def test_partials_that_are_lists(aggregator: type, store: str | None) -> None:
+    """A list as a partial is one partial, not rows of partials."""
+    lists = Monoid(
+        identity=[], combine=lambda a, b: a + b, lift=lambda value: [value], name="lists"
+    )
+    for size in (1, 2, 5, 9):
+        window = Window(lists, CountWindow(size), store=store, arity=2, aggregator=aggregator)
+        found = window.extend(range(30))
+        assert list(found) == [list(range(max(0, i + 1 - size), i + 1)) for i in range(30)]
+        window.check()
+
+
+def test_results_of_plain_monoids() -> None:
+    total = Monoid(identity=0, combine=lambda a, b: a + b, name="total")
+    assert Window(total, CountWindow(2)).extend([1, 2, 3]).tolist() == [1, 3, 5]
+    exact = Window(total, CountWindow(2)).extend([2**70, 1]).tolist()
+    assert exact == [2**70, 2**70 + 1]
+    described = Monoid(
+        identity=0, combine=lambda a, b: a + b, lower=lambda s: {"sum": s}, name="d", empty="none"
+    )
+    window = Window(described, CountWindow(2))
+    assert window.query() == "none"
+    assert list(window.extend([1, 2])) == [{"sum": 1}, {"sum": 3}]
+
+
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+def test_a_function_that_raises_leaves_the_window_as_it_was(aggregator: type) -> None:
+    lengths = Monoid(identity=0, combine=lambda a, b: a + b, lift=len, name="lengths")
+    window = Window(lengths, CountWindow(5), arity=2, aggregator=aggregator)
+    expected = []
+    for i in range(20):
+        with pytest.raises(TypeError):
+            window.insert(i)
+        with pytest.raises(TypeError):
+            window.extend([i])
+        window.insert("x" * i)
+        expected = [*expected, i][-5:]
+        assert (window.query(), len(window)) == (sum(expected), len(expected))
+        window.check()

@@ -1,0 +1,151 @@
+"""The step by columns beside the step key by key: random plans and streams, the same rows out."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from mta import Count, CountWindow, EveryCount, Last, Max, Mean, Product, Sum, TimeWindow
+from spark_integration.plan import Plan
+from spark_integration.step import step as of_bucket
+from spark_integration.step.states import read_root
+from spark_integration.step.step import Advanced, step
+from stores import MemoryStore
+from tests.support.spark.plans import make_plan
+
+SECOND = 1_000_000
+SCHEMA = pa.schema(
+    [("device", pa.string()), ("ts", pa.timestamp("us", "UTC")), ("watts", pa.float64())]
+)
+POLICIES: list[Any] = [
+    CountWindow(3),
+    CountWindow(10),
+    TimeWindow(20),
+    TimeWindow(60),
+    CountWindow(4) | TimeWindow(30),
+    CountWindow(4) & TimeWindow(30),
+    {"a": TimeWindow(10), "b": TimeWindow(50)},
+    {"a": CountWindow(4), "b": TimeWindow(50)},
+]
+AGGREGATIONS: list[dict[str, Any]] = [
+    {"peak": ("watts", Max()), "n": Count()},
+    {"peak": ("watts", Last()), "total": ("watts", Sum("int64"))},
+    {"peak": ("watts", Mean())},
+    {"n": Count()},
+]
+WHOLE = {"n": pa.int64(), "total": pa.int64()}
+
+
+def some_plan(rng: random.Random) -> Plan:
+    policy, aggregations = rng.choice(POLICIES), rng.choice(AGGREGATIONS)
+    policies = policy if isinstance(policy, dict) else {"": policy}
+    results = {
+        f"{alias}_{name}" if name else alias: WHOLE.get(alias, pa.float64())
+        for name in policies
+        for alias in aggregations
+    }
+    lateness = rng.choice([None, None, 0, 5 * SECOND, 30 * SECOND])
+    silent = "keep"
+    if all(each.lifetime is not None for each in policies.values()):
+        silent = rng.choice(["keep", "keep", "drop", "emit"])
+    if silent != "keep":
+        # Which late rows a key takes that has begun anew may differ, if they are older than the
+        # watermark.
+        lateness = None
+    return make_plan(
+        monoid=Product(aggregations),
+        policy=policy,
+        results=results,
+        lateness=lateness,
+        silent=silent,
+        every=rng.choice([None, EveryCount(1), EveryCount(3)]) if silent == "keep" else None,
+        late=rng.choice(["drop", "side", "error"]),
+        invalid=rng.choice(["drop", "drop", "error"]),
+        output=rng.choice(["event", "last"]),
+        schema=SCHEMA,
+        arity=rng.choice([2, 4, None]),
+        leaf_arity=rng.choice([2, 4, None]),
+        temporary=rng.random() < 0.15,
+    )
+
+
+class Clock:
+    """Rows of a stream whose time goes on, with some that are late, null or NaN."""
+
+    def __init__(self, rng: random.Random, plan: Plan) -> None:
+        self._rng, self._plan, self.now = rng, plan, 1000
+        self._keys = rng.choice([1, 4, 20])
+        self._late = 0.4 if plan.lateness is not None else 0.03
+
+    def rows(self, count: int) -> pa.Table:
+        rng, columns = self._rng, [[], [], []]
+        for _ in range(count):
+            self.now += rng.choice([0, 0, 1, 2, 9])
+            late = rng.choice([0, 0, 2, 7, 40]) if rng.random() < self._late else 0
+            columns[0].append(None if rng.random() < 0.01 else f"d{rng.randrange(self._keys)}")
+            columns[1].append((self.now - late) * SECOND)
+            whole = "total" in self._plan.monoid.aliases
+            nan = not whole and rng.random() < 0.02
+            columns[2].append(float("nan") if nan else float(rng.randrange(9)))
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
+        return pa.table(arrays, schema=SCHEMA)
+
+
+def outcome(state: bytes | None, rows: pa.Table, *rest: Any) -> Advanced | str:
+    """What a step returns; of an error that it is one, as the first of two may be either."""
+    try:
+        return step(state, rows, *rest)
+    except ValueError:
+        return "an error"
+
+
+def of_each_key(rows: pa.Table) -> dict[Any, list[str]]:
+    found: dict[Any, list[str]] = {}
+    for row in rows.to_pylist():
+        found.setdefault(row["device"], []).append(str(row))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_both_ways_give_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    plan = some_plan(rng)
+    clock, stores = Clock(rng, plan), (MemoryStore(), MemoryStore())
+    swept, states = of_bucket.sweeps, [None, None]
+    assert swept(plan)
+    # A checkpoint of the way key by key is carried over.
+    carried = rng.choice([0, 0, 2])
+    watermark: int | None = None
+    for batch in range(rng.choice([1, 8, 25])):
+        rows = clock.rows(rng.choice([0, 1, 3, 20, 60]))
+        if plan.silent != "keep" and rng.random() < 0.6:
+            watermark = max(watermark or 0, (clock.now - rng.choice([5, 40, 90])) * SECOND)
+        found = []
+        for way, state, store in zip((False, True), states, stores, strict=True):
+            is_swept = way and batch >= carried
+            monkeypatch.setattr(of_bucket, "sweeps", swept if is_swept else lambda plan: False)
+            found.append(outcome(state, rows, plan, store, watermark))
+        by_key, by_columns = found
+        if isinstance(by_key, str) or isinstance(by_columns, str):
+            assert by_key == by_columns
+            continue
+        assert by_columns.rows.schema == by_key.rows.schema
+        assert of_each_key(by_columns.rows) == of_each_key(by_key.rows)
+        assert by_columns.counts == by_key.counts
+        if not plan.temporary:
+            states = [by_key.state, by_columns.state]
+            assert batch < carried or read_root(by_columns.state) is not None
+    assert plan.temporary or states[1] is None or len(states[1]) < 1 << 16
+
+
+def test_a_state_of_other_settings_is_refused() -> None:
+    """Also where one of both is a root and the other one is not."""
+    store, plan = MemoryStore(), make_plan()
+    rows = Clock(random.Random(0), plan).rows(10).drop_null()
+    state = step(None, rows, plan, store).state
+    with pytest.raises(ValueError, match="buckets=1"):
+        step(state, rows, replace(plan, buckets=2), store)

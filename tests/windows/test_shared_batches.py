@@ -1,0 +1,182 @@
+"""Long batches for several windows over one stream, also over a store that fails."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from mta import BoundWindow, ColumnarMonoid, CountWindow, Max, Mean, Sum, TimeWindow
+from mta.cursors.ordered import Hand
+from mta.errors import StoreUnavailable
+from mta.monoids.base import AbstractMonoid
+from mta.policies.base import AbstractPolicy
+from mta.windows.shared import SharedWindows
+from stores import MemoryStore
+from tests.support.counted import rolling_hash
+from tests.support.naive import FailingStore, count_rule, first_half, joined, letters, time_rule
+from tests.support.shared_windows import FOUR, NAMES, SECOND, Lists, counted_windows, values
+
+
+def span() -> AbstractMonoid:
+    """How far apart the largest and the smallest are."""
+    ufuncs = (np.minimum, np.maximum)
+    return ColumnarMonoid(
+        "Span", inputs="f8", partials=("f8", "f8"), identity=(np.inf, -np.inf), ufuncs=ufuncs,
+        lift=lambda value: (value, value), lower=lambda partial: partial[1] - partial[0],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("monoid", [Max(), span(), Mean(), rolling_hash()], ids=lambda m: m.name)
+@pytest.mark.parametrize("pace", ["steady", "jittered", "at random", "in bursts"])
+@pytest.mark.parametrize("changes", ["seldom", "always"])
+@pytest.mark.parametrize("in_pages", [False, True])
+def test_batches_of_many_hands(
+    monoid: AbstractMonoid,
+    pace: str,
+    changes: str,
+    in_pages: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Windows shorter than a hand, of a few hands and longer; tables and blocks of a few rows."""
+    monkeypatch.setattr("mta.cursors.cursor._FEW", 16)
+    monkeypatch.setattr("mta.folds.overlaps._LEAST_STEP", 1)
+    monkeypatch.setattr("mta.windows.shared._HAND", 250)
+    monkeypatch.setattr("mta.kernels.ranks._FEW", 16)
+    monkeypatch.setattr("mta.kernels.ranks._FEW_FOR_A_TABLE", 16)
+    monkeypatch.setattr("mta.folds.overlaps._LEAST_BITS", 3)
+    monkeypatch.setattr("mta.levels.kept._RECENT_BYTES", 1)
+    random, count = np.random.default_rng(1), 3_000
+    gaps = {
+        "steady": np.full(count, 10),
+        "jittered": np.full(count, 10),
+        "at random": random.exponential(10, count),
+        "in bursts": np.where(random.random(count) < 0.03, 300, random.integers(0, 2, count)),
+    }[pace]
+    times = np.cumsum(gaps).astype("i8") + (random.integers(0, 9, count) * (pace == "jittered"))
+    numbers = random.integers(0, 50, count) if changes == "seldom" else np.arange(count, 0, -1)
+    ages = {"few": 30, "some": 900, "hands": 5_000, "many": 12_000}
+    policies: dict[str, AbstractPolicy] = {name: TimeWindow(age) for name, age in ages.items()}
+    policies["both"] = CountWindow(300) | TimeWindow(4_000)
+    store = MemoryStore() if in_pages else None
+    windows = SharedWindows(monoid, policies, store=store, arity=4, leaf_arity=32)
+    for start, stop in ((0, 900), (900, 901), (901, count)):
+        results = windows.extend(numbers[start:stop], times[start:stop])
+        for name, found in results.items():
+            for at in range(start, stop, 7):
+                first = int(times.searchsorted(times[at] - ages.get(name, 4_000), "right"))
+                first = max(first, at - 299) if name == "both" else first
+                rows, held = monoid.rows(numbers[first : at + 1])
+                expected = monoid.lower(monoid.fold(monoid.lift_rows(rows, held), held))
+                assert found[at - start] == pytest.approx(expected), (name, at)
+    windows.check()
+
+
+def test_a_batch_after_a_late_event_is_cut_at_the_times_of_its_own_events() -> None:
+    policy = TimeWindow(10) | BoundWindow(letters(), at_most=100)
+    windows = SharedWindows(joined(), {"w": policy}, None, lateness=60)
+    windows.extend("ab", [0, 20])
+    windows.insert("c", 19)
+    assert windows.extend("de", [29.5, 40])["w"].tolist() == ["bd", "e"]
+
+
+@pytest.mark.parametrize("lateness", [None, 60])
+def test_being_checked_changes_no_bit_of_a_later_result(lateness: int | None) -> None:
+    values = np.random.default_rng(5).choice([1e17, -1e17, 1e9, 0.1, -0.3, 1e-9], 400)
+    found = []
+    for is_checked in (False, True):
+        windows = SharedWindows(
+            Sum(), {"w": CountWindow(30)}, None, leaf_arity=4, timed=True, lateness=lateness
+        )
+        sums: list[float] = []
+        for at, value in enumerate(values):
+            windows.insert(value, at)
+            if is_checked:
+                windows.check()
+            if at % 7 == 0:
+                sums.append(windows.query("w"))
+        found.append(sums)
+    assert found[0] == found[1]
+
+
+def test_nothing_of_a_batch_is_kept_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mta.windows.shared._HAND", 64)
+    windows, _ = counted_windows(FOUR)
+    batch = values(1_000)
+    windows.extend(batch)
+    reference = weakref.ref(batch)
+    assert not [held for held in gc.get_objects() if type(held) is Hand]
+    del batch
+    assert reference() is None
+
+
+def test_other_events_after_a_batch_that_was_not_stored() -> None:
+    """As many as were refused: the windows had been run past those already."""
+    store = FailingStore()
+    windows = SharedWindows(joined(), {"a": CountWindow(4), "b": CountWindow(9)}, store, arity=2)
+    windows.extend(list("abcd"))
+    store.failing = lambda call: True
+    with pytest.raises(StoreUnavailable) as raised:
+        windows.extend(list("efghijk"))
+    assert raised.value.__notes__ == ["0 of 7 events of the batch were accepted"]
+    store.failing = lambda call: False
+    for value in "EFGHIJK":
+        windows.insert(value)
+    assert windows.query() == {"a": "HIJK", "b": "cdEFGHIJK"}
+
+
+@pytest.mark.parametrize("bound", [False, True], ids=["told ahead", "one asked every time"])
+@pytest.mark.parametrize("for_ever", [False, True])
+def test_every_call_fails_once(
+    bound: bool, for_ever: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever call fails, what was accepted is in every window, and nothing else."""
+    monkeypatch.setattr("mta.windows.shared._HAND", 7)
+    monkeypatch.setattr("mta.levels.kept._RECENT_BYTES", 1)
+    drawn = [
+        count_rule(3),
+        time_rule(12 * SECOND),
+        count_rule(30),
+        *([first_half()] if bound else []),
+    ]
+    for nth in range(1, 500):
+        store = FailingStore()
+        store.failing = lambda call, nth=nth: nth <= call < (nth + 4 if for_ever else nth + 1)
+        lists = Lists()
+        for name, policy in zip(NAMES, drawn, strict=False):
+            lists.set(name, policy, 0)
+        policies = {name: policy.policy() for name, policy in lists.rules.items()}
+        windows = SharedWindows(joined(), policies, store=store, arity=2)
+        attempts = 0
+        while len(lists.events) < 48:
+            done = len(lists.events)
+            attempts += 1  # events that were refused do not come again
+            places = range(done, done + 1 + done % 11)
+            batch = [(f"{attempts % 7}{place % 3}", place * SECOND) for place in places]
+            times = np.array([time for _, time in batch], dtype="M8[us]")
+            try:
+                if len(batch) == 1:
+                    windows.insert(batch[0][0], times[0])
+                else:
+                    windows.extend([value for value, _ in batch], times)
+                if done % 5 == 0:
+                    windows.checkpoint()
+            except StoreUnavailable:
+                pass
+            for event in batch[: windows.structure.back - done]:
+                lists.add(event)
+            if attempts % 3 == 0:
+                with suppress(StoreUnavailable):
+                    assert windows.query() == lists.results()
+        calls, store.failing = store.calls, lambda call: False
+        assert windows.query() == lists.results()
+        windows.check()
+        handle = windows.checkpoint()
+        again = SharedWindows.restore(handle, joined(), policies, store)
+        assert again.query() == windows.query()
+        if calls < nth:
+            break
+    assert nth > 30

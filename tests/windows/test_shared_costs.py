@@ -1,0 +1,138 @@
+"""Several windows over one stream: pages, reads and combines, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import mta.windows.shared
+from mta import CountWindow, Max, TimeWindow, Window
+from mta.windows.shared import SharedWindows
+from stores import MemoryStore
+from stores.testing.counting import CountingStore
+from stores.wrapper import WrapperStore
+from tests.support.counted import Counted
+from tests.support.naive import pages_of
+from tests.support.shared_windows import ARITY, FOUR, LEAF, N, counted_windows, values
+
+
+def test_four_windows_write_the_pages_of_one_and_keep_those_of_the_longest() -> None:
+    four, shared = counted_windows(FOUR)
+    four.extend(values(N))
+    four.checkpoint()
+    store = CountingStore(MemoryStore())
+    one = Window(Max(), FOUR["month"], store=store, leaf_arity=LEAF, arity=ARITY)
+    one.extend(values(N))
+    one.checkpoint()
+    assert shared.counts.put.pages == store.counts.put.pages
+    assert shared.counts.put.bytes == pytest.approx(store.counts.put.bytes, rel=0.01)
+    assert len(pages_of(shared)) <= len(pages_of(store)) + 2 * 3  # one more a level at either end
+
+
+class LeafReads(WrapperStore):
+    """Counts how often leaf pages are read, and inner ones."""
+
+    leaves = inner = 0
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        leaves = sum(key.split("/")[1] == "0" for key in keys)
+        self.leaves += leaves
+        self.inner += len(keys) - leaves
+        return super().get_many(keys)
+
+
+def test_a_window_reads_a_page_a_leaf_once_it_is_longer_than_what_is_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mta.levels.kept._RECENT_BYTES", 8 * 8 * LEAF)  # eight leaf groups
+    monkeypatch.setattr("mta.levels.kept._FETCHED_BYTES", 1)
+    monkeypatch.setattr("mta.windows.shared._HAND", 2 * LEAF)
+    half, leaves = N // 2, N // 2 // LEAF
+    for policies in [{name: policy} for name, policy in FOUR.items()] + [FOUR]:
+        store = LeafReads(MemoryStore())
+        windows = SharedWindows(Max(), policies, store=store, leaf_arity=LEAF, arity=ARITY)
+        windows.extend(values(half))
+        store.leaves = store.inner = 0
+        windows.extend(values(half))
+        longer = [policy for policy in policies.values() if policy.size > 7 * LEAF]
+        assert (leaves - 1) * len(longer) <= store.leaves <= (leaves + 1) * len(longer)
+        # One for every eight leaves that are deleted, and as many for each window to fold.
+        assert store.inner <= (1 + len(policies)) * (leaves // ARITY + 8)
+
+
+def test_a_range_reads_at_most_two_pages_a_level() -> None:
+    windows, store = counted_windows(FOUR, keep=CountWindow(N))
+    windows.extend(values(N), results="last")
+    levels = windows.stats().levels
+    handle = windows.checkpoint()
+    for start, stop in [(0, N), (1, N - 1), (7_777, 7_780), (63, 64), (63, 65), (5_000, 15_001)]:
+        windows = SharedWindows.restore(handle, Max(), FOUR, store, keep=CountWindow(N))
+        store.reset()
+        assert windows.range_of_positions(start, stop) == values(N)[start:stop].max()
+        assert store.counts.get.pages <= 2 * (levels - 1)
+
+
+def test_ranges_and_windows_by_time_read_at_most_two_pages_a_level() -> None:
+    store = CountingStore(MemoryStore())
+    policies = {"day": TimeWindow(5_000)}
+    windows = SharedWindows(
+        Max(), policies, store=store, leaf_arity=LEAF, arity=ARITY, keep=TimeWindow(N)
+    )
+    windows.extend(values(N), np.arange(N), results="last")
+    levels = windows.stats().levels
+    handle = windows.checkpoint()
+    for after, until in [(-1, N), (3_000, 3_100), (5_000, 15_000)]:
+        windows = SharedWindows.restore(handle, Max(), policies, store)
+        store.reset()
+        assert windows.range(after, until) == values(N)[after + 1 : until + 1].max()
+        assert store.counts.get.pages <= 4 * (levels - 1)  # two searches and a fold
+        store.reset()
+        assert windows.query(TimeWindow(777)) == values(N)[-777:].max()
+        assert store.counts.get.pages <= 4 * (levels - 1)
+
+
+def test_each_window_takes_a_constant_number_of_combines() -> None:
+    """In batches and one by one: about three an event and window, whatever the window's length."""
+    counted = Counted()
+    for sizes in [(50,), (5_000,), (50, 500, 5_000, 9_000)]:
+        policies = {str(size): CountWindow(size) for size in sizes}
+        windows = SharedWindows(counted.max, policies, store=None, leaf_arity=256, arity=16)
+        windows.extend(values(10_000).tolist(), results="last")
+        assert counted.combines <= 2 * 10_000
+        counted.combines = 0
+        windows.extend(values(10_000).tolist())
+        assert counted.combines <= (2.5 + 3.5 * len(sizes)) * 10_000
+        counted.combines = 0
+        for value in values(3_000).tolist():
+            windows.insert(value)
+            windows.query()
+        assert counted.combines <= (2 + 6 * len(sizes)) * 3_000
+        counted.combines = 0
+
+
+def test_another_window_adds_its_name_policy_and_front_to_the_handle() -> None:
+    one, _ = counted_windows({"month": FOUR["month"]})
+    four, _ = counted_windows(FOUR)
+    for windows in (one, four):
+        windows.extend(values(N), results="last")
+    assert len(four.checkpoint()) <= len(one.checkpoint()) + 3 * 64
+
+
+def test_pages_leave_with_the_longest_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    for checkpoints in (False, True):
+        windows, store = counted_windows(FOUR)
+        for start in range(0, 4 * N, 1_000):
+            windows.extend(values(1_000) + start)
+            if checkpoints:
+                windows.checkpoint()
+        needed = FOUR["month"].size / LEAF * 1.2
+        spare = 10 if checkpoints else 2 * mta.windows.shared._TRIM_GROUPS + 8
+        assert needed - 10 <= len(pages_of(store)) <= needed + 2 * 1_000 / LEAF + spare
+    windows.remove("month")
+    for _ in range(3):
+        windows.checkpoint()
+    assert len(pages_of(store)) <= FOUR["day"].size / LEAF * 1.2 + 10
+    windows.delete_pages()
+    assert not pages_of(store)

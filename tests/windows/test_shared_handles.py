@@ -1,0 +1,90 @@
+"""Handles of several windows: the format, damage, and what they are restored with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+import pytest
+import xxhash
+
+from mta import CountWindow, Max, Sum, Window
+from mta.audit.walk import audit
+from mta.errors import CorruptHandle, HandleMismatch
+from mta.windows.shared import SharedWindows
+from mta.windows.shared_handle import SharedHandle
+from tests.support.naive import joined
+from tests.support.shared_windows import FOUR, counted_windows, values
+
+
+def test_restored_only_with_the_same_windows() -> None:
+    windows, store = counted_windows(FOUR)
+    windows.extend(values(1_000), results="last")
+    handle = windows.checkpoint()
+    with pytest.raises(HandleMismatch, match="then add, remove or resize"):
+        SharedWindows.restore(handle, Max(), {"five": CountWindow(50)}, store)
+    with pytest.raises(HandleMismatch, match=r"'five' has the policy CountWindow\(50\)"):
+        SharedWindows.restore(handle, Max(), {**FOUR, "five": CountWindow(51)}, store)
+    with pytest.raises(HandleMismatch, match="monoid"):
+        SharedWindows.restore(handle, Sum(), FOUR, store)
+    with pytest.raises(CorruptHandle, match="not one of several windows"):
+        SharedWindows.restore(windows.engine.checkpoint(), Max(), FOUR, store)
+    with pytest.raises(CorruptHandle, match="not a window's handle"):
+        Window.restore(handle, Max(), CountWindow(50), store)
+
+
+def test_damaged_handles_are_noticed() -> None:
+    windows = SharedWindows(joined(), {"a": CountWindow(2), "b": CountWindow(5)}, arity=2)
+    windows.extend(list("abcdefg"), results="last")
+    handle = windows.checkpoint()
+    for at in range(len(handle)):
+        with pytest.raises(CorruptHandle):
+            SharedHandle.decode(handle[:at])
+        for bit in (1, 128):
+            damaged = bytearray(handle)
+            damaged[at] ^= bit
+            with pytest.raises(CorruptHandle):
+                SharedHandle.decode(bytes(damaged))
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [
+        (0, "mta-handle"),
+        (1, 2),
+        (2, "text"),
+        (2, b"no handle"),
+        (3, {}),
+        (3, [["a", ["p", bytes(16)], 0], ["a", ["p", bytes(16)], 0]]),
+        (3, [["b", ["p", bytes(16)], 0], ["a", ["p", bytes(16)], 0]]),
+        (3, [["a", ["p", bytes(15)], 0]]),
+        (3, [["a", ["p", "text"], 0]]),
+        (3, [["a", ["p", bytes(16)], -1]]),
+        (3, [["a", ["p", bytes(16)], 8]]),
+        (3, [["a", ["p", bytes(16)], 1.0]]),
+        (3, [["", ["p", bytes(16)], 0]]),
+        (3, [["a" * 201, ["p", bytes(16)], 0]]),
+        (3, [["a", ["p", bytes(16)]]]),
+        (3, [1]),
+    ],
+)
+def test_rightly_digested_handles_that_cannot_be(at: int, value: Any) -> None:
+    windows = SharedWindows(joined(), {"a": CountWindow(2), "b": CountWindow(5)}, arity=2)
+    windows.extend(list("abcdefg"), results="last")
+    fields = msgpack.unpackb(windows.checkpoint()[:-16])
+    fields[at] = value
+    body = msgpack.packb(fields)
+    with pytest.raises(CorruptHandle):
+        SharedHandle.decode(body + xxhash.xxh3_128_digest(body))
+
+
+def test_the_worked_example_of_a_handle() -> None:
+    windows = SharedWindows(Max(), {"b": CountWindow(2), "a": CountWindow(1)}, name="w")
+    windows.extend([1.0, 2.0, 3.0])
+    body = msgpack.unpackb(windows.checkpoint()[:-16])
+    assert body[:2] == ["mta-shared", 1]
+    assert body[3] == [
+        ["a", ["CountWindow(1)", CountWindow(1).fingerprint], 2],
+        ["b", ["CountWindow(2)", CountWindow(2).fingerprint], 1],
+    ]
+    assert audit(windows).pages == 0
