@@ -273,7 +273,7 @@ class Tiers:
         self.doomed = Doomed()
         #: The number of the newest run there was.
         self.number = 0
-        #: None of the young has a key whose newest event is at this moment or before.
+        #: No key of the young has its newest event at this moment or before.
         self._looked = -_NEVER
 
     # --- finding --------------------------------------------------------------------------------
@@ -463,9 +463,10 @@ class Tiers:
     def earliest(self) -> int | None:
         """No key's newest event is older than this; None where there are none. No store call."""
         found = [run.top.earliest for run in self.runs if run.top.oldest is not None]
-        timed = [table for table in self.young if table.times is not None]
-        young = min((int(_newest_of(table).min(initial=_NEVER)) for table in timed), default=_NEVER)
-        found.append(max(young, self._looked + 1) if young < _NEVER else _NEVER)
+        for table in self.young:
+            if table.times is not None:
+                newest = _newest_of(table)
+                found.append(int(newest[newest > self._looked].min(initial=_NEVER)))
         least = min(found, default=_NEVER)
         return None if least == _NEVER else least
 
