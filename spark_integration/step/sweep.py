@@ -59,7 +59,7 @@ class Sweep:
             self.windows = KeyedWindows.restore(before, *windows, store, **settings)
         else:
             # With all rows in hand, and no more to come, a batch query needs no pages.
-            most = 1 << 40 if plan.temporary else 1024
+            most = 1 << 24 if plan.temporary else 1024
             name = f"{plan.name}.{plan.fingerprint()[:4].hex()}"[-60:]
             settings |= {"promote_at": most, "store": None if plan.temporary else store}
             self.windows = KeyedWindows(*windows, name=name, **settings)
