@@ -17,6 +17,7 @@ have left its window.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -26,10 +27,11 @@ from mta.audit.walk import Audit, Damage, audit, live_keys
 from mta.columns.schemas import Payload, Row, Rows, Schema
 from mta.errors import CorruptPage, MissingPage
 from mta.keyed import pages
+from mta.keyed.doomed import LIST, DoomedPages, Entry
 from mta.keyed.pages import Index, TableLayout
 from mta.keyed.root import Root, Unread
 from mta.keyed.table import HANDLE, Table
-from mta.keyed.tiers import Doomed, PageSize, Run, RunPages, Tiers
+from mta.keyed.tiers import PageSize, Run, RunPages, Tiers
 from mta.pages.page import key_of
 from stores import PageStore, open_store
 
@@ -95,30 +97,26 @@ class OpaqueKeys:
         """
         for run in self.root.runs:
             yield from self._pages_of(run)
-        for doomed in self.root.doomed:
-            try:
-                yield from self._pages_of(doomed)
-            except MissingPage:
-                continue  # deleted before its root was
         for handle in self.handles():
             yield from live_keys(restore_opaque(handle, self.store))
-        for _, handle in self.root.gone:
-            held = restore_opaque(handle, self.store)
+        for entry in self.root.doomed.all():
+            yield from self._doomed(entry)
+
+    def _pages_of(self, run: Run) -> Iterator[str]:
+        return self._pages.keys(DoomedPages(run.number, run.height, run.top.names))
+
+    def _doomed(self, entry: Entry) -> Iterator[str]:
+        """The pages of what is to be deleted; some may be gone, if a deletion was cut short."""
+        if isinstance(entry, bytes):
+            held = restore_opaque(entry, self.store)
             held.engine.structure.evict_to(held.engine.structure.back)
             yield from live_keys(held)
-
-    def _pages_of(self, run: Run | Doomed) -> Iterator[str]:
-        assert run.top is not None
-        level, index = run.height, run.top
-        while True:
-            for name in index.names:
-                yield key_of(self.name, level, run.number, name)
-            if not level:
-                return
-            names = index.names
-            contents = self._pages.read([(level, run.number, name) for name in names])
-            index = self._pages.index(level, run.number, names, contents)
-            level -= 1
+            return
+        if entry.level == LIST:
+            for each in self._pages.listed(entry):
+                yield from self._doomed(each)
+        with suppress(MissingPage):
+            yield from self._pages.keys(entry)
 
     def handles(self) -> Iterator[bytes]:
         """The handles of windows by themselves; reads every page, if there are any."""
@@ -133,8 +131,7 @@ class OpaqueKeys:
         """
         found = Audit()
         for run in self.root.runs:
-            if run.top is not None:
-                self._verify(run, run.height, run.top, found)
+            self._verify(run, run.height, run.top, found)
         if not found.damaged:
             for handle in self.handles():
                 one = audit(restore_opaque(handle, self.store))
@@ -153,6 +150,7 @@ class OpaqueKeys:
                         raise CorruptPage("it is not in the store")
                     name = index.names[at]
                     content = pages.decode(self._layout, level, run.number, name, data)
+                    assert not isinstance(content, list)  # of tables and indexes alone
                     what = _difference(content, index, at)
                     if what is not None:
                         raise CorruptPage(what)
