@@ -28,6 +28,10 @@ class EventsGone(WindowStoreError, LookupError):
     """Events of a range have left already: ask for a later range, or for what is left of it."""
 
 
+class PartialBatch(WindowStoreError, RuntimeError):
+    """An earlier call failed in the middle of a batch: restore from the last root, and go on."""
+
+
 class PolicyNotMonotone(WindowStoreError, ValueError):
     """The policy keeps a prefix but evicts a longer part of the same window: correct the policy."""
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
@@ -32,12 +33,13 @@ from mta.audit.walk import Audit, Damage, audit, is_garbage, live_keys
 from mta.columns.schemas import Payload, Row, Rows, Schema
 from mta.errors import CorruptPage, MissingPage, UnsuitableKey
 from mta.keyed import pages
+from mta.keyed.doomed import LIST, DoomedPages, Entry
 from mta.keyed.keys import read_key
 from mta.keyed.pages import Index, TableLayout
 from mta.keyed.root import Root, Unread
 from mta.keyed.sweep import Lanes
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
-from mta.keyed.tiers import Doomed, PageSize, Run, RunPages, Tiers
+from mta.keyed.tiers import PageSize, Run, RunPages, Tiers
 from mta.pages.page import key_of
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
@@ -174,46 +176,48 @@ class OpaqueKeys:
         """
         for run in self.root.runs:
             yield from self._pages_of(run)
-        for doomed in self.root.doomed:
-            try:
-                yield from self._pages_of(doomed)
-            except MissingPage:
-                continue  # deleted before its root was
         for _, handle in self.handles():
             yield from _reached(restore_opaque(handle, self.store), left_out)
-        for _, handle in self.root.gone:
-            held = restore_opaque(handle, self.store)
+        for entry in self.root.doomed.all():
+            yield from self._doomed(entry, left_out)
+
+    def _pages_of(self, run: Run) -> Iterator[str]:
+        return self._pages.keys(DoomedPages(run.number, run.height, run.top.names))
+
+    def _doomed(self, entry: Entry, left_out: dict[str, str] | None) -> Iterator[str]:
+        """The pages of what is to be deleted; some may be gone, if a deletion was cut short."""
+        if isinstance(entry, bytes):
+            held = restore_opaque(entry, self.store)
             held.engine.structure.evict_to(held.engine.structure.back)
             yield from _reached(held, left_out)
-
-    def _pages_of(self, run: Run | Doomed) -> Iterator[str]:
-        assert run.top is not None
-        level, index = run.height, run.top
-        while True:
-            for name in index.names:
-                yield key_of(self.name, level, run.number, name)
-            if not level:
-                return
-            names = index.names
-            contents = self._pages.read([(level, run.number, name) for name in names])
-            index = self._pages.index(level, run.number, names, contents)
-            level -= 1
+            return
+        if entry.level == LIST:
+            for each in self._pages.listed(entry):
+                yield from self._doomed(each, left_out)
+        with suppress(MissingPage):
+            yield from self._pages.keys(entry)
 
     def is_garbage(self, key: str) -> bool:
         """Whether a page of the store that ``live_keys`` does not have can never be of use again.
 
         As ``mta.audit.is_garbage``: none who goes on from this root, or a newer one, can come to
-        name it. A run that they write has a later number than all before it. A window by itself
-        may begin anew, once its key was forgotten; so its pages are garbage only where no key can
-        be. Reads every page at the first call, if there are windows by themselves.
+        name it. A run that they write has a later number than all before it; but they may write
+        indexes anew of runs that are there, and lists of what is doomed. A window by itself may
+        begin anew, once its key was forgotten; so its pages are garbage only where no key can be.
+        Reads every page at the first call, if there are windows by themselves.
         """
         window, _, place = key.rpartition("/")[0].partition("/")
+        if window != self.name:
+            held = self._lasting.get(window)
+            return held is not None and is_garbage(held, key)
         numbers = place.split("/")
-        if window == self.name:
-            decimal = len(numbers) == 2 and all(map(str.isdecimal, numbers))
-            return decimal and int(numbers[1]) <= self.root.number
-        held = self._lasting.get(window)
-        return held is not None and is_garbage(held, key)
+        if len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
+            return False
+        level, number = map(int, numbers)
+        if level == LIST:
+            return number < self.root.number
+        written = number <= self.root.number
+        return written and (level == 0 or all(number != run.number for run in self.root.runs))
 
     @cached_property
     def _lasting(self) -> dict[str, Opaque]:
@@ -252,12 +256,11 @@ class OpaqueKeys:
         whole = Tiers(self._layout, self._pages, _as_it_is, late=True)
         whole.young = self._tiers.young
         for run in self._tiers.runs:
-            if run.top is not None:
-                tables = list[tuple[int, bytes]]()
-                self._verify(run, run.height, run.top, 1 << 64, (found, tables, lost))
-                firsts = np.array([first for first, _ in tables], "u8")
-                index = Index(firsts, [name for _, name in tables], None)
-                whole.runs.append(replace(run, height=0, top=index))
+            tables = list[tuple[int, bytes]]()
+            self._verify(run, run.height, run.top, 1 << 64, (found, tables, lost))
+            firsts = np.array([first for first, _ in tables], "u8")
+            index = Index(firsts, [name for _, name in tables], None)
+            whole.runs.append(replace(run, height=0, top=index))
         return found, self._handles_beside(whole, lost)
 
     def _handles_beside(
@@ -287,6 +290,7 @@ class OpaqueKeys:
                     if data is None:
                         raise CorruptPage("it is not in the store")
                     content = pages.decode(self._layout, level, run.number, name, data)
+                    assert not isinstance(content, list)  # of tables and indexes alone
                     what = _difference(content, index, at)
                     if what is not None:
                         raise CorruptPage(what)

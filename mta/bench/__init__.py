@@ -33,6 +33,7 @@ EXPERIMENTS = {
     "slow": "mta.bench.ours.slow",
     "memory": "mta.bench.ours.memory",
     "late": "mta.bench.ours.late",
+    "keys": "mta.bench.ours.keys",
     "shared": "mta.bench.ours.shared",
     "peers": "mta.bench.ours.peers",
 }

@@ -22,9 +22,10 @@ import numpy as np
 import xxhash
 
 from mta.columns.schemas import Rows
-from mta.errors import LateEvent
+from mta.errors import LateEvent, PartialBatch
 from mta.fiba import FiBA
 from mta.kernels.segments import bounds_of, group, running_max, sort_within, spread
+from mta.keyed.doomed import LIST, Entry
 from mta.keyed.keys import Keys, of_packed
 from mta.keyed.sweep import Lanes, folds, is_swept
 from mta.keyed.table import ALL, FORGOTTEN, HANDLE, Table, blank
@@ -144,23 +145,31 @@ class Bucket:
         self.kind, self.tiers = kind, tiers
         #: Windows by themselves that are open, by the bytes of their keys.
         self.open: dict[bytes, AnyWindow] = {}
+        #: Those of them that have taken in events since the last root.
+        self.changed: set[bytes] = set()
+        #: What failed while windows by themselves had taken in a part of a batch.
+        self.torn: Exception | None = None
         #: Keys, keys with a window by itself, accepted, late and invalid events.
         self.keys = self.apart = self.inserted = self.late = self.invalid = 0
         #: The latest moment at which windows that were forgotten had become empty.
         self.forgotten: int | None = None
-        #: Handles of forgotten windows, and with the root after how many more their pages go.
-        self.doomed: list[tuple[int, bytes]] = []
 
     # --- events ---------------------------------------------------------------------------------
+
+    def find(self, keys: Keys) -> Table | None:
+        """What is known of some keys. Raises PartialBatch, MissingPage and CorruptPage."""
+        self.require_whole()
+        return self.tiers.find(keys)
 
     def advance(self, batch: Batch, want: Want = "each") -> Advance:
         """Take in a batch; results of each event, of each key's last one, or of its window now.
 
         Raises LateEvent, and what the store and the monoid raise; then nothing has changed, unless
-        windows by themselves had taken in events before the store failed (the note says so).
+        windows by themselves, changed since the last root, had taken in events before it failed:
+        of those every later call says PartialBatch.
         """
         keys = batch.keys
-        known = self.tiers.find(keys)
+        known = self.find(keys)
         at = np.full(len(keys), -1) if known is None else known.keys.find(keys)
         line, bounds, late = self._line_up(batch, known, at)
         last = None
@@ -298,33 +307,56 @@ class Bucket:
         if not len(places):
             return None
         is_promoted = np.isin(places, promoted)
-        done = 0
+        touched: dict[bytes, AnyWindow] = {}
+        length = 0
         try:
             for place, grown in zip(places.tolist(), is_promoted.tolist(), strict=True):
                 packed = work.new.keys.packed(place)
                 if grown:
-                    window = self._new(packed)
+                    window = touched[packed] = self._new(packed)
                     work.move(place, window)
                 else:
-                    window = self.window_of(packed, work, place)
-                    before[place] = work.left(place) + window.engine.structure.back
+                    window = touched[packed] = self.window_of(packed, work, place)
+                    length = window.engine.structure.back
+                    before[place] = work.left(place) + length
                     work.extend(place, window)
-                self.open[packed] = window
-                done += 1
         except Exception as error:
-            for place in places[: done + 1].tolist():
-                self.open.pop(work.new.keys.packed(place), None)
-            error.add_note(
-                f"{done} of {len(places)} windows by themselves had taken in their events: "
-                "restore from the last root before you go on"
-            )
+            self._take_back(touched, length, error)
             raise
+        self.open |= touched
+        self.changed |= touched.keys()
         entries = work.entries(places)
         entries.left[is_promoted] = (before + np.diff(work.new.bounds))[promoted] - work.moved
         held = ~is_promoted & (marks[places] == HANDLE)
         if held.any() and work.known is not None:
             entries.left[held] = work.known.left[work.at[places[held]]]
         return entries
+
+    def _take_back(self, touched: dict[bytes, AnyWindow], length: int, error: Exception) -> None:
+        """Let windows be what they were before a batch, of which the last one failed.
+
+        That is what the last root says of them, or nothing; what they have taken in since is lost.
+        """
+        failed = next(reversed(touched), None)
+        if failed is not None and touched[failed].engine.structure.back == length:
+            del touched[failed]  # it has not taken in anything
+        for packed in touched:
+            self.open.pop(packed, None)
+        lost = touched.keys() & self.changed
+        if lost:
+            self.torn = error
+            error.add_note(
+                f"{len(lost)} windows had taken in their events of this batch, or a part of them: "
+                "restore from the last root, and give again what came after it"
+            )
+
+    def require_whole(self) -> None:
+        """Raises PartialBatch where an earlier call has left a part of a batch behind."""
+        if self.torn is not None:
+            raise PartialBatch(
+                f"an earlier batch was taken in only in part ({self.torn}): restore from the last "
+                "root, and give again what came after it"
+            ) from self.torn
 
     def window_of(self, packed: bytes, work: _Work, place: int) -> AnyWindow:
         """The open window of a key, or that of its handle, or a new one."""
@@ -349,32 +381,49 @@ class Bucket:
         return self.kind.open(b"")
 
     def write_handles(self) -> None:
-        """Take the handle of every open window, for the root to come."""
-        if not self.open:
+        """Take the handle of every window that has changed, for the root to come.
+
+        When the store fails, nothing has changed.
+        """
+        self.require_whole()
+        if not self.changed:
             return
-        entries = self.tiers.find(of_packed(self.tiers.layout.kind, list(self.open)))
+        entries = self.tiers.find(of_packed(self.tiers.layout.kind, list(self.changed)))
         assert entries is not None
-        taken = {key: window.checkpoint(barrier=False) for key, window in self.open.items()}
-        entries.handles = [taken[entries.keys.packed(at)] for at in range(len(entries))]
+        packed = [entries.keys.packed(at) for at in range(len(entries))]
+        entries.handles = [self.open[key].handle() for key in packed]
         self.tiers.add(entries)
+
+    def hold(self) -> None:
+        """A root was taken: its pages stay, and windows by themselves may close."""
+        for packed in self.changed:
+            self.open[packed].hold()
+        self.changed.clear()
         if len(self.open) > _OPEN:
             self.open.clear()
+        self.tiers.doomed.age(self.kind.settings.retain)
 
     # --- letting go -------------------------------------------------------------------------------
 
     def forget(self, until: int, lifetime: int) -> Table:
         """Forget the keys whose newest event is at ``until`` or before; what was known of them."""
+        self.require_whole()
         gone = self.tiers.silent(until)
         if not len(gone):
             return gone
         marks, timed = gone.marks, gone.times is not None
-        self.tiers.add(Table.bare(gone.schema, gone.keys, timed, FORGOTTEN))
+        handles: dict[bytes, bytes] = {}
         for place, handle in zip(np.flatnonzero(marks == HANDLE), gone.handles, strict=True):
-            window = self.open.pop(gone.keys.packed(int(place)), None)
-            if window is not None and self.kind.store is not None:
-                handle = window.checkpoint(barrier=False)
+            packed = gone.keys.packed(int(place))
+            if packed in self.changed and self.kind.store is not None:
+                handle = self.open[packed].handle()
+            handles[packed] = handle
+        self.tiers.add(Table.bare(gone.schema, gone.keys, timed, FORGOTTEN))
+        for packed, handle in handles.items():
+            self.open.pop(packed, None)
             if handle:
-                self.doomed.append((self.kind.settings.retain - 1, handle))
+                self.tiers.doomed.fresh.append(handle)
+        self.changed -= handles.keys()
         self.keys -= len(gone)
         self.apart -= int((marks == HANDLE).sum())
         moment = int(gone.newest().max()) + lifetime
@@ -384,7 +433,8 @@ class Bucket:
     @property
     def is_deleting(self) -> bool:
         """Whether pages of forgotten windows are still to be deleted."""
-        return bool(self.doomed)
+        entries = self.tiers.doomed.all()
+        return any(isinstance(entry, bytes) or entry.level == LIST for entry in entries)
 
     def earliest(self) -> int | None:
         """No key's newest event is older than this; None without keys. No store call."""
@@ -402,25 +452,35 @@ class Bucket:
         self.keys += count
         self.apart += count
 
+    def doom(self, handle: bytes, roots: int) -> None:
+        """Delete a window's pages with the root after so many more."""
+        self.tiers.doomed.groups.append((roots, [handle]))
+
     def delete_doomed(self) -> None:
         """Delete the pages that no root needs any more that may be restored."""
-        self.tiers.delete_doomed()
-        for roots, handle in self.doomed:
-            if roots <= 0:
-                self.pattern.sibling(handle).delete_pages()
-        self.doomed = [(roots - 1, handle) for roots, handle in self.doomed if roots > 0]
+        for entry in self.tiers.doomed.due():
+            self._delete(entry)
+
+    def _delete(self, entry: Entry) -> None:
+        if isinstance(entry, bytes):
+            self.pattern.sibling(entry).delete_pages()
+            return
+        assert self.tiers.pages is not None
+        if entry.level == LIST:
+            for each in self.tiers.pages.listed(entry):
+                self._delete(each)
+        self.tiers.pages.delete(entry)
 
     def delete_pages(self) -> None:
         """Delete every page."""
         for table in self.tiers.everything():
-            for place, handle in zip(
-                np.flatnonzero(table.marks == HANDLE), table.handles, strict=True
-            ):
-                window = self.open.get(table.keys.packed(int(place)))
+            held = np.flatnonzero(table.marks == HANDLE).tolist()
+            for place, handle in zip(held, table.handles, strict=True):
+                window = self.open.get(table.keys.packed(place))
                 (window or self.pattern.sibling(handle)).delete_pages()
-        for _, handle in self.doomed:
-            self.pattern.sibling(handle).delete_pages()
-        self.tiers.delete_all()
+        for entry in [*self.tiers.doomed.all(), *self.tiers.all_pages()]:
+            self._delete(entry)
+        self.tiers.clear()
 
 
 class _Work:
@@ -438,7 +498,7 @@ class _Work:
         self.results = [kind.monoid.outputs.new(count) for _ in kind.policies]
         #: How many events each window began with that was made of swept ones.
         self.moved: list[int] = []
-        self._lanes: dict[int, tuple[int, int]] = {}
+        self._numbers = None if known is None else known.handle_numbers
 
     def sweep(self, places: np.ndarray) -> np.ndarray:
         """Results of the keys at some places, by columns; how many events each must keep."""
@@ -466,7 +526,7 @@ class _Work:
                 monoid.outputs.put_at(room, self._rooms(places), found)
         starts = self.kind.needed(lanes)
         self._union, self._starts = union, starts
-        self._place_of = {place: at for at, place in enumerate(places.tolist())}
+        self._swept = places
         kept: np.ndarray = union.bounds[1:] - starts
         return kept
 
@@ -484,7 +544,7 @@ class _Work:
 
     def move(self, place: int, window: AnyWindow) -> None:
         """What a swept key must keep, into a window by itself."""
-        at = self._place_of[place]
+        at = int(np.searchsorted(self._swept, place))
         start, stop = int(self._starts[at]), int(self._union.bounds[at + 1])
         rows = self.kind.monoid.inputs.cut(self._union.rows, start, stop)
         times = None if self._union.times is None else self._union.times[start:stop]
@@ -516,21 +576,23 @@ class _Work:
     def handle(self, place: int) -> bytes:
         """The handle of a key; none of a new one, or one that is open."""
         at = int(self.at[place])
-        if self.known is None or at < 0:
+        if self.known is None or self._numbers is None or at < 0:
             return b""
-        number = int((self.known.marks[:at] == HANDLE).sum())
-        return self.known.handles[number]
+        return self.known.handles[int(self._numbers[at])]
 
     def entries(self, places: np.ndarray) -> Table:
-        """Entries of keys with windows by themselves, which are open: their newest events."""
+        """Entries of keys with windows by themselves, which are open: when they were last given.
+
+        The events are in the windows; of what they brought nothing stays here.
+        """
         new, (held, at) = self.new.take(places), self._held(places)
         union = _union(held, at, new, self.kind.settings.lateness is not None)[0]
         entries = union.without_oldest(union.bounds[1:] - 1)
         marks = np.full(len(places), HANDLE, "u1")
         left = np.zeros(len(places), "<i8")
         return Table(
-            entries.schema, new.keys, marks, left, entries.bounds, entries.times, entries.rows,
-            [b""] * len(places),
+            new.schema, new.keys, marks, left, entries.bounds, entries.times,
+            blank(new.schema, len(places)), [b""] * len(places),
         )  # fmt: skip
 
 

@@ -246,8 +246,8 @@ def _of_pandas(column: Any) -> tuple[Any, np.ndarray]:
     values = distinct.tolist()
     kinds = {value.__class__ for value in values}
     # To pandas 1 and True are one value, and text ends where it has a zero.
-    certain = kinds <= {str, bytes} and (
-        kinds <= {bytes} or hasattr(column.dtype, "categories") or "\0" not in "".join(column)
+    certain = kinds == {bytes} or (
+        kinds == {str} and (hasattr(column.dtype, "categories") or "\0" not in "".join(column))
     )
     return (values, codes) if certain else _of_objects(column.tolist())
 
@@ -255,6 +255,8 @@ def _of_pandas(column: Any) -> tuple[Any, np.ndarray]:
 def _of_arrow(column: Any) -> tuple[Any, np.ndarray]:
     if column.null_count:
         raise _null()
+    if not len(column):
+        return [], np.zeros(0, np.int64)
     own = hasattr(column.type, "index_type")
     try:
         encoded = column if own else column.dictionary_encode()
@@ -262,10 +264,8 @@ def _of_arrow(column: Any) -> tuple[Any, np.ndarray]:
         return _of_objects(column.to_pylist())
     if hasattr(encoded, "chunks"):
         encoded = encoded.unify_dictionaries().combine_chunks()
-        if hasattr(encoded, "chunks"):  # of no rows, or of several chunks still
-            encoded = encoded.chunk(0) if encoded.num_chunks else None
-    if encoded is None:
-        return [], np.zeros(0, np.int64)
+        if hasattr(encoded, "chunks"):  # in some versions
+            encoded = encoded.chunk(0)
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     distinct = encoded.dictionary.to_pylist()
     if own:

@@ -4,9 +4,10 @@
     magic   = "mta-keys"
     version = 1
     window  = text, the name of the windows
-    level   = 0 for a table, l > 0 for an index of pages of level l - 1
+    level   = 0 for a table, l > 0 for an index of pages of level l - 1, 15 for a list of what is
+              to be deleted
     run     = number of the run that the page belongs to, from 1 on
-    count   = number of keys, or of pages below
+    count   = number of keys, of pages below, or of entries
     columns = array of [kind, bytes]
 
     of a table, keys in order of hash and bytes:
@@ -22,8 +23,11 @@
     of an index:
         firsts    "<u8" hash of the first key of each page
         names     "name" 16-byte digests of the pages, one after the other
-        oldest    "<i8" time of the newest event of that key of the page, or of all below it, whose
-                  newest event is the oldest; only where the windows keep times
+        oldest    "<i8" no key here whose newest event may fall silent is silent before; only where
+                  the windows keep times
+
+    of a list:
+        entries   "msgpack" array of entries (``mta.keyed.doomed``)
 
     name    = xxh3_128 of the page's bytes
     key     = window "/" level "/" run "/" name in hexadecimal
@@ -44,12 +48,18 @@ import numpy as np
 from mta.columns.schemas import Array, Payload, Rows, Schema, next_payload
 from mta.errors import CorruptPage
 from mta.kernels.segments import bounds_of
+from mta.keyed import doomed
+from mta.keyed.doomed import LIST, Entry
 from mta.keyed.keys import Keys, hashes_of_ints
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
 from mta.pages.page import NAME_BYTES, key_of, name_of
 
 MAGIC = "mta-keys"
 VERSION = 1
+#: No run is higher: its pages would be more than 2^40.
+MAX_HEIGHT = 6
+#: A key has no more events in a page, and where an event has no bytes, nor have all of them.
+_MOST_OF_KEY, _MOST_OF_NOTHING = 1 << 32, 1 << 26
 _U1, _U2, _U8, _I8 = Array("|u1"), Array("<u2"), Array("<u8"), Array("<i8")
 
 
@@ -79,6 +89,23 @@ class Index:
         oldest = None if self.oldest is None else self.oldest[start:stop]
         return Index(self.firsts[start:stop], self.names[start:stop], oldest)
 
+    @property
+    def earliest(self) -> int:
+        """From when on it pays to look for silent keys."""
+        assert self.oldest is not None
+        return int(self.oldest.min())
+
+    def renewed(
+        self, places: np.ndarray, oldest: Sequence[int], names: Sequence[bytes] = ()
+    ) -> Index:
+        """This with other moments at some places, and other names if there are any."""
+        assert self.oldest is not None
+        moments, found = self.oldest.copy(), list(self.names)
+        moments[places] = oldest
+        for at, name in zip(places.tolist(), names, strict=False):
+            found[at] = name
+        return Index(self.firsts, found, moments)
+
     def holding(self, hashes: np.ndarray) -> np.ndarray:
         """Which pages may hold keys of some hashes, in order; each once."""
         places = np.searchsorted(self.firsts, hashes, side="right") - 1
@@ -100,12 +127,24 @@ class Index:
         return cls(firsts, names, _I8.load(payloads, count) if timed else None)
 
 
-def encode(layout: TableLayout, level: int, run: int, content: Table | Index) -> bytes:
-    """A table or an index as page bytes. Raises NotPageable for values that are no plain data."""
-    columns = dump_table(content) if isinstance(content, Table) else content.dump()
-    fields = [MAGIC, VERSION, layout.window, level, run, len(content), columns]
+Whole = Table | Index | list[Entry]
+
+
+def encode(layout: TableLayout, level: int, run: int, content: Whole) -> bytes:
+    """A table, an index or a list as page bytes.
+
+    Raises NotPageable for values that are no plain data.
+    """
+    fields = [MAGIC, VERSION, layout.window, level, run, len(content), dump(content)]
     packed: bytes = msgpack.packb(fields)
     return packed
+
+
+def dump(content: Whole) -> list[Payload]:
+    """What a page holds as columns. Raises NotPageable for values that are no plain data."""
+    if isinstance(content, list):
+        return [("msgpack", msgpack.packb(doomed.dump(content)))]
+    return _dump_table(content) if isinstance(content, Table) else content.dump()
 
 
 #: What a page holds, as it came: its count and its columns.
@@ -127,7 +166,7 @@ def opened(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) 
         raise damaged(layout, level, run, name, error) from error
 
 
-def decode(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) -> Table | Index:
+def decode(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) -> Whole:
     """Page bytes as what they must hold. Raises CorruptPage for anything else."""
     count, columns = opened(layout, level, run, name, page)
     try:
@@ -146,16 +185,20 @@ def damaged(
     )
 
 
-def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Table | Index:
-    """Columns of a page or a root as a table or an index. Raises CorruptPage."""
+def load(layout: TableLayout, level: int, count: Any, columns: Any) -> Whole:
+    """Columns of a page or a root as what they are. Raises CorruptPage."""
     content = _content(count, columns)
     if level == 0:
         return load_tables(layout, [content])
     payloads = iter(content[1])
-    index = Index.load(payloads, content[0], layout.timed)
+    found: Whole
+    if level == LIST:
+        found = _load_list(payloads, content[0])
+    else:
+        found = Index.load(payloads, content[0], layout.timed)
     if next(payloads, None) is not None:
         raise CorruptPage("it has columns too many")
-    return index
+    return found
 
 
 def _content(count: Any, columns: Any) -> Content:
@@ -164,11 +207,18 @@ def _content(count: Any, columns: Any) -> Content:
     return count, columns
 
 
+def _load_list(payloads: Iterator[Payload], count: int) -> list[Entry]:
+    kind, data = next_payload(payloads)
+    entries = doomed.load(msgpack.unpackb(data), MAX_HEIGHT) if kind == "msgpack" else []
+    if len(entries) != count:
+        raise CorruptPage(f"it does not have the {count} entries that it says")
+    return entries
+
+
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def dump_table(table: Table) -> list[Payload]:
-    """A table as columns. Raises NotPageable for values that are no plain data."""
+def _dump_table(table: Table) -> list[Payload]:
     columns: list[Payload] = [*_dump_keys(table.keys)]
     columns.append(_dump(_U1, table.marks))
     columns.append(_dump(_I8, table.left))
@@ -190,15 +240,17 @@ def load_tables(layout: TableLayout, contents: Sequence[Content]) -> Table:
     marks, left, counts = parts.of_keys(_U1), parts.of_keys(_I8), parts.of_keys(_I8)
     if (marks > FORGOTTEN).any() or (left < 0).any() or (counts < 0).any():
         raise CorruptPage("its marks or counts cannot be")
-    if int(counts.max(initial=0)) > 1 << 40:
+    if int(counts.max(initial=0)) > _MOST_OF_KEY:
         raise CorruptPage("its counts cannot be")
     bounds = bounds_of(counts)
+    if not layout.timed and layout.schema.row_bytes == 0 and bounds[-1] > _MOST_OF_NOTHING:
+        raise CorruptPage(f"its {bounds[-1]} events without any bytes are too many")
     ends = bounds_of(np.array(parts.counts))
     events = np.diff(bounds[ends]).tolist()
     times = parts.numbers(_I8, events) if layout.timed else None
     handles = []
     if (marks == HANDLE).any():
-        of_parts = np.add.reduceat(np.append(marks == HANDLE, False), ends[:-1])
+        of_parts = np.diff(bounds_of(marks == HANDLE)[ends])
         for count, payloads in zip(of_parts.tolist(), parts.payloads, strict=True):
             handles += _load_handles(payloads, count)
     rows = parts.rows(layout.schema, events)

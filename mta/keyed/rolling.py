@@ -10,9 +10,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar, cast
+from uuid import uuid4
 
 import numpy as np
 
@@ -54,18 +55,26 @@ def rolling(
     (a null or NaN, a column that is not there), InvalidTime, and what a store raises.
     """
     names = [by] if isinstance(by, str) else list(by)
+    if not names or not aggregations:
+        raise ValueError("by= names the columns of the key, aggregations= those to come: one each")
     windows = window if isinstance(window, Mapping) else {"": window}
     policies = {name: _policy(size) for name, size in windows.items()}
     if on is None and any(policy.needs_times for policy in policies.values()):
         raise ValueError("a window by time needs on=, the column of the time")
     product = Product(aggregations)
+    named = isinstance(window, Mapping)
+    columns = [f"{alias}_{name}" if named else alias for alias in aggregations for name in windows]
     table = _opened(frame, [*names, *product.columns, *([] if on is None else [on])])
+    taken = [name for name in columns if columns.count(name) > 1 or name in table.names]
+    if taken:
+        raise ValueError(f"there would be two columns {taken[0]!r}: give one another name")
     keys = tuple(table.column(name) for name in names)
     values = {name: table.column(name) for name in product.columns}
     times = None if on is None else to_times(table.column(on))
     late: dict[str, Any] = {} if times is None else {"lateness": 0}
     of_all = policies if isinstance(window, Mapping) else policies[""]
-    rows = KeyedWindows(product, of_all, store, _NAME, **late)
+    # A name of its own: others may be at work in the same store.
+    rows = KeyedWindows(product, of_all, store, f"rolling-{uuid4().hex}", **late)
     try:
         found = _swept(rows, keys if len(keys) > 1 else keys[0], values, times, len(table))
     finally:
@@ -82,14 +91,12 @@ def rolling(
     return cast(_Frame, table.with_columns(joined))
 
 
-#: What the windows are called while they are in a store.
-_NAME = "rolling"
-
-
 def _policy(size: Size) -> AbstractPolicy:
     if isinstance(size, AbstractPolicy):
         return size
-    return CountWindow(size) if isinstance(size, int) else TimeWindow(size)
+    if isinstance(size, (int, np.integer)) and not isinstance(size, bool):
+        return CountWindow(int(size))
+    return TimeWindow(size)
 
 
 def _swept(
@@ -136,6 +143,8 @@ def _joined(parts: Sequence[Any], order: np.ndarray) -> Any:
 
 
 class _Table(Protocol):
+    @property
+    def names(self) -> list[str]: ...
     def __len__(self) -> int: ...
     def column(self, name: str) -> Any: ...
     def with_columns(self, found: Mapping[str, Any]) -> Any: ...
@@ -148,8 +157,9 @@ class _Pandas:
     def __len__(self) -> int:
         return len(self._frame)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._frame.columns)
+    @property
+    def names(self) -> list[str]:
+        return list(self._frame.columns)
 
     def column(self, name: str) -> Any:
         return self._frame[name]
@@ -166,8 +176,9 @@ class _Polars(_Pandas):
 
 
 class _Arrow(_Pandas):
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._frame.column_names)
+    @property
+    def names(self) -> list[str]:
+        return list(self._frame.column_names)
 
     def with_columns(self, found: Mapping[str, Any]) -> Any:
         frame = self._frame
@@ -187,7 +198,10 @@ def _opened(frame: Any, names: Sequence[str]) -> _Table:
             "for columns by themselves there is KeyedWindows.extend"
         )
     table = kind(frame)
-    missing = [name for name in names if name not in list(table)]
+    missing = [name for name in names if name not in table.names]
     if missing:
-        raise InvalidValue(f"there is no column {missing[0]!r}; there are {list(table)}")
+        raise InvalidValue(f"there is no column {missing[0]!r}; there are {table.names}")
+    twice = [name for name in names if table.names.count(name) > 1]
+    if twice:
+        raise InvalidValue(f"there are several columns {twice[0]!r}")
     return table

@@ -2,7 +2,7 @@
 
 root     = body digest                                    (as a handle: ``mta.pages.handle``)
 body     = msgpack array [magic, version, window, kind, monoid, policies, timed, lateness,
-           number, counts, forgotten, runs, young, doomed, gone]
+           number, counts, forgotten, runs, young, doomed]
 magic    = "mta-keyed"
 version  = 1
 window   = text, the name of the windows
@@ -16,9 +16,7 @@ counts   = [keys, keys with a window by itself, accepted, late, invalid events]
 forgotten = nil, or the latest moment at which the windows of a forgotten key became empty
 runs     = array of [number, weight, keys, events, height, index], the oldest first
 young    = nil, or a table that weighs too little for pages: [count, columns]
-doomed   = array of [roots, number, height, leaves, index]: pages that are to be deleted with
-           the root after so many more
-gone     = array of [roots, handle]: likewise, windows of forgotten keys
+doomed   = what is to be deleted with later roots (``mta.keyed.doomed``)
 index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
 """
 
@@ -28,10 +26,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mta.errors import CorruptPage
+from mta.keyed import doomed
+from mta.keyed.doomed import Doomed
 from mta.keyed.keys import KINDS
-from mta.keyed.pages import Index, TableLayout, dump_table, load
+from mta.keyed.pages import MAX_HEIGHT, Index, TableLayout, Whole, dump, load
 from mta.keyed.table import Table
-from mta.keyed.tiers import MAX_HEIGHT, Doomed, Run
+from mta.keyed.tiers import Run
 from mta.pages.handle import NAME, corrupt, seal, unseal
 
 MAGIC = "mta-keyed"
@@ -54,24 +54,18 @@ class Root:
     forgotten: int | None
     runs: list[Run]
     young: Table | None
-    doomed: list[Doomed]
-    gone: list[tuple[int, bytes]]
+    doomed: Doomed
 
     def encode(self) -> bytes:
         """The root as bytes. Raises NotPageable for values that are no plain data."""
-        runs = [
-            [r.number, r.weight, r.keys, r.events, r.height, _dump(r.top)]
-            for r in self.runs
-            if r.top is not None
-        ]
-        young = None if self.young is None else [len(self.young), dump_table(self.young)]
-        doomed = [[d.roots, d.number, d.height, d.leaves, _dump(d.top)] for d in self.doomed]
+        runs = [[r.number, r.weight, r.keys, r.events, r.height, _dump(r.top)] for r in self.runs]
+        young = None if self.young is None else _dump(self.young)
+        groups = [[roots, doomed.dump(entries)] for roots, entries in self.doomed.groups]
         return seal(
             MAGIC, VERSION,
             [
                 self.window, self.kind, self.monoid, self.policies, self.timed,
-                self.lateness, self.number, self.counts, self.forgotten, runs, young, doomed,
-                self.gone,
+                self.lateness, self.number, self.counts, self.forgotten, runs, young, groups,
             ]
         )  # fmt: skip
 
@@ -83,7 +77,6 @@ class Unread:
     root: Root
     runs: list[Any]
     young: Any
-    doomed: list[Any]
 
     @classmethod
     def decode(cls, data: bytes) -> Unread:
@@ -97,15 +90,11 @@ class Unread:
             for number, weight, keys, events, height, index in self.runs:
                 top = load(layout, 1, *index)
                 assert isinstance(top, Index)
-                root.runs.append(Run(number, weight, keys, events, None, height, top))
+                root.runs.append(Run(number, weight, keys, events, height, top))
             if self.young is not None:
                 young = load(layout, 0, *self.young)
                 assert isinstance(young, Table)
                 root.young = young
-            for roots, number, height, leaves, index in self.doomed:
-                top = load(layout, 1, *index)
-                assert isinstance(top, Index)
-                root.doomed.append(Doomed(roots, number, height, top, leaves))
         except (CorruptPage, ValueError, TypeError) as error:
             raise corrupt(str(error)) from error
         return root
@@ -117,8 +106,8 @@ def is_root(data: bytes) -> bool:
     return head[1:11] == bytes([0xA0 | len(MAGIC)]) + MAGIC.encode()
 
 
-def _dump(index: Index) -> list[Any]:
-    return [len(index), index.dump()]
+def _dump(content: Whole) -> list[Any]:
+    return [len(content), dump(content)]
 
 
 def _validated(values: list[Any]) -> Unread:
@@ -126,12 +115,12 @@ def _validated(values: list[Any]) -> Unread:
         case [
             str(window), str() | None as kind, [str(name), bytes(fingerprint)],
             list(policies), bool(timed), int() | None as lateness, int(number), list(counts),
-            int() | None as forgotten, list(runs), (list() | None) as young, list(doomed),
-            list(gone),
+            int() | None as forgotten, list(runs), (list() | None) as young, list(groups),
         ]:  # fmt: skip
             root = Root(
                 window, kind, (name, fingerprint), [_policy(p) for p in policies], timed,
-                lateness, number, counts, forgotten, [], None, [], [_gone(entry) for entry in gone],
+                lateness, number, counts, forgotten, [], None,
+                Doomed([], [_group(group) for group in groups]),
             )  # fmt: skip
         case _:
             raise corrupt("its fields are of the wrong number or types")
@@ -139,13 +128,13 @@ def _validated(values: list[Any]) -> Unread:
         raise corrupt("its name or its kind of keys cannot be")
     if [type(n) for n in counts] != [int] * 5 or min(counts) < 0:
         raise corrupt("its counts cannot be")
+    if type(number) is not int or number < 0:
+        raise corrupt("its number cannot be")
     for run in runs:
-        _require(run, [int, int, int, int, int, list], height=4)
-    for pages in doomed:
-        _require(pages, [int, int, int, bool, list], height=2)
+        _require(run)
     if young is not None:
         _pair(young)
-    return Unread(root, runs, young, doomed)
+    return Unread(root, runs, young)
 
 
 def _policy(entry: Any) -> tuple[str, str, bytes]:
@@ -155,19 +144,19 @@ def _policy(entry: Any) -> tuple[str, str, bytes]:
     raise corrupt("its policies are of the wrong types")
 
 
-def _gone(entry: Any) -> tuple[int, bytes]:
+def _group(entry: Any) -> tuple[int, list[doomed.Entry]]:
     match entry:
-        case [int(roots), bytes(handle)]:
-            return roots, handle
-    raise corrupt("its forgotten windows are of the wrong types")
+        case [int(roots), list(entries)]:
+            return roots, doomed.load(entries, MAX_HEIGHT)
+    raise corrupt("what is to be deleted is of the wrong types")
 
 
-def _require(entry: Any, types: list[type], height: int) -> None:
-    if not isinstance(entry, list) or [type(field) for field in entry] != types:
+def _require(run: Any) -> None:
+    if not isinstance(run, list) or [type(n) for n in run] != [int, int, int, int, int, list]:
         raise corrupt("its runs are of the wrong types")
-    if not 0 <= entry[height] <= MAX_HEIGHT or min(n for n in entry if type(n) is int) < 0:
+    if not 0 <= run[4] <= MAX_HEIGHT or min(run[:4]) < 0:
         raise corrupt("its runs cannot be")
-    _pair(entry[-1])
+    _pair(run[-1])
 
 
 def _pair(entry: Any) -> None:

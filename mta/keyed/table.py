@@ -17,10 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from mta.columns.codec import pack
 from mta.columns.schemas import Record, Rows, Schema
+from mta.errors import NotPageable
 from mta.kernels.segments import bounds_of, sort_within, spread
 from mta.keyed.keys import Keys, merged
 
@@ -40,6 +43,7 @@ class Table:
     rows: Rows
     #: The handle of each key marked so.
     handles: list[bytes] = field(default_factory=list)
+    _weights: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -83,11 +87,24 @@ class Table:
     @property
     def weights(self) -> np.ndarray:
         """About how many bytes each key takes."""
-        row = (self.schema.row_bytes or 64) + (0 if self.times is None else 8)
-        weights = self.counts * row + np.diff(self.keys.bounds) + 24
-        if self.handles:
-            weights[self.marks == HANDLE] += np.fromiter(map(len, self.handles), np.int64)
-        return weights
+        if self._weights is None:
+            weights = np.diff(self.keys.bounds) + 24
+            if self.times is not None:
+                weights += 8 * self.counts
+            rows = _row_weights(self.schema, self.rows)
+            if isinstance(rows, int):
+                weights += rows * self.counts
+            else:
+                weights += np.diff(bounds_of(rows)[self.bounds])
+            if self.handles:
+                weights[self.marks == HANDLE] += np.fromiter(map(len, self.handles), np.int64)
+            self._weights = weights
+        return self._weights
+
+    @property
+    def handle_numbers(self) -> np.ndarray:
+        """For each key that has a handle, which of all handles it is."""
+        return np.cumsum(self.marks == HANDLE) - 1
 
     def newest(self) -> np.ndarray:
         """The time of each key's newest event here; the least number of one without any."""
@@ -135,8 +152,8 @@ class Table:
         events = spread(starts, counts)
         handles = self.handles
         if handles:
-            number = np.cumsum(self.marks == HANDLE) - 1
-            handles = [handles[at] for at in number[places[self.marks[places] == HANDLE]].tolist()]
+            numbers = self.handle_numbers
+            handles = [handles[at] for at in numbers[places[self.marks[places] == HANDLE]].tolist()]
         return Table(
             self.schema,
             self.keys.take(places),
@@ -147,6 +164,32 @@ class Table:
             self.schema.take(self.rows, events),
             handles,
         )
+
+
+def _row_weights(schema: Schema, rows: Rows) -> int | np.ndarray:
+    """How many bytes each row takes, or all of them alike."""
+    if schema.row_bytes is not None:
+        return schema.row_bytes
+    if isinstance(schema, Record):
+        pairs = zip(schema.schemas, rows, strict=True)
+        parts = [_row_weights(part, column) for part, column in pairs]
+        return sum(parts[1:], start=parts[0])
+    kinds = set(map(type, rows))
+    if kinds <= _SMALL:
+        return 9
+    measure = len if kinds == {bytes} else _packed_bytes
+    return np.fromiter(map(measure, rows), np.int64, len(rows)) + 5
+
+
+_SMALL = frozenset({int, float, bool, type(None)})
+
+
+def _packed_bytes(value: Any) -> int:
+    """What a value takes in a page; what cannot go there is not weighed."""
+    try:
+        return len(pack([value]))
+    except NotPageable:
+        return 64
 
 
 def join(tables: Sequence[Table], late: bool) -> Table:

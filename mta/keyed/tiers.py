@@ -14,23 +14,29 @@ more. It goes by ranges of hashes, so that it takes a few megabytes of memory wh
 
 In a store a run is pages (``pages``): tables in order, and above them indexes, of which the top is
 in the root. To find keys takes one ``get_many`` a level for all runs together. What a merge leaves
-is deleted ``retain`` roots later.
+is deleted ``retain`` roots later (``doomed``).
+
+An index says for each page from when on one of its keys may be silent. Who has looked then, and
+found that most have newer events elsewhere, writes the index anew, with the next time that it pays
+to look: so no page is read for this more often than it has keys that fall silent or go elsewhere.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from mta.errors import CorruptPage, MissingPage
-from mta.keyed import pages
+from mta.kernels.segments import bounds_of
+from mta.keyed import doomed, pages
+from mta.keyed.doomed import LIST, Doomed, DoomedPages, Entry
 from mta.keyed.keys import Keys
-from mta.keyed.pages import Content, Index, TableLayout
-from mta.keyed.table import FORGOTTEN, Table, chained, join
+from mta.keyed.pages import Content, Index, TableLayout, Whole
+from mta.keyed.table import FORGOTTEN, Table, join
 from mta.pages.page import key_of, name_of
 from stores import PageStore
 
@@ -38,38 +44,50 @@ from stores import PageStore
 _TIER_BITS, _FIRST_TIER = 4, 1 << 16
 #: Pages below an index page; entries of a run's top, which is in the root.
 _FANOUT, _TOP = 256, 8
-#: No run is higher: its pages would be more than 2^40.
-MAX_HEIGHT = 6
 #: How many pages are read or written at once in a merge.
 _AT_ONCE = 256
 #: Runs beyond which all are merged, so that a root stays small.
 _MOST_RUNS = 96
+_NEVER = int(np.iinfo("i8").max)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Run:
-    """A table: in memory, or in pages of which these are the topmost."""
+    """A table in pages, of which ``top`` names the topmost, of level ``height``."""
 
     number: int
     weight: int
     keys: int
     events: int
-    table: Table | None = None
-    height: int = 0
-    """The level of the pages that ``top`` names."""
-    top: Index | None = None
+    height: int
+    top: Index
 
 
 @dataclass(slots=True)
-class Doomed:
-    """Pages that are to be deleted with the root after so many more."""
+class Reached:
+    """Pages of one level of a run that were read."""
 
-    roots: int
-    number: int
-    height: int
-    top: Index
-    leaves: bool = True
-    """Whether its tables go with the indexes, which others may stand for."""
+    level: int
+    index: Index
+    """What names them, and their neighbours."""
+    places: np.ndarray
+    """Where the index names them."""
+    counts: list[int]
+    """How much each of them holds."""
+    content: Table | Index
+    """What they hold together."""
+
+    @property
+    def ends(self) -> list[int]:
+        """Where what each page holds begins in all of it, and where the last one ends."""
+        ends: list[int] = bounds_of(np.array(self.counts)).tolist()
+        return ends
+
+    @property
+    def table(self) -> Table:
+        """The tables, as one."""
+        assert isinstance(self.content, Table)
+        return self.content
 
 
 @dataclass(slots=True)
@@ -88,41 +106,42 @@ class RunPages:
         self._cache: OrderedDict[bytes, tuple[Content, int]] = OrderedDict()
         self._cached = 0
 
-    def write(self, number: int, tables: Iterable[Table]) -> Run:
-        """Tables, one after the other, as a run; a ``put_many`` for each and for each level."""
+    def write(self, number: int, tables: Iterable[Table]) -> Run | None:
+        """Tables, one after the other, as a run; a ``put_many`` for each and for each level.
+
+        None where they hold nothing.
+        """
         found: list[Index] = []
-        run = Run(number, 0, 0, 0)
+        weight = keys = events = 0
         for table in tables:
             if not len(table):
                 continue
             weights = table.weights
-            run.weight += int(weights.sum())
-            run.keys += len(table)
-            run.events += table.events
+            weight += int(weights.sum())
+            keys += len(table)
+            events += table.events
             cuts = _cuts(table, weights, self.size.bytes)
             parts = [table.cut(a, b) for a, b in pairwise(cuts)]
             oldest = None
             if table.times is not None:
                 oldest = np.minimum.reduceat(_newest_of(table), cuts[:-1])
-            names = self._put(0, number, parts)
+            names = self.put(0, number, parts)
             found.append(Index(table.keys.hashes[cuts[:-1]], names, oldest))
-        if found:
-            run.height, run.top = self._write_indexes(number, _chained(found))
-        return run
-
-    def _write_indexes(self, number: int, index: Index) -> tuple[int, Index]:
-        height = 0
+        if not found:
+            return None
+        index, height = _chained(found), 0
         while len(index) > _TOP:
             height += 1
             starts = range(0, len(index), _FANOUT)
-            parts = [index.cut(start, start + _FANOUT) for start in starts]
+            branches = [index.cut(start, start + _FANOUT) for start in starts]
             oldest = None
             if index.oldest is not None:
                 oldest = np.minimum.reduceat(index.oldest, list(starts))
-            index = Index(index.firsts[::_FANOUT], self._put(height, number, parts), oldest)
-        return height, index
+            index = Index(index.firsts[::_FANOUT], self.put(height, number, branches), oldest)
+        return Run(number, weight, keys, events, height, index)
 
-    def _put(self, level: int, number: int, contents: Sequence[Table | Index]) -> list[bytes]:
+    def put(self, level: int, number: int, contents: Sequence[Whole]) -> list[bytes]:
+        """Write pages; their names. One ``put_many``."""
         names, found = [], {}
         for content in contents:
             data = pages.encode(self.layout, level, number, content)
@@ -193,33 +212,50 @@ class RunPages:
             found.append(content)
         return _chained(found)
 
-    def leaves(self, run: Run | Doomed) -> Index:
+    def leaves(self, run: Run) -> Index:
         """The names of all tables of a run; a ``get_many`` a level."""
-        assert run.top is not None
         index = run.top
         for level in range(run.height, 0, -1):
-            index = self._below(level, run.number, index)
+            index = self._below(level, run.number, index.names)
         return index
 
-    def _below(self, level: int, number: int, index: Index) -> Index:
-        """What the pages of an index say, which is of a level."""
-        names = index.names
+    def _below(self, level: int, number: int, names: Sequence[bytes]) -> Index:
+        """What pages of a level above the tables say."""
         return self.index(level, number, names, self.read([(level, number, n) for n in names]))
 
-    def delete(self, doomed: Doomed) -> None:
-        """Delete a run's pages, the topmost last; a store call a level, and to find them."""
-        levels: list[tuple[int, Index]] = [(doomed.height, doomed.top)]
-        for level in range(doomed.height, 0, -1):
-            try:
-                below = self._below(level, doomed.number, levels[-1][1])
-            except MissingPage:
-                break  # deleted before a crash
-            levels.append((level - 1, below))
-        window = self.layout.window
-        for level, index in reversed(levels):
-            if level or doomed.leaves:
-                keys = [key_of(window, level, doomed.number, name) for name in index.names]
-                self.store.delete_many(keys)
+    def listed(self, entry: DoomedPages) -> list[Entry]:
+        """What a list of the doomed says; nothing where it is gone or damaged."""
+        try:
+            found = self.read([(LIST, entry.number, name) for name in entry.names])
+            lists = [pages.load(self.layout, LIST, *content) for content in found]
+        except (MissingPage, CorruptPage):
+            return []
+        return [each for content in lists if isinstance(content, list) for each in content]
+
+    def keys(self, entry: DoomedPages) -> Iterator[str]:
+        """The keys of pages and of all below them; a ``get_many`` a level."""
+        level, names = entry.level, entry.names
+        while True:
+            for name in names:
+                yield key_of(self.layout.window, level, entry.number, name)
+            if not level or level == LIST or not entry.below:
+                return
+            names = self._below(level, entry.number, names).names
+            level -= 1
+
+    def delete(self, entry: DoomedPages) -> None:
+        """Delete pages, the topmost last; a store call a level, and to find them."""
+        levels = [(entry.level, entry.names)]
+        if entry.below and entry.level != LIST:
+            for level in range(entry.level, 0, -1):
+                try:
+                    below = self._below(level, entry.number, levels[-1][1])
+                except (MissingPage, CorruptPage):
+                    break  # deleted before a crash; what a damaged page names nobody knows
+                levels.append((level - 1, below.names))
+        for level, names in reversed(levels):
+            keys = [key_of(self.layout.window, level, entry.number, name) for name in names]
+            self.store.delete_many(keys)
 
 
 class Tiers:
@@ -234,15 +270,18 @@ class Tiers:
         self.runs: list[Run] = []
         #: What has come since the last root, the oldest first, and in the root itself before.
         self.young: list[Table] = []
-        self.doomed: list[Doomed] = []
+        self.doomed = Doomed()
         #: The number of the newest run there was.
         self.number = 0
+        #: No key of the young has its newest event at this moment or before.
+        self._looked = -_NEVER
 
     # --- finding --------------------------------------------------------------------------------
 
     def find(self, keys: Keys) -> Table | None:
         """What is known of some keys; a ``get_many`` a level. Raises MissingPage, CorruptPage."""
-        tables = [*self._find_in_pages(keys), *self.young]
+        reached = self._reach(lambda index: index.holding(keys.hashes))
+        tables = [*(levels[-1].table for _, levels in reached), *self.young]
         found = []
         for table in tables:
             places = table.keys.find(keys)
@@ -251,51 +290,55 @@ class Tiers:
                 found.append(table if len(places) == len(table) else table.take(places))
         return join(found, self._late) if found else None
 
-    def _find_in_pages(self, keys: Keys) -> list[Table]:
-        """A table for each run that may have some of the keys."""
-        wanted: dict[int, tuple[int, Index]] = {}
-        tables: dict[int, Table] = {}
-        for place, run in enumerate(self.runs):
-            if run.table is not None:
-                tables[place] = run.table
-            elif run.top is not None:
-                wanted[place] = run.height, run.top
-        while wanted:
+    def _reach(self, choose: Callable[[Index], np.ndarray]) -> list[tuple[Run, list[Reached]]]:
+        """The pages that are chosen in each run, level by level down to the tables.
+
+        One ``get_many`` a level for all runs together.
+        """
+        found: list[tuple[Run, list[Reached]]] = [(run, []) for run in self.runs]
+        open_ = [(run, levels, run.height, run.top) for run, levels in found]
+        while open_:
             assert self.pages is not None
-            asked: list[tuple[int, int, bytes]] = []
-            named: dict[int, tuple[int, list[bytes]]] = {}
-            for place, (level, index) in wanted.items():
-                names = [index.names[at] for at in index.holding(keys.hashes).tolist()]
-                if names:
-                    named[place] = level, names
-                    asked += [(level, self.runs[place].number, name) for name in names]
-            contents, wanted, at = self.pages.read(asked), {}, 0
-            for place, (level, names) in named.items():
-                number, found = self.runs[place].number, contents[at : at + len(names)]
-                at += len(names)
+            chosen = [(*each, choose(each[-1])) for each in open_]
+            asked = [
+                (level, run.number, index.names[at])
+                for run, _, level, index, places in chosen
+                for at in places.tolist()
+            ]
+            read = iter(self.pages.read(asked))
+            open_ = []
+            for run, levels, level, index, places in chosen:
+                if not len(places):
+                    continue
+                names = [index.names[at] for at in places.tolist()]
+                contents = [next(read) for _ in names]
+                counts = [count for count, _ in contents]
                 if level:
-                    wanted[place] = level - 1, self.pages.index(level, number, names, found)
+                    below = self.pages.index(level, run.number, names, contents)
+                    levels.append(Reached(level, index, places, counts, below))
+                    open_.append((run, levels, level - 1, below))
                 else:
-                    tables[place] = self.pages.loaded(number, names, found)
-        return [tables[place] for place in sorted(tables)]
+                    table = self.pages.loaded(run.number, names, contents)
+                    levels.append(Reached(level, index, places, counts, table))
+        return [(run, levels) for run, levels in found if levels and not levels[-1].level]
 
     # --- all there is ---------------------------------------------------------------------------
 
     def everything(self) -> Iterator[Table]:
         """All keys with their events, in order, range by range; reads every page once or twice."""
-        yield from self._merged([*self.runs, *map(_in_memory, self.young)], whole=True)
+        yield from self._merged(self.runs, self.young, whole=True)
 
-    def _merged(self, runs: Sequence[Run], whole: bool) -> Iterator[Table]:
-        """Some runs as one, trimmed; ``whole`` if no older one has any of their keys."""
-        leaves = [None if run.top is None else self._leaves(run) for run in runs]
-        firsts = np.sort(np.concatenate([np.zeros(0, "u8"), *(i.firsts for i in leaves if i)]))
+    def _merged(self, runs: Sequence[Run], young: Sequence[Table], whole: bool) -> Iterator[Table]:
+        """Some runs and tables as one, trimmed; ``whole`` if no older one has any of their keys."""
+        leaves = [self._leaves(run) for run in runs]
+        firsts = np.sort(np.concatenate([np.zeros(0, "u8"), *(i.firsts for i in leaves)]))
         cuts = [0, *np.unique(firsts[_AT_ONCE::_AT_ONCE]).tolist(), None]
         for low, high in pairwise(cuts):
-            found = []
-            for run, index in zip(runs, leaves, strict=True):
-                table = run.table if index is None else self._read_range(run, index, low, high)
-                if table is not None:
-                    found.append(_between(table, low, high))
+            parts = [
+                self._read_range(run, index, low, high)
+                for run, index in zip(runs, leaves, strict=True)
+            ]
+            found = [_between(table, low, high) for table in [*parts, *young] if table is not None]
             found = [table for table in found if len(table)]
             if found:
                 table = join(found, self._late)
@@ -321,6 +364,8 @@ class Tiers:
 
     def add(self, table: Table) -> None:
         """What a batch has brought; no store call."""
+        if table.times is not None:
+            self._looked = min(self._looked, int(_newest_of(table).min(initial=_NEVER)) - 1)
         self.young.append(table)
         # Twos of one order, so that to find a key takes a look into few tables.
         while len(self.young) > 1 and 2 * _weight(self.young[-1]) >= _weight(self.young[-2]):
@@ -328,89 +373,111 @@ class Tiers:
             self.young[-2:] = [self._trim(join(pair, self._late))]
 
     def settle(self, inline: int, retain: int) -> None:
-        """Make what has come a run, unless it weighs so little, and merge what is to be merged."""
-        if len(self.young) > 1:
+        """Make what has come a run, unless it weighs so little, and merge what is to be merged.
+
+        When a store call fails, what is in memory is as before, and to settle again writes the same
+        pages; what was merged before that stays merged. ``retain`` is how many roots there are that
+        may be restored.
+        """
+        assert self.pages is not None
+        if self.young:
             self.young = [self._trim(join(self.young, self._late))]
-        if self.young and (self.pages is None or _weight(self.young[0]) > inline):
-            self.runs.append(self._made(self.young))
+        if self.young and _weight(self.young[0]) > inline:
+            self.runs += self._made(self.young)
             self.young = []
         while (count := _to_merge([run.weight for run in self.runs])) > 1:
             old = self.runs[-count:]
             whole = count == len(self.runs)
-            made = self._made(self._merged(old, whole))
-            self.runs[-count:] = [made] if made.keys else []
-            self.doomed += [
-                Doomed(retain - 1, run.number, run.height, run.top) for run in old if run.top
-            ]
+            self.runs[-count:] = self._made(self._merged(old, [], whole))
+            self.doomed.fresh += [DoomedPages(r.number, r.height, r.top.names) for r in old]
+        if self.doomed.is_heavy and len(self.doomed.fresh) > 1:
+            self.doomed.fresh = [self._listed(self.doomed.fresh)]
 
-    def _made(self, tables: Iterable[Table]) -> Run:
+    def _made(self, tables: Iterable[Table]) -> list[Run]:
+        assert self.pages is not None
+        run = self.pages.write(self.number + 1, tables)
         self.number += 1
-        if self.pages is not None:
-            return self.pages.write(self.number, tables)
-        table = chained([*tables] or [self._nothing()])
-        return Run(self.number, _weight(table), len(table), table.events, table)
+        return [] if run is None else [run]
+
+    def _listed(self, entries: Sequence[Entry]) -> DoomedPages:
+        """Entries as pages of a list, and the one entry that stands for them."""
+        assert self.pages is not None
+        names = self.pages.put(LIST, self.number, doomed.parts(entries))
+        listed = [DoomedPages(self.number, LIST, [name]) for name in names]
+        return listed[0] if len(listed) == 1 else self._listed(listed)
 
     def _nothing(self) -> Table:
         layout = self.layout
         return Table.bare(layout.schema, Keys.none(layout.kind), layout.timed, 0)
 
-    def delete_doomed(self) -> None:
-        """Delete what is due with this root; what is not is nearer to it."""
-        assert self.pages is not None
-        for doomed in self.doomed:
-            if doomed.roots <= 0:
-                self.pages.delete(doomed)
-            doomed.roots -= 1
-        self.doomed = [doomed for doomed in self.doomed if doomed.roots >= 0]
+    def all_pages(self) -> list[DoomedPages]:
+        """The pages of every run."""
+        return [DoomedPages(run.number, run.height, run.top.names) for run in self.runs]
 
-    def delete_all(self) -> None:
-        """Delete the pages of every run."""
-        assert self.pages is not None
-        for run in self.runs:
-            if run.top is not None:
-                self.pages.delete(Doomed(0, run.number, run.height, run.top))
-        for doomed in self.doomed:
-            self.pages.delete(doomed)
-        self.runs, self.young, self.doomed = [], [], []
+    def clear(self) -> None:
+        """Be without anything, as all pages are deleted."""
+        self.runs, self.young, self.doomed = [], [], Doomed()
+
+    # --- silence --------------------------------------------------------------------------------
 
     def silent(self, until: int) -> Table:
         """What is known of the keys whose newest event is at ``until`` or before.
 
-        Reads the tables that hold an event of that kind which was its key's newest once. Of those
-        the indexes are written anew that say from when on it pays to look again.
+        Whoever asks has to forget these. Reads the tables that hold an event of that kind which was
+        its key's newest once, and writes their indexes anew; a ``get_many`` a level, and one
+        ``put_many``. When a store call fails, nothing has changed.
         """
-        tables = [r.table if r.top is None else self._silent_in(r, until) for r in self.runs]
-        found = [
-            table.take(np.flatnonzero((table.newest() <= until) & (table.counts > 0)))
-            for table in [*tables, *self.young]
-            if table is not None
-        ]
+        reached = self._reach(lambda index: _due(index, until))
+        tables = [*(levels[-1].table for _, levels in reached), *self.young]
+        found = [_silent_in(table, until) for table in tables]
         found = [table for table in found if len(table)]
         known = self.find(join(found, self._late).keys) if found else None
-        if known is None:
-            return self._nothing()
-        return known.take(np.flatnonzero((known.newest() <= until) & (known.counts > 0)))
+        renewed = [self._renewed(run, levels, until) for run, levels in reached]
+        for run, top, old in renewed:
+            self.runs[self.runs.index(run)] = replace(run, top=top)
+            self.doomed.fresh += old
+        self._looked = until
+        return self._nothing() if known is None else _silent_in(known, until)
+
+    def _renewed(
+        self, run: Run, levels: list[Reached], until: int
+    ) -> tuple[Run, Index, list[Entry]]:
+        """The top of a run once it was looked into, and the pages that it names no more."""
+        assert self.pages is not None
+        newest = _newest_of(levels[-1].table)
+        newest[newest <= until] = _NEVER
+        later = np.minimum.reduceat(newest, levels[-1].ends[:-1]).tolist()
+        old: list[Entry] = []
+        index = levels[-1].index.renewed(levels[-1].places, later)
+        for above in reversed(levels[:-1]):
+            parts = [index.cut(start, stop) for start, stop in pairwise(above.ends)]
+            names = self.pages.put(above.level, run.number, parts)
+            before = [above.index.names[at] for at in above.places.tolist()]
+            gone = [name for name in before if name not in names]
+            if gone:
+                old.append(DoomedPages(run.number, above.level, gone, below=False))
+            later = [part.earliest for part in parts]
+            index = above.index.renewed(above.places, later, names)
+        return run, index, old
 
     def earliest(self) -> int | None:
-        """No key's newest event is older than this; None where there are no keys."""
-        found = [int(r.top.oldest.min()) for r in self.runs if r.top and r.top.oldest is not None]
-        for table in [*self.young, *(run.table for run in self.runs if run.table is not None)]:
-            if len(table):
-                found.append(int(_newest_of(table).min()))
-        return min(found, default=None)
-
-    def _silent_in(self, run: Run, until: int) -> Table | None:
-        assert self.pages is not None and run.top is not None
-        index = self._leaves(run)
-        assert index.oldest is not None
-        due = np.flatnonzero(index.oldest <= until)
-        if not len(due):
-            return None
-        return self.pages.tables(run.number, [index.names[at] for at in due.tolist()])
+        """No key's newest event is older than this; None where there are none. No store call."""
+        found = [run.top.earliest for run in self.runs if run.top.oldest is not None]
+        for table in self.young:
+            if table.times is not None:
+                newest = _newest_of(table)
+                found.append(int(newest[newest > self._looked].min(initial=_NEVER)))
+        least = min(found, default=_NEVER)
+        return None if least == _NEVER else least
 
 
-def _in_memory(table: Table) -> Run:
-    return Run(0, 0, len(table), table.events, table)
+def _due(index: Index, until: int) -> np.ndarray:
+    assert index.oldest is not None
+    return np.flatnonzero(index.oldest <= until)
+
+
+def _silent_in(table: Table, until: int) -> Table:
+    return table.take(np.flatnonzero((table.newest() <= until) & (table.counts > 0)))
 
 
 def _weight(table: Table) -> int:
@@ -448,7 +515,7 @@ def _cuts(table: Table, weights: np.ndarray, page: int) -> list[int]:
 def _newest_of(table: Table) -> np.ndarray:
     """The time of each key's newest event, the most there is for what can never fall silent."""
     newest = table.newest()
-    newest[table.marks == FORGOTTEN] = np.iinfo("i8").max
+    newest[table.marks == FORGOTTEN] = _NEVER
     return newest
 
 

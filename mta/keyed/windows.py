@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self, Unpack
 
@@ -28,6 +29,7 @@ from mta.errors import (
 )
 from mta.fiba import FiBA
 from mta.keyed.bucket import AnyWindow, Batch, Bucket, Kind, given_back
+from mta.keyed.doomed import Doomed
 from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.pages import TableLayout
 from mta.keyed.root import MAX_BYTES, Root, Unread
@@ -43,6 +45,8 @@ from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
 from mta.windows.shared import SharedWindows
 from stores import PageStore, open_store
 
+#: How many roots may stay restorable, so that what these need has room in each of them.
+MAX_RETAIN = 256
 #: The longest name, so that those of windows by themselves fit behind it.
 _NAME_LENGTH = 60
 #: Tables that weigh less stay in the root.
@@ -142,6 +146,8 @@ class KeyedWindows:
             raise ValueError(f"a name is 1 to {_NAME_LENGTH} of A-Z a-z 0-9 . _ : -, not {name!r}")
         sizes, rest, lateness, timed = _sizes(given)
         settings = Settings.read(EventSettings, rest)
+        if settings.retain > MAX_RETAIN:
+            raise ValueError(f"of keyed windows retain is at most {MAX_RETAIN}")
         if lateness is not None:
             settings = _late(settings, lateness)
         timed |= lateness is not None or any(each.needs_times for each in policies.values())
@@ -209,8 +215,14 @@ class KeyedWindows:
             self.last_accepted = None
             empty = self._as_results([self.monoid.outputs.new(0) for _ in self._kind.policies])
             return empty if each else Latest(batch.keys.as_column(), empty)
+        is_first = self._bucket is None
         bucket = self._begin(batch.keys.kind)
-        done = bucket.advance(batch, "each" if each else "now")
+        try:
+            done = bucket.advance(batch, "each" if each else "now")
+        except Exception:
+            if is_first:
+                self._bucket = self._key_kind = None  # the kind of keys is still open
+            raise
         self.last_accepted = None
         if len(done.line) < len(batch):
             self.last_accepted = np.zeros(len(batch), bool)
@@ -295,7 +307,7 @@ class KeyedWindows:
             for place in range(count):
                 row = tuple(empty.values()) if isinstance(empty, dict) else empty
                 monoid.outputs.put(rows, place, row)
-        known = None if self._bucket is None else self._bucket.tiers.find(keys)
+        known = None if self._bucket is None else self._bucket.find(keys)
         if known is None:
             return found
         at = keys.find(known.keys)
@@ -320,8 +332,8 @@ class KeyedWindows:
         assert self._bucket is not None
         window = self._bucket.open.get(known.keys.packed(place))
         if window is None:
-            number = int((known.marks[:place] == HANDLE).sum())
-            window = self._bucket.pattern.sibling(known.handles[number])
+            handle = known.handles[int(known.handle_numbers[place])]
+            window = self._bucket.pattern.sibling(handle)
         return window
 
     @alone
@@ -335,8 +347,10 @@ class KeyedWindows:
         if known is None or known.marks[0] == FORGOTTEN:
             raise KeyError(f"no window of the key {key!r} is known")
         if known.marks[0] == HANDLE:
-            handle = known.handles[0]
-            return self._bucket.pattern.sibling(handle) if handle else self._apart(known, 0)  # type: ignore[union-attr]
+            window = self._apart(known, 0)
+            if self.store is None:
+                return deepcopy(window)
+            return window.sibling(known.handles[0] or window.handle())
         kind = Kind(
             self.monoid, self._kind.policies, self._kind.settings, self._kind.timed, 0, self.name,
             None,
@@ -348,7 +362,7 @@ class KeyedWindows:
 
     def _known(self, key: Any) -> Table | None:
         wanted = read_key(key, self._key_kind)
-        return None if self._bucket is None else self._bucket.tiers.find(wanted)
+        return None if self._bucket is None else self._bucket.find(wanted)
 
     def __len__(self) -> int:
         """How many keys there are."""
@@ -385,6 +399,13 @@ class KeyedWindows:
         lifetime = max(life for life in lifetimes if life is not None)
         return self._bucket.forget(moment - lifetime, lifetime).keys.as_column()
 
+    def earliest(self) -> int | None:
+        """A moment before which ``forget`` finds no event that is the newest of its key.
+
+        In microseconds since 1970; None without keys or times. No store call.
+        """
+        return None if self._bucket is None else self._bucket.earliest()
+
     # --- roots and pages --------------------------------------------------------------------------
 
     @alone
@@ -403,10 +424,11 @@ class KeyedWindows:
         bucket.write_handles()
         tiers.settle(_INLINE, self._kind.settings.retain)
         bucket.delete_doomed()
-        data = self._root(bucket).encode()
-        assert len(data) <= MAX_BYTES, "a root that is too large: report this as a bug"
         if barrier:
             self.store.flush()
+        bucket.hold()
+        data = self._root(bucket).encode()
+        assert len(data) <= MAX_BYTES, "a root that is too large: report this as a bug"
         return data
 
     def _root(self, bucket: Bucket | None) -> Root:
@@ -426,8 +448,7 @@ class KeyedWindows:
             None if bucket is None else bucket.forgotten,
             [] if tiers is None else tiers.runs,
             tiers.young[0] if tiers is not None and tiers.young else None,
-            [] if tiers is None else tiers.doomed,
-            [] if bucket is None else bucket.doomed,
+            Doomed() if tiers is None else tiers.doomed,
         )
 
     @classmethod
@@ -444,6 +465,8 @@ class KeyedWindows:
         Raises CorruptHandle for damaged bytes, and HandleMismatch when the root is of another
         monoid, or of other policies or another lateness.
         """
+        if store is None:
+            raise ValueError("a root's pages are in a store: give the one that has them")
         unread = Unread.decode(root)
         windows = cls.__new__(cls)
         windows._use(monoid, policy, store, unread.root.window, settings)
@@ -455,7 +478,8 @@ class KeyedWindows:
         unread = Unread.decode(root)
         windows = object.__new__(type(self))
         windows.__dict__.update(self.__dict__)
-        windows.name, windows._owns_store = unread.root.window, False
+        windows.name, windows._owns_store, windows.busy = unread.root.window, False, False
+        windows._kind = replace(self._kind, name=windows.name)
         windows._bucket = windows._key_kind = windows.last_accepted = None
         windows._restore(unread)
         return windows
@@ -470,6 +494,8 @@ class KeyedWindows:
             raise _mismatch("policies", *texts)
         if found.lateness != kind.settings.lateness:
             raise _mismatch("lateness", found.lateness, kind.settings.lateness)
+        if found.timed != kind.timed:
+            raise _mismatch("timed", found.timed, kind.timed)
         if found.kind is None:
             return
         bucket = self._begin(found.kind)
@@ -477,7 +503,7 @@ class KeyedWindows:
         tiers.runs, tiers.doomed, tiers.number = root.runs, root.doomed, root.number
         tiers.young = [] if root.young is None else [root.young]
         bucket.keys, bucket.apart, bucket.inserted, bucket.late, bucket.invalid = root.counts
-        bucket.forgotten, bucket.doomed = root.forgotten, root.gone
+        bucket.forgotten = root.forgotten
 
     @alone
     def delete_pages(self) -> None:
@@ -542,10 +568,14 @@ def _sizes(given: KeyedSettings) -> tuple[_Sizes, dict[str, Any], Any, bool]:
     """The sizes, the settings of all windows, the lateness, and whether there are times."""
     rest: dict[str, Any] = dict(given)
     lateness, timed = rest.pop("lateness", None), bool(rest.pop("timed", False))
-    defaults = {"promote_at": 1024, "page_bytes": 1 << 14, "cache_bytes": 1 << 23}
+    defaults = {
+        "promote_at": (1024, 1 << 24),
+        "page_bytes": (1 << 14, 1 << 28),
+        "cache_bytes": (1 << 23, 1 << 40),
+    }
     found = {
-        name: to_count(rest.pop(name, default), name, 1, 1 << 40)
-        for name, default in defaults.items()
+        name: to_count(rest.pop(name, default), name, 1, most)
+        for name, (default, most) in defaults.items()
     }
     return _Sizes(**found), rest, lateness, timed
 

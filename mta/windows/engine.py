@@ -266,12 +266,20 @@ class Engine:
 
     def checkpoint(self, barrier: bool = True) -> bytes:
         """The handle of what is now; reads a page only where the oldest time is not at hand."""
+        data = self.handle()
+        if barrier and self.store is not None:
+            self.store.flush()
+        self.hold()
+        return data
+
+    def handle(self) -> bytes:
+        """The handle of what is now, that may yet be taken in vain: no page is let go for it."""
         if self.store is None:
             raise NotPageable("this window is in memory alone (store=None); give it a store")
         structure, intake = self.structure, self.intake
         structure.tidy()
         setting = structure.setting
-        data = Handle(
+        return Handle(
             window=setting.window,
             algorithm=structure.name,
             monoid=(self.monoid.name, self.monoid.fingerprint),
@@ -288,10 +296,6 @@ class Engine:
             pages=structure.page_count,
             state=structure.write_state(),
         ).encode()
-        if barrier:
-            self.store.flush()
-        self.hold()
-        return data
 
     def hold(self) -> None:
         """Keep all pages of what is now, as though a handle had been taken."""

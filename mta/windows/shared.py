@@ -209,10 +209,23 @@ class SharedWindows(EventsFace):
         """
         engine = self.engine
         engine.evict()
-        events = engine.checkpoint(barrier)
+        return self._as_handle(engine.checkpoint(barrier))
+
+    @alone
+    def handle(self) -> bytes:
+        """As ``checkpoint``, for one who saves it with others: once that is done, ``hold``."""
+        engine = self.engine
+        engine.evict()
+        return self._as_handle(engine.handle())
+
+    def hold(self) -> None:
+        """A handle was taken and saved: from now on its pages are kept, as ``retain`` says."""
+        self.engine.hold()
+
+    def _as_handle(self, events: bytes) -> bytes:
         states = [
             WindowState(name, (c.policy.describe(), c.policy.fingerprint), c.front)
-            for name, c in engine.cursors.items()
+            for name, c in self.engine.cursors.items()
         ]
         return SharedHandle(events, states).encode()
 

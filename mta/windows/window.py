@@ -172,6 +172,15 @@ class Window(EventsFace):
         """
         return self.engine.checkpoint(barrier)
 
+    @alone
+    def handle(self) -> bytes:
+        """As ``checkpoint``, for one who saves it with others: once that is done, ``hold``."""
+        return self.engine.handle()
+
+    def hold(self) -> None:
+        """A handle was taken and saved: from now on its pages are kept, as ``retain`` says."""
+        self.engine.hold()
+
     @classmethod
     def restore(
         cls,

@@ -59,7 +59,7 @@ class Sweep:
             self.windows = KeyedWindows.restore(before, *windows, store, **settings)
         else:
             # With all rows in hand, and no more to come, a batch query needs no pages.
-            most = 1 << 40 if plan.temporary else 1024
+            most = 1 << 24 if plan.temporary else 1024
             name = f"{plan.name}.{plan.fingerprint()[:4].hex()}"[-60:]
             settings |= {"promote_at": most, "store": None if plan.temporary else store}
             self.windows = KeyedWindows(*windows, name=name, **settings)
@@ -117,7 +117,8 @@ def _carry_over(handles: Handles, bucket: Bucket) -> None:
         saved = [handles.keys[keys.packed(at)] for at in range(len(keys))]
         bucket.carry_over(keys, [each.last_time for each in saved], [s.handle for s in saved])
     bucket.forgotten = handles.forgotten
-    bucket.doomed += [(doomed.calls - 1, doomed.handle) for doomed in handles.doomed]
+    for doomed in handles.doomed:
+        bucket.doom(doomed.handle, doomed.calls - 1)
 
 
 def _late(late: np.ndarray, group: Sorted, plan: Plan) -> LateEvent:

@@ -269,6 +269,18 @@ def test_pages_of_runs_that_an_older_root_may_still_write_are_left(saved, capsys
     assert [key in saved.pages() for key in put] == [False, True]
 
 
+def test_indexes_and_lists_that_a_writer_may_make_anew_are_left(saved):
+    with open_store(saved.address) as store:
+        root = OpaqueKeys(saved.root.read_bytes(), store).root
+    live = max(run.number for run in root.runs)
+    passed = next(n for n in range(1, root.number) if all(n != run.number for run in root.runs))
+    kept = [f"meters/1/{live}/{'ab' * 16}", f"meters/15/{root.number}/{'ab' * 16}"]
+    garbage = [f"meters/1/{passed}/{'ab' * 16}", f"meters/15/{root.number - 1}/{'ab' * 16}"]
+    saved.put(*kept, *garbage)
+    assert mta("gc", saved.root, "--store", saved.address, "--delete") == 0
+    assert [key in saved.pages() for key in (*kept, *garbage)] == [True, True, False, False]
+
+
 def test_windows_by_themselves(tmp_path, capsys):
     saved = Saved(tmp_path, policy=CountWindow(2000))
     window = saved.pages("meters:")[0].partition("/")[0]

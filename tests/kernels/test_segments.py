@@ -1,0 +1,107 @@
+"""Columns cut into segments, against loops over plain lists."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from itertools import accumulate, pairwise
+
+import numpy as np
+import pytest
+
+from mta.kernels import segments
+from mta.kernels.segments import bounds_of, first_later, group, running_max, sort_within, spread
+
+#: Values near each other, far apart, and so far that lanes of them do not fit 64 bits.
+SPANS = [(0, 3), (-50, 50), (-(2**40), 2**40), (-(2**61), 2**61), (-(2**63), 2**63 - 1)]
+
+
+def drawn(seed: int) -> tuple[random.Random, list[int], np.ndarray]:
+    """Counts of some segments, some of them empty, and their bounds."""
+    rng = random.Random(seed)
+    counts = [rng.choice([0, 0, 1, 2, 9]) for _ in range(rng.choice([1, 2, 7, 30]))]
+    return rng, counts, bounds_of(np.array(counts))
+
+
+def numbers(rng: random.Random, count: int) -> list[int]:
+    least, most = rng.choice(SPANS)
+    return [rng.choice([least, most, rng.randint(least, most)]) for _ in range(count)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_bounds_and_spread(seed: int) -> None:
+    rng, counts, bounds = drawn(seed)
+    assert bounds.tolist() == [0, *accumulate(counts)]
+    starts = [rng.randrange(1000) for _ in counts]
+    pairs = zip(starts, counts, strict=True)
+    expected = [start + n for start, count in pairs for n in range(count)]
+    assert spread(np.array(starts), np.array(counts)).tolist() == expected
+    assert spread(np.zeros(0, int), np.zeros(0, int)).tolist() == []
+
+
+@pytest.mark.parametrize("most", [1, 2, 300, 65_535, 65_536, 65_537, 1 << 20, (1 << 32) + 5])
+def test_group(most: int) -> None:
+    rng = random.Random(most)
+    for count in (0, 1, 2, 500):
+        codes = [rng.choice([0, most - 1, rng.randrange(most)]) for _ in range(count)]
+        expected = sorted(range(count), key=lambda row: codes[row])  # as they stood
+        for dtype in ("i8", "i4") if most < 1 << 31 else ("i8",):
+            assert group(np.array(codes, dtype), most).tolist() == expected
+    assert group(np.array([0, 0, most - 1]), most).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_sort_within(seed: int) -> None:
+    rng, counts, _ = drawn(seed)
+    codes = [code for code, count in enumerate(counts) for _ in range(count)]
+    values = numbers(rng, len(codes))
+    expected = sorted(range(len(codes)), key=lambda row: (codes[row], values[row]))
+    found = sort_within(np.array(values, "i8"), np.array(codes, "i8"))
+    assert expected == (list(range(len(codes))) if found is None else found.tolist())
+    ordered = np.array(values, "i8")[expected]
+    assert sort_within(ordered, np.array(codes, "i8")) is None
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_running_max(seed: int) -> None:
+    rng, _, bounds = drawn(seed)
+    values = numbers(rng, int(bounds[-1]))
+    expected = [m for a, b in pairwise(bounds.tolist()) for m in accumulate(values[a:b], max)]
+    given = np.array(values, "i8")
+    assert running_max(given, bounds).tolist() == expected
+    assert given.tolist() == values
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_first_later(seed: int) -> None:
+    rng, counts, bounds = drawn(seed)
+    times: list[int] = []
+    for count in counts:
+        times += sorted(numbers(rng, count))
+    asked = [rng.choice([*times, *numbers(rng, 1)]) for _ in range(40)]
+    asked = [min(max(moment, -(2**63)), 2**63 - 1) for moment in asked]
+    segment = sorted(rng.randrange(len(counts)) for _ in asked)
+    expected = []
+    for at, moment in zip(segment, asked, strict=True):
+        first, last = int(bounds[at]), int(bounds[at + 1])
+        expected.append(first + bisect_right(times[first:last], moment))
+    columns = np.array(times, "i8"), bounds, np.array(segment), np.array(asked, "i8")
+    assert first_later(*columns).tolist() == expected
+
+
+def test_lanes_that_do_not_fit_are_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the room is, results are the same."""
+    rng = np.random.default_rng(2)
+    bounds = bounds_of(rng.integers(0, 5, 50))
+    count = int(bounds[-1])
+    values = rng.integers(-1000, 1000, count)
+    times = values.copy()
+    for start, stop in pairwise(bounds.tolist()):
+        times[start:stop].sort()
+    asked, which = rng.integers(-1100, 1100, 300), np.sort(rng.integers(0, 50, 300))
+    largest = running_max(values, bounds).tolist()
+    first = first_later(times, bounds, which, asked).tolist()
+    for room in (1, 3000, 20_000, 90_000):
+        monkeypatch.setattr(segments, "_ROOM", room)
+        assert running_max(values, bounds).tolist() == largest
+        assert first_later(times, bounds, which, asked).tolist() == first

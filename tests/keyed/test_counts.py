@@ -1,0 +1,289 @@
+"""What keyed windows cost: store calls, pages, bytes and combines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mta import Collect, Count, CountWindow, KeyedWindows, Last, Max, Product, Sum, TimeWindow
+from mta.keyed import tiers
+from stores import MemoryStore
+from stores.wrapper import WrapperStore
+from tests.support.counted import Counted
+
+
+class Tally(WrapperStore):
+    """A store that counts calls, pages and bytes."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryStore())
+        self.gets: list[list[str]] = []
+        self.puts: list[list[str]] = []
+        self.deletes: list[list[str]] = []
+        self.written = 0
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        self.gets.append(list(keys))
+        return super().get_many(keys)
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        self.puts.append(list(pages))
+        self.written += sum(map(len, pages.values()))
+        super().put_many(pages)
+
+    def delete_many(self, keys: Any) -> None:
+        self.deletes.append(list(keys))
+        super().delete_many(self.deletes[-1])
+
+    def forget_counts(self) -> None:
+        self.gets, self.puts, self.deletes, self.written = [], [], [], 0
+
+    @property
+    def pages(self) -> list[str]:
+        return sorted(self.keys())
+
+
+def levels(keys: Sequence[str]) -> list[int]:
+    return [int(key.split("/")[1]) for key in keys]
+
+
+def many(store: Tally, keys: int, **settings: Any) -> KeyedWindows:
+    """Windows of many keys in one run of small pages."""
+    windows = KeyedWindows(Sum("int64"), CountWindow(3), store, **settings)
+    windows.extend(np.arange(keys), np.ones(keys, "i8"))
+    windows.checkpoint()
+    return windows
+
+
+def test_a_batch_reads_the_pages_of_its_keys_and_their_indexes() -> None:
+    store = Tally()
+    windows = many(store, 20_000, page_bytes=300, cache_bytes=1)
+    assert windows.stats().runs == 1
+    leaves = sum(level == 0 for level in levels(store.pages))
+    assert leaves > 2000  # two levels of indexes
+    for count in (1, 10, 200):
+        store.forget_counts()
+        keys = np.arange(count) * 97
+        windows.extend(keys, np.ones(count, "i8"))
+        heights = [set(levels(keys)) for keys in store.gets]
+        assert heights == [{1}, {0}] or heights == [{2}, {1}, {0}]
+        assert len(store.gets[-1]) <= count
+        assert len(store.gets[0]) <= min(count, tiers._TOP)
+        assert not store.puts and not store.deletes
+    # What was read stays at hand, within the bound.
+    store.forget_counts()
+    warm = KeyedWindows.restore(windows.checkpoint(), Sum("int64"), CountWindow(3), store)
+    warm.extend([1, 2, 3], [1, 1, 1])
+    store.forget_counts()
+    warm.extend([1, 2, 3], [1, 1, 1])
+    assert store.gets == []
+
+
+def test_runs_are_read_together() -> None:
+    """A ``get_many`` a level, however many runs there are."""
+    store = Tally()
+    windows = many(store, 20_000, page_bytes=300, cache_bytes=1)
+    for step in range(10):
+        keys = np.arange(700) * 13 + step
+        windows.extend(keys, np.ones(700, "i8"))
+        windows.checkpoint()
+    assert windows.stats().runs > 5
+    store.forget_counts()
+    windows.extend([13, 26, 39], [1, 1, 1])
+    assert len(store.gets) <= 3
+    store.forget_counts()
+    windows.query(list(range(50)))
+    assert len(store.gets) <= 3
+
+
+def test_a_checkpoint_writes_once_a_level_and_nothing_that_was_not_touched() -> None:
+    store = Tally()
+    windows = many(store, 20_000, page_bytes=300)
+    assert len(store.puts) <= 3
+    for count in (1, 100, 1000):
+        keys = np.arange(count) * 17
+        windows.extend(keys, np.ones(count, "i8"))
+        store.forget_counts()
+        windows.checkpoint()
+        assert len(store.puts) <= 2
+        assert store.written < 60 * count + 1000
+
+
+class Meter:
+    """Bytes written over bytes of events, in a long run of batches of random keys."""
+
+    def __init__(self, keys: int, batch: int, steps: int, window: Any, **settings: Any) -> None:
+        self.store, rng = Tally(), np.random.default_rng(7)
+        self.root = b""
+        windows = KeyedWindows(Max(), window, self.store, **settings)
+        self.roots, events, self.most_pages = 0, 0, 0
+        self.largest = 0
+        for now in range(steps):
+            times = now + np.sort(rng.random(batch))
+            windows.extend(rng.integers(0, keys, batch), rng.random(batch), times)
+            self.root = windows.checkpoint()
+            self.largest = max(self.largest, len(self.root))
+            self.roots += len(self.root)
+            events += batch * 24  # a key, a value, a time
+            self.most_pages = max(self.most_pages, len(self.store.pages))
+        self.windows = windows
+        self.amplification = (self.store.written + self.roots) / events
+
+
+def test_bytes_written_over_bytes_of_events() -> None:
+    """As a million keys with batches of 100,000 rows, at a tenth: 3.0, with all roots."""
+    meter = Meter(keys=100_000, batch=10_000, steps=50, window=TimeWindow(20))
+    assert meter.amplification <= 5
+    assert meter.largest <= 1 << 16
+    # A run holds each key's events once; with all runs and those that are doomed, four times.
+    held = meter.windows.stats().run_bytes
+    assert sum(len(page) for page in meter.store.get_many(meter.store.pages) if page) < 4 * held
+
+
+@pytest.mark.parametrize("retain", [2, 5])
+def test_pages_stay_bounded_and_none_is_left_over(retain: int) -> None:
+    sizes: dict[str, Any] = {"page_bytes": 400, "retain": retain, "promote_at": 8, "leaf_arity": 4}
+    window = TimeWindow(20)
+    meter = Meter(40, 50, 150, window, **sizes)
+    assert meter.windows.stats().apart > 0
+    store, windows = meter.store, meter.windows
+    early = Meter(40, 50, 60, window, **sizes)
+    assert meter.most_pages < 1.5 * early.most_pages
+    windows.check()
+    windows.delete_pages()
+    assert store.pages == []
+
+
+def test_a_root_stays_small_at_a_million_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of a few keys make as many pages as a hundred million keys would."""
+    monkeypatch.setattr(tiers, "_FANOUT", 32)
+    store = Tally()
+    windows = KeyedWindows(
+        Product({"n": Count(), "l": ("v", Last())}), CountWindow(2), store, page_bytes=2000
+    )
+    rng = np.random.default_rng(1)
+    largest = 0
+    for step in range(6):
+        size = 250_000 if step < 4 else 20_000
+        keys = np.arange(size) + step * size if step < 4 else rng.integers(0, 10**6, size)
+        windows.extend(keys, {"v": np.zeros(len(keys))})
+        largest = max(largest, len(windows.checkpoint()))
+    assert len(windows) >= 10**6
+    assert largest <= 1 << 13
+    assert max(levels(store.pages)) >= 2
+
+
+def test_a_root_stays_small_however_much_is_doomed() -> None:
+    """Many roots kept, and many windows by themselves forgotten at once."""
+    store = Tally()
+    settings: dict[str, Any] = {"retain": 256, "promote_at": 1, "page_bytes": 300, "leaf_arity": 4}
+    windows = KeyedWindows(Max(), TimeWindow(50), store, "w", **settings)
+    now = 0
+    for _ in range(25):
+        keys = np.repeat(np.arange(now, now + 60), 2)
+        windows.extend(keys, np.ones(120), np.full(120, now))
+        now += 30
+        windows.forget(before=now)
+        root = windows.checkpoint()
+        assert len(root) <= 1 << 16
+    assert windows.stats().apart > 0
+    assert 15 in levels(store.pages)  # lists of what is doomed
+    windows = KeyedWindows.restore(root, Max(), TimeWindow(50), store, **settings)
+    assert len(windows.forget(before=now + 10_000)) > 0
+    before = len(store.pages)
+    for _ in range(260):
+        root = windows.checkpoint()
+        assert len(root) <= 1 << 16
+    assert len(store.pages) < before / 4
+    windows.check()
+    windows.delete_pages()
+    assert store.pages == []
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * 100_000, "\N{SNOWMAN}" * 30_000, ["a"] * 10_000, b"x" * 99_000]
+)
+def test_large_values_do_not_stay_in_the_root(value: Any) -> None:
+    store = Tally()
+    windows = KeyedWindows(Collect(), CountWindow(2), store, leaf_arity=2, arity=2)
+    windows.extend(["a", "b", "a", "a"], [value] * 4)
+    root = windows.checkpoint()
+    assert len(root) <= 1 << 13
+    again = KeyedWindows.restore(root, Collect(), CountWindow(2), store)
+    assert again.query("a") == [value, value]
+
+
+def test_one_key_with_all_rows_is_kept_as_its_window_needs() -> None:
+    store = Tally()
+    windows = KeyedWindows(Max(), CountWindow(3), store)
+    windows.extend(np.zeros(50_000, "i8"), np.arange(50_000.0))
+    assert len(windows.checkpoint()) < 1000
+    assert store.written < 1000
+    assert windows.query(0) == 49_999
+
+
+def test_forgetting_reads_what_falls_due_and_no_page_again_in_vain() -> None:
+    store = Tally()
+    windows = KeyedWindows(Max(), TimeWindow(100), store, page_bytes=500, cache_bytes=1)
+    keys = 5000
+    windows.extend(np.arange(keys), np.ones(keys), np.arange(keys) * 0.001)
+    windows.checkpoint()
+    # All but a few keys go on, in later runs.
+    windows.extend(np.arange(keys)[5:], np.ones(keys - 5), np.full(keys - 5, 50.0))
+    windows.checkpoint()
+    leaves = sum(level == 0 for level in levels(store.pages))
+    store.forget_counts()
+    assert sorted(windows.forget(before=120).tolist()) == [0, 1, 2, 3, 4]
+    looked = sum(map(len, store.gets))
+    assert 0 < looked <= 2 * leaves
+    # No key has its newest event between: nothing is read.
+    for moment in (121, 130, 149):
+        windows.checkpoint()
+        store.forget_counts()
+        assert windows.forget(before=moment).tolist() == []
+        assert store.gets == [] == store.puts
+        assert windows.earliest() == 50_000_000
+    store.forget_counts()
+    root = windows.checkpoint()
+    again = KeyedWindows.restore(root, Max(), TimeWindow(100), store)
+    assert again.forget(before=149).tolist() == []
+    assert store.gets == []
+    assert len(again.forget(before=150)) == keys - 5
+    assert again.earliest() is None
+
+
+def test_combines_of_a_batch() -> None:
+    """At most about 2 log2(longest window) a row."""
+    counted = Counted()
+    windows = KeyedWindows(counted.columnar_hash, CountWindow(16))
+    rows = 4000
+    for _ in range(3):
+        keys = np.random.default_rng(1).integers(0, 500, rows)
+        held = min(len(windows) * 16, 500 * 16)
+        counted.of(lambda k=keys: windows.extend(k, np.ones(rows, "i8")), 8 * (rows + held))
+        counted.of(lambda k=keys: windows.query(list(range(500))), 8 * 500 * 32)
+
+
+def test_results_alone_cost_no_combines_of_rows_between() -> None:
+    counted = Counted()
+    windows = KeyedWindows(counted.columnar_hash, CountWindow(4))
+    keys = np.repeat(np.arange(10), 1000)
+    counted.of(lambda: windows.extend(keys, np.ones(10_000, "i8"), results="last"), 40_000)
+
+
+def test_keys_with_windows_by_themselves_write_handles_only_when_they_change() -> None:
+    store = Tally()
+    windows = KeyedWindows(
+        Max(), CountWindow(50), store, promote_at=5, leaf_arity=4, arity=4, page_bytes=400
+    )
+    keys = np.repeat(np.arange(100), 20)
+    windows.extend(keys, np.ones(2000))
+    windows.checkpoint()
+    assert windows.stats().apart == 100
+    windows.extend([1000], [1.0])
+    store.forget_counts()
+    windows.checkpoint()
+    assert store.written < 500

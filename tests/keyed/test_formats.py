@@ -1,0 +1,419 @@
+"""The formats of keyed windows' pages and roots (version 1), byte by byte.
+
+The files in ``golden`` were written by this version. They are never written anew: a change of
+format is a new version with files of its own, and these must stay readable.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+import xxhash
+
+from mta import (
+    Collect,
+    Count,
+    CountWindow,
+    KeyedWindows,
+    Last,
+    Max,
+    Product,
+    Sum,
+    TimeWindow,
+)
+from mta.columns.schemas import Array, Objects, Record
+from mta.errors import CorruptHandle, CorruptPage, HandleMismatch, MissingPage
+from mta.keyed.doomed import LIST, DoomedPages
+from mta.keyed.keys import read_keys
+from mta.keyed.pages import Index, TableLayout, decode, encode
+from mta.keyed.root import Unread, is_root
+from mta.keyed.table import HANDLE, Table
+from mta.pages.page import name_of
+from stores import MemoryStore
+
+GOLDEN = Path(__file__).parent / "golden"
+TEXT = TableLayout("w", "text", Array("f8"), timed=True)
+INTS = TableLayout("w", "int", Record([]), timed=False)
+
+
+def text_table() -> Table:
+    """Three keys, one of them with a handle, one forgotten."""
+    keys, _ = read_keys(["a", "b", "c"], None)
+    bounds, times = np.array([0, 2, 3, 3]), np.array([5, 7, 6])
+    table = Table.of(TEXT.schema, keys, bounds, times, np.array([0.5, 1.5, 2.5]))
+    table.marks[:] = [0, HANDLE, 3]
+    table.left[0] = 9
+    table.handles = [b"handle"]
+    return table
+
+
+def int_table() -> Table:
+    """Two keys with events that have no bytes."""
+    keys, _ = read_keys([7, -1], None)
+    return Table.of(INTS.schema, keys, np.array([0, 2, 5]), None, ())
+
+
+def index() -> Index:
+    """Two pages."""
+    return Index(np.array([1, 2**63], "u8"), [b"a" * 16, b"b" * 16], np.array([5, -6]))
+
+
+CONTENTS: dict[str, tuple[TableLayout, int, Any]] = {
+    "table_of_text": (TEXT, 0, text_table()),
+    "table_of_integers": (INTS, 0, int_table()),
+    "index": (TEXT, 1, index()),
+    "list": (TEXT, LIST, [b"handle", DoomedPages(3, 2, [b"c" * 16], below=False)]),
+}
+
+
+def windows() -> KeyedWindows:
+    """What the golden root is of: runs, a young table, what is doomed, and what was forgotten."""
+    found = KeyedWindows(
+        Max(), POLICY, MemoryStore(), "g", leaf_arity=2, arity=2, late="drop", **SETTINGS
+    )
+    for step in range(12):
+        keys = [f"key {step * 9 + n % 24}" for n in range(48)] + ["large"] * 2
+        values = [float(n * 7 % 11) for n in range(50)]
+        found.extend(keys, values, [step * 10 + n // 12 for n in range(50)])
+        if step % 4 == 3:
+            found.forget(before=step * 10)
+        found.checkpoint()
+    found.extend(["key 1", "key 40"], [0.5, 0.25], [121, 122])
+    return found
+
+
+SETTINGS: dict[str, Any] = {"lateness": 2, "promote_at": 5, "page_bytes": 200, "retain": 3}
+POLICY = {"t": TimeWindow(60), "c": CountWindow(2) | TimeWindow(30)}
+
+
+def golden(name: str) -> bytes:
+    """A golden file."""
+    return (GOLDEN / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_pages_are_what_they_were(name: str) -> None:
+    layout, level, content = CONTENTS[name]
+    page = encode(layout, level, 4, content)
+    assert page == golden(f"{name}.page")
+    found = decode(layout, level, 4, name_of(page), page)
+    assert encode(layout, level, 4, found) == page
+    if isinstance(content, Table):
+        assert isinstance(found, Table)
+        assert found.keys.as_column().tolist() == content.keys.as_column().tolist()
+        for column in ("marks", "left", "bounds"):
+            assert getattr(found, column).tolist() == getattr(content, column).tolist()
+        assert found.handles == content.handles
+    elif isinstance(content, Index):
+        assert isinstance(found, Index) and found.oldest is not None
+        assert (found.names, found.firsts.tolist()) == (content.names, content.firsts.tolist())
+        assert found.oldest.tolist() == [5, -6]
+    else:
+        assert found == content
+
+
+def test_a_root_is_what_it_was() -> None:
+    made = windows()
+    root = made.checkpoint()
+    assert root == golden("root")
+    assert is_root(root) and not is_root(b"") and not is_root(root[1:])
+    found = KeyedWindows.restore(root, Max(), POLICY, made.store, **SETTINGS)
+    some = ["key 1", "key 33", "large"]
+    for key in some:
+        assert repr(found.query(key)) == repr(made.query(key))
+    assert (len(found), found.stats().apart) == (len(made), made.stats().apart)
+    found.check()
+    assert 0 < found.stats().apart < len(found)
+    assert found.stats().resident_bytes > 0 < found.stats().runs
+    assert found.checkpoint() != root  # what was doomed is gone
+
+
+def test_an_empty_root_is_what_it_was() -> None:
+    root = KeyedWindows(Max(), CountWindow(2), "memory://", "g").checkpoint()
+    assert root == golden("empty_root")
+    found = KeyedWindows.restore(root, Max(), CountWindow(2), MemoryStore())
+    assert (len(found), found.query("a") != found.query("a")) == (0, True)
+    assert found.extend([1], [2.0]).tolist() == [2.0]
+
+
+# --- damage ---------------------------------------------------------------------------------------
+
+
+def test_every_damaged_byte_of_a_root_is_named() -> None:
+    root = golden("root")
+    for cut in range(len(root)):
+        with pytest.raises(CorruptHandle):
+            Unread.decode(root[:cut])
+    for place in range(len(root)):
+        for flip in (0x01, 0x80):
+            bad = bytearray(root)
+            bad[place] ^= flip
+            with pytest.raises(CorruptHandle):
+                Unread.decode(bytes(bad))
+    for odd in (None, "text", 5, b"", root + b"\0", root * 2):
+        with pytest.raises(CorruptHandle):
+            Unread.decode(odd)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_every_damaged_byte_of_a_page_is_named(name: str) -> None:
+    layout, level, _ = CONTENTS[name]
+    page = golden(f"{name}.page")
+    whole = name_of(page)
+    for cut in range(len(page)):
+        with pytest.raises(CorruptPage, match=f"page w/{level}/4/{whole.hex()} is damaged"):
+            decode(layout, level, 4, whole, page[:cut])
+    for place in range(len(page)):
+        bad = bytearray(page)
+        bad[place] ^= 0x10
+        with pytest.raises(CorruptPage, match="its bytes do not match its name"):
+            decode(layout, level, 4, whole, bytes(bad))
+    # Under another key it is as though it were damaged.
+    for other in ((0, 5), (1, 4), (2, 4)):
+        if other != (level, 4):
+            with pytest.raises(CorruptPage, match="it is the page of 'w', "):
+                decode(layout, *other, whole, page)
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_bytes_with_a_name_of_their_own_are_not_trusted(name: str) -> None:
+    """Whoever forges a page can name it too: each flip is read, or named, and takes no memory."""
+    layout, level, _ = CONTENTS[name]
+    page = golden(f"{name}.page")
+    tracemalloc.start()
+    for place in range(len(page)):
+        for flip in (0x01, 0x04, 0x10, 0x7F, 0x80, 0xFF):
+            bad = bytearray(page)
+            bad[place] ^= flip
+            try:
+                decode(layout, level, 4, name_of(bytes(bad)), bytes(bad))
+            except CorruptPage:
+                continue
+    assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    tracemalloc.stop()
+
+
+def forged(layout: TableLayout, level: int, count: Any, columns: Any) -> bytes:
+    """A page with any count and columns."""
+    fields = ["mta-keys", 1, layout.window, level, 4, count, columns]
+    packed: bytes = msgpack.packb(fields)
+    return packed
+
+
+I8 = "<i8"
+ONE_KEY: list[Any] = [(I8, bytes(8)), ("zero", b""), ("zero", b"")]
+HOSTILE: dict[str, tuple[TableLayout, int, Any, Any]] = {
+    "count": (INTS, 0, 1 << 62, [(I8, b""), ("zero", b""), ("zero", b""), ("zero", b"")]),
+    "negative count": (INTS, 0, -1, []),
+    "count of text": (INTS, 0, "1", []),
+    "a bool": (INTS, 0, True, []),
+    "no columns": (INTS, 0, 1, None),
+    "columns missing": (INTS, 0, 1, ONE_KEY),
+    "columns too many": (INTS, 0, 1, [*ONE_KEY, ("one", b""), ("one", b"")]),
+    "events": (INTS, 0, 1, [*ONE_KEY, (I8, (1 << 40).to_bytes(8, "little"))]),
+    "events less than none": (INTS, 0, 1, [*ONE_KEY, (I8, b"\xff" * 8)]),
+    "events of many keys": (
+        INTS, 0, 8, [(I8, bytes(64)), *ONE_KEY[1:], (I8, (1 << 25).to_bytes(8, "little") * 8)],
+    ),
+    "marks": (INTS, 0, 1, [(I8, bytes(8)), ("|u1", b"\4"), ("zero", b""), ("zero", b"")]),
+    "left": (INTS, 0, 1, [(I8, bytes(8)), ("zero", b""), (I8, b"\xff" * 8), ("zero", b"")]),
+    "order": (
+        INTS, 0, 2, [(I8, int_table().keys.blob.tobytes()[::-1]), *ONE_KEY[1:], ("zero", b"")],
+    ),
+    "lengths": (
+        TEXT, 0, 1,
+        [("<u8", bytes(8)), ("<u2", b"\xff\xff"), ("key", b"a"), *[("zero", b"")] * 3, (I8, b"")],
+    ),
+    "handles": (INTS, 0, 1, [(I8, bytes(8)), ("|u1", b"\2"), ("zero", b""), ("zero", b"")]),
+    "handles of text": (
+        INTS, 0, 1,
+        [(I8, bytes(8)), ("|u1", b"\2"), *[("zero", b"")] * 2, ("msgpack", msgpack.packb(["a"]))],
+    ),
+    "index count": (TEXT, 1, 1 << 60, [("<u8", b""), ("name", b""), (I8, b"")]),
+    "index names": (TEXT, 1, 1, [("<u8", bytes(8)), ("name", bytes(15)), (I8, bytes(8))]),
+    "index order": (
+        TEXT, 1, 2, [("<u8", b"\1" * 8 + b"\0" * 8), ("name", bytes(32)), (I8, bytes(16))],
+    ),
+    "list": (TEXT, LIST, 1, [("msgpack", msgpack.packb([[-1, 0, True, b""]]))]),
+    "list of a high run": (TEXT, LIST, 1, [("msgpack", msgpack.packb([[1, 7, True, b""]]))]),
+    "list of names": (TEXT, LIST, 1, [("msgpack", msgpack.packb([[1, 0, True, b"a"]]))]),
+    "list of one less": (TEXT, LIST, 2, [("msgpack", msgpack.packb([b"handle"]))]),
+    "list of text": (TEXT, LIST, 1, [("msgpack", msgpack.packb(["handle"]))]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_pages_are_named_and_take_no_memory(name: str) -> None:
+    layout, level, count, columns = HOSTILE[name]
+    page = forged(layout, level, count, columns)
+    tracemalloc.start()
+    with pytest.raises(CorruptPage, match="is damaged"):
+        decode(layout, level, 4, name_of(page), page)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+
+
+def resealed(change: Any) -> bytes:
+    """The golden root with its body changed, and a digest that fits."""
+    body = msgpack.unpackb(golden("root")[:-16])
+    change(body)
+    packed: bytes = msgpack.packb(body)
+    return packed + xxhash.xxh3_128_digest(packed)
+
+
+def _set(place: int, value: Any) -> Any:
+    return lambda body: body.__setitem__(place, value)
+
+
+ROOTS: dict[str, Any] = {
+    "magic": _set(0, "mta-other"), "version": _set(1, 2), "window": _set(2, "a/b"),
+    "kind": _set(3, "float"), "monoid": _set(4, ["Max"]), "policies": _set(5, [["t"]]),
+    "timed": _set(6, 1), "lateness": _set(7, "2"), "number": _set(8, -1), "counts": _set(9, [1]),
+    "negative counts": _set(9, [-1, 0, 0, 0, 0]), "forgotten": _set(10, "now"),
+    "runs": _set(11, [[1, 2]]), "run of negatives": _set(11, [[-1, 0, 0, 0, 0, [0, []]]]),
+    "high run": _set(11, [[1, 0, 0, 0, 7, [0, []]]]), "young": _set(12, [1]),
+    "doomed": _set(13, [[1]]), "doomed of text": _set(13, [[1, ["handle"]]]),
+    "too short": lambda body: body.pop(), "too long": lambda body: body.append(None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_forged_roots_are_named(name: str) -> None:
+    with pytest.raises(CorruptHandle):
+        Unread.decode(resealed(ROOTS[name]))
+
+
+EMPTY = [["<u8", b""], ["name", b""], [I8, b""]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda body: body[11][0].__setitem__(
+            5, [1 << 60, [["<u8", b""], ["name", b""], [I8, b""]]]
+        ),
+        lambda body: body[11][0][5].__setitem__(1, []),
+        lambda body: body.__setitem__(12, [1 << 60, []]),
+        lambda body: body.__setitem__(12, [1, [["zero", b""]] * 8]),
+    ],
+)
+def test_forged_tables_of_a_root_are_named(change: Any) -> None:
+    root = resealed(change)
+    with pytest.raises(CorruptHandle):
+        KeyedWindows.restore(root, Max(), POLICY, MemoryStore(), **SETTINGS)
+
+
+# --- others' roots --------------------------------------------------------------------------------
+
+
+def test_roots_of_other_windows_are_refused() -> None:
+    store = MemoryStore()
+    made = KeyedWindows(Max(), TimeWindow(60), store, lateness=2)
+    made.extend(["a"], [1.0], [5])
+    root = made.checkpoint()
+    others: list[tuple[Any, Any, dict[str, Any], str]] = [
+        (Sum(), TimeWindow(60), {"lateness": 2}, "monoid Max, not Sum"),
+        (Max("f4"), TimeWindow(60), {"lateness": 2}, "monoid"),
+        (Max(), TimeWindow(61), {"lateness": 2}, "policies"),
+        (Max(), CountWindow(60), {"lateness": 2}, "policies"),
+        (Max(), {"a": TimeWindow(60)}, {"lateness": 2}, "policies"),
+        (Max(), TimeWindow(60), {}, "lateness 2000000, not None"),
+        (Max(), TimeWindow(60), {"lateness": 3}, "lateness 2000000, not 3000000"),
+    ]
+    for monoid, policy, settings, message in others:
+        with pytest.raises(HandleMismatch, match=message):
+            KeyedWindows.restore(root, monoid, policy, store, **settings)
+    with pytest.raises(HandleMismatch, match="monoid"):
+        KeyedWindows(Sum(), TimeWindow(60), store).sibling(root)
+    untimed = KeyedWindows(Max(), CountWindow(2), store)
+    untimed.extend(["a"], [1.0])
+    with pytest.raises(HandleMismatch, match="timed False, not True"):
+        KeyedWindows.restore(untimed.checkpoint(), Max(), CountWindow(2), store, timed=True)
+    with pytest.raises(ValueError, match="a root's pages are in a store"):
+        KeyedWindows.restore(root, Max(), TimeWindow(60), None, lateness=2)  # type: ignore[arg-type]
+    # Its own settings are other ones' to choose.
+    found = KeyedWindows.restore(
+        root, Max(), TimeWindow(60), store, lateness=2, promote_at=1, page_bytes=1, retain=9
+    )
+    assert found.query("a") == 1.0
+
+
+def test_a_window_s_handle_is_no_root_and_the_other_way_round() -> None:
+    from mta import Window
+
+    window = Window(Max(), CountWindow(2), "memory://")
+    window.insert(1.0)
+    with pytest.raises(CorruptHandle, match="it is not a root of keyed windows"):
+        KeyedWindows.restore(window.checkpoint(), Max(), CountWindow(2), MemoryStore())
+    with pytest.raises(CorruptHandle, match="it is not a window's handle"):
+        Window.restore(golden("root"), Max(), CountWindow(2), MemoryStore())
+
+
+def paged() -> tuple[KeyedWindows, MemoryStore, bytes]:
+    """Windows in pages of one key each, and indexes."""
+    store = MemoryStore()
+    found = KeyedWindows(Max(), CountWindow(2), store, "w", page_bytes=1, cache_bytes=1)
+    found.extend(list(range(200)), np.arange(200.0))
+    return found, store, found.checkpoint()
+
+
+def test_missing_and_damaged_pages_are_named_and_others_go_on() -> None:
+    _, store, root = paged()
+
+    def again() -> KeyedWindows:
+        return KeyedWindows.restore(root, Max(), CountWindow(2), store, page_bytes=1, cache_bytes=1)
+
+    key = next(key for key in list(store.keys()) if key.startswith("w/0/"))
+    page = store.get_many([key])[0]
+    assert page is not None
+    store.delete_many([key])
+    found = again()
+    bad = []
+    for number in range(200):
+        try:
+            assert found.query(number) == number
+        except MissingPage as error:
+            assert key in str(error)
+            bad.append(number)
+    assert len(bad) == 1
+    before = found.stats()
+    with pytest.raises(MissingPage, match=key):
+        found.extend([bad[0], 1000], [5.0, 5.0])
+    assert found.stats() == before and 1000 not in found
+    with pytest.raises(MissingPage, match=key):
+        found.check()
+    store.put_many({key: page[:-1] + bytes([page[-1] ^ 1])})
+    with pytest.raises(CorruptPage, match=f"page {key} is damaged"):
+        found.query(bad[0])
+    store.put_many({key: page})  # a good copy
+    assert found.query(bad[0]) == bad[0]
+    found.check()
+
+
+def test_values_that_are_no_plain_data_are_refused_before_anything_is_written() -> None:
+    from mta.errors import NotPageable
+
+    windows = KeyedWindows(Collect(), CountWindow(2), "memory://")
+    with pytest.raises(NotPageable, match="nothing was inserted"):
+        windows.extend(["a", "a"], [1, object()])
+    assert len(windows) == 0
+
+
+def test_formats_take_every_schema() -> None:
+    store = MemoryStore()
+    monoid = Product({"n": Count(), "l": ("v", Last()), "s": ("w", Sum("int64"))})
+    windows = KeyedWindows(monoid, CountWindow(3), store, page_bytes=1)
+    windows.extend(["a", "b"] * 3, {"v": np.arange(6.0), "w": np.arange(6)})
+    again = KeyedWindows.restore(windows.checkpoint(), monoid, CountWindow(3), store)
+    assert again.query("a") == {"n": 3, "l": 4.0, "s": 6}
+    layout = TableLayout("w", "tuple", Objects(), timed=False)
+    keys, _ = read_keys([(1, "a"), (2, b"b")], None)
+    table = Table.of(layout.schema, keys, np.array([0, 1, 3]), None, ["x", (1, None), {"a": [1.5]}])
+    page = encode(layout, 0, 1, table)
+    found = decode(layout, 0, 1, name_of(page), page)
+    assert isinstance(found, Table) and found.rows == table.rows

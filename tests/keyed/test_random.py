@@ -1,0 +1,173 @@
+"""Keyed windows over random batches, beside one window a key and beside plain lists."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from bisect import bisect_right
+from typing import Any
+
+import pytest
+
+from mta import CountWindow, KeyedWindows, TimeWindow
+from mta.keyed import keys as hashing
+from mta.policies.base import Both
+from stores import MemoryStore
+from tests.keyed.lives import KINDS, MONOIDS, PLAIN, POLICIES, Life, at, same
+
+SEEDS = 40
+SIZES = [
+    {"promote_at": 2, "page_bytes": 1, "cache_bytes": 1},
+    {"promote_at": 5, "page_bytes": 200, "cache_bytes": 1 << 20},
+    {"promote_at": 1000, "page_bytes": 100, "cache_bytes": 300},
+]
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.usefixtures("tiny")
+def test_a_life_beside_one_window_a_key(seed: int) -> None:
+    Life(seed).run()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_life_of_the_usual_sizes(seed: int) -> None:
+    Life(20_000 + seed).run()
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.usefixtures("tiny")
+def test_a_life_whose_hashes_meet(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hashing, "hash_of", lambda key: sum(key) % 3)
+    Life(10_000 + seed).run()
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("tiny")
+def test_many_lives() -> None:
+    """Ten minutes of them; the seed of one that fails is in its message."""
+    first = time.time_ns() % 10**9
+    sys.stdout.write(f"seeds from {first} on\n")
+    end, seed = time.monotonic() + 600, first
+    while time.monotonic() < end:
+        try:
+            Life(seed).run()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}") from error
+        seed += 1
+
+
+# --- plain lists ----------------------------------------------------------------------------------
+
+
+def _front(policy: Any, times: list[int], place: int) -> int:
+    """Where the window begins that ends at a place of sorted events."""
+    if isinstance(policy, Both):
+        fronts = [_front(side, times, place) for side in (policy.one, policy.other)]
+        return max(fronts) if policy.any_of else min(fronts)
+    if isinstance(policy, CountWindow):
+        return max(0, place + 1 - policy.size)
+    return bisect_right(times, times[place] - policy.size // 1_000_000)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.usefixtures("tiny")
+def test_results_are_those_of_plain_lists(seed: int) -> None:
+    rng = random.Random(seed)
+    policy = rng.choice(POLICIES[:-2])()
+    monoid = rng.choice([make() for make in MONOIDS if make().name.partition(" ")[0] in PLAIN])
+    plain = PLAIN[monoid.name.partition(" ")[0]]
+    key_of = KINDS[rng.choice(list(KINDS))]
+    late: dict[str, Any] = {"lateness": 10**6} if rng.random() < 0.5 else {"timed": True}
+    store = MemoryStore()
+    sizes: dict[str, Any] = rng.choice(SIZES)
+    windows = KeyedWindows(monoid, policy, store, **sizes, **late)
+    events: dict[int, list[tuple[int, int, float]]] = {}
+    now = number = 0
+    for _ in range(15):
+        batch = []
+        for _ in range(rng.choice([1, 7, 30])):
+            now += rng.choice([0, 1, 5])
+            moment = now - (rng.choice([0, 3, 40]) if "lateness" in late else 0)
+            batch.append((rng.randrange(6), moment, float(rng.randrange(50))))
+        for key, moment, value in batch:
+            events.setdefault(key, []).append((moment, number, value))
+            number += 1
+        keys, times, values = zip(*batch, strict=True)
+        found = windows.extend([key_of(key) for key in keys], list(values), list(times))
+        for row, key in enumerate(keys):
+            line = sorted(events[key])
+            times = [moment for moment, _, _ in line]
+            place = [n for _, n, _ in line].index(number - len(batch) + row)
+            held = [value for _, _, value in line][_front(policy, times, place) : place + 1]
+            assert same(at(found, row), plain(held)), (seed, row, policy, monoid)
+        if rng.random() < 0.6:
+            root = windows.checkpoint()
+            windows = KeyedWindows.restore(root, monoid, policy, store, **sizes, **late)
+            windows.check()
+
+
+# --- forgetting -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.usefixtures("tiny")
+def test_forgetting_changes_no_result(seed: int) -> None:
+    """It takes just the keys whose windows are empty, and events go on as though it had not."""
+    rng = random.Random(seed)
+    policy = rng.choice([TimeWindow(10), TimeWindow(40), CountWindow(4) | TimeWindow(20),
+                         {"a": TimeWindow(5), "b": CountWindow(3) | TimeWindow(15)}])  # fmt: skip
+    policies = policy.values() if isinstance(policy, dict) else [policy]
+    lifetime = max(int(p.lifetime or 0) for p in policies) // 10**6
+    monoid = rng.choice(MONOIDS[:4] + MONOIDS[-2:-1])()
+    sizes: dict[str, Any] = rng.choice(SIZES)
+    if rng.random() < 0.3:
+        sizes = sizes | {"lateness": 0}
+    if rng.random() < 0.3:
+        sizes = sizes | {"retain": 4}
+    stores = [rng.choice([None, MemoryStore()]), None]
+    ours, other = (KeyedWindows(monoid, policy, store, **sizes) for store in stores)
+    newest: dict[int, int] = {}
+    now, count = 1000, rng.choice([5, 40])
+    for step in range(25):
+        keys = [rng.randrange(count) for _ in range(rng.choice([1, 5, 30]))]
+        times = []
+        for key in keys:
+            now += rng.choice([0, 0, 1, 2])
+            newest[key] = now
+            times.append(now)
+        values = [rng.randrange(100) for _ in keys]
+        found, expected = (w.extend(keys, values, times) for w in (ours, other))
+        names = policy if isinstance(policy, dict) else [None]
+        for name in names:
+            one, two = (f if name is None else f[name] for f in (found, expected))
+            assert all(same(at(one, row), at(two, row)) for row in range(len(keys))), (seed, step)
+        assert ours.last_accepted is None
+        if rng.random() < 0.5:
+            moment = now - rng.choice([0, 0, 5])
+            gone = {key for key, at in newest.items() if at <= moment - lifetime}
+            assert set(ours.forget(before=moment).tolist()) == gone, (seed, step)
+            for key in gone:
+                del newest[key]
+        earliest = ours.earliest()
+        if newest:
+            assert earliest is not None and earliest <= min(newest.values()) * 10**6
+        assert len(ours) == len(newest)
+        assert set(ours.keys()) == newest.keys()
+        if rng.random() < 0.3:
+            ours.check()
+        if stores[0] is not None and rng.random() < 0.5:
+            root = ours.checkpoint()
+            if rng.random() < 0.5:
+                ours = KeyedWindows.restore(root, monoid, policy, stores[0], **sizes)
+    # Once nothing comes any more, all are forgotten, and what it took to know them goes with them.
+    assert set(ours.forget(before=now + lifetime).tolist()) == newest.keys()
+    assert ours.earliest() is None
+    if stores[0] is not None:
+        for _ in range(sizes.get("retain", 2) + 1):
+            ours.checkpoint()
+        assert ours.stats().apart == len(ours) == 0
+        ours.extend([1], [1], [now + lifetime])
+        ours.check()
+        ours.delete_pages()
+        assert sorted(stores[0].keys()) == []

@@ -1,0 +1,432 @@
+"""Keyed windows whose store fails, loses writes, or serves two at once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mta import Collect, CountWindow, KeyedWindows, Max, Monoid, Product, TimeWindow
+from mta.errors import MissingPage, PartialBatch, StoreUnavailable
+from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
+from stores.wrapper import WrapperStore
+
+pytestmark = pytest.mark.usefixtures("tiny")
+PLAIN = Monoid("", lambda a, b: a + b, lift=lambda v: f"{v:g};", name="plain text")
+#: Monoids and policies, and sizes that force promotion, merges and small pages.
+SHAPES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "swept": (Max(), TimeWindow(30), {"promote_at": 1000, "page_bytes": 200}),
+    "promoted": (Max(), TimeWindow(30), {"promote_at": 3, "page_bytes": 300}),
+    "late": (Max(), TimeWindow(30), {"promote_at": 3, "page_bytes": 300, "lateness": 5}),
+    "plain": (PLAIN, TimeWindow(30), {"page_bytes": 300}),
+    "named": (
+        Product({"m": ("v", Max())}), {"a": TimeWindow(30), "b": CountWindow(3) | TimeWindow(20)},
+        {"promote_at": 4, "page_bytes": 1},
+    ),
+}  # fmt: skip
+Batch = tuple[list[int], list[float], list[int]]
+
+
+def batches(count: int, keys: int = 12, rows: int = 20) -> list[Batch]:
+    """Batches in order of time, with keys that come and go."""
+    rng, now, found = random.Random(3), 1000, []
+    for step in range(count):
+        batch: Batch = ([], [], [])
+        for _ in range(rows):
+            now += rng.choice([0, 0, 1])
+            batch[0].append(rng.randrange(keys) + (step // 3) * 3)
+            batch[1].append(float(rng.randrange(100)))
+            batch[2].append(now)
+        found.append(batch)
+    return found
+
+
+def flat(results: Any) -> Any:
+    if isinstance(results, dict):
+        return {name: flat(part) for name, part in results.items()}
+    return results.tolist()
+
+
+class Program:
+    """What a user does: batches, now and then forgetting, roots; and when a call fails, again."""
+
+    def __init__(self, shape: str, store: PageStore, **settings: Any) -> None:
+        self.monoid, self.policy, sizes = SHAPES[shape]
+        self.store, self.settings = store, {"arity": 2, "leaf_arity": 2, **sizes, **settings}
+        self.windows = KeyedWindows(self.monoid, self.policy, store, "w", **self.settings)
+        self.roots = [self.windows.checkpoint()]
+
+    def restore(self, root: bytes | None = None) -> None:
+        self.windows = KeyedWindows.restore(
+            root or self.roots[-1], self.monoid, self.policy, self.store, **self.settings
+        )
+
+    def step(self, number: int, batch: Batch) -> Any:
+        """A batch, and all that goes with it; what it gives."""
+        keys, values, times = batch
+        given: Any = {"v": np.array(values)} if isinstance(self.monoid, Product) else values
+        found = flat(self.windows.extend(keys, given, times))
+        gone: list[int] = []
+        if number % 3 == 2:
+            gone = sorted(self.windows.forget(before=max(times)).tolist())
+        self.roots.append(self.windows.checkpoint())
+        return found, gone
+
+
+def undisturbed(shape: str, steps: int, **settings: Any) -> tuple[list[Any], Program]:
+    """What a run without failures gives."""
+    program = Program(shape, MemoryStore(), **settings)
+    found = [program.step(number, batch) for number, batch in enumerate(batches(steps))]
+    return found, program
+
+
+def pages(store: MemoryStore) -> dict[str, bytes]:
+    keys = sorted(store.keys())
+    return {key: page or b"" for key, page in zip(keys, store.get_many(keys), strict=True)}
+
+
+STEPS = 7
+#: In how many places of a run a call fails.
+TRIES = 12
+
+
+class FailsAt(WrapperStore):
+    """Fails at its Nth call, before or after it is done, once or from then on."""
+
+    def __init__(self, store: PageStore, at: int, done: bool) -> None:
+        super().__init__(store)
+        self.calls, self.at, self.done, self.failed = 0, at, done, False
+        self.paused = False
+
+    def _pass(self, call: Callable[[], Any]) -> Any:
+        if self.paused:
+            return call()
+        self.calls += 1
+        if self.calls != self.at:
+            return call()
+        self.failed = True
+        if self.done:
+            call()
+        raise StoreUnavailable("the call failed, as it was to")
+
+    def get_many(self, keys: Any) -> Any:
+        return self._pass(lambda: super(FailsAt, self).get_many(keys))
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        self._pass(lambda: super(FailsAt, self).put_many(pages))
+
+    def delete_many(self, keys: Any) -> None:
+        self._pass(lambda: super(FailsAt, self).delete_many(keys))
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["refused", "answer lost"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_call_fails_in_turn_and_the_last_root_goes_on(shape: str, done: bool) -> None:
+    expected, clean = undisturbed(shape, STEPS)
+    assert isinstance(clean.store, MemoryStore)
+    for at in places_of(shape, done):
+        memory = MemoryStore()
+        store = FailsAt(memory, at, done)
+        program = Program(shape, store)
+        for number, batch in enumerate(batches(STEPS)):
+            try:
+                found = program.step(number, batch)
+            except StoreUnavailable:
+                program.restore()
+                found = program.step(number, batch)
+            assert found == expected[number], (at, number)
+        assert store.failed
+        program.windows.check()
+        if shape != "late":  # a tree that was restored is written in other parts
+            assert program.roots[-1] == clean.roots[-1], at
+            assert pages(memory).items() >= pages(clean.store).items(), at
+
+
+def places_of(shape: str, more: bool = False) -> range:
+    """Calls of a run without failures, spread over all of it."""
+    store = FailsAt(MemoryStore(), 0, done=False)
+    program = Program(shape, store)
+    for number, batch in enumerate(batches(STEPS)):
+        program.step(number, batch)
+    stride = max(1, store.calls // TRIES)
+    return range(1 + more * (stride // 2), store.calls + 1, stride)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str) -> None:
+    """Who tries a failed call again gets what it would have got, or is told to restore."""
+    expected, _ = undisturbed(shape, STEPS)
+    again = 0
+    for at in places_of(shape):
+        store = FailsAt(MemoryStore(), at, done=False)
+        program = Program(shape, store)
+        for number, batch in enumerate(batches(STEPS)):
+            keys, values, times = batch
+            given: Any = {"v": np.array(values)} if isinstance(program.monoid, Product) else values
+            before = len(program.windows), program.windows.stats().inserted
+            calls: list[Callable[[], Any]] = [
+                lambda p=program, k=keys, v=given, t=times: flat(p.windows.extend(k, v, t)),
+                lambda p=program, n=number, t=times: (
+                    sorted(p.windows.forget(before=max(t)).tolist()) if n % 3 == 2 else []
+                ),
+                lambda p=program: p.windows.checkpoint(),
+            ]
+            results = []
+            for call in calls:
+                try:
+                    results.append(call())
+                except StoreUnavailable:
+                    if not results:
+                        assert (len(program.windows), program.windows.stats().inserted) == before
+                    results.append(call())
+                    again += 1
+            assert tuple(results[:2]) == expected[number], (at, number)
+            program.roots.append(results[2])
+            store.paused = True
+            windows = program.windows
+            windows.check()
+            # All that the last two roots need is there.
+            for root in program.roots[-2:]:
+                program.restore(root)
+                program.windows.check()
+            program.windows, store.paused = windows, False
+    assert again > TRIES // 2
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("retain", [2, 4])
+def test_a_replay_makes_the_same_pages(shape: str, retain: int) -> None:
+    """From any root that may be restored, with rows in another order: the same in all."""
+    expected, _ = undisturbed(shape, STEPS, retain=retain)
+    every, rng = batches(STEPS), random.Random(5)
+    for start in range(1, STEPS):
+        program = Program(shape, MemoryStore(), retain=retain)
+        for number in range(start):
+            program.step(number, every[number])
+        for back in range(min(retain, start + 1)):
+            before = program.roots[: len(program.roots) - back]
+            made = []
+            for order_of in (_as_they_stood, lambda batch: _shuffled(batch, rng)):
+                program.roots = list(before)
+                program.restore()
+                for number in range(start - back, start):
+                    order = order_of(every[number])
+                    keys, values, times = ([c[row] for row in order] for c in every[number])
+                    found, gone = program.step(number, (keys, values, times))
+                    assert gone == expected[number][1]
+                    assert _ordered(found, order) == expected[number][0]
+                made.append(program.roots[-1])
+            assert made[0] == made[1]
+        program.windows.check()
+        if shape != "late":  # a tree that was restored is written in other parts
+            assert made[0] == undisturbed(shape, start, retain=retain)[1].roots[-1]
+
+
+def _as_they_stood(batch: Batch) -> list[int]:
+    return list(range(len(batch[0])))
+
+
+def _shuffled(batch: Batch, rng: random.Random) -> list[int]:
+    """Another order of rows, in which those of one key stand as they did."""
+    keys = batch[0]
+    mixed = rng.sample(keys, len(keys))
+    rows = {key: iter([row for row, k in enumerate(keys) if k == key]) for key in keys}
+    return [next(rows[key]) for key in mixed]
+
+
+def _ordered(found: Any, order: list[int]) -> Any:
+    if isinstance(found, dict):
+        return {name: _ordered(part, order) for name, part in found.items()}
+    back: list[Any] = [None] * len(order)
+    for place, row in enumerate(order):
+        back[row] = found[place]
+    return back
+
+
+@pytest.mark.parametrize("shape", ["swept", "promoted", "plain"])
+def test_results_do_not_depend_on_how_a_batch_is_cut(shape: str) -> None:
+    expected, _ = undisturbed(shape, STEPS)
+    program = Program(shape, MemoryStore())
+    rng = random.Random(9)
+    for number, (keys, values, times) in enumerate(batches(STEPS)):
+        found: list[Any] = []
+        while len(found) < len(keys):
+            end = len(found) + rng.choice([1, 4, 11])
+            rows = slice(len(found), end)
+            found += program.windows.extend(keys[rows], values[rows], times[rows]).tolist()
+            if rng.random() < 0.3:
+                program.roots.append(program.windows.checkpoint())
+        assert found == expected[number][0]
+        if number % 3 == 2:
+            gone = program.windows.forget(before=max(times)).tolist()
+            assert sorted(gone) == expected[number][1]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_zombie_harms_nothing(shape: str) -> None:
+    """One that goes on from an older root, with other events, while the newer one is at work."""
+    expected, _ = undisturbed(shape, STEPS)
+    program = Program(shape, MemoryStore(), retain=4)
+    every = batches(STEPS)
+    for number, batch in enumerate(every):
+        if number % 2 and number > 1:
+            zombie = Program(shape, program.store, retain=4)
+            for back in (1, 2):
+                zombie.restore(program.roots[-1 - back])
+                keys, values, times = every[number - back]
+                zombie.step(number, (keys[::2], values[::2], times[::2]))
+                zombie.step(number + 1, every[number])
+        assert program.step(number, batch) == expected[number]
+        program.windows.check()
+        program.restore()
+        program.windows.check()
+
+
+def test_writes_that_were_lost_are_named() -> None:
+    """A store that says it has written, and has not: named at the next look, no wrong result."""
+    missed = 0
+    for lost in range(1, 12):
+        memory = MemoryStore()
+
+        class Loses(WrapperStore):
+            puts = 0
+
+            def put_many(self, pages: Mapping[str, bytes], at: int = lost) -> None:
+                Loses.puts += 1
+                if Loses.puts != at:
+                    super().put_many(pages)
+
+        expected, _ = undisturbed("promoted", STEPS)
+        program = Program("promoted", Loses(memory), cache_bytes=1)
+        try:
+            for number, batch in enumerate(batches(STEPS)):
+                assert program.step(number, batch) == expected[number]
+                program.restore()
+        except MissingPage as error:
+            assert "page w" in str(error) and "is not in" in str(error)
+            missed += 1
+    assert missed > 5
+
+
+def test_writes_behind_a_buffer_are_there_before_a_root_is() -> None:
+    memory = MemoryStore()
+    buffer = WriteBuffer(memory)
+    program = Program("promoted", buffer)
+    for number, batch in enumerate(batches(STEPS)):
+        program.step(number, batch)
+        direct = KeyedWindows.restore(
+            program.roots[-1], program.monoid, program.policy, memory, **program.settings
+        )
+        direct.check()
+    buffer.close()
+
+
+def test_a_store_that_fails_now_and_then() -> None:
+    expected, _ = undisturbed("promoted", STEPS)
+    for seed in range(5):
+        memory = MemoryStore()
+        program = Program("promoted", memory)
+        faulty = FaultyStore(memory, seed=seed)
+        program.store = faulty
+        program.restore()
+        rng = random.Random(seed)
+        for number, batch in enumerate(batches(STEPS)):
+            for attempt in range(100):
+                if attempt < 3:
+                    faulty.fail(rng.randrange(1, 9), applied=rng.random() < 0.5)
+                try:
+                    assert program.step(number, batch) == expected[number]
+                    break
+                except StoreUnavailable:
+                    assert attempt < 99
+                    program.restore()
+
+
+# --- monoids that fail ----------------------------------------------------------------------------
+
+
+class Broken:
+    """A combine that raises when it is told to."""
+
+    def __init__(self) -> None:
+        self.breaks = False
+
+    def __call__(self, left: Any, right: Any) -> Any:
+        if self.breaks and "!" in left + right:
+            raise ZeroDivisionError("no such thing")
+        return left + right
+
+
+@pytest.mark.parametrize("where", ["memory://", None])
+def test_a_monoid_that_fails_in_the_middle_of_a_batch(where: str | None) -> None:
+    broken = Broken()
+    windows = KeyedWindows(Monoid("", broken, name="broken"), CountWindow(3), where, leaf_arity=2)
+    windows.extend(["a", "b", "c"], ["1", "2", "3"])
+    order = list(windows.keys())  # that in which their windows are given events
+    root = windows.checkpoint() if where else b""
+    bad = order[-1] if where else order[0]
+    broken.breaks = True
+    with pytest.raises(ZeroDivisionError):
+        windows.extend(order, ["!" if key == bad else "x" for key in order])
+    broken.breaks = False
+    # Here the first key's window has failed, and there what the root says can be had again.
+    assert windows.query(["a", "b", "c"]).tolist() == ["1", "2", "3"]
+    assert sorted(windows.extend(order, ["x"] * 3).tolist()) == ["1x", "2x", "3x"]
+    # Of what came since there is no other copy.
+    broken.breaks = True
+    with pytest.raises(ZeroDivisionError) as raised:
+        windows.extend(order, ["y", "y", "!"])
+    assert "2 windows had taken in their events" in raised.value.__notes__[-1]
+    broken.breaks = False
+    for call in (
+        lambda: windows.extend(["d"], ["1"]),
+        lambda: windows.query("a"),
+        lambda: windows.query(["a"]),
+        lambda: windows.window("a"),
+        lambda: "a" in windows,
+        *([windows.checkpoint] if where else []),
+    ):
+        with pytest.raises(PartialBatch, match="an earlier batch was taken in only in part"):
+            call()
+    if where:
+        again = windows.sibling(root)
+        assert again.query(["a", "b", "c"]).tolist() == ["1", "2", "3"]
+
+
+def test_a_columnar_monoid_that_fails_changes_nothing() -> None:
+    from mta import CheckedSum
+    from mta.errors import ResultOutOfRange
+
+    windows = KeyedWindows(CheckedSum("int64"), CountWindow(3), promote_at=2)
+    windows.extend(["a"], [2**62])
+    before = windows.stats()
+    with pytest.raises(ResultOutOfRange):
+        windows.extend(["b", "a"], [1, 2**62])
+    assert windows.stats() == before and "b" not in windows
+    assert windows.extend(["b", "a"], [1, 1]).tolist() == [1, 2**62 + 1]
+    windows.check()
+
+
+def test_forgotten_windows_leave_no_pages() -> None:
+    store = MemoryStore()
+    windows = KeyedWindows(Collect(), TimeWindow(10), store, "w", leaf_arity=2, arity=2)
+    for step in range(6):
+        keys = np.repeat(np.arange(5) + step * 5, 9)
+        windows.extend(keys, list(range(45)), np.full(45, step * 20))
+        windows.checkpoint()
+    assert len(windows.forget(before=1000)) == 30
+    for _ in range(3):
+        windows.checkpoint()
+    left = [key for key in list(store.keys()) if not key.startswith("w/")]
+    assert left == []
+    # A key that comes back has a window of its own, which those that went do not take along.
+    windows.extend([3], [1], [2000])
+    root = windows.checkpoint()
+    for _ in range(3):
+        root = windows.checkpoint()
+    assert windows.sibling(root).query(3) == [1]
+    windows.delete_pages()
+    assert list(store.keys()) == []

@@ -1,0 +1,218 @@
+"""Windows over data frames, beside pandas' own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from mta import Count, CountWindow, Last, Max, Mean, Sum, TimeWindow, rolling
+from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
+from mta.keyed import rolling as module
+from stores import MemoryStore
+
+AGGREGATIONS = {"top": ("v", Max()), "n": Count(), "mean": ("w", Mean())}
+
+
+def frame(rows: int = 2000, zone: str | None = None) -> pd.DataFrame:
+    """Rows in no order of time, many of one time, and keys of two columns."""
+    rng = np.random.default_rng(1)
+    times = pd.to_datetime(rng.integers(0, 50_000, rows), unit="s", utc=True)
+    return pd.DataFrame({
+        "k": rng.integers(0, 30, rows),
+        "s": rng.choice(["x", "y", "z"], rows),
+        "t": times.tz_convert(zone) if zone else times.tz_localize(None),
+        "v": rng.integers(0, 1000, rows) / 8,
+        "w": rng.integers(0, 1000, rows) / 8,
+    }, index=np.arange(rows) * 3 + 5)  # fmt: skip
+
+
+def by_pandas(table: pd.DataFrame, by: list[str], size: Any) -> dict[str, np.ndarray]:
+    """What pandas says; of rows of one time those that stand behind do not count."""
+    line = table.reset_index(drop=True)
+    line = line.sort_values("t", kind="stable") if isinstance(size, str) else line
+    found = {name: np.zeros(len(table)) for name in AGGREGATIONS}
+    for _, part in line.groupby(by):
+        if isinstance(size, str):
+            times, width = part["t"].to_numpy().astype("i8"), pd.Timedelta(size)
+            unit = np.datetime_data(part["t"].dt.tz_localize(None).to_numpy().dtype)[0]
+            span = int(width / pd.Timedelta(1, unit=unit))
+            starts = np.searchsorted(times, times - span, side="right")
+        else:
+            starts = np.maximum(np.arange(len(part)) + 1 - size, 0)
+        for at, (row, start) in enumerate(zip(part.index, starts, strict=True)):
+            found["top"][row] = part["v"].to_numpy()[start : at + 1].max()
+            found["n"][row] = at + 1 - start
+            found["mean"][row] = part["w"].to_numpy()[start : at + 1].mean()
+    return found
+
+
+FRAMES: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "pandas": lambda table: table,
+    "pandas categories": lambda table: table.astype({"s": "category"}),
+    "polars": pl.from_pandas,
+    "polars categories": lambda table: pl.from_pandas(table.astype({"s": "category"})),
+    "Arrow": lambda table: pa.Table.from_pandas(table, preserve_index=False),
+    "Arrow chunks": lambda table: pa.concat_tables(
+        [
+            pa.Table.from_pandas(table[at : at + 700], preserve_index=False)
+            for at in range(0, max(1, len(table)), 700)
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
+@pytest.mark.parametrize("name", FRAMES)
+def test_frames_of_every_library(name: str, stored: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CHUNK", 330)
+    table = frame()
+    given = FRAMES[name](table)
+    store = MemoryStore() if stored else None
+    for by, size in ((["k"], "1 hour"), (["k", "s"], "90 min"), (["s"], 7)):
+        found = rolling(
+            given, by=by if len(by) > 1 else by[0], on="t" if isinstance(size, str) else None,
+            window=size, aggregations=AGGREGATIONS, store=store,
+        )  # fmt: skip
+        assert type(found) is type(given)
+        expected = by_pandas(table, by, size)
+        for alias, column in expected.items():
+            assert np.allclose(np.asarray(found[alias]), column, rtol=1e-12), (by, size, alias)
+        if isinstance(given, pd.DataFrame):
+            assert found.index.equals(table.index)
+            assert list(found.columns) == [*table.columns, *AGGREGATIONS]
+            assert list(given.columns) == list(table.columns)  # as it was
+    if store is not None:
+        assert list(store.keys()) == []
+
+
+def test_beside_pandas_own_rolling() -> None:
+    table = frame().drop_duplicates(["k", "t"])
+    found = rolling(table, by="k", on="t", window="1 hour", aggregations={"m": ("v", Max())})
+    line = table.sort_values("t")
+    own = line.set_index("t").groupby("k")["v"].rolling("1h").max()
+    ours = line.assign(m=found["m"]).set_index(["k", "t"])["m"].sort_index()
+    assert np.array_equal(ours.to_numpy(), own.sort_index().to_numpy())
+    for size in (1, 4):
+        found = rolling(table, by="k", window=size, aggregations={"m": ("v", Sum())})
+        own = table.groupby("k")["v"].rolling(size, min_periods=1).sum()
+        assert np.allclose(found["m"].to_numpy(), own.droplevel(0).sort_index().to_numpy())
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "UTC"])
+def test_time_zones_change_nothing(zone: str) -> None:
+    expected = by_pandas(frame(500), ["k"], "2 hours")
+    table = frame(500, zone)
+    for make in (FRAMES["pandas"], FRAMES["polars"], FRAMES["Arrow"]):
+        found = rolling(make(table), by="k", on="t", window="2 hours", aggregations=AGGREGATIONS)
+        assert np.array_equal(np.asarray(found["top"]), expected["top"])
+
+
+def test_sizes_of_windows() -> None:
+    table = frame(300)
+    table = table.copy()
+    every: list[Any] = [
+        "1 hour", timedelta(hours=1), TimeWindow(3600), {"h": "1 hour"}, {"h": timedelta(hours=1)},
+    ]  # fmt: skip
+    expected = by_pandas(table, ["k"], "1 hour")["top"]
+    for size in every:
+        found = rolling(table, by="k", on="t", window=size, aggregations=AGGREGATIONS)
+        alias = "top_h" if isinstance(size, dict) else "top"
+        assert np.array_equal(found[alias].to_numpy(), expected)
+    for size in (5, np.int64(5), CountWindow(5)):
+        found = rolling(table, by="k", window=size, aggregations=AGGREGATIONS)
+        assert np.array_equal(found["top"].to_numpy(), by_pandas(table, ["k"], 5)["top"])
+    found = rolling(
+        table, by="k", on="t", window={"h": "1 hour", "five": 5}, aggregations=AGGREGATIONS
+    )
+    assert list(found.columns)[5:] == [f"{a}_{w}" for w in ("h", "five") for a in AGGREGATIONS]
+    for bad in (True, 0, -1, "soon", None):
+        with pytest.raises((ValueError, TypeError)):
+            rolling(table, by="k", on="t", window=bad, aggregations=AGGREGATIONS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_empty_frames_and_frames_of_one_row(name: str) -> None:
+    for rows in (0, 1):
+        given = FRAMES[name](frame(2000)[:rows])
+        settings: dict[str, Any] = {"by": ["k", "s"], "on": "t", "window": "1 hour"}
+        for store in (None, MemoryStore()):
+            found = rolling(given, aggregations=AGGREGATIONS, store=store, **settings)
+            assert np.asarray(found["n"]).tolist() == [1] * rows
+
+
+BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "no such key": ({"by": "q"}, InvalidValue, "there is no column 'q'; there are "),
+    "no such value": ({"aggregations": {"a": ("q", Max())}}, InvalidValue, "no column 'q'"),
+    "no such time": ({"on": "q"}, InvalidValue, "there is no column 'q'"),
+    "no time": ({"on": None}, ValueError, "a window by time needs on=, the column of the time"),
+    "no keys": ({"by": []}, ValueError, "by= names the columns of the key, aggregations="),
+    "no windows": ({"window": {}}, ValueError, "policies are one, or several by name"),
+    "no aggregations": ({"aggregations": {}}, ValueError, "aggregations= those"),
+    "a column twice": ({"aggregations": {"v": ("v", Max())}}, ValueError, "two columns 'v'"),
+    "names that meet": (
+        {"window": {"b_c": 2, "c": 3}, "aggregations": {"a": Count(), "a_b": Count()}},
+        ValueError, "there would be two columns 'a_b_c'",
+    ),
+    "float keys": ({"by": "v"}, UnsuitableKey, "keys are all integers"),
+    "keys of text for values": ({"aggregations": {"a": ("s", Max())}}, InvalidValue, "cannot"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("kind", ["pandas", "polars", "Arrow"])
+def test_bad_input_is_named(name: str, kind: str) -> None:
+    changed, error, message = BAD[name]
+    settings: dict[str, Any] = {
+        "by": "k", "on": "t", "window": "1 hour", "aggregations": {"a": ("v", Last())}, **changed,
+    }  # fmt: skip
+    with pytest.raises(error, match=message):
+        rolling(FRAMES[kind](frame(20)), **settings)
+
+
+def test_nulls_are_named() -> None:
+    settings: dict[str, Any] = {"by": "k", "on": "t", "window": "1 hour"}
+    for column, error in (("k", UnsuitableKey), ("v", InvalidValue), ("t", InvalidTime)):
+        table = frame(20).astype({"k": "Int64"})
+        table.iloc[3, list(table.columns).index(column)] = None
+        for make in (FRAMES["pandas"], FRAMES["polars"], FRAMES["Arrow"]):
+            store = MemoryStore()
+            with pytest.raises(error):
+                rolling(make(table), aggregations={"a": ("v", Max())}, store=store, **settings)
+            assert list(store.keys()) == []
+
+
+def test_what_is_no_frame_is_named() -> None:
+    for odd in ([1], {"k": [1]}, np.zeros(3), None, pd.Series([1]), pl.Series([1])):
+        with pytest.raises(TypeError, match="rolling takes a pandas or polars DataFrame or an Arr"):
+            rolling(odd, by="k", window=2, aggregations={"n": Count()})
+    doubled = pd.DataFrame([[1, 2, 3.0]], columns=["k", "k", "v"])
+    with pytest.raises(InvalidValue, match="there are several columns 'k'"):
+        rolling(doubled, by="k", window=2, aggregations={"m": ("v", Max())})
+
+
+@pytest.mark.usefixtures("tiny")
+def test_two_at_once_in_one_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one leaves behind is not the other's."""
+    monkeypatch.setattr(module, "_CHUNK", 100)
+    store, table = MemoryStore(), frame(400)
+    seen: list[str] = []
+    write = MemoryStore.put_many
+
+    def meddling(self: MemoryStore, pages: Any) -> None:
+        write(self, pages)
+        if not seen:
+            seen.append("")
+            rolling(table, by="k", on="t", window="1 hour", aggregations=AGGREGATIONS, store=store)
+
+    monkeypatch.setattr(MemoryStore, "put_many", meddling)
+    found = rolling(table, by="k", on="t", window="1 hour", aggregations=AGGREGATIONS, store=store)
+    assert seen
+    assert np.array_equal(found["top"], by_pandas(table, ["k"], "1 hour")["top"])
+    assert list(store.keys()) == []

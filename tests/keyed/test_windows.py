@@ -1,0 +1,415 @@
+"""The public face of keyed windows: settings, bad input, and what each method says."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from mta import (
+    Collect,
+    Count,
+    CountWindow,
+    KeyedStats,
+    KeyedWindows,
+    Latest,
+    Max,
+    Monoid,
+    Product,
+    SharedWindows,
+    Sum,
+    TimeWindow,
+    Window,
+)
+from mta.errors import (
+    InvalidTime,
+    InvalidValue,
+    LateEvent,
+    NotPageable,
+    UnsuitableKey,
+    WindowBusy,
+)
+from mta.keyed import bucket
+from stores import MemoryStore
+
+DAY = TimeWindow("1 day")
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "unknown": ({"size": 3}, TypeError, "there is no setting 'size' here; the settings are"),
+    "promote_at": ({"promote_at": 0}, ValueError, "promote_at"),
+    "promote_at of text": ({"promote_at": "3"}, TypeError, "promote_at"),
+    "promote_at beyond": ({"promote_at": 1 << 25}, ValueError, "promote_at"),
+    "page_bytes": ({"page_bytes": 0}, ValueError, "page_bytes"),
+    "cache_bytes": ({"cache_bytes": -1}, ValueError, "cache_bytes"),
+    "retain": ({"retain": 1}, ValueError, "retain must be at least 2"),
+    "retain beyond": ({"retain": 257}, ValueError, "of keyed windows retain is at most 256"),
+    "late": ({"late": "ignore"}, ValueError, "late is one of"),
+    "invalid": ({"invalid": "ignore"}, ValueError, "invalid is one of"),
+    "lateness": ({"lateness": -1}, ValueError, "lateness"),
+    "arity": ({"arity": 1}, ValueError, "an arity"),
+    "aggregator": ({"aggregator": Window}, TypeError, "there is no setting 'aggregator' here"),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_bad_settings_are_named(name: str) -> None:
+    settings, error, message = SETTINGS[name]
+    with pytest.raises(error, match=message):
+        KeyedWindows(Max(), DAY, **settings)
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(TypeError, match="a monoid is one of mta's"):
+        KeyedWindows(max, DAY)  # type: ignore[arg-type]
+    for policy in ("1 day", None, {"a": 5}):
+        with pytest.raises(TypeError, match="a policy is one of mta's"):
+            KeyedWindows(Max(), policy)  # type: ignore[arg-type]
+    for policies in ({}, {"": DAY}):
+        with pytest.raises(ValueError, match="policies are one, or several by name"):
+            KeyedWindows(Max(), policies)
+    for name in ("", "a/b", "x" * 61, "ä"):
+        with pytest.raises(ValueError, match="a name is 1 to 60 of"):
+            KeyedWindows(Max(), DAY, name=name)
+    assert KeyedWindows(Max(), DAY, name="x" * 60).name == "x" * 60
+
+
+def test_names_of_the_longest_length_promote() -> None:
+    windows = KeyedWindows(Max(), CountWindow(9), "memory://", "x" * 60, promote_at=1, leaf_arity=2)
+    windows.extend(["a"] * 9, np.arange(9.0))
+    assert windows.stats().apart == 1
+    assert windows.sibling(windows.checkpoint()).query("a") == 8.0
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+EMPTY: list[Any] = [[], np.zeros(0, "i8"), pd.Series([], dtype=str), pl.Series([]), pa.array([])]
+
+
+@pytest.mark.parametrize("keys", EMPTY, ids=lambda keys: type(keys).__module__.partition(".")[0])
+def test_an_empty_batch(keys: Any) -> None:
+    windows = KeyedWindows(Max(), DAY)
+    for _ in range(2):
+        assert windows.extend(keys, [], []).tolist() == []
+        found = windows.extend(keys, [], [], results="last")
+        assert isinstance(found, Latest)
+        assert (found.keys.tolist(), found.results.tolist()) == ([], [])
+        assert windows.last_accepted is None
+        windows.extend(["a"], [1.0], [5])
+    named = KeyedWindows(Product({"n": Count()}), {"d": DAY, "c": CountWindow(2)})
+    assert {w: r["n"].tolist() for w, r in named.extend([], range(0), []).items()} == {
+        "d": [], "c": [],
+    }  # fmt: skip
+
+
+def test_columns_that_do_not_fit_together() -> None:
+    windows = KeyedWindows(Max(), DAY)
+    with pytest.raises(
+        InvalidTime, match="these windows need a time with every event: give times="
+    ):
+        windows.extend(["a"], [1.0])
+    with pytest.raises(InvalidValue, match="2 values have 1 keys; give one for each"):
+        windows.extend(["a"], [1.0, 2.0], [1, 2])
+    with pytest.raises(InvalidValue, match="1 values have 2 keys"):
+        windows.extend(["a", "b"], [1.0], [1, 2])
+    with pytest.raises(InvalidTime, match="1 values have 2 times; give one for each"):
+        windows.extend(["a"], [1.0], [1, 2])
+    with pytest.raises(InvalidTime):
+        windows.extend(["a"], [1.0], [None])
+    with pytest.raises(InvalidTime):
+        windows.extend(["a"], [1.0], ["soon"])
+    with pytest.raises(InvalidValue):
+        windows.extend(["a"], ["text"], [1])
+    with pytest.raises(ValueError, match="results is 'all' or 'last', not 'first'"):
+        windows.extend(["a"], [1.0], [1], results="first")  # type: ignore[call-overload,arg-type]
+    assert len(windows) == 0 and windows.stats().inserted == 0
+    assert windows.extend([1], [1.0], [1]).tolist() == [1.0]  # of any kind of key still
+
+
+def test_late_events_name_the_key() -> None:
+    windows = KeyedWindows(Max(), DAY)
+    windows.extend(["a", "b"], [1.0, 1.0], [100, 200])
+    before = windows.stats()
+    with pytest.raises(LateEvent) as raised:
+        windows.extend(["b", "a", "a"], [1.0] * 3, [200, 99, 98])
+    message = str(raised.value)
+    for part in (
+        "2 of 3 events are older than their key's last one, the first at index 1: key 'a', time",
+        "1970-01-01T00:01:39", "last 1970-01-01T00:01:40", "nothing was inserted",
+        "sort the events by time",
+    ):  # fmt: skip
+        assert part in message, message
+    assert windows.stats() == before
+    # A first batch that is refused leaves nothing behind, not even a kind of key.
+    fresh = KeyedWindows(Max(), DAY)
+    with pytest.raises(LateEvent, match="key 1, time"):
+        fresh.extend([1, 1], [1.0, 1.0], [5, 4])
+    assert fresh.extend(["x"], [1.0], [1]).tolist() == [1.0]
+    late = KeyedWindows(Max(), DAY, lateness="10 seconds")
+    late.extend(["a"], [1.0], [100])
+    with pytest.raises(LateEvent, match=r"by more than 10.0 s older .* allow a greater lateness"):
+        late.extend(["a"], [1.0], [89])
+    assert late.extend(["a"], [5.0], [90]).tolist() == [5.0]
+
+
+def test_dropped_events_are_counted_and_told() -> None:
+    windows = KeyedWindows(Max(), DAY, late="drop", invalid="drop")
+    values = [1.0, float("nan"), 3.0, 4.0]
+    found = windows.extend(["a", "a", "b", "a"], values, [10, 11, 5, 9])
+    assert found.tolist() == [1.0, 3.0]
+    assert windows.last_accepted is not None
+    assert windows.last_accepted.tolist() == [True, False, True, False]
+    stats = windows.stats()
+    assert (stats.inserted, stats.late, stats.invalid, stats.dropped) == (2, 1, 1, 2)
+    assert windows.extend(["a"], [0.0], [12]).tolist() == [1.0]
+    assert windows.last_accepted is None
+    # A key of which all is dropped is not known.
+    windows.extend(["c"], [float("nan")], [1])
+    assert "c" not in windows and len(windows) == 2
+    found = windows.extend(["c", "a"], [float("nan"), 2.0], [1, 13], results="last")
+    assert (found.keys.tolist(), found.results.tolist()) == (["a"], [2.0])
+    with pytest.raises(
+        InvalidValue, match=r"1 of 2 values are null, NaN .* at index 1; nothing was"
+    ):
+        KeyedWindows(Max(), CountWindow(1)).extend(["a", "b"], [1.0, float("nan")])
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+def test_queries_of_keys_known_and_unknown() -> None:
+    windows = KeyedWindows(Sum("int64"), CountWindow(2))
+    assert windows.query("a") == 0
+    assert windows.query(["a", "b"]).tolist() == [0, 0]
+    windows.extend(["a", "b", "a", "a"], [1, 2, 3, 4])
+    assert windows.query("a") == 7
+    assert type(windows.query("a")) is int
+    some = ["b", "z", "a", "b"]
+    for many in (some, np.array(some), pl.Series(some), pd.Series(some), pa.array(some)):
+        assert windows.query(many).tolist() == [2, 0, 7, 2]
+    assert windows.query([]).tolist() == []
+    for bad in (None, 1.5, 1, ["a", None], [1]):
+        with pytest.raises(UnsuitableKey):
+            windows.query(bad)
+    assert ("a" in windows, "z" in windows, 1 in windows, None in windows) == (
+        True, False, False, False,
+    )  # fmt: skip
+    tuples = KeyedWindows(Sum("int64"), CountWindow(2))
+    tuples.extend((["a", "a"], [1, 2]), [5, 6])
+    assert tuples.query(("a", 2)) == 6
+    assert tuples.query([("a", 1), ("a", 3)]).tolist() == [5, 0]
+
+
+def test_products_and_several_policies() -> None:
+    monoid = Product({"top": ("v", Max()), "n": Count()})
+    windows = KeyedWindows(monoid, {"two": CountWindow(2), "all": CountWindow(99)})
+    found = windows.extend(["a", "a", "b"], {"v": [3.0, 1.0, 2.0]})
+    assert found["two"]["top"].tolist() == [3.0, 3.0, 2.0]
+    assert found["all"]["n"].tolist() == [1, 2, 1]
+    assert windows.query("a") == {"two": {"top": 3.0, "n": 2}, "all": {"top": 3.0, "n": 2}}
+    unknown = windows.query("z")
+    assert unknown["two"]["n"] == 0
+    found = windows.extend(["a", "c"], {"v": [0.0, 7.0]}, results="last")
+    line = dict(zip(found.keys.tolist(), found.results["two"]["top"].tolist(), strict=True))
+    assert line == {"a": 1.0, "c": 7.0}
+
+
+@pytest.mark.parametrize("store", [None, "memory://"])
+@pytest.mark.parametrize("monoid", [Max(), Collect()], ids=["swept", "plain"])
+@pytest.mark.parametrize("promote_at", [2, 1000])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_window_alone_is_a_copy(
+    store: str | None, monoid: Any, promote_at: int, named: bool
+) -> None:
+    policy: Any = {"w": TimeWindow(50)} if named else TimeWindow(50)
+    windows = KeyedWindows(monoid, policy, store, promote_at=promote_at, leaf_arity=2, arity=2)
+    windows.extend(["a"] * 9 + ["b"], np.arange(10.0), np.arange(10))
+    for checkpointed in (False, True):
+        if checkpointed and store:
+            windows.checkpoint()
+        before = repr(windows.query("a"))
+        alone = windows.window("a")
+        assert isinstance(alone, SharedWindows if named else Window)
+        result = alone.query("w") if isinstance(alone, SharedWindows) else alone.query()
+        assert repr({"w": result} if named else result) == before
+        held = alone.range(2, 8)
+        assert held == (8.0 if isinstance(monoid, Max) else [3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+        alone.extend([100.0], [20])
+        assert repr(windows.query("a")) == before
+    windows.check()
+    windows.extend(["a"], [-1.0], [30])
+    with pytest.raises(KeyError, match="no window of the key 'z' is known"):
+        windows.window("z")
+    with pytest.raises(UnsuitableKey):
+        windows.window(5)
+
+
+# --- one at a time --------------------------------------------------------------------------------
+
+
+def test_a_call_in_the_middle_of_another_is_refused() -> None:
+    windows = KeyedWindows(Max(), CountWindow(2), "memory://")
+    windows.extend(["a"], [1.0])
+    root = windows.checkpoint()
+    caught: list[str] = []
+
+    def combine(left: Any, right: Any) -> Any:
+        for call in (
+            lambda: busy.extend(["b"], ["1"]), lambda: busy.query("a"), lambda: busy.window("a"),
+            busy.checkpoint, busy.check, busy.delete_pages, lambda: busy.forget(5),
+        ):  # fmt: skip
+            with pytest.raises(WindowBusy):
+                call()
+            caught.append("")
+        return left + right
+
+    busy = KeyedWindows(Monoid("", combine, name="nosy"), CountWindow(2), "memory://")
+    busy.extend(["a", "a"], ["x", "y"])
+    assert caught
+    assert busy.query("a") == "xy"
+    # In other threads, too; and others of one root are windows of their own.
+    windows.busy = True
+    errors: list[Exception] = []
+
+    def other() -> None:
+        try:
+            windows.query("a")
+        except WindowBusy as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert errors
+    assert windows.sibling(root).query("a") == 1.0
+    windows.busy = False
+
+
+# --- roots ----------------------------------------------------------------------------------------
+
+
+def test_in_memory_there_are_no_roots() -> None:
+    windows = KeyedWindows(Max(), CountWindow(2), None)
+    windows.extend(["a"], [1.0])
+    with pytest.raises(NotPageable, match="these windows are in memory alone"):
+        windows.checkpoint()
+    windows.delete_pages()
+    windows.close()
+    assert windows.extend(["a"], [0.5]).tolist() == [1.0]
+
+
+def test_a_sibling_has_the_name_of_its_root() -> None:
+    store = MemoryStore()
+    settings: dict[str, Any] = {"promote_at": 1, "leaf_arity": 2, "arity": 2}
+    one = KeyedWindows(Max(), CountWindow(9), store, "one", **settings)
+    two = KeyedWindows(Max(), CountWindow(9), store, "two", **settings)
+    two.extend(["a"] * 9, np.arange(9.0))
+    found = one.sibling(two.checkpoint())
+    assert (found.name, found.query("a")) == ("two", 8.0)
+    found.extend(["b"] * 9, np.arange(9.0))
+    found.checkpoint()
+    assert all(key.startswith("two") for key in list(store.keys()))
+    assert one.name == "one" and len(one) == 0
+    found.delete_pages()
+    assert list(store.keys()) == []
+
+
+def test_the_store_is_closed_by_who_opened_it() -> None:
+    store = MemoryStore("shared")
+    KeyedWindows(Max(), CountWindow(2), store).close()
+    store.put_many({"a": b"b"})
+    own = KeyedWindows(Max(), CountWindow(2), "memory://")
+    own.close()
+
+
+def test_more_windows_by_themselves_than_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket, "_OPEN", 3)
+    store = MemoryStore()
+    windows = KeyedWindows(Collect(), CountWindow(3), store, leaf_arity=2, arity=2)
+    expected: dict[int, list[int]] = {}
+    for step in range(12):
+        keys = [(step * 2 + n) % 9 for n in range(5)]
+        windows.extend(keys, [step] * 5)
+        for key in keys:
+            expected[key] = [*expected.get(key, []), step][-3:]
+        windows.checkpoint()
+        assert windows.query(list(expected)).tolist() == list(expected.values())
+    windows.check()
+    windows.delete_pages()
+    assert list(store.keys()) == []
+
+
+# --- forgetting -----------------------------------------------------------------------------------
+
+
+def test_forgetting_needs_windows_that_time_empties() -> None:
+    for policy in (CountWindow(3), CountWindow(3) & DAY, {"a": DAY, "b": CountWindow(2)}):
+        windows = KeyedWindows(Max(), policy)
+        with pytest.raises(ValueError, match="time alone never empties the windows of"):
+            windows.forget(before=5)
+    windows = KeyedWindows(Max(), TimeWindow(10))
+    assert windows.forget(before=5).tolist() == []
+    assert windows.earliest() is None
+    for bad in (None, "soon"):
+        with pytest.raises(InvalidTime):
+            windows.forget(before=bad)
+
+
+def test_a_forgotten_key_begins_anew_and_old_events_are_late() -> None:
+    windows = KeyedWindows(Max(), TimeWindow(10), "memory://", late="drop")
+    windows.extend(["a", "b"], [9.0, 9.0], [100, 105])
+    assert windows.earliest() == 100_000_000
+    assert windows.forget(before=datetime.fromtimestamp(109, UTC)).tolist() == []
+    assert windows.forget(before=110).tolist() == ["a"]
+    assert windows.earliest() == 105_000_000
+    assert ("a" in windows, len(windows), list(windows.keys())) == (False, 1, ["b"])
+    with pytest.raises(KeyError):
+        windows.window("a")
+    # Whether such an event belongs to what was forgotten nobody knows.
+    assert windows.extend(["a", "c", "b"], [1.0, 2.0, 3.0], [109, 109, 109]).tolist() == [9.0]
+    assert windows.last_accepted is not None
+    assert windows.last_accepted.tolist() == [False, False, True]
+    assert windows.extend(["a", "c"], [1.0, 2.0], [110, 111]).tolist() == [1.0, 2.0]
+    assert len(windows) == 3
+    windows.check()
+    again = windows.sibling(windows.checkpoint())
+    assert again.extend(["d"], [1.0], [109]).tolist() == []
+    assert again.query("a") == 1.0
+
+
+# --- looking at it --------------------------------------------------------------------------------
+
+
+def test_what_windows_tell_of_themselves() -> None:
+    windows = KeyedWindows(Max(), CountWindow(9), "memory://", "meters", promote_at=4)
+    assert windows.stats() == KeyedStats(0, 0, True, 0, 0, 0, 0, 0, 0)
+    assert repr(windows) == "<KeyedWindows 'meters': Max over CountWindow(9), 0 keys in memory://>"
+    windows.extend(["a"] * 9 + ["b"], np.arange(10.0))
+    stats = windows.stats()
+    assert (stats.keys, stats.apart, stats.swept, stats.inserted) == (2, 1, True, 10)
+    assert stats.resident_bytes > 0 == stats.runs == stats.run_bytes
+    assert "2 keys in memory" in repr(windows)
+    plain = KeyedWindows(Collect(), CountWindow(9), None)
+    plain.extend(["a"], [1])
+    assert (plain.stats().swept, plain.stats().apart) == (False, 1)
+    assert "1 keys in memory>" in repr(plain)
+
+
+def test_what_is_swept_and_what_is_not() -> None:
+    for monoid, policy, swept in (
+        (Max(), CountWindow(2), True),
+        (Max(), DAY & CountWindow(2), True),
+        (Product({"n": Count(), "m": ("v", Max())}), DAY, True),
+        (Collect(), DAY, False),
+        (Product({"n": Count(), "c": ("v", Collect())}), DAY, False),
+        (Monoid("", lambda a, b: a + b, name="joined"), DAY, False),
+    ):
+        assert KeyedWindows(monoid, policy).stats().swept is swept
