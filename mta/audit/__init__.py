@@ -3,7 +3,7 @@
 - ``description``: what a handle tells without reading a page
 - ``walk``: every page that it reaches, verified, or named for a sweep
 - ``opaque``: windows out of their handles alone, without their operation
-- ``keyed``: the same of the windows of many keys, out of a root
+- ``keyed``: the same of many keys, out of their root
 """
 
 from mta.audit.description import HandleSummary, SubWindow, describe_handle

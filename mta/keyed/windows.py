@@ -463,7 +463,7 @@ class KeyedWindows:
         """The windows that a root describes; no store call until pages are needed.
 
         Raises CorruptHandle for damaged bytes, and HandleMismatch when the root is of another
-        monoid, or of other policies or another lateness.
+        monoid, or of other policies or a smaller lateness.
         """
         if store is None:
             raise ValueError("a root's pages are in a store: give the one that has them")
@@ -492,8 +492,10 @@ class KeyedWindows:
         if [(name, print_) for name, _, print_ in found.policies] != [(n, f) for n, _, f in own]:
             texts = [{n: text for n, text, _ in each} for each in (found.policies, own)]
             raise _mismatch("policies", *texts)
-        if found.lateness != kind.settings.lateness:
-            raise _mismatch("lateness", found.lateness, kind.settings.lateness)
+        kept, asked = found.lateness, kind.settings.lateness
+        if (kept is None) != (asked is None) or (kept or 0) < (asked or 0):
+            # What a greater one may need has left.
+            raise _mismatch("lateness", kept, asked)
         if found.timed != kind.timed:
             raise _mismatch("timed", found.timed, kind.timed)
         if found.kind is None:

@@ -1,15 +1,16 @@
 """The state of one bucket of keys, as Spark's state store keeps it: every key's handle, or a root.
 
+    state  = xxh3_64(body) as 8 bytes, big-endian ++ body
+
 Where windows are swept by columns (``sweep.py``), the state is their root:
 
     body   = msgpack [ "mta-spark", 4, buckets, plan, root ]
-    root   = what ``KeyedWindows.checkpoint`` returned, bytes; its keys are those below
+    root   = what ``KeyedWindows.checkpoint`` returned, bytes; its keys are bytes, as below
 
 Else, and in states that were written before windows were swept:
 
-    state  = xxh3_64(body) as 8 bytes, big-endian ++ body
-    body   = msgpack [ "mta-spark", version, buckets, plan, keys, forgotten, doomed ]
-    version = 3
+    body   = msgpack [ "mta-spark", 3, buckets, plan, keys, forgotten, doomed ]
+
     plan   = the plan's fingerprint, bytes: what key, time, aggregations and policy the handles suit
     keys   = { key: [ last, handle ], ... } in the order of keys; where events may come late,
              { key: [ last, handle, floor ], ... }; a fourth item, which was written where the
@@ -141,12 +142,18 @@ def _parse(state: bytes) -> tuple[int, bytes, Bucket | bytes]:
             magic == MAGIC and version == ROOT_VERSION
         ):
             return buckets, plan, root
-        case [str(magic), int(version), *_] if magic == MAGIC and version != VERSION:
+        case [str(magic), int(version), *_] if magic == MAGIC and version not in (
+            VERSION,
+            ROOT_VERSION,
+        ):
             raise StateMismatch(
-                f"this checkpoint has state format {version}, this program knows {VERSION}: "
-                "run the program's version that wrote it, or start with a new checkpoint folder"
+                f"this checkpoint has state format {version}, this program knows {VERSION} and "
+                f"{ROOT_VERSION}: run the program's version that wrote it, or start with a new "
+                "checkpoint folder"
             )
-        case [str(magic), int(), int(buckets), bytes(plan), *rest] if magic == MAGIC:
+        case [str(magic), int(version), int(buckets), bytes(plan), *rest] if (
+            magic == MAGIC and version == VERSION
+        ):
             return buckets, plan, _bucket(rest)
     raise _foreign()
 

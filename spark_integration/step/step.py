@@ -32,7 +32,7 @@ from spark_integration.step.states import (
     encode_root,
     encode_state,
 )
-from spark_integration.step.sweep import Sweep, counts_of, results_of, sweeps
+from spark_integration.step.sweep import Sweep, counts_of, may_carry_over, results_of, sweeps
 from spark_integration.step.windows import (
     AnyWindow,
     Windows,
@@ -88,7 +88,7 @@ def step(
     if plan.silent == "emit" or plan.by_boundaries:
         rows = rows.cast(plan.row_schema)  # rows of no event have these types, and all must agree
     group = sort_rows(complete(rows, plan), plan)
-    if isinstance(before, bytes) or sweeps(plan):
+    if isinstance(before, bytes) or (sweeps(plan) and may_carry_over(before, plan)):
         return _by_columns(before, rows.num_rows, group, plan, store, watermark)
     bucket = before
     results = Results(plan, group)

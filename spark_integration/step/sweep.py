@@ -18,14 +18,16 @@ import msgpack
 import numpy as np
 import pyarrow as pa
 
-from mta.errors import InvalidValue, LateEvent
+from mta.errors import HandleMismatch, InvalidValue, LateEvent
 from mta.keyed.bucket import Advance, Batch, Bucket, Want
 from mta.keyed.keys import of_packed, read_keys
+from mta.keyed.root import Unread
 from mta.keyed.sweep import is_swept
 from mta.keyed.table import Table
 from mta.keyed.windows import KeyedWindows
 from mta.times import clock
 from mta.triggers.rules import EveryCount
+from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan, column_name
 from spark_integration.step.columns import Ints, to_arrow, to_numpy
 from spark_integration.step.results import Counts, marked, with_emptied
@@ -43,6 +45,15 @@ def sweeps(plan: Plan) -> bool:
     return by_rows and is_swept(plan.monoid, list(plan.policies.values()))
 
 
+def may_carry_over(handles: Handles, plan: Plan) -> bool:
+    """Whether all that keys remember of late rows is their newest event, as roots have no more.
+
+    So it is, but for some time after a greater lateness was allowed, or a silent key spoke again.
+    """
+    each = handles.keys.values()
+    return all(s.floor is None or s.floor <= s.last_time - plan.patience for s in each)
+
+
 class Sweep:
     """The windows of one bucket, out of a root or as they begin, and a micro-batch of theirs."""
 
@@ -54,15 +65,14 @@ class Sweep:
         }  # fmt: skip
         if plan.by_time:
             settings["lateness"] = (plan.lateness or 0) / 1e6
-        windows = plan.monoid, plan.policy
         if isinstance(before, bytes):
-            self.windows = KeyedWindows.restore(before, *windows, store, **settings)
+            self.windows = _restored(before, plan, store, settings)
         else:
             # With all rows in hand, and no more to come, a batch query needs no pages.
             most = 1 << 24 if plan.temporary else 1024
             name = f"{plan.name}.{plan.fingerprint()[:4].hex()}"[-60:]
             settings |= {"promote_at": most, "store": None if plan.temporary else store}
-            self.windows = KeyedWindows(*windows, name=name, **settings)
+            self.windows = KeyedWindows(plan.monoid, plan.policy, name=name, **settings)
         self.bucket = self.windows.bucket_of(_KIND)
         if isinstance(before, Handles):
             _carry_over(before, self.bucket)
@@ -107,6 +117,19 @@ class Sweep:
             return watermark or 0
         earliest = self.bucket.earliest()
         return None if earliest is None else earliest + lifetime + self.plan.patience
+
+
+def _restored(root: bytes, plan: Plan, store: PageStore, settings: dict[str, Any]) -> KeyedWindows:
+    try:
+        return KeyedWindows.restore(root, plan.monoid, plan.policy, store, **settings)
+    except HandleMismatch as error:
+        # The state is of this plan, whose fingerprint leaves out how late events may be.
+        kept = (Unread.decode(root).root.lateness or 0) / 1e6
+        raise StateMismatch(
+            f"this checkpoint keeps events for an allowed_lateness of {kept} s, and the query asks "
+            f"for {plan.patience / 1e6} s, for which some are gone: set allowed_lateness={kept}, "
+            "or start with a new checkpoint folder"
+        ) from error
 
 
 def _carry_over(handles: Handles, bucket: Bucket) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import mta
 import mta.errors
-from mta import SharedWindows, SlicedWindow, TriggeredWindow, Window
+from mta import KeyedWindows, SharedWindows, SlicedWindow, TriggeredWindow, Window
 from spark_integration.cli.commands import command_line
 from stores.errors import WindowStoreError
 from tests.support.documents import DOCS, README, ROOT, name_of
@@ -62,7 +62,9 @@ def parameters(kind: type) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("kind", [Window, SharedWindows, SlicedWindow, TriggeredWindow])
+@pytest.mark.parametrize(
+    "kind", [Window, SharedWindows, SlicedWindow, TriggeredWindow, KeyedWindows]
+)
 def test_parameters(kind: type) -> None:
     assert "name" in parameters(kind) or kind is TriggeredWindow
     assert not undescribed(parameters(kind) - {"windows", "monoid"})
@@ -103,8 +105,8 @@ def test_public_names() -> None:
 
 #: Names of results and bases, which the pages describe by what they hold; the reference has them.
 INNER = {
-    "AbstractMonoid", "AbstractPolicy", "Due", "HandleSummary", "SharedStats", "Stats",
-    "SubWindow", "Trigger",
+    "AbstractMonoid", "AbstractPolicy", "Due", "HandleSummary", "KeyedStats", "Latest",
+    "SharedStats", "Stats", "SubWindow", "Trigger",
 }  # fmt: skip
 
 

@@ -120,8 +120,23 @@ def triggers(space: Space, printed: str) -> None:
     assert not printed
 
 
+def keyed(space: Space, printed: str) -> None:
+    keys, values, times = space["keys"], space["values"], space["times"]
+    meters, day = space["meters"], 86_400
+    for key in keys[-2:]:
+        of_key = keys == key
+        recent = of_key & (times > times[of_key].max() - day)
+        assert meters.query(key) == values[recent].max()
+        assert space["peaks"][of_key][-1] == values[recent].max()
+    assert len(space["root"]) < 1 << 16
+    last = dict(zip(keys.tolist(), times.tolist(), strict=True))
+    assert sorted(space["gone"]) == sorted(k for k, time in last.items() if time <= 400_000 - day)
+    assert len(space["gone"]) > 0 and not printed
+
+
 SCRIPTS: dict[Path, Callable[[Space, str], None]] = {
     README: ten_lines,
+    DOCS / "keyed.md": keyed,
     DOCS / "late.md": late,
     DOCS / "several.md": several,
     DOCS / "triggers.md": triggers,

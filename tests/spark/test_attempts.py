@@ -14,7 +14,6 @@ import pytest
 from mta import CountWindow
 from mta.errors import MissingPage
 from spark_integration.carriers import workers
-from spark_integration.step.states import read_handles
 from spark_integration.step.step import Advanced, step
 from stores import open_store
 from tests.spark.test_step import gather
@@ -23,7 +22,7 @@ from tests.support.spark.jobs import FOLDS, spread
 from tests.support.spark.places import check_places
 from tests.support.spark.plans import make_plan
 
-WINDOW, ARITY = 60, 4
+WINDOW, ARITY = 200, 4
 PLAN = make_plan(policy=CountWindow(WINDOW), arity=ARITY, leaf_arity=ARITY)
 
 
@@ -48,17 +47,21 @@ def test_attempts_of_one_batch_at_the_same_time_agree(store: str, attempts: int)
             running = [pool.submit(attempt, state, batch, seed) for seed in range(attempts)]
             twins = [one.result() for one in running]
             for twin in twins[1:]:
-                assert read_handles(twin.state) == read_handles(twins[0].state)
+                assert twin.state == twins[0].state
                 assert gather([twin]) == gather(twins[:1])
             # Whichever attempt Spark commits.
             done.append(twins[at // size % attempts])
             state = done[-1].state
-            check_places(pages.keys(), events.slice(0, at + size), events.slice(0, at), WINDOW, 4)
+            count = check_places([state], pages, events.slice(0, at + size), WINDOW)
+    assert count > 0
     assert sum(one.rows.num_rows for one in done) == events.num_rows
 
 
 def test_a_late_twin_of_a_committed_batch_harms_nobody(store: str) -> None:
-    """A task that was given up runs on beside the batches after it."""
+    """A task that was given up runs on beside the batches after it.
+
+    Here it fails for want of a page, or writes what the batches after it have not deleted.
+    """
     events = spread(make_events(3000, 3))
     size, state, done = 150, None, []
     older: list[tuple[bytes | None, pa.Table]] = []
@@ -68,12 +71,14 @@ def test_a_late_twin_of_a_committed_batch_harms_nobody(store: str) -> None:
             for age, (before, rows) in enumerate(reversed(older[-3:])):
                 try:
                     again = step(before, shuffled(rows, at), PLAN, pages)
-                    assert age > 0 or read_handles(again.state) == read_handles(state or b"")
+                    assert age > 0 or again.state == state
                 except MissingPage:  # two batches late and more; its result would not be used
                     assert age > 0
             older.append((state, batch))
             done.append(step(state, batch, PLAN, pages))
             state = done[-1].state
+        assert state is not None
+        assert check_places([state], pages, events, WINDOW) > 0
     assert gather(done) == oracle(events, last_n(WINDOW), FOLDS[:2])
 
 
@@ -86,22 +91,18 @@ def test_hundreds_of_batches_leave_nothing_behind(store: str, tmp_path: Path) ->
             done.append(step(state, events.slice(i * size, size), PLAN, pages))
             state = done[-1].state
             if i % 20 == 19:
-                now, before = events.slice(0, (i + 1) * size), events.slice(0, i * size)
-                check_places(pages.keys(), now, _older_batches(before, now), WINDOW, ARITY)
+                count = check_places([state], pages, events.slice(0, (i + 1) * size), WINDOW)
                 disk = (tmp_path / "pages" / "data.mdb").stat().st_size
                 resources = (threading.active_count(), len(os.listdir("/proc/self/fd")), disk)
-                seen.append((*resources, max(map(len, read_handles(state).values()))))
+                seen.append((*resources, len(state), count))
     assert gather(done) == oracle(events, last_n(WINDOW), FOLDS[:2])
-    threads, descriptors, disk, handle = zip(*seen, strict=True)
+    threads, descriptors, disk, root, count = zip(*seen, strict=True)
+    assert min(count) > 0
     assert max(threads[10:]) <= max(threads[:10])
     assert max(descriptors[10:]) <= max(descriptors[:10])
     assert max(disk[10:]) <= max(disk[:10]) * 1.1
-    assert max(handle[10:]) <= max(handle[:10]) * 1.1
-
-
-def _older_batches(before: pa.Table, now: pa.Table) -> pa.Table:
-    """A key without rows in the last batch keeps what its batch before that kept: a bound."""
-    return before.slice(0, before.num_rows - 3 * (now.num_rows - before.num_rows))
+    assert max(root[10:]) <= max(root[:10]) * 1.1
+    assert max(count[10:]) <= max(count[:10]) * 1.1
 
 
 def test_a_worker_keeps_few_stores_open(tmp_path: Path) -> None:

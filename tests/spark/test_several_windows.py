@@ -11,7 +11,18 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import BoundWindow, CountWindow, Max, Sum, TimeWindow, describe_handle
+from mta import (
+    BoundWindow,
+    Collect,
+    Count,
+    CountWindow,
+    Max,
+    Monoid,
+    Product,
+    Sum,
+    TimeWindow,
+    describe_handle,
+)
 from mta.policies.base import AbstractPolicy
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch
@@ -113,12 +124,15 @@ def test_a_window_on_values_beside_one_of_time(store: MemoryStore) -> None:
 
 
 def test_pages_are_shared(store: MemoryStore) -> None:
-    """Three windows write the pages that the longest alone does."""
+    """Three windows write the pages that the longest alone does, where each key has its own."""
+    plain_max = Monoid(identity=float("-inf"), combine=max, name="plain max")
+    parts = {"all": ("watts", Collect()), "peak": ("watts", plain_max), "n": (None, Count())}
+    monoid = Product(parts)
     events = rows_of(*(("a", float(i), float(i)) for i in range(1000)))
     alone = MemoryStore()
-    step(None, events, several_plan({"long": TimeWindow(600)}), alone)
+    step(None, events, several_plan({"long": TimeWindow(600)}, monoid=monoid), alone)
     policies = {"long": TimeWindow(600), "short": TimeWindow(60), "few": CountWindow(5)}
-    state = step(None, events, several_plan(policies), store).state
+    state = step(None, events, several_plan(policies, monoid=monoid), store).state
     assert len(list(alone.keys())) > 100
     assert len(list(store.keys())) == len(list(alone.keys()))
     (handle,) = read_handles(state).values()

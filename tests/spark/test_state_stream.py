@@ -15,7 +15,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from mta import TimeWindow
+from mta import Count, Sum, TimeWindow
 from spark_integration import sliding_aggregate
 from spark_integration.carriers.streaming import PROVIDER
 from spark_integration.errors import InvalidRequest
@@ -29,9 +29,9 @@ from tests.spark.test_streaming import (
     test_last_gives_one_row_per_key_and_batch,
     test_what_stops_a_query_and_what_lets_it_go_on,
 )
+from tests.support.spark.driver import PLAIN
 from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
-from tests.support.spark.jobs import ALIASES, FOLDS, Job, spread
-from tests.support.spark.places import check_places
+from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, spread
 from tests.support.spark.state_steps import conforming, failing_once
 
 __all__ = [
@@ -61,7 +61,7 @@ def test_sparks_own_map_conforms(job: Job, tmp_path: Path, events: pa.Table) -> 
     assert {outcome for outcome, _ in outcomes} == {"passed", "skipped"}, outcomes
     # It is of one process, has no raw access and cannot list its keys, and never reads ahead.
     assert sum(outcome == "skipped" for outcome, _ in outcomes) == 5
-    assert len(outcomes) > 30
+    assert len(outcomes) > 25
 
 
 def test_a_failed_task_leaves_no_page(job: Job, tmp_path: Path, events: pa.Table) -> None:
@@ -69,29 +69,27 @@ def test_a_failed_task_leaves_no_page(job: Job, tmp_path: Path, events: pa.Table
     with pytest.raises(StreamingQueryException, match="the task failed after its pages"):
         job.run_step(failing_once(str(tmp_path / "failed")))
     assert sorted(job.batches) == [0]
-    check_places(job.pages(), events.slice(0, 600), events.slice(0, 0), 50, 4)
+    assert job.check_places(events.slice(0, 600)) > 0
     job.run()
-    assert job.results() == oracle(events, last_n(50), FOLDS)
+    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
 
 
 def test_evicted_pages_leave_the_state(job: Job) -> None:
-    """The pages there are exactly those of live events, and those that the batch before may need;
-    with eviction the state grows no more."""
-    size, batches, keys = 100, 12, 6
+    """The pages there are exactly those that the roots name; with eviction they grow no more."""
+    size, batches, keys = 100, 24, 6
     events = spread(make_events(batches * size, keys))
     write_files(events, job.input, files=batches)
     counts = []
 
     def look(batch: int) -> None:
-        if batch % 3 == 2:
+        if batch % 4 == 3:
             # The newest batch is not committed yet: the state is that of the one before.
-            now = events.slice(0, batch * size)
-            before = events.slice(0, max(batch - 3, 0) * size)
-            counts.append(check_places(job.pages(), now, before, 50, 4))
+            counts.append(job.check_places(events.slice(0, batch * size)))
 
     job.run(sink=look)
-    assert job.results() == oracle(events, last_n(50), FOLDS)
-    assert max(counts[2:]) <= max(counts[:2]) * 1.2
+    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
+    assert min(counts[2:]) > 0
+    assert max(counts[3:]) <= max(counts[:3]) * 1.5
 
 
 def test_another_store_is_another_checkpoint(job: Job, tmp_path: Path, events: pa.Table) -> None:
@@ -112,7 +110,7 @@ def test_a_batch_dataframe_keeps_its_pages_in_memory(job: Job, events: pa.Table)
         rows = sliding_aggregate(df, **settings).collect()
     finally:
         job.spark.conf.set(PROVIDER, provider or "")
-    assert in_form(rows, *ALIASES) == oracle(events, last_n(50), FOLDS)
+    assert in_form(rows, *ALIASES) == oracle(events, last_n(WINDOW), FOLDS)
 
 
 def test_a_session_without_rocksdb_is_told_what_to_set(job: Job) -> None:
@@ -149,7 +147,9 @@ def test_late_events_give_what_they_give_on_local_disk(job: Job, tmp_path: Path)
     on_disk = Job(job.spark, tmp_path / "disk")
     for each in (job, on_disk):
         write_files(events, each.input, files=2)
-        each.run(policy=TimeWindow("5 minutes"), allowed_lateness="1 minute")
+        plain = {"peak": ("watts", PLAIN), "sum": ("watts", Sum()), "n": (None, Count())}
+        late = {"policy": TimeWindow("5 minutes"), "allowed_lateness": "1 minute"}
+        each.run(aggregations=plain, **late)
     assert job.results() == on_disk.results()
     assert len(job.results()) == 1200
     assert len(job.pages()) == len(on_disk.pages()) > 20

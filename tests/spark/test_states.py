@@ -12,9 +12,11 @@ from spark_integration.step.states import (
     Doomed,
     Saved,
     decode_state,
+    encode_root,
     encode_state,
     read_doomed,
     read_handles,
+    read_root,
 )
 
 PLAN = b"p" * 16
@@ -35,6 +37,14 @@ def test_round_trip() -> None:
     assert read_doomed(state) == [b"gone", b""]
 
 
+def test_round_trip_of_a_root() -> None:
+    state = encode_root(b"root", 64, PLAN)
+    assert decode_state(state, 64, PLAN) == b"root"
+    assert read_root(state) == b"root"
+    assert (read_handles(state), read_doomed(state)) == ({}, [])
+    assert read_root(encode_state(BUCKET, 64, PLAN)) is None
+
+
 def test_golden() -> None:
     """The format as it lies in checkpoints: change it only together with ``VERSION``."""
     keys = {b"k": Saved(5, b"h"), b"l": Saved(6, b"i", 9)}
@@ -44,20 +54,25 @@ def test_golden() -> None:
     # A fourth item, which is no longer written.
     keys[b"l"] = Saved(6, b"i")
     assert decode_state(bytes.fromhex(GOLDEN_3), 2, b"p") == bucket
+    assert encode_root(b"r", 2, b"p").hex() == GOLDEN_4
+    assert decode_state(bytes.fromhex(GOLDEN_4), 2, b"p") == b"r"
 
 
 GOLDEN = (
     "08225ca7c804d73d97a96d74612d737061726b0302c4017082c4016b9205"
     "c40168c4016c9306c401690907919201c40164"
 )
+GOLDEN_4 = "86077d1f9ab8731295a96d74612d737061726b0402c40170c40172"
 GOLDEN_3 = (
     "6506813461ac051497a96d74612d737061726b0302c4017082c4016b9205"
     "c40168c4016c9406c40169c00907919201c40164"
 )
 
 
-def test_every_truncation_and_every_flipped_bit_is_named() -> None:
-    state = encode_state(BUCKET, 64, PLAN)
+@pytest.mark.parametrize(
+    "state", [encode_state(BUCKET, 64, PLAN), encode_root(b"root" * 20, 64, PLAN)]
+)
+def test_every_truncation_and_every_flipped_bit_is_named(state: bytes) -> None:
     for end in range(len(state)):
         with pytest.raises(CorruptState):
             decode_state(state[:end], 64, PLAN)
@@ -89,6 +104,11 @@ def test_every_truncation_and_every_flipped_bit_is_named() -> None:
         ["mta-spark", 3, 64, PLAN, {}, None, [], 0],
         ["mta-spark", 3, 64, PLAN, {b"key": [0, b"", 1, 2]}, None, []],
         ["mta-spark", 3, 64, PLAN, {b"key": [0, b"", None, b""]}, None, []],
+        ["mta-spark", 3, 64, PLAN, b"root"],
+        ["mta-spark", 4, 64, PLAN],
+        ["mta-spark", 4, 64, PLAN, "root"],
+        ["mta-spark", 4, 64, PLAN, b"root", 0],
+        ["mta-spark", 4, 64, PLAN, {}, None, []],
     ],
 )
 def test_foreign_content_under_a_good_digest_is_named(content: object) -> None:
@@ -104,12 +124,12 @@ def test_bytes_that_are_no_msgpack_are_named() -> None:
 
 
 def test_other_settings_say_what_to_restore() -> None:
-    state = encode_state(BUCKET, 64, PLAN)
-    with pytest.raises(StateMismatch, match="set buckets=64"):
-        decode_state(state, 32, PLAN)
-    with pytest.raises(StateMismatch, match="restore these settings"):
-        decode_state(state, 64, b"q" * 16)
-    for version in (1, 2, 4):
+    for state in (encode_state(BUCKET, 64, PLAN), encode_root(b"root", 64, PLAN)):
+        with pytest.raises(StateMismatch, match="set buckets=64"):
+            decode_state(state, 32, PLAN)
+        with pytest.raises(StateMismatch, match="restore these settings"):
+            decode_state(state, 64, b"q" * 16)
+    for version in (1, 2, 5):
         other = signed(msgpack.packb(["mta-spark", version, 64, PLAN, {}]))
         with pytest.raises(StateMismatch, match=f"state format {version}"):
             decode_state(other, 64, PLAN)

@@ -22,7 +22,7 @@ from tests.support.spark.events import (
     write_files,
 )
 from tests.support.spark.faulty_steps import dying_at_the_end
-from tests.support.spark.jobs import ALIASES, FOLDS, Job, counts_of, spread
+from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, counts_of, spread
 
 
 @pytest.fixture
@@ -32,13 +32,13 @@ def job(spark: SparkSession, tmp_path: Path) -> Job:
 
 @pytest.fixture
 def events() -> pa.Table:
-    return spread(make_events(1200, 10))
+    return spread(make_events(1200, 6))
 
 
 @pytest.mark.parametrize(
     ("keys", "policy", "expired"),
     [
-        (1, CountWindow(50), last_n(50)),
+        (1, CountWindow(WINDOW), last_n(WINDOW)),
         (1000, TimeWindow("20 minutes"), last_seconds(1200)),
     ],
 )
@@ -55,7 +55,7 @@ def test_equals_the_oracle(job: Job, keys: int, policy: Any, expired: Any) -> No
 def test_last_gives_one_row_per_key_and_batch(job: Job, events: pa.Table) -> None:
     write_files(events, job.input, files=2)
     job.run(output="last", keep=["site"])
-    expected = oracle(events, last_n(50), FOLDS)
+    expected = oracle(events, last_n(WINDOW), FOLDS)
     middle = events.column("ts").cast(pa.int64())[600].as_py()
     for batch, part in enumerate(
         ([r for r in expected if r[1] < middle], [r for r in expected if r[1] >= middle])
@@ -74,7 +74,7 @@ def test_a_restart_continues_exactly(job: Job, events: pa.Table) -> None:
     assert first.id == second.id
     assert sorted(job.batches) == [0, 1, 2]
     assert job.batches[1] == []
-    assert job.results() == oracle(events, last_n(50), FOLDS)
+    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
 
 
 def test_a_replayed_batch_gives_the_same_results_and_pages(job: Job, events: pa.Table) -> None:
@@ -106,7 +106,7 @@ def test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts(
     with pytest.raises(StreamingQueryException, match="the sink is down"):
         job.run(sink=fail)
     job.run()
-    assert job.results() == oracle(events, last_n(50), FOLDS)
+    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
 
 
 def test_two_queries_share_a_store(spark: SparkSession, tmp_path: Path, events: pa.Table) -> None:
@@ -122,7 +122,7 @@ def test_two_queries_share_a_store(spark: SparkSession, tmp_path: Path, events: 
     write_files(spread_later(events), first.input, files=1, first=1)
     first.run()
     whole = pa.concat_tables([events, spread_later(events)])
-    assert first.results() == oracle(whole, last_n(50), FOLDS)
+    assert first.results() == oracle(whole, last_n(WINDOW), FOLDS)
 
 
 def make_folders(parent: Path, *names: str) -> tuple[str, ...]:
@@ -143,8 +143,8 @@ def test_what_stops_a_query_and_what_lets_it_go_on(job: Job, events: pa.Table) -
     job.run()
     write_files(events.slice(0, 100), job.input, files=1, first=1)
     for changes, named in (
-        ({"buckets": 8}, r"StateMismatch[^$]*set buckets=4"),
-        ({"policy": CountWindow(51)}, r"StateMismatch[^$]*restore these settings"),
+        ({"buckets": 8}, r"StateMismatch[^$]*set buckets=2"),
+        ({"policy": CountWindow(WINDOW + 1)}, r"StateMismatch[^$]*restore these settings"),
         ({}, "LateEvent"),
     ):
         with pytest.raises(StreamingQueryException, match=named):
@@ -152,4 +152,4 @@ def test_what_stops_a_query_and_what_lets_it_go_on(job: Job, events: pa.Table) -
     query = job.run(late="drop")
     counts = {"rows_read": 100, "rows_dropped": 100, "rows_late": 100, "rows_invalid": 0}
     assert counts_of(query) == counts
-    assert job.results() == oracle(events.slice(100), last_n(50), FOLDS)
+    assert job.results() == oracle(events.slice(100), last_n(WINDOW), FOLDS)

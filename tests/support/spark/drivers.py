@@ -30,7 +30,7 @@ class Driver:
     """One query, whose driver is started, killed and started again on the same folder."""
 
     def __init__(self, folder: Path, store: str, **job: Any) -> None:
-        self.folder = folder
+        self.folder, self.store = folder, store
         self.log = folder / "driver.log"
         self.input, self.output = folder / "input", folder / "output"
         self.checkpoint = folder / "checkpoint"
@@ -41,6 +41,7 @@ class Driver:
             "files": 1,
             "window": 50,
             "arity": 4,
+            "plain": False,
             "fault": None,
             "conf": {},
             **job,

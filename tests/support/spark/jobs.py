@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mta import Count, CountWindow, Max, Sum
 from spark_integration import sliding_aggregate
 from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.cli.checkpoints import has_commits, read_pages
+from spark_integration.cli.checkpoints import has_commits, open_pages, read_pages, saved_states
 from spark_integration.options import Options
 from spark_integration.request import make_request
 from spark_integration.sliding import run_request
@@ -21,9 +21,12 @@ from spark_integration.step.step import Step
 from stores import open_store
 from tests.support.spark.checkpoints import forget_commit
 from tests.support.spark.events import SCHEMA, Fold, in_form
+from tests.support.spark.places import check_places
 
 FOLDS: list[Fold] = [max, sum, len]
 ALIASES = ("peak", "sum", "n")
+#: Events in a window: so many that what is known of two keys is too much for a root.
+WINDOW = 150
 
 
 class Job:
@@ -45,9 +48,9 @@ class Job:
                 "sum": ("watts", Sum()),
                 "n": (None, Count()),
             },
-            "policy": CountWindow(50),
+            "policy": CountWindow(WINDOW),
             "store": self.store,
-            "buckets": 4,
+            "buckets": 2,
             "arity": 4,
             "leaf_arity": 4,
         }
@@ -96,6 +99,12 @@ class Job:
             return {row.key for row in rows}
         with open_store(self.store) as store:
             return set(store.keys())
+
+    def check_places(self, events: pa.Table, orphans: int = 0) -> int:
+        """As ``check_places``, after the last committed batch, which came up to these events."""
+        states = saved_states(self.spark, self.checkpoint, self.store)
+        with open_pages(self.spark, self.checkpoint, self.store) as store:
+            return check_places(states, store, events, WINDOW, orphans)
 
 
 def counts_of(query: StreamingQuery) -> dict[str, int]:

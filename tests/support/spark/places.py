@@ -1,33 +1,58 @@
-"""Which pages must and which may be in the store, reckoned from the events alone."""
+"""Which pages must and which may be in the store: those that the states of a query name."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
+import msgpack
 import pyarrow as pa
+
+from mta.audit.description import describe_handle
+from mta.audit.keyed import OpaqueKeys
+from mta.audit.opaque import restore_opaque
+from mta.audit.walk import live_keys
+from spark_integration.step.states import read_handles, read_root
+from stores import PageStore
 
 
 def check_places(
-    keys: Iterable[str], events: pa.Table, before: pa.Table, window: int, arity: int
+    states: Iterable[bytes],
+    store: PageStore,
+    events: pa.Table,
+    window: int,
+    orphans: int = 0,
+    keys: Iterable[str] | None = None,
 ) -> int:
-    """Assert that exactly the pages of live events are there, each place once; count them.
+    """Assert that the pages are whole and hold what they must, and nothing else is there; count.
 
-    ``keys`` are the store's, for count windows of ``window`` events in groups of ``arity``.
-    ``before`` are the events of which a handle may still be needed: those of all batches but the
-    last one or more. A page may stay while a handle from then can reach it.
+    ``states`` are those after ``events``, for count windows of ``window`` events; where they are
+    roots, no key has a window by itself. So many pages more may be there as ``orphans`` says:
+    those of attempts that were given up. ``keys`` are the store's, if it cannot list them.
     """
-    now, then = (Counter(t.column("device").to_pylist()) for t in (events, before))
-    found = Counter()
-    for key in keys:
-        name, level, number, _ = key.split("/")
-        found[name.rpartition(":")[2], int(level), int(number)] += 1
-    assert all(count == 1 for count in found.values()), "a place with pages of two contents"
-    for device, level, number in found:
-        end = (number + 1) * arity ** (level + 1)
-        assert max(0, then[device] - window) < end <= now[device], (device, level, number)
-    for device, count in now.items():
-        front = max(0, count - window)
-        for number in range(front // arity, (count - 1) // arity):
-            assert (device, 0, number) in found, f"a live page is missing: {device} {number}"
+    needed: set[str] = set()
+    reachable: set[str] = set()
+    counted: Counter[str] = Counter()
+    for state in states:
+        root = read_root(state)
+        if root is not None:
+            keyed = OpaqueKeys(root, store)
+            assert keyed.audit().damaged == []
+            summaries = list(keyed.summaries())
+            reachable |= set(keyed.live_keys())
+            keyed.root.doomed = []  # deleted already, where a batch after this one has begun
+            needed |= set(keyed.live_keys())
+        else:
+            handles = read_handles(state).items()
+            summaries = [(key, describe_handle(handle)) for key, handle in handles]
+            for _, handle in handles:
+                needed |= set(live_keys(restore_opaque(handle, store)))
+        for key, summary in summaries:
+            (device,) = msgpack.unpackb(key)
+            counted[device] += summary.back
+            assert summary.events >= min(window, summary.back), device
+    assert counted == Counter(events.column("device").to_pylist())
+    found = set(store.keys() if keys is None else keys)
+    assert needed <= found, "live pages are missing"
+    assert len(found - needed - reachable) <= orphans, "pages that no state names"
     return len(found)
