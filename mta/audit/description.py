@@ -42,8 +42,9 @@ class HandleSummary:
     levels: int
     pages: int
     handle_bytes: int
-    late: int
-    invalid: int
+    late: int | None
+    """Events dropped as too late; None where that is counted for all keys together."""
+    invalid: int | None
     front_time: int | None
     last_time: int | None
     windows: tuple[SubWindow, ...] = ()

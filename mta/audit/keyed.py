@@ -1,41 +1,53 @@
 """Keyed windows out of their root alone: what each key has, whether pages are whole and live.
 
-As of a handle (``opaque``), neither the operation nor the policies need be known: values are left
-as they are, bytes that nobody reads. So an event counts as long as it is stored, though it may
-have left its window.
+As of a handle (``opaque``), the operation need not be known: values are left as they are, bytes
+that nobody reads. Policies on counts and times are known by what a root says of them, so that
+windows are counted as they are. Under any other policy an event counts as long as it is stored.
 
     >>> from mta import CountWindow, KeyedWindows, Max
     >>> windows = KeyedWindows(Max(), CountWindow(2), "memory://keyed", name="demo", page_bytes=64)
     >>> _ = windows.extend(["a", "b", "a"] * 100, range(300))
     >>> keyed = OpaqueKeys(windows.checkpoint(), "memory://keyed")
-    >>> [(key, summary.back) for key, summary in sorted(keyed.summaries())]
-    [('a', 200), ('b', 100)]
+    >>> [(key, summary.events, summary.back) for key, summary in keyed.first(9, order=str)[1]]
+    [('a', 2, 200), ('b', 2, 100)]
     >>> sorted(keyed.live_keys()) == sorted(windows.store.keys()), keyed.audit().damaged
     (True, [])
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import heapq
+import re
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
-from mta.audit.description import HandleSummary, describe_handle
-from mta.audit.opaque import restore_opaque
-from mta.audit.walk import Audit, Damage, audit, live_keys
+import numpy as np
+
+from mta.audit.description import HandleSummary, SubWindow, describe_handle
+from mta.audit.opaque import Opaque, restore_opaque
+from mta.audit.walk import Audit, Damage, audit, is_garbage, live_keys
 from mta.columns.schemas import Payload, Row, Rows, Schema
-from mta.errors import CorruptPage, MissingPage
+from mta.errors import CorruptPage, MissingPage, UnsuitableKey
 from mta.keyed import pages
 from mta.keyed.doomed import LIST, DoomedPages, Entry
+from mta.keyed.keys import read_key
 from mta.keyed.pages import Index, TableLayout
 from mta.keyed.root import Root, Unread
-from mta.keyed.table import HANDLE, Table
+from mta.keyed.sweep import Lanes
+from mta.keyed.table import FORGOTTEN, HANDLE, Table
 from mta.keyed.tiers import PageSize, Run, RunPages, Tiers
 from mta.pages.page import key_of
+from mta.policies.base import AbstractPolicy
+from mta.policies.windows import CountWindow, TimeWindow
 from stores import PageStore, open_store
 
 _BATCH, _CACHED = 64, 1 << 22
+#: No description of a policy that is read is longer.
+_LONGEST = 1000
 
 
 class OpaqueKeys:
@@ -47,7 +59,7 @@ class OpaqueKeys:
     def __init__(self, root: bytes, store: str | PageStore) -> None:
         unread = Unread.decode(root)
         self.store = open_store(store) if isinstance(store, str) else store
-        self.name, self._root_bytes = unread.root.window, len(root)
+        self.name, self.root_bytes = unread.root.window, len(root)
         self._layout = TableLayout(
             self.name, unread.root.kind or "int", _Untouched(), unread.root.timed
         )
@@ -57,116 +69,333 @@ class OpaqueKeys:
         self._tiers.runs = self.root.runs
         self._tiers.young = [] if self.root.young is None else [self.root.young]
 
+    @cached_property
+    def policies(self) -> dict[str, AbstractPolicy] | None:
+        """The policies by name; None where one of them is not known by its description."""
+        found = {name: _policy_of(text, mark) for name, text, mark in sorted(self.root.policies)}
+        known = {name: policy for name, policy in found.items() if policy is not None}
+        return known if len(known) == len(found) else None
+
+    @property
+    def exact(self) -> bool:
+        """Whether events are counted in windows, not as long as they are stored."""
+        return self.policies is not None or self.root.counts[0] == self.root.counts[1]
+
+    # --- what each key has ------------------------------------------------------------------------
+
     def summaries(self) -> Iterator[tuple[Any, HandleSummary]]:
         """Every key, and what is known of it; reads every page once or twice."""
-        for table in self._tiers.everything():
-            handles = iter(table.handles)
-            for place in range(len(table)):
-                key = table.keys.at(place)
-                if table.marks[place] == HANDLE:
-                    handle = next(handles)
-                    yield key, describe_handle(handle)
-                else:
-                    yield key, self._summary(table, place)
+        for lot in self._lots():
+            for place in range(len(lot.table)):
+                yield lot.table.keys.at(place), self._summary(lot, place)
 
-    def _summary(self, table: Table, place: int) -> HandleSummary:
-        first, last = int(table.bounds[place]), int(table.bounds[place + 1])
+    def first(
+        self, limit: int, order: Callable[[Any], Any]
+    ) -> tuple[int, list[tuple[Any, HandleSummary]]]:
+        """How many events there are in windows, and what is known of the first keys in an order.
+
+        Reads every page once or twice; 1 us a key.
+        """
+        events, found = 0, []
+        for lot in self._lots():
+            events += lot.events
+            if limit:
+                keys = lot.table.keys.as_column().tolist()
+                least = heapq.nsmallest(limit, range(len(keys)), key=lambda at: order(keys[at]))
+                found += [(keys[at], self._summary(lot, at)) for at in least]
+                found = heapq.nsmallest(limit, found, key=lambda pair: order(pair[0]))
+        return events, found
+
+    def find(self, key: Any) -> HandleSummary | None:
+        """What is known of one key, None of a key that is not here; a ``get_many`` a level."""
+        try:
+            known = self._tiers.find(read_key(key, self.root.kind))
+        except UnsuitableKey:
+            return None
+        if known is None or known.marks[0] == FORGOTTEN:
+            return None
+        return self._summary(self._lot(known), 0)
+
+    def _lots(self) -> Iterator[_Lot]:
+        yield from map(self._lot, self._tiers.everything())
+
+    def _lot(self, table: Table) -> _Lot:
+        ends = table.bounds[1:]
+        if self.policies is None:
+            return _Lot(table, [table.bounds[:-1]])
+        lanes = Lanes(table.bounds, table.times)
+        some = np.flatnonzero(table.counts)
+        fronts = []
+        for policy in self.policies.values():
+            front = ends.copy()
+            front[some] = lanes.fronts(policy, ends[some] - 1)
+            fronts.append(front)
+        return _Lot(table, fronts)
+
+    def _summary(self, lot: _Lot, place: int) -> HandleSummary:
+        """What is known of one key of a table."""
+        table = lot.table
         left, times = int(table.left[place]), table.times
+        if table.marks[place] == HANDLE:
+            return _later(describe_handle(lot.handle(place)), left)
+        start, last = int(table.bounds[place]), int(table.bounds[place + 1])
+        back = left + last - start
+        sizes = [last - int(fronts[place]) for fronts in lot.fronts]
+        first = last - max(sizes)
         known = times is not None and last > first
+        texts = {name: text for name, text, _ in sorted(self.root.policies)}
+        windows = []
+        if self.policies is not None and "" not in texts:
+            of_each = zip(texts.items(), sizes, strict=True)
+            windows = [SubWindow(n, text, size, back - size, None) for (n, text), size in of_each]
         return HandleSummary(
             window=self.name,
             monoid=self.root.monoid[0],
-            policy=", ".join(f"{n}={text}" if n else text for n, text, _ in self.root.policies),
+            policy=", ".join(f"{name}={text}" if name else text for name, text in texts.items()),
             algorithm="columns of many keys",
-            events=last - first,
-            front=left,
-            back=left + last - first,
+            events=max(sizes),
+            front=back - max(sizes),
+            back=back,
             levels=0,
             pages=0,
             handle_bytes=0,
-            late=0,
-            invalid=0,
+            late=None,
+            invalid=None,
             front_time=int(times[first]) if times is not None and known else None,
             last_time=int(times[last - 1]) if times is not None and known else None,
+            windows=tuple(windows),
         )
 
-    def live_keys(self) -> Iterator[str]:
+    # --- which pages there are --------------------------------------------------------------------
+
+    def live_keys(self, left_out: dict[str, str] | None = None) -> Iterator[str]:
         """The key of every page that the root names, those to be deleted later included.
 
-        Reads the indexes, and the tables that hold handles. Raises MissingPage, CorruptPage.
+        Reads the indexes, and the tables that hold handles. Raises MissingPage, CorruptPage; where
+        ``left_out`` is given, a window by itself with a damaged page is noted there instead.
         """
         for run in self.root.runs:
             yield from self._pages_of(run)
-        for handle in self.handles():
-            yield from live_keys(restore_opaque(handle, self.store))
+        for _, handle in self.handles():
+            yield from _reached(restore_opaque(handle, self.store), left_out)
         for entry in self.root.doomed.all():
-            yield from self._doomed(entry)
+            yield from self._doomed(entry, left_out)
 
     def _pages_of(self, run: Run) -> Iterator[str]:
         return self._pages.keys(DoomedPages(run.number, run.height, run.top.names))
 
-    def _doomed(self, entry: Entry) -> Iterator[str]:
+    def _doomed(self, entry: Entry, left_out: dict[str, str] | None) -> Iterator[str]:
         """The pages of what is to be deleted; some may be gone, if a deletion was cut short."""
         if isinstance(entry, bytes):
             held = restore_opaque(entry, self.store)
             held.engine.structure.evict_to(held.engine.structure.back)
-            yield from live_keys(held)
+            yield from _reached(held, left_out)
             return
         if entry.level == LIST:
             for each in self._pages.listed(entry):
-                yield from self._doomed(each)
+                yield from self._doomed(each, left_out)
         with suppress(MissingPage):
             yield from self._pages.keys(entry)
 
-    def handles(self) -> Iterator[bytes]:
-        """The handles of windows by themselves; reads every page, if there are any."""
+    def is_garbage(self, key: str) -> bool:
+        """Whether a page of the store that ``live_keys`` does not have can never be of use again.
+
+        As ``mta.audit.is_garbage``: none who goes on from this root, or a newer one, can come to
+        name it. A run that they write has a later number than all before it; but they may write
+        indexes anew of runs that are there, and lists of what is doomed. A window by itself may
+        begin anew, once its key was forgotten; so its pages are garbage only where no key can be.
+        Reads every page at the first call, if there are windows by themselves.
+        """
+        window, _, place = key.rpartition("/")[0].partition("/")
+        if window != self.name:
+            held = self._lasting.get(window)
+            return held is not None and is_garbage(held, key)
+        numbers = place.split("/")
+        if len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
+            return False
+        level, number = map(int, numbers)
+        if level == LIST:
+            return number < self.root.number
+        written = number <= self.root.number
+        return written and (level == 0 or all(number != run.number for run in self.root.runs))
+
+    @cached_property
+    def _lasting(self) -> dict[str, Opaque]:
+        """Windows by themselves whose keys cannot be forgotten, by their names."""
+        policies = self.policies
+        if policies is None or all(each.lifetime is not None for each in policies.values()):
+            return {}
+        windows = [restore_opaque(handle, self.store) for _, handle in self.handles()]
+        return {held.engine.name: held for held in windows}
+
+    def handles(self) -> Iterator[tuple[Any, bytes]]:
+        """Keys with windows by themselves, and their handles; reads every page if there are any."""
         if self.root.counts[1]:
             for table in self._tiers.everything():
-                yield from table.handles
+                yield from _handles_of(table)
+
+    # --- whether they are whole -------------------------------------------------------------------
 
     def audit(self) -> Audit:
-        """Verify every page, and those of windows by themselves; go on after each finding.
-
-        A table cannot be rebuilt, as its events are in no other page.
-        """
-        found = Audit()
-        for run in self.root.runs:
-            self._verify(run, run.height, run.top, found)
-        if not found.damaged:
-            for handle in self.handles():
-                one = audit(restore_opaque(handle, self.store))
-                found.pages += one.pages
-                found.gone += one.gone
-                found.damaged += one.damaged
+        """Verify every page, and those of windows by themselves; go on after each finding."""
+        found, handles = self.audit_tables()
+        for _, handle in handles:
+            one = audit(restore_opaque(handle, self.store))
+            found.pages += one.pages
+            found.gone += one.gone
+            found.damaged += one.damaged
         return found
 
-    def _verify(self, run: Run, level: int, index: Index, found: Audit) -> None:
+    def audit_tables(self) -> tuple[Audit, Iterator[tuple[Any, bytes]]]:
+        """Verify every table and index; and the handles of keys with a window by itself.
+
+        These read every table again, but damaged ones: a key is passed over that one of them may
+        say something of. A table cannot be rebuilt, as its events are in no other page.
+        """
+        found, lost = Audit(), list[tuple[int, int]]()
+        whole = Tiers(self._layout, self._pages, _as_it_is, late=True)
+        whole.young = self._tiers.young
+        for run in self._tiers.runs:
+            tables = list[tuple[int, bytes]]()
+            self._verify(run, run.height, run.top, 1 << 64, (found, tables, lost))
+            firsts = np.array([first for first, _ in tables], "u8")
+            index = Index(firsts, [name for _, name in tables], None)
+            whole.runs.append(replace(run, height=0, top=index))
+        return found, self._handles_beside(whole, lost)
+
+    def _handles_beside(
+        self, tiers: Tiers, lost: list[tuple[int, int]]
+    ) -> Iterator[tuple[Any, bytes]]:
+        """The handles in whole tables, but those of keys that a damaged one may have."""
+        if not self.root.counts[1]:
+            return
+        for table in tiers.everything():
+            hashes = table.keys.hashes
+            for first, end in lost:
+                held = (hashes >= np.uint64(first)) & (hashes <= np.uint64(end - 1))
+                table = table.take(np.flatnonzero(~held))
+                hashes = table.keys.hashes
+            yield from _handles_of(table)
+
+    def _verify(self, run: Run, level: int, index: Index, end: int, notes: _Notes) -> None:
+        """Verify what an index names, whose keys' hashes are below ``end``, and all below."""
+        found, tables, lost = notes
+        ends = [*index.firsts[1:].tolist(), end]
         for start in range(0, len(index), _BATCH):
             some = range(start, min(start + _BATCH, len(index)))
             keys = [key_of(self.name, level, run.number, index.names[at]) for at in some]
             for at, key, data in zip(some, keys, self.store.get_many(keys), strict=True):
+                name, first = index.names[at], int(index.firsts[at])
                 try:
                     if data is None:
                         raise CorruptPage("it is not in the store")
-                    name = index.names[at]
                     content = pages.decode(self._layout, level, run.number, name, data)
                     assert not isinstance(content, list)  # of tables and indexes alone
                     what = _difference(content, index, at)
                     if what is not None:
                         raise CorruptPage(what)
                 except CorruptPage as error:
-                    found.damaged.append(self._damage(run, level, key, str(error), index, at))
+                    what = str(error.__cause__ or error)
+                    lost.append((first, ends[at]))
+                    found.damaged.append(_damage(key, level, run.number, what, lost[-1]))
                     continue
                 found.pages += 1
                 if isinstance(content, Index):
-                    self._verify(run, level - 1, content, found)
+                    self._verify(run, level - 1, content, ends[at], notes)
+                else:
+                    tables.append((first, name))
 
-    def _damage(self, run: Run, level: int, key: str, what: str, index: Index, at: int) -> Damage:
-        end = int(index.firsts[at + 1]) if at + 1 < len(index) else 1 << 64
-        hashes = f"of the keys whose hash is from {int(index.firsts[at])} to below {end}"
-        outcome = "put back a copy of it, or restore from an earlier root"
-        damage = Damage(key, level, run.number, what, 0, 0, True, None, False, outcome)
-        return replace(damage, what=f"{what}; it has events {hashes}")
+
+#: What was found, the first hash and the name of each whole table, and ranges of hashes of others.
+_Notes = tuple[Audit, list[tuple[int, bytes]], list[tuple[int, int]]]
+
+
+@dataclass(slots=True)
+class _Lot:
+    """A table, and where each key's windows begin."""
+
+    table: Table
+    fronts: list[np.ndarray]
+    """A row for each key and policy."""
+
+    @property
+    def events(self) -> int:
+        """How many events there are in windows."""
+        sizes = self.table.bounds[1:] - np.minimum.reduce(self.fronts)
+        swept = int(sizes[self.table.marks != HANDLE].sum())
+        return swept + sum(describe_handle(handle).events for handle in self.table.handles)
+
+    def handle(self, place: int) -> bytes:
+        """The handle of a key that has one."""
+        return self.table.handles[int((self.table.marks[:place] == HANDLE).sum())]
+
+
+class KeyedDamage(Damage):
+    """A page of many keys that is not what its index says; ``group`` is the number of its run."""
+
+    def __str__(self) -> str:
+        place = f"level {self.level}, run {self.group}"
+        return f"page {self.key} ({place}): {self.what}; {self.outcome}"
+
+
+def _damage(key: str, level: int, number: int, what: str, lost: tuple[int, int]) -> KeyedDamage:
+    share = max(1, round((1 << 64) / (lost[1] - lost[0])))
+    whose = f"1 key in {share:,}" if share > 1 else "any key"
+    outcome = f"it holds events of {whose}, which are in no other page"
+    if level:
+        outcome = f"nothing else names the tables below it, with events of {whose}"
+    outcome += ": put back a copy of it, or go back to an earlier root"
+    return KeyedDamage(key, level, number, what, 0, 0, True, None, False, outcome)
+
+
+def _handles_of(table: Table) -> Iterator[tuple[Any, bytes]]:
+    places = np.flatnonzero(table.marks == HANDLE).tolist()
+    for place, handle in zip(places, table.handles, strict=True):
+        yield table.keys.at(place), handle
+
+
+def _reached(held: Opaque, left_out: dict[str, str] | None) -> Iterator[str]:
+    """The pages that a window by itself needs; notes why nobody knows, if that may be."""
+    try:
+        yield from live_keys(held)
+    except (MissingPage, CorruptPage) as error:
+        if left_out is None:
+            raise
+        left_out[held.engine.name] = str(error)
+
+
+def _later(summary: HandleSummary, left: int) -> HandleSummary:
+    """A summary of a window that began after so many events of its key."""
+    windows = [replace(each, front=each.front + left) for each in summary.windows]
+    front, back = summary.front + left, summary.back + left
+    return replace(summary, front=front, back=back, windows=tuple(windows))
+
+
+def _policy_of(text: str, fingerprint: bytes) -> AbstractPolicy | None:
+    """The policy of a description, if it is one on counts and times, and has the fingerprint."""
+    try:
+        policy = _parsed(text) if len(text) <= _LONGEST else None
+    except ValueError:
+        return None
+    return policy if policy is not None and policy.fingerprint == fingerprint else None
+
+
+def _parsed(text: str) -> AbstractPolicy | None:
+    if found := re.fullmatch(r"CountWindow\((\d{1,18})\)", text):
+        return CountWindow(int(found[1]))
+    if found := re.fullmatch(r"TimeWindow\((\d{1,18}) us\)", text):
+        return TimeWindow(timedelta(microseconds=int(found[1])))
+    if not text.startswith("(") or not text.endswith(")"):
+        return None
+    depth = 0
+    for at in range(1, len(text) - 1):
+        depth += (text[at] == "(") - (text[at] == ")")
+        if depth == 0 and text[at - 1 : at + 2] in (" | ", " & "):
+            one, other = _parsed(text[1 : at - 1]), _parsed(text[at + 2 : -1])
+            if one is None or other is None:
+                return None
+            return one | other if text[at] == "|" else one & other
+    return None
 
 
 def _difference(content: Table | Index, index: Index, at: int) -> str | None:

@@ -27,7 +27,7 @@ EXTRAS = {
 
 #: Takes the options of a command by their names; None is the exit code 0.
 Command = Callable[..., int | None]
-_PATH = "a file with a handle of Window or SharedWindows; with Spark, "
+_PATH = "a file with a handle of Window or SharedWindows, or a root of KeyedWindows; with Spark, "
 
 
 class CommandLine:
@@ -51,16 +51,19 @@ class CommandLine:
             "inspect", handles.inspect, help="show the windows of a run or of a handle"
         )
         inspect.add_argument("path", type=Path, help=f"{_PATH}a run's output folder or checkpoint")
+        inspect.add_argument("--limit", metavar="N", type=at_least_one, default=20,
+                             help="how many keys, default 20")  # fmt: skip
+        inspect.add_argument("--key", help="this key alone; several columns with commas between")
         check = self.add("check", handles.check, help="verify every page of windows")
         check.add_argument("path", type=Path, help=f"{_PATH}the output folder of an ended run")
         gc = self.add("gc", handles.gc, help="find and delete pages that no window needs")
-        gc.add_argument("path", type=Path, nargs="+", help="all files with handles of some windows;"
-                        " with Spark, a run's output folder")  # fmt: skip
+        gc.add_argument("path", type=Path, nargs="+", help="all files with handles or roots of some"
+                        " windows; with Spark, a run's output folder")  # fmt: skip
         for parser in (inspect, check, gc):
             parser.add_argument("--store", metavar="URL", help="where the pages are; default: the "
                                 "run's, without credentials")  # fmt: skip
         check.add_argument("--repair", action="store_true",
-                           help="rebuild damaged inner pages of a run from the level below"
+                           help="rebuild what can be of a run: inner pages of one key's window"
                            )  # fmt: skip
         gc.add_argument("--delete", action="store_true",
                         help="delete them; without it nothing is changed in the store")  # fmt: skip

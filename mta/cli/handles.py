@@ -1,12 +1,14 @@
-"""``mta inspect``, ``check`` and ``gc`` for handles that a program of one's own saved in files.
+"""``mta inspect``, ``check`` and ``gc`` for handles and roots that a program saved in files.
 
-A handle of ``Window`` or ``SharedWindows`` alone tells which pages are needed and whether they are
-whole (``mta.audit.opaque``), so nothing need be known of the operation.
+A handle of ``Window`` or ``SharedWindows``, or a root of ``KeyedWindows``, alone tells which pages
+are needed and whether they are whole (``mta.audit.opaque``, ``mta.audit.keyed``), so nothing need
+be known of the operation.
 
 Whoever holds the windows may go on writing meanwhile. A page is garbage when none of the given
-handles names it, and nobody who goes on from them can come to name it: it stands where pages were
-sealed already (``mta.audit.walk.is_garbage``). Pages further on may have been put just now; once
-the window has passed them and a newer handle is saved, they are named by it, or garbage.
+handles and roots names it, and nobody who goes on from them can come to name it: it stands where
+pages were sealed already (``mta.audit.walk.is_garbage``), or its run has a number that every given
+root has passed. Other pages may have been put just now; once the window has passed them and a newer
+handle is saved, they are named by it, or garbage.
 
 How windows, damage and pages are printed is the same for handles in files and for those of a run in
 Spark, which ``spark_integration.cli.checkpoints`` reads.
@@ -16,17 +18,22 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
 from mta.audit.description import HandleSummary, describe_handle
+from mta.audit.keyed import OpaqueKeys
 from mta.audit.opaque import Opaque, restore_opaque
 from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
 from mta.cli.console import InvalidCommand, human_bytes, human_duration, plural, say, table
 from mta.errors import CorruptPage, MissingPage
+from mta.keyed.root import is_root
 from mta.windows.window import Window
 from stores import PageStore, open_store
 
@@ -37,26 +44,61 @@ _EXAMPLES = 5
 _BATCH = 256
 
 
-Windows = list[tuple[str, HandleSummary]]
+class KeyNames(NamedTuple):
+    """How keys are written, and which ones a user may mean who writes one."""
+
+    written: Callable[[Any], str]
+    meant: Callable[[str], list[Any]]
+    """Those that are tried before all keys are looked through."""
 
 
-def inspect(path: Path, store: str | None) -> None:
-    """Print the windows of a handle, and the totals of the store if its address is given."""
-    summary = describe_handle(_read(path))
-    show([(summary.window, summary)], store, None if store is None else store_totals(store))
+def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
+    """Print the windows of a handle or a root, and the store's totals if its address is given."""
+    data, listing = _read(path), Listing(limit)
+    if not is_root(data):
+        if key is not None:
+            raise InvalidCommand(f"--key: {path} is a handle of one window, which has no keys")
+        summary = describe_handle(data)
+        listing.add(summary.window, summary)
+        show(listing, store, None if store is None else store_totals(store))
+        return
+    address = _required(store)
+    with open_store(address) as pages:
+        keyed = OpaqueKeys(data, pages)
+        if key is None:
+            listing.add_keys(keyed, _NAMES)
+        else:
+            listing.add_one(key, [keyed], _NAMES)
+            listing.require(key)
+    show(listing, address, None if key is not None else store_totals(address))
 
 
 def check(path: Path, store: str | None, repair: bool) -> int:
-    """Print the damage by page and a summary; 1 if there is any, else 0. Reads every page once."""
-    address = _required(store)
+    """Print the damage by page and a summary; 1 if there is any, else 0. Reads every page once.
+
+    Tables of a root that name windows by themselves are read twice.
+    """
+    address, data = _required(store), _read(path)
+    if repair and is_root(data):
+        raise InvalidCommand(
+            "--repair: events of many keys are in no other page, so none can be rebuilt: put back "
+            "a copy, or restore an earlier root"
+        )
     if repair:
         raise InvalidCommand(
             "--repair: a page is rebuilt by the windows' own operation, which a handle does not "
             "tell: restore the windows in Python and call mta.audit.audit(windows, repair=True)"
         )
+    found = Audit()
     with open_store(address) as pages:
-        held = restore_opaque(_read(path), pages)
-        found = verify([(held.engine.name, held)])
+        if is_root(data):
+            keyed = OpaqueKeys(data, pages)
+            tables, handles = keyed.audit_tables()
+            add_up(found, tables, keyed.name)
+            verify(found, ((name_of(key), restore_opaque(held, pages)) for key, held in handles))
+            return sum_up(found, plural(keyed.root.counts[0], "key"), address)
+        held = restore_opaque(data, pages)
+        verify(found, [(held.engine.name, held)])
     return sum_up(found, ", ".join(sorted(held.fronts or [held.engine.name])), address)
 
 
@@ -64,38 +106,71 @@ def gc(path: list[Path], store: str | None, delete: bool) -> None:
     """Print the pages of these handles' windows that nobody can need; ``delete`` deletes them.
 
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
+    Tables of roots are read too, if they name windows by themselves.
     """
     address = _required(store)
     with open_store(address) as pages:
-        windows: defaultdict[str, list[Opaque]] = defaultdict(list)
+        windows: defaultdict[str, list[Opaque | OpaqueKeys]] = defaultdict(list)
         for file in path:
-            held = restore_opaque(_read(file), pages)
-            windows[held.engine.name].append(held)
+            data = _read(file)
+            if is_root(data):
+                keyed = OpaqueKeys(data, pages)
+                windows[keyed.name].append(keyed)
+            else:
+                held = restore_opaque(data, pages)
+                windows[held.engine.name].append(held)
         keys = list(pages.keys())
         say(f"store     {without_credentials(address)}: {plural(len(keys), 'page')}")
         garbage = [
-            key
-            for name, held_by in windows.items()
-            for key in _garbage(name, held_by, [key for key in keys if key.startswith(f"{name}/")])
+            key for name, held_by in windows.items() for key in _garbage(name, held_by, keys)
         ]
         print_unneeded(pages, garbage)
         sweep(pages, garbage, delete)
 
 
-def _garbage(name: str, held_by: list[Opaque], keys: list[str]) -> list[str]:
+def _garbage(name: str, held_by: list[Opaque | OpaqueKeys], keys: list[str]) -> list[str]:
     """Those of a window's pages that none of its handles, and no newer one, can need."""
+    ends = ("/", ":") if isinstance(held_by[0], OpaqueKeys) else ("/",)
+    own = [key for key in keys if key.startswith(tuple(name + end for end in ends))]
     try:
-        live = {key for held in held_by for key in live_keys(held)}
+        live = {key for held in held_by for key in _live(held)}
+        orphans = [key for key in own if key not in live]
+        garbage = [key for key in orphans if all(_is_garbage(held, key) for held in held_by)]
     except (MissingPage, CorruptPage) as error:
         say(f"left out  {name}: {error}; see 'mta check'")
         return []
     say(f"windows   {name}: {plural(len(live), 'page')} needed")
-    orphans = [key for key in keys if key not in live]
-    garbage = [key for key in orphans if all(is_garbage(held, key) for held in held_by)]
     if ahead := len(orphans) - len(garbage):
         say(f"left out  {plural(ahead, 'page')} further on, where a writer may be: see to it again")
         say("          with a newer handle")
     return garbage
+
+
+def _live(held: Opaque | OpaqueKeys) -> Iterator[str]:
+    return held.live_keys() if isinstance(held, OpaqueKeys) else live_keys(held)
+
+
+def _is_garbage(held: Opaque | OpaqueKeys, key: str) -> bool:
+    return held.is_garbage(key) if isinstance(held, OpaqueKeys) else is_garbage(held, key)
+
+
+def name_of(key: Any) -> str:
+    """A key of keyed windows as text."""
+    if isinstance(key, bytes):
+        return key.decode(errors="backslashreplace")
+    return ", ".join(map(name_of, key)) if isinstance(key, tuple) else str(key)
+
+
+def _meant(text: str) -> list[Any]:
+    return [text, text.encode(), *as_number(text)]
+
+
+def as_number(text: str) -> list[int]:
+    """The whole number that a text is, if it is one."""
+    return [int(text)] if re.fullmatch(r"-?\d{1,19}", text) else []
+
+
+_NAMES = KeyNames(name_of, _meant)
 
 
 def _required(store: str | None) -> str:
@@ -119,20 +194,87 @@ def _read(path: Path) -> bytes:
 # What is printed of any windows
 
 
-def show(windows: Windows, store: str | None, pages: str | None, limit: int = 1) -> None:
+@dataclass
+class Listing:
+    """Windows to be printed: the first ones by their keys, and the totals of all."""
+
+    limit: int
+    windows: list[tuple[str, HandleSummary]] = field(default_factory=list)
+    keys: int = 0
+    events: int = 0
+    saved: int = 0
+    """Bytes of handles and roots."""
+    late: int = 0
+    invalid: int = 0
+    whole: bool = True
+    """Whether all events are in windows; else some may have left, by policies not known here."""
+
+    def add(self, key: str, summary: HandleSummary) -> None:
+        """A window by itself."""
+        self.keys += 1
+        self.events += summary.events
+        self.saved += summary.handle_bytes
+        self.late += summary.late or 0
+        self.invalid += summary.invalid or 0
+        self._keep([(key, summary)])
+
+    def add_keys(self, keyed: OpaqueKeys, names: KeyNames) -> None:
+        """All windows of a root; reads every page once or twice."""
+        events, found = keyed.first(self.limit, names.written)
+        self.keys += keyed.root.counts[0]
+        self.events += events
+        self.late += keyed.root.counts[3]
+        self.invalid += keyed.root.counts[4]
+        self.saved += keyed.root_bytes
+        self.whole &= keyed.exact
+        self._keep([(names.written(key), summary) for key, summary in found])
+
+    def add_one(self, text: str, roots: Iterable[OpaqueKeys], names: KeyNames) -> None:
+        """The window of one key out of roots, if it is there.
+
+        A ``get_many`` a level and root for a key of one part, else reads every page.
+        """
+        for keyed in roots:
+            tried = ((key, keyed.find(key)) for key in names.meant(text))
+            found = [(key, summary) for key, summary in tried if summary is not None]
+            if not found:
+                found = [each for each in keyed.summaries() if names.written(each[0]) == text]
+            self.whole &= keyed.exact or not found
+            for key, summary in found:
+                self.add(names.written(key), summary)
+
+    def require(self, key: str) -> None:
+        """Raise InvalidCommand if there is no window."""
+        if not self.windows:
+            raise InvalidCommand(f"--key {key!r}: no window has it; without --key some are shown")
+
+    def _keep(self, windows: list[tuple[str, HandleSummary]]) -> None:
+        self.windows = sorted([*self.windows, *windows], key=itemgetter(0))[: self.limit]
+
+    def __str__(self) -> str:
+        """How many keys there are, and events in their windows."""
+        kept = "" if self.whole else " kept"
+        return f"{plural(self.keys, 'key')}, {plural(self.events, 'event')}{kept}"
+
+
+def show(listing: Listing, store: str | None, pages: str | None) -> None:
     """Print windows by their keys, their totals, what they aggregate, and by which policy.
 
     Below the row of a key stands one for each of several windows that share its events.
     """
-    say(table(COLUMNS, [row for key, summary in windows[:limit] for row in _rows(key, summary)]))
-    if limit < len(windows):
-        say(f"... and {len(windows) - limit:,} more (--limit)")
+    say(table(COLUMNS, [row for key, summary in listing.windows for row in _rows(key, summary)]))
+    if len(listing.windows) < listing.keys:
+        say(f"... and {listing.keys - len(listing.windows):,} more (--limit)")
     say()
-    say(f"windows   {counted(windows)}")
-    say(f"handles   {human_bytes(sum(summary.handle_bytes for _, summary in windows))}")
-    if store is not None:
+    say(f"windows   {listing}")
+    for label, count in (("late", listing.late), ("invalid", listing.invalid)):
+        if count:
+            say(f"{label:9} {plural(count, 'event')}, dropped")
+    if listing.saved:
+        say(f"handles   {human_bytes(listing.saved)}")
+    if store is not None and pages is not None:
         say(f"store     {without_credentials(store)}: {pages}")
-    for _, summary in windows[:1]:
+    for _, summary in listing.windows[:1]:
         policy = re.sub(
             r"\bTimeWindow\((\d+) us\)",
             lambda found: f"TimeWindow({human_duration(int(found[1]))})",
@@ -140,12 +282,6 @@ def show(windows: Windows, store: str | None, pages: str | None, limit: int = 1)
         )
         say(f"monoid    {summary.monoid}, by {summary.algorithm}")
         say(f"policy    {policy}")
-
-
-def counted(windows: Windows) -> str:
-    """How many keys there are, and events in their windows."""
-    events = sum(summary.events for _, summary in windows)
-    return f"{plural(len(windows), 'key')}, {plural(events, 'event')}"
 
 
 def store_totals(url: str) -> str:
@@ -167,12 +303,12 @@ def disk_bytes(folder: Path) -> int:
     )
 
 
-def verify(windows: Iterable[tuple[str, Window | Sharing]], repair: bool = False) -> Audit:
-    """What an audit of all these windows finds, each under its key; prints the damage."""
-    total = Audit()
+def verify(
+    total: Audit, windows: Iterable[tuple[str, Window | Sharing]], repair: bool = False
+) -> None:
+    """Add what an audit of all these windows finds, each under its key; prints the damage."""
     for whose, held in windows:
         add_up(total, audit(held, repair), whose)
-    return total
 
 
 def add_up(total: Audit, found: Audit, whose: str) -> None:
@@ -225,15 +361,18 @@ def without_credentials(url: str) -> str:
 
 
 def _rows(key: str, summary: HandleSummary) -> Iterator[tuple[str, ...]]:
-    counts = (summary.front, summary.back, summary.levels, summary.pages)
+    alone = ("-", "-", "-", "-")  # of a window among many keys
+    if summary.late is not None:
+        pages, late = f"{summary.pages:,}", f"{summary.late:,}"
+        alone = (f"{summary.levels:,}", pages, human_bytes(summary.handle_bytes), late)
     yield (
         key,
         f"{summary.events:,}",
         _moment(summary.front_time),
         _moment(summary.last_time),
-        *(f"{count:,}" for count in counts),
-        human_bytes(summary.handle_bytes),
-        f"{summary.late:,}",
+        f"{summary.front:,}",
+        f"{summary.back:,}",
+        *alone,
     )
     for window in summary.windows:
         pages = "-" if window.pages is None else f"{window.pages:,}"

@@ -16,7 +16,8 @@ all of this holds, so that no page that is or will be needed ever is:
    runs, may still be writing.
 3. Every batch that had begun when it was noted has been committed since. A batch that broke off is
    run again and writes the same pages under the same keys, however long ago it did so first.
-4. Every inner page of its window can be read; else nobody knows what its window needs.
+4. Every inner page of its window can be read; else nobody knows what its window needs. Of many
+   keys that are swept together these are the indexes; all pages of the query wait for them.
 
 When each page was first seen is noted in ``gc.json`` in the output folder.
 """
@@ -36,8 +37,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mta import describe_handle
-from mta.audit.keyed import OpaqueKeys
-from mta.audit.walk import live_keys
+from mta.audit.keyed import KeyedDamage, OpaqueKeys
+from mta.audit.walk import Audit, live_keys
 from mta.cli import handles
 from mta.cli.console import human_bytes, plural, say
 from mta.errors import CorruptPage, MissingPage
@@ -58,37 +59,52 @@ NOTE = "gc.json"
 
 
 @spark_errors()
-def inspect(folder: Path, store: str | None, limit: int) -> None:
+def inspect(folder: Path, store: str | None, limit: int, key: str | None = None) -> None:
     """Print the windows of an output folder or of a Spark checkpoint."""
     checkpoint, address = locate(folder, store)
-    handles.show(*inspect_state(local_session(), checkpoint, address), limit)
+    session = local_session()
+    listing = list_windows(session, checkpoint, address, limit, key)
+    if key is not None:
+        listing.require(key)
+    pages = store_totals(session, checkpoint, address) if key is None else None
+    handles.show(listing, address, pages)
 
 
-def inspect_state(
-    spark: SparkSession, checkpoint: Path, address: str
-) -> tuple[handles.Windows, str, str]:
-    """Every window of a checkpoint by its key; its store, and what that holds, whoever wrote it."""
-    states = saved_states(spark, checkpoint, address)
-    windows = [(key, describe_handle(handle)) for key, handle in handles_in(states)]
+def list_windows(
+    spark: SparkSession, checkpoint: Path, address: str, limit: int, key: str | None = None
+) -> handles.Listing:
+    """The first windows of a checkpoint by their keys and the totals of all, or that of one key."""
+    listing, states = handles.Listing(limit), saved_states(spark, checkpoint, address)
+    for name, handle in handles_in(states):
+        if key in (None, name):
+            listing.add(name, describe_handle(handle))
     if roots := roots_in(states):
         with open_pages(spark, checkpoint, address) as store:
-            for root in roots:
-                for key, summary in OpaqueKeys(root, store).summaries():
-                    windows.append((_shown(key), summary))
-        windows.sort(key=lambda pair: pair[0])
+            keyed = [OpaqueKeys(root, store) for root in roots]
+            if key is not None:
+                listing.add_one(key, keyed, _NAMES)
+                return listing
+            for each in keyed:
+                listing.add_keys(each, _NAMES)
+    return listing
+
+
+def store_totals(spark: SparkSession, checkpoint: Path, address: str) -> str:
+    """What a store holds, whoever wrote it."""
     if not is_state_url(address):
-        return windows, address, handles.store_totals(address)
+        return handles.store_totals(address)
     # On disk are all versions of the state that Spark retains.
     pages = plural(read_pages(spark, checkpoint).count(), "page")
     size = human_bytes(handles.disk_bytes(checkpoint / "state"))
-    return windows, address, f"{pages}, {size} on disk"
+    return f"{pages}, {size} on disk"
 
 
 @spark_errors()
 def check(folder: Path, store: str | None, repair: bool) -> int:
     """Print the damage by page and a summary; 1 if any is left, else 0.
 
-    Reads every page of every window once.
+    Reads every page of every window once; tables of many keys twice, where some of the keys have a
+    window by itself. Of these inner pages can be rebuilt; tables cannot.
     """
     checkpoint, address = locate(folder, store)
     in_state = is_state_url(address)
@@ -100,15 +116,20 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
         )
     session = local_session()
     states = saved_states(session, checkpoint, address)
-    saved, keys = handles_in(states), 0
+    saved, keys, found = handles_in(states), 0, Audit()
+    count = len(saved)
     with open_pages(session, checkpoint, address) as pages:
-        found = handles.verify(windows_of(folder, saved, pages) if saved else (), repair)
         for root in roots_in(states):
-            swept = OpaqueKeys(root, pages)
-            handles.add_up(found, swept.audit(), swept.name)
-            keys += swept.root.counts[0]
-    left = handles.sum_up(found, plural(len(saved) + keys, "key"), address, repair)
-    if left and not repair and not in_state:
+            keyed = OpaqueKeys(root, pages)
+            tables, apart = keyed.audit_tables()
+            handles.add_up(found, tables, keyed.name)
+            saved += [(_shown(key), handle) for key, handle in apart]
+            keys += keyed.root.counts[0]
+        if saved:
+            handles.verify(found, windows_of(folder, saved, pages), repair)
+    left = handles.sum_up(found, plural(count + keys, "key"), address, repair)
+    inner = any(damage.level and not isinstance(damage, KeyedDamage) for damage in found.left)
+    if inner and not repair and not in_state:
         say("what can be rebuilt, --repair does")
     return left
 
@@ -176,11 +197,12 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
         for keyed in swept:
             prefixes.add(_prefix(keyed.name))
             try:
-                live.update(keyed.live_keys())
+                live.update(keyed.live_keys(damaged))
             except (MissingPage, CorruptPage) as error:
                 damaged[keyed.name] = str(error)
         orphans = [key for key in keys if _prefix(key) in prefixes and key not in live]
-        unsure = [key for key in orphans if key.partition("/")[0] in damaged]
+        # Where tables are damaged, windows by themselves of their keys are not known either.
+        unsure = [key for key in orphans if {key.partition("/")[0], _prefix(key)} & damaged.keys()]
         orphans = sorted(set(orphans) - set(unsure))
         now = Sighting(time.time(), begun)
         sightings = note(folder / NOTE, orphans, now)
@@ -300,6 +322,13 @@ def handles_in(states: Iterable[bytes]) -> list[tuple[str, bytes]]:
 
 def _shown(key: bytes) -> str:
     return ", ".join(map(str, msgpack.unpackb(key, timestamp=3)))
+
+
+def _meant(text: str) -> list[bytes]:
+    return [msgpack.packb([value]) for value in (text, *handles.as_number(text))]
+
+
+_NAMES = handles.KeyNames(_shown, _meant)
 
 
 def read_pages(spark: SparkSession, checkpoint: Path) -> DataFrame:

@@ -41,15 +41,11 @@ def command_line() -> CommandLine:
     add_options(run)
     _add_demo(line.add("demo", _demo, help="run on a generated stream, or on your data"))
     add_bench(line, EXPERIMENTS)
-    line.commands["inspect"].add_argument(
-        "--limit", metavar="N", type=at_least_one, default=20,
-        help="of a run: how many windows, default 20",
-    )  # fmt: skip
     line.commands["gc"].add_argument(
         "--grace", metavar="TIME", default="1 hour",
         help="of a run: how long a page must be seen unneeded, default 1 hour",
     )  # fmt: skip
-    for name, of_runs_alone in (("inspect", "limit"), ("check", ""), ("gc", "grace")):
+    for name, of_runs_alone in (("inspect", ""), ("check", ""), ("gc", "grace")):
         line.commands[name].set_defaults(command=_of_a_run(name, of_runs_alone))
     return line
 
@@ -79,7 +75,7 @@ def _demo(data: Path | None, events: int, keys: int, output: Path, **given: Any)
 
 
 def _of_a_run(name: str, of_runs_alone: str) -> Command:
-    """A command on what a run has left; on files with handles it is as it was."""
+    """A command on what a run has left; on files it is as it was."""
 
     def command(path: Path | list[Path], store: str | None, **options: Any) -> int | None:
         paths = path if isinstance(path, list) else [path]

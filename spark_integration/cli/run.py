@@ -18,11 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mta.cli import handles
 from mta.cli.console import ProgressLine, human_bytes, plural, say
 from spark_integration import sliding_aggregate
 from spark_integration.cli import sources
-from spark_integration.cli.checkpoints import has_commits, inspect_state
+from spark_integration.cli.checkpoints import has_commits, list_windows, store_totals
 from spark_integration.cli.expressions import (
     Aggregation,
     parse_aggregation,
@@ -296,7 +295,6 @@ def _report(spark: SparkSession, job: Job, progress: Progress, begun: bool) -> N
     if progress.invalid:
         say(f"invalid   {plural(progress.invalid, 'row')}, dropped")
     if has_commits(job.checkpoint):
-        windows, _, pages = inspect_state(spark, job.checkpoint, job.store_url)
-        say(f"windows   {handles.counted(windows)}")
-        say(f"store     {pages}")
+        say(f"windows   {list_windows(spark, job.checkpoint, job.store_url, limit=0)}")
+        say(f"store     {store_totals(spark, job.checkpoint, job.store_url)}")
     say(f"results   {job.result_folder}")

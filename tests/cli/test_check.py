@@ -4,45 +4,71 @@ import json
 import re
 import shutil
 
+import msgpack
+import numpy as np
 import pandas as pd
 import pytest
 
+from mta import KeyedWindows, TimeWindow
 from spark_integration.cli import main
-from spark_integration.cli.checkpoints import Sighting, last_batch, note
+from spark_integration.cli.checkpoints import Sighting, last_batch, note, roots_in, saved_states
+from spark_integration.cli.expressions import parse_aggregation
+from spark_integration.request import make_product
+from spark_integration.session import local_session
 from stores import open_store
 
 ROWS = 14_000
+AGGREGATIONS = ("--agg", "peak=max(watts)", "--agg", "mean=mean(watts)")
 
 
 def mta(*arguments):
     return main([str(argument) for argument in arguments])
 
 
-@pytest.fixture(scope="module")
-def run_once(tmp_path_factory):
-    """The output folder of a run over two keys; an inner page is over 5040 events."""
-    folder = tmp_path_factory.mktemp("check")
-    times = pd.date_range("2025-01-01", periods=ROWS, freq="min")
-    for number, device in enumerate("ab"):
-        watts = [(7 * i) % 23 + 0.5 for i in range(ROWS)]
-        frame = pd.DataFrame({"ts": times, "device": device, "watts": watts})
-        frame.to_csv(folder / f"{number}.csv", index=False)
-    out = folder / "out"
-    given = ("--key", "device", "--agg", "peak=max(watts)", "--agg", "mean=mean(watts)",
-             "--window", "9 days", "--output", out, "--no-plot")  # fmt: skip
-    assert mta("run", folder / "0.csv", folder / "1.csv", *given) == 0
-    return out
+def ran(folder, rows_of):
+    """The output folder of a run over the rows of some devices, one a minute."""
+    frames = []
+    for device, rows in rows_of.items():
+        times = pd.date_range("2025-01-01", periods=rows, freq="min")
+        watts = [(7 * i) % 23 + 0.5 for i in range(rows)]
+        frames.append(pd.DataFrame({"ts": times, "device": device, "watts": watts}))
+    pd.concat(frames).to_csv(folder / "rows.csv", index=False)
+    given = ("--key", "device", *AGGREGATIONS, "--window", "9 days", "--output", folder / "out",
+             "--no-plot")  # fmt: skip
+    assert mta("run", folder / "rows.csv", *given) == 0
+    return folder / "out"
 
 
-@pytest.fixture
-def out(run_once, tmp_path):
+def copied(run, folder):
     """A copy of it, to be damaged."""
-    folder = tmp_path / "out"
-    shutil.copytree(run_once, folder)
+    shutil.copytree(run, folder)
     note = json.loads((folder / "job.json").read_text())
     note["store"] = f"file://{folder / 'pages'}"
     (folder / "job.json").write_text(json.dumps(note))
     return folder
+
+
+@pytest.fixture(scope="module")
+def run_of_two(tmp_path_factory):
+    """A run over two keys with a window by itself; an inner page is over 5040 events."""
+    return ran(tmp_path_factory.mktemp("two"), dict.fromkeys("ab", ROWS))
+
+
+@pytest.fixture(scope="module")
+def run_of_many(tmp_path_factory):
+    """A run over many keys, of which one has a window by itself."""
+    keys = {f"k{number:03}": 100 for number in range(300)} | {"large": 2000}
+    return ran(tmp_path_factory.mktemp("many"), keys)
+
+
+@pytest.fixture
+def out(run_of_two, tmp_path):
+    return copied(run_of_two, tmp_path / "out")
+
+
+@pytest.fixture
+def many(run_of_many, tmp_path):
+    return copied(run_of_many, tmp_path / "out")
 
 
 def keys_of(out, level):
@@ -121,6 +147,89 @@ def test_a_damaged_window_is_left_out_of_the_sweep(out, capsys):
         assert mta("gc", out, "--delete", "--grace", "1 ms") == 0
     assert "see 'mta check'" in capsys.readouterr().out
     with open_store(f"file://{out / 'pages'}") as store:
+        assert set(store.keys()) == before
+
+
+# --- many keys ------------------------------------------------------------------------------------
+
+
+def tables_of(out):
+    return [key for key in keys_of(out, 0) if ":" not in key]
+
+
+def test_a_table_of_many_keys_cannot_be_rebuilt(many, capsys):
+    assert mta("check", many) == 0
+    printed = capsys.readouterr().out
+    assert "windows   301 keys" in printed
+    table = tables_of(many)[0]
+    with open_store(f"file://{many / 'pages'}") as store:
+        store.delete_many([table])
+    assert mta("check", many) == 1
+    printed = capsys.readouterr().out
+    told = rf"page {table} \(level 0, run 1\): it is not in the store; it holds events of"
+    assert re.search(told, printed)
+    assert "--repair does" not in printed
+    assert mta("check", many, "--repair") == 1
+    printed = capsys.readouterr().out
+    assert "which are in no other page: put back a copy of it" in printed
+    assert re.search(r"damaged +1 page, 0 repaired", printed)
+
+
+def test_one_key_of_a_run(many, capsys):
+    assert mta("inspect", many, "--limit", 2) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^k000 +100 .*^k001 +100 .*299 more", printed, re.MULTILINE | re.DOTALL)
+    assert re.search(r"windows +301 keys, 32,000 events$", printed, re.MULTILINE)
+    for key, events in (("k123", "100"), ("large", "2,000")):
+        assert mta("inspect", many, "--key", key) == 0
+        printed = capsys.readouterr().out
+        assert re.search(rf"^{key} +{events} ", printed, re.MULTILINE)
+        assert f"windows   1 key, {events} events\n" in printed
+    assert mta("inspect", many, "--key", "k999") == 2
+    assert "--key 'k999': no window has it" in capsys.readouterr().err
+
+
+def attempt_and_die(out):
+    """What a batch leaves that never ended: pages of new rows, whose roots are lost."""
+    address = f"file://{out / 'pages'}"
+    aggregations = [parse_aggregation(text, ["watts"]) for text in AGGREGATIONS[1::2]]
+    monoid = make_product({each.name: (each.input, each.monoid()) for each in aggregations})
+    with open_store(address) as store:
+        before = set(store.keys())
+        for root in roots_in(saved_states(local_session(), out / "checkpoint", address)):
+            windows = KeyedWindows.restore(root, monoid, TimeWindow("9 days"), store, timed=True)
+            keys = [msgpack.packb([f"new {number}"]) for number in range(1000)]
+            times = np.full(1000, np.datetime64("2025-01-09"))
+            windows.extend(keys, {"watts": np.arange(1000.0)}, times)
+            windows.checkpoint()
+        return set(store.keys()) - before, before
+
+
+def test_what_a_killed_attempt_left_is_deleted(many, capsys):
+    orphans, before = attempt_and_die(many)
+    assert orphans
+    assert mta("gc", many, "--delete") == 0
+    printed = capsys.readouterr().out
+    assert re.search(rf"unneeded +{len(orphans)} pages?, ", printed)
+    assert "deleted   0 pages" in printed
+    for _ in range(2):
+        assert mta("gc", many, "--delete", "--grace", "1 ms") == 0
+    with open_store(f"file://{many / 'pages'}") as store:
+        assert set(store.keys()) == before
+    assert mta("check", many) == 0
+
+
+def test_with_a_damaged_table_all_keys_are_left_out(many, capsys):
+    """Nobody knows then which keys have windows by themselves, nor where."""
+    with open_store(f"file://{many / 'pages'}") as store:
+        store.delete_many(tables_of(many))
+        before = set(store.keys())
+    assert any(":" in key for key in before)
+    for _ in range(2):
+        assert mta("gc", many, "--delete", "--grace", "1 ms") == 0
+    printed = capsys.readouterr().out
+    assert "see 'mta check'" in printed
+    with open_store(f"file://{many / 'pages'}") as store:
         assert set(store.keys()) == before
 
 

@@ -57,7 +57,8 @@ def test_check_verifies_every_page(out, capsys, monkeypatch):
     @contextmanager
     def damaged(spark, checkpoint, address):
         with whole(spark, checkpoint, address) as store:
-            store.delete_many([min(store.keys())])
+            # The first ones may be of runs that only the state before needs.
+            store.delete_many([max(store.keys())])
             yield store
 
     monkeypatch.setattr(checkpoints, "open_pages", damaged)
