@@ -5,6 +5,7 @@
 - ``sweep``: where windows begin, and their results
 - ``pages``: tables and their indexes as pages
 - ``tiers``: which tables there are, and when they are merged
+- ``doomed``: what is to be deleted, and after how many roots
 - ``root``: all that is not in pages
 - ``windows``: what users hold
 - ``bucket``: a batch of many keys, from what is known of them to what is written

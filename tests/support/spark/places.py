@@ -12,6 +12,7 @@ from mta.audit.description import describe_handle
 from mta.audit.keyed import OpaqueKeys
 from mta.audit.opaque import restore_opaque
 from mta.audit.walk import live_keys
+from mta.keyed.doomed import Doomed
 from spark_integration.step.states import read_handles, read_root
 from stores import PageStore
 
@@ -40,7 +41,7 @@ def check_places(
             assert keyed.audit().damaged == []
             summaries = list(keyed.summaries())
             reachable |= set(keyed.live_keys())
-            keyed.root.doomed = []  # deleted already, where a batch after this one has begun
+            keyed.root.doomed = Doomed()  # deleted already, where a batch after this one has begun
             needed |= set(keyed.live_keys())
         else:
             handles = read_handles(state).items()
