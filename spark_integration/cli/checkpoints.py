@@ -1,13 +1,13 @@
 """``mta inspect``, ``check`` and ``gc`` for what a run, or any query, has left in its checkpoint.
 
-Its handles are in Spark's state, which Spark's reader of state stores reads as it was after the
-last batch. Where the pages are in that state too (``spark://state``), nobody but the query itself
-writes them; so they are copied to local disk to be verified, and cannot be repaired.
+Its handles and roots are in Spark's state, which Spark's reader of state stores reads as it was
+after the last batch. Where the pages are in that state too (``spark://state``), nobody but the
+query itself writes them; so they are copied to local disk to be read, and cannot be repaired.
 
-``gc`` marks and sweeps: pages that no handle names are found, and deleted later. Such pages are
-left by tasks that died: pages of a batch whose handle was never committed, and of events that left,
-whose deletion was cut short. They are harmless but for the room they take. A page is deleted when
-all of this holds, so that no page that is or will be needed ever is:
+``gc`` marks and sweeps: pages that no handle or root names are found, and deleted later. Such pages
+are left by tasks that died: pages of a batch whose handle was never committed, and of events that
+left, whose deletion was cut short. They are harmless but for the room they take. A page is deleted
+when all of this holds, so that no page that is or will be needed ever is:
 
 1. No handle of the last committed batch names it, down to where earlier handles reach back
    (``retain``), nor one of a key that fell silent and whose pages are still to be deleted; that is
