@@ -1,11 +1,10 @@
 """Windows over a data frame, a column for each aggregation: one call, exact, also out of core.
 
->>> import pyarrow
->>> from mta import Max, rolling
->>> meters = pyarrow.table({"meter": ["a", "b", "a"], "time": [0, 60, 90], "kw": [3.0, 1.0, 2.0]})
->>> rolling(meters, by="meter", on="time", window="1 hour",
-...     aggregations={"peak": ("kw", Max())})["peak"].to_pylist()
-[3.0, 1.0, 3.0]
+    peaks = {"peak": ("kw", Max())}
+    rolling(meters, by="meter", on="time", window="1 hour", aggregations=peaks)
+
+gives ``meters`` back, a pandas, polars or Arrow table, with a column ``peak``: for each row the
+largest ``kw`` of its meter in the hour up to its time.
 """
 
 from __future__ import annotations
