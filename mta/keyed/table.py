@@ -240,30 +240,6 @@ def join(tables: Sequence[Table], late: bool) -> Table:
     return Table(schema, keys, found, total, bounds_of(of_key), times, rows, handles)
 
 
-def chained(tables: Sequence[Table]) -> Table:
-    """Tables as one, each of which has later keys than the one before it."""
-    if len(tables) == 1:
-        return tables[0]
-    schema, first = tables[0].schema, tables[0]
-    keys = Keys(
-        first.keys.kind,
-        np.concatenate([table.keys.hashes for table in tables]),
-        np.concatenate([table.keys.blob for table in tables]),
-        bounds_of(np.concatenate([np.diff(table.keys.bounds) for table in tables])),
-    )
-    bounds = bounds_of(np.concatenate([table.counts for table in tables]))
-    return Table(
-        schema,
-        keys,
-        np.concatenate([table.marks for table in tables]),
-        np.concatenate([table.left for table in tables]),
-        bounds,
-        None if first.times is None else np.concatenate([t.times for t in tables]),
-        _concatenated(schema, tables, int(bounds[-1])),
-        [handle for table in tables for handle in table.handles],
-    )
-
-
 def blank(schema: Schema, count: int) -> Rows:
     """Rows that nobody looks at: zeros."""
     if isinstance(schema, Record):

@@ -163,23 +163,19 @@ class KeyedWindows:
         #: Whether a call is under way.
         self.busy = False
 
-    def bucket_of(self, kind: str) -> Bucket:
-        """What works inside, for keys of a kind; for those who read keys and values themselves."""
-        return self._begin(kind)
-
     @property
     def engine(self) -> Self:
         """What one call at a time has to itself."""
         return self
 
-    def _layout(self, kind: str) -> TableLayout:
-        return TableLayout(self.name, kind, self.monoid.inputs, self._kind.timed)
+    def bucket_of(self, kind: str) -> Bucket:
+        """What works inside, once it is known what kind the keys are of.
 
-    def _begin(self, kind: str) -> Bucket:
-        """The bucket, once it is known what kind the keys are of."""
+        For those who read keys and values themselves.
+        """
         if self._bucket is None:
             self._key_kind = kind
-            layout = self._layout(kind)
+            layout = TableLayout(self.name, kind, self.monoid.inputs, self._kind.timed)
             pages = None
             if self.store is not None:
                 size = PageSize(self._sizes.page_bytes, self._sizes.cache_bytes)
@@ -216,7 +212,7 @@ class KeyedWindows:
             empty = self._as_results([self.monoid.outputs.new(0) for _ in self._kind.policies])
             return empty if each else Latest(batch.keys.as_column(), empty)
         is_first = self._bucket is None
-        bucket = self._begin(batch.keys.kind)
+        bucket = self.bucket_of(batch.keys.kind)
         try:
             done = bucket.advance(batch, "each" if each else "now")
         except Exception:
@@ -302,11 +298,10 @@ class KeyedWindows:
     def _current(self, keys: Keys) -> list[Rows]:
         """For each policy, the results of keys' windows."""
         monoid, count = self.monoid, len(keys)
-        empty, found = monoid.empty, [monoid.outputs.new(count) for _ in self._kind.policies]
-        for rows in found:
-            for place in range(count):
-                row = tuple(empty.values()) if isinstance(empty, dict) else empty
-                monoid.outputs.put(rows, place, row)
+        empty = monoid.empty
+        one = monoid.outputs.one(tuple(empty.values()) if isinstance(empty, dict) else empty)
+        nobody = np.zeros(count, np.intp)
+        found = [monoid.outputs.take(one, nobody) for _ in self._kind.policies]
         known = None if self._bucket is None else self._bucket.find(keys)
         if known is None:
             return found
@@ -500,7 +495,7 @@ class KeyedWindows:
             raise _mismatch("timed", found.timed, kind.timed)
         if found.kind is None:
             return
-        bucket = self._begin(found.kind)
+        bucket = self.bucket_of(found.kind)
         root, tiers = unread.read(bucket.tiers.layout), bucket.tiers
         tiers.runs, tiers.doomed, tiers.number = root.runs, root.doomed, root.number
         tiers.young = [] if root.young is None else [root.young]
