@@ -162,10 +162,16 @@ def read_keys(given: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
         distinct, codes = _tuples(columns)
     else:
         distinct, codes = _distinct(given)
+    keys, ranks = ranked(distinct, kind)
+    return keys, ranks[codes]
+
+
+def ranked(distinct: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
+    """Distinct values as keys, and the place of each among these. Raises UnsuitableKey."""
     keys, order = _in_order(distinct, kind)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return keys, rank[codes]
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return keys, ranks
 
 
 def read_key(given: Any, kind: str | None) -> Keys:
@@ -221,12 +227,12 @@ def _distinct(column: Any) -> tuple[Any, np.ndarray]:
 
 def _of_polars(column: Any) -> tuple[Any, str]:
     """A polars column as an Arrow one, where that is possible, else as a list."""
-    if str(column.dtype) in _POLARS:
-        try:
-            return column.to_arrow(), "pyarrow"
-        except ModuleNotFoundError:
-            pass
-    return column.to_list(), "builtins"
+    if str(column.dtype) not in _POLARS:
+        return column.to_list(), "builtins"
+    try:
+        return column.to_arrow(), "pyarrow"
+    except ModuleNotFoundError:
+        return column.to_list(), "builtins"
 
 
 #: What polars has that Arrow has too; what it calls objects are addresses there.
@@ -391,23 +397,23 @@ _KIND_OF: dict[type, str] = {int: "int", str: "text", bytes: "bytes", tuple: "tu
 
 
 def _bytes_of(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
     try:
         if isinstance(value, str):
             return value.encode()
-        if isinstance(value, bytes):
-            return value
         parts = [plain(part) for part in value]
         if any(map(is_missing, parts)):
             raise _null()
-        if parts and all(type(part) in _PARTS for part in parts):
-            packed: bytes = msgpack.packb(parts)
-            return packed
-    except (UnicodeEncodeError, OverflowError):
-        pass
-    raise UnsuitableKey(
-        f"the key {value!r:.60} is none: text is what UTF-8 can write, integers have 64 bits, and "
-        "a tuple has at least one part and no tuples within"
-    )
+        if not parts or not all(type(part) in _PARTS for part in parts):
+            raise TypeError
+        packed: bytes = msgpack.packb(parts)
+    except (UnicodeEncodeError, OverflowError, TypeError):
+        raise UnsuitableKey(
+            f"the key {value!r:.60} is none: text is what UTF-8 can write, integers have 64 bits, "
+            "and a tuple has at least one part and no tuples within"
+        ) from None
+    return packed
 
 
 def hashes_of_ints(keys: np.ndarray) -> np.ndarray:

@@ -51,12 +51,27 @@ def first_on_time(
     late = int(np.searchsorted(group.times[first:end], floor))
     if plan.late == "error":
         old, remedy = _why(before, floor, plan)
-        raise LateEvent(
-            f"{late} of {end - first} events of key {group.names[i]} are {old}, the oldest by "
-            f"{plan.time!r} at {clock(int(group.times[first]))}; {remedy}, or set late='drop' to "
-            "drop and count them, or late='side' to have them marked among the results"
-        )
+        counts = late, end - first
+        raise late_event(group.names[i], counts, old, remedy, int(group.times[first]), plan)
     return first + late
+
+
+def late_event(
+    key: str, counts: tuple[int, int], old: str, remedy: str, oldest: int, plan: Plan
+) -> LateEvent:
+    """The error for so many of so many events of a key, that are too old in some way."""
+    return LateEvent(
+        f"{counts[0]} of {counts[1]} events of key {key} are {old}, the oldest by {plan.time!r} at "
+        f"{clock(oldest)}; {remedy}, or set late='drop' to drop and count them, or late='side' to "
+        "have them marked among the results"
+    )
+
+
+def remedy_of(plan: Plan) -> str:
+    """What helps against events that are older than their key's last one."""
+    if plan.lateness is None:
+        return "let the source deliver in order, or set allowed_lateness"
+    return "let the source deliver sooner, or set a greater allowed_lateness"
 
 
 def _why(before: Saved | None, floor: int, plan: Plan) -> tuple[str, str]:
@@ -71,6 +86,4 @@ def _why(before: Saved | None, floor: int, plan: Plan) -> tuple[str, str]:
     if floor == last - plan.patience:
         by = f"more than {plan.patience / 1e6} s " if plan.patience else ""
         old = f"{by}older than its last one, at {clock(last)}"
-    if plan.lateness is None:
-        return old, "let the source deliver in order, or set allowed_lateness"
-    return old, "let the source deliver sooner, or set a greater allowed_lateness"
+    return old, remedy_of(plan)

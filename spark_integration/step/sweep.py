@@ -20,16 +20,16 @@ import pyarrow as pa
 
 from mta.errors import HandleMismatch, InvalidValue, LateEvent
 from mta.keyed.bucket import Advance, Batch, Bucket, Want
-from mta.keyed.keys import of_packed, read_keys
+from mta.keyed.keys import of_packed, ranked
 from mta.keyed.root import Unread
 from mta.keyed.sweep import is_swept
 from mta.keyed.table import Table
 from mta.keyed.windows import KeyedWindows
-from mta.times import clock
 from mta.triggers.rules import EveryCount
 from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan, column_name
 from spark_integration.step.columns import Ints, to_arrow, to_numpy
+from spark_integration.step.lateness import late_event, remedy_of
 from spark_integration.step.results import Counts, marked, with_emptied
 from spark_integration.step.rows import Sorted
 from spark_integration.step.states import Bucket as Handles
@@ -70,7 +70,7 @@ class Sweep:
         else:
             # With all rows in hand, and no more to come, a batch query needs no pages.
             most = 1 << 24 if plan.temporary else 1024
-            name = f"{plan.name}.{plan.fingerprint()[:4].hex()}"[-60:]
+            name = f"{plan.name}.{plan.fingerprint()[:4].hex()}"
             settings |= {"promote_at": most, "store": None if plan.temporary else store}
             self.windows = KeyedWindows(plan.monoid, plan.policy, name=name, **settings)
         self.bucket = self.windows.bucket_of(_KIND)
@@ -80,7 +80,7 @@ class Sweep:
     def advance(self, group: Sorted) -> Advance:
         """Take in sorted rows. Raises InvalidValue and LateEvent, as the plan says."""
         plan = self.plan
-        keys, ranks = read_keys(group.keys, _KIND)
+        keys, ranks = ranked(group.keys, _KIND)
         codes = np.repeat(ranks, np.diff(group.bounds))
         columns = {name: to_numpy(group.rows.column(name)) for name in plan.values}
         count = group.rows.num_rows
@@ -149,18 +149,10 @@ def _late(late: np.ndarray, group: Sorted, plan: Plan) -> LateEvent:
     number = int(np.searchsorted(group.bounds, place, side="right")) - 1
     first, end = group.bounds[number], group.bounds[number + 1]
     key = ", ".join(map(str, msgpack.unpackb(group.keys[number])))
-    allowed = f"more than {plan.patience / 1e6} s older" if plan.patience else "older"
-    remedy = (
-        "let the source deliver in order, or set allowed_lateness"
-        if plan.lateness is None
-        else "let the source deliver sooner, or set a greater allowed_lateness"
-    )
-    return LateEvent(
-        f"{int(late[first:end].sum())} of {end - first} events of key {key} are {allowed} than its "
-        f"last one, the oldest by {plan.time!r} at {clock(int(group.times[place]))}; {remedy}, or "
-        "set late='drop' to drop and count them, or late='side' to have them marked among the "
-        "results"
-    )
+    by = f"more than {plan.patience / 1e6} s " if plan.patience else ""
+    old = f"{by}older than its last one"
+    counts = int(late[first:end].sum()), end - first
+    return late_event(key, counts, old, remedy_of(plan), int(group.times[place]), plan)
 
 
 # --- results --------------------------------------------------------------------------------------
