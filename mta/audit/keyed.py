@@ -310,7 +310,7 @@ class OpaqueKeys:
 _Notes = tuple[Audit, list[tuple[int, bytes]], list[tuple[int, int]]]
 
 
-@dataclass(slots=True)
+@dataclass
 class _Lot:
     """A table, and where each key's windows begin."""
 
@@ -327,7 +327,11 @@ class _Lot:
 
     def handle(self, place: int) -> bytes:
         """The handle of a key that has one."""
-        return self.table.handles[int((self.table.marks[:place] == HANDLE).sum())]
+        return self.table.handles[int(self._numbers[place])]
+
+    @cached_property
+    def _numbers(self) -> np.ndarray:
+        return self.table.handle_numbers
 
 
 class KeyedDamage(Damage):
