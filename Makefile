@@ -8,6 +8,10 @@
 #                          (in a process for each core, up to four; ARGS="-n 0 --pdb" in this one)
 #   make core              the core alone: its wheel in an environment without any extra, tested
 #                          there, outside this folder
+#   make kernels           the compiled kernels' tests under the sanitizers of gcc or clang, and the
+#                          suites that lean on kernels without compiled ones
+#   make spark-versions    the core of the tests with the oldest versions of PySpark, each with
+#                          libraries of its time; make test runs them with the newest
 #   make soak              thousands of kills and faults, under an hour (MTA_SOAK_KILLS=2000 is how
 #                          many writers are killed, and a Spark driver for each hundred; the
 #                          printed MTA_SOAK_SEED replays a run)
@@ -31,10 +35,11 @@ PEERS := $(VENV)/.peers-installed
 DOCS := $(VENV)/.docs-installed
 PACKAGES := mta stores spark_integration
 EVENTS ?= 4000000
+OLDEST_SPARKS := 3.5.9 4.0.0
 KEYS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test core soak lint docs bench clean
+.PHONY: help demo test core kernels spark-versions soak lint docs bench clean
 
 help:
 	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
@@ -63,6 +68,49 @@ core:
 	MTA_CORE_ALONE=1 venv/bin/python -m pytest -q -p no:cacheprovider tests; \
 	venv/bin/python -m pytest -q -p no:cacheprovider --doctest-modules \
 		--doctest-ignore-import-errors --pyargs mta stores
+
+# Elsewhere, so that nothing built with sanitizers stays here. Python itself is not built with them.
+SUITES := tests/folds tests/keyed tests/windows/test_random.py
+kernels: $(ALL)
+	@set -e; if ! command -v $(firstword $(CC)) >/dev/null; then \
+		echo "!! no C compiler ($(CC)): the compiled kernels were NOT built and NOT tested"; exit 0; fi; \
+	python=$$(realpath -s $(BIN)/python); \
+	include=$$($$python -c 'import sysconfig; print(sysconfig.get_path("include"))'); \
+	if ! test -f "$$include/Python.h"; then \
+		echo "!! no Python.h in $$include (python3-dev): the compiled kernels were NOT built and NOT tested"; exit 0; fi; \
+	place=$$(mktemp -d); trap 'rm -rf "$$place"' EXIT; \
+	cp -r pyproject.toml conftest.py mta stores tests "$$place"; cd "$$place"; \
+	echo "-- compiling the kernels with sanitizers"; \
+	$(CC) -O1 -g -shared -fPIC -Wall -Wextra -Werror -ffp-contract=off -DPy_LIMITED_API=0x030B0000 \
+		-fsanitize=address,undefined -fno-sanitize-recover=all \
+		-I"$$include" \
+		mta/kernels/*.c -o mta/kernels/compiled.abi3.so -lm; \
+	export PYTHONPATH="$$place" ASAN_OPTIONS=detect_leaks=0; \
+	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" MTA_KERNELS=native \
+		$$python -m pytest -q -n 0 -p no:cacheprovider tests/kernels; \
+	echo "-- the suites that lean on kernels, with numpy alone"; \
+	MTA_KERNELS=numpy $$python -m pytest -q -n auto --dist worksteal -p no:cacheprovider $(SUITES)
+
+# Without the newest Python there is no wheel of libraries that are as old as these.
+spark-versions: $(ALL)
+	@set -e; export PATH="$$(dirname "$$($(BIN)/python -m spark_integration.java)"):$$PATH"; \
+	java -version 2>&1 | grep -Eq 'version "(17|18|19|20|21|22|23)' || { \
+		echo "-- PySpark $(OLDEST_SPARKS) not run: they want Java 17 to 23"; exit 0; }; \
+	for version in $(OLDEST_SPARKS); do \
+		place=$(VENV)/pyspark-$$version; \
+		test -f $$place/.installed || { \
+			python=$$(command -v python3.11 || command -v python3.12 || true); \
+			test -n "$$python" || { echo "-- PySpark $$version not run: it wants Python 3.11 or 3.12"; continue; }; \
+			echo "-- installing PySpark $$version into $$place"; rm -rf $$place; $$python -m venv $$place; \
+			$$place/bin/python -m pip --disable-pip-version-check --quiet install "pyspark==$$version" \
+				"pandas==2.2.*" "pyarrow==15.*" "numpy==1.26.*" "protobuf==5.*" \
+				redis msgpack lmdb xxhash "pytest>=8" hypothesis; \
+			touch $$place/.installed; }; \
+		$$place/bin/python -m pytest -q -p no:cacheprovider -W ignore tests/spark/test_versions.py; \
+		ran="$${ran:+$$ran, }$$version"; \
+	done; \
+	echo "-- ran with PySpark $${ran:-none}; 'make test' runs all with" \
+		"$$($(BIN)/python -c 'import pyspark; print(pyspark.__version__)')"
 
 soak: $(ALL)
 	@$(BIN)/python -m pytest -s -m soak $(ARGS)

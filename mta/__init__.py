@@ -17,6 +17,10 @@ before it:
 - ``cli``, ``bench``: the commands without Spark, and the experiments
 """
 
+# The first of all imports: it says so where something else hides the package ``stores``.
+from mta import errors as errors
+
+# isort: split
 from mta import monoids, policies
 from mta.audit.description import HandleSummary, SubWindow, describe_handle
 from mta.cursors.reach import Reach

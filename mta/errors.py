@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from stores.errors import *  # noqa: F403
-from stores.errors import WindowStoreError as WindowStoreError
+try:
+    from stores import PageStore  # an editable install finds modules of ours in any ``stores``
+    from stores.errors import *  # noqa: F403
+    from stores.errors import WindowStoreError as WindowStoreError
+
+    del PageStore
+except ImportError as error:
+    # Each package imports this one first, or one that does: what they need of ``stores`` is ours.
+    import stores
+
+    found = Path(stores.__file__ or stores.__path__[0])
+    if Path(__file__).parents[1] in found.parents:
+        raise
+    raise ImportError(
+        f"the package 'stores', which mta needs, is hidden by {found}, as Python takes the first "
+        "one on sys.path: give that file or folder another name, or start Python elsewhere"
+    ) from error
 
 
 class InvalidValue(WindowStoreError, ValueError):
@@ -26,6 +42,10 @@ class EmptyWindow(WindowStoreError, IndexError):
 
 class EventsGone(WindowStoreError, LookupError):
     """Events of a range have left already: ask for a later range, or for what is left of it."""
+
+
+class NoSuchEvent(WindowStoreError, LookupError):
+    """There is no event at a time that is to be retracted: give the time of one that is there."""
 
 
 class PartialBatch(WindowStoreError, RuntimeError):

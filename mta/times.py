@@ -86,6 +86,18 @@ def to_duration(size: float | str | timedelta, what: str = "a time window", leas
     return micros
 
 
+def as_text(micros: int) -> str:
+    """A duration in the largest unit of which it is a whole number.
+
+    >>> as_text(86_400_000_000), as_text(90_000_000), as_text(250_000)
+    ('1 day', '90 seconds', '250 milliseconds')
+    """
+    names = ("day", "hour", "minute", "second", "millisecond", "microsecond")
+    unit = next(name for name in names if micros % _UNITS[name] == 0)
+    count = micros // _UNITS[unit]
+    return f"{count} {unit}" + "s" * (count != 1)
+
+
 def _whole_micros(value: np.timedelta64) -> int:
     """In Python's integers, which do not wrap; -1 where it is none."""
     unit, count = np.datetime_data(value.dtype)
@@ -100,6 +112,8 @@ def to_time(value: Any) -> int:
 
     A datetime without a zone counts as UTC.
     """
+    if value.__class__ is float and -_SECONDS < value < _SECONDS:  # the usual ones first
+        return round(value * MICROSECONDS)
     if isinstance(value, np.datetime64):
         return int(to_times(np.array([value]))[0])
     if isinstance(value, datetime):

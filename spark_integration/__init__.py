@@ -3,35 +3,64 @@
 PySpark is an extra, so it is imported only when one of these names is asked for.
 
 - ``sliding``: ``sliding_aggregate`` itself
+- ``history``: the windows that a stream goes on from, made of a batch
 - ``request``, ``options``, ``plan``: from what is asked to plain data for the workers
 - ``step``: one micro-batch of some keys, without Spark
 - ``carriers``: how Spark calls the step
 - ``session``, ``java``, ``versions``: a local Spark, and what differs between its versions
+- ``checkpoint``, ``inspection``: what a query has left, and a look into its windows
+- ``reports``: the counts of queries, to whoever watches them
+- ``interpreter``: whether the workers' Python has the packages
 - ``errors``, ``cli``, ``bench``: what goes wrong, the command line, Spark's experiments
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from stores.errors import MissingDependency
+from mta.errors import MissingDependency
 
 if TYPE_CHECKING:
+    from .carriers.workers import executor_store
+    from .history import save_history
+    from .inspection import events_of_key, inspect_query
+    from .interpreter import check_workers
+    from .options import History
+    from .reports import report_counts
+    from .request import small_groups
     from .sliding import recommended_conf, sliding_aggregate
 
-__all__ = ["recommended_conf", "sliding_aggregate"]
+#: What is exported, and the module that has it.
+_HOMES = {
+    "History": "options",
+    "check_workers": "interpreter",
+    "events_of_key": "inspection",
+    "executor_store": "carriers.workers",
+    "inspect_query": "inspection",
+    "recommended_conf": "sliding",
+    "report_counts": "reports",
+    "save_history": "history",
+    "small_groups": "request",
+    "sliding_aggregate": "sliding",
+}
+__all__ = [
+    "History", "check_workers", "events_of_key", "executor_store", "inspect_query",
+    "recommended_conf", "report_counts", "save_history", "sliding_aggregate", "small_groups",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from . import sliding
+        home = import_module(f"{__name__}.{_HOMES[name]}")
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in ("pyspark", "pandas", "pyarrow"):
+        if missing not in ("pyspark", "pandas", "pyarrow") or find_spec(missing):  # a part of it
             raise
         raise MissingDependency(
             f"{name} needs {missing}: pip install 'mta-windows[spark]'"
         ) from error
-    return getattr(sliding, name)
+    return getattr(home, name)

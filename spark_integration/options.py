@@ -29,6 +29,14 @@ _NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}")
 _WINDOW = re.compile(r"[A-Za-z0-9_]{1,40}")
 
 
+@dataclass(frozen=True)
+class History:
+    """Windows that ``save_history`` has made: their name and store."""
+
+    name: str
+    store: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What ``sliding_aggregate`` says of each; raises InvalidRequest for what cannot be done."""
@@ -52,6 +60,7 @@ class Options:
     invalid: OnBadRow = "error"
     silent: Silent = "keep"
     retain: int = 2
+    start_from: str | History | None = None
 
     def __post_init__(self) -> None:
         self._check_choices()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, Self
 
 import pyarrow as pa
+
+from mta.monoids.product import column_names
 
 if TYPE_CHECKING:
     from mta import Product, Trigger
@@ -22,6 +25,18 @@ Corrections = Literal["onward", "append"]
 LATE = "late"
 #: The column that marks rows given again, with ``corrections="append"``.
 CORRECTED = "corrected"
+
+
+@dataclass(frozen=True)
+class StartFrom:
+    """A start by its name, and where it is."""
+
+    name: str
+    store: str
+    until: int | None
+    """The stream's rows before this moment are in the start, in microseconds; None for none."""
+    bucket: int = 0
+    """Which bucket of it is meant."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +73,15 @@ class Plan:
     schema: pa.Schema | None = None
     """The types of ``columns``, for results that belong to no row."""
     retain: int = 2
+    start: StartFrom | None = None
+    """What buckets without a state begin with."""
     temporary: bool = False
     """A batch query: the windows start empty, and their pages are deleted with the task."""
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The value columns, each once."""
-        return tuple(self.monoid.columns)
+        """The columns that aggregations and policies read, each once."""
+        return values_of(self.monoid, self.policies.values())
 
     @property
     def policies(self) -> dict[str, AbstractPolicy]:
@@ -128,6 +145,21 @@ class Plan:
         )
         return blake2b(repr(parts).encode(), digest_size=16).digest()
 
+    @property
+    def fixed(self) -> list[tuple[str, str]]:
+        """What must be as it is for windows of columns to be gone on with, line by line."""
+        keys = zip(self.keys, self.key_types, strict=True)
+        return [
+            *(("key", f"{name} {kind}") for name, kind in keys),
+            ("time", self.time),
+            ("late events", "none" if self.lateness is None else "taken in"),
+        ]
+
+    def of_bucket(self, number: int) -> Self:
+        """This plan for one bucket."""
+        start = self.start
+        return self if start is None else replace(self, start=replace(start, bucket=number))
+
     def named(self, name: str) -> Self:
         """This plan, if it has no name yet, under ``name``."""
         return self if self.name else replace(self, name=name)
@@ -136,6 +168,12 @@ class Plan:
 def policies_of(policy: AbstractPolicy | Mapping[str, AbstractPolicy]) -> dict[str, AbstractPolicy]:
     """The policy of each window by its name, which is empty where there is but one."""
     return dict(policy) if isinstance(policy, Mapping) else {"": policy}
+
+
+def values_of(monoid: Product, policies: Iterable[AbstractPolicy]) -> tuple[str, ...]:
+    """The columns that a monoid reads, and others that policies look at."""
+    looked_at = (column_names(columns) for each in policies for _, columns, _ in each.observers)
+    return tuple(dict.fromkeys(chain(monoid.columns, *looked_at)))
 
 
 def column_name(alias: str, window: str) -> str:

@@ -6,9 +6,11 @@ query and arrives inside a Java stack trace.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,23 +20,31 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
 from mta import CheckedSum, Product, Sum
-from mta.columns.schemas import Array, Record, Schema
+from mta.columns.schemas import Array, Decimals, Record, Schema
+from mta.errors import MissingPage
 from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import column_names
 from mta.pages.page import NAME_BYTES
 from mta.policies.base import AbstractPolicy
 from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.carriers.streaming import check_session
-from spark_integration.versions import arrow_schema, arrow_type
+from spark_integration.interpreter import check_interpreter
+from spark_integration.step.columns import EXACT_DIGITS
+from spark_integration.step.starts import read_start, require_suitable
+from spark_integration.step.windows import sweeps
+from spark_integration.versions import arrow_schema, arrow_type, type_of
 from stores import open_store
 
-from .errors import InvalidRequest
-from .options import Aggregations, Columns, Options
-from .plan import LATE, Plan, column_name
+from .errors import InvalidRequest, StateMismatch
+from .options import Aggregations, Columns, History, Options
+from .plan import LATE, Plan, StartFrom, column_name, values_of
 
 #: What a group's columns may weigh; names and numbers around them take up to 200 bytes more.
 LEAF_BYTES, INNER_BYTES = 3840, 1024
 #: What a value or a partial is taken to weigh where only its bytes would tell.
 OBJECT_BYTES = 64
+#: Whether Spark looks for what a stream cannot do.
+CHECKS = "spark.sql.streaming.unsupportedOperationCheck"
 #: Where Spark notes that a column is under a watermark.
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 
@@ -48,19 +58,27 @@ class Request(NamedTuple):
 
 def make_request(df: DataFrame, options: Options) -> Request:
     """The request of one ``sliding_aggregate``; raises InvalidRequest. Reads no data."""
+    check_interpreter(df.sparkSession)
     check_store(options.store, df)
-    product = make_product(options.aggregations)
-    values = tuple(product.columns)
+    asked = make_product(options.aggregations)
+    values = values_of(asked, options.windows.values())
     check_columns(
-        df, key=options.keys, time=(options.time,), aggregations=values, keep=options.keep
+        df,
+        key=options.keys,
+        time=(options.time,),
+        aggregations=asked.columns,
+        policy=values,
+        keep=options.keep,
     )
     fields = {field.name: field.dataType for field in df.schema.fields}
-    check_types(fields, options)
+    typed = typed_by(fields, options)
+    product = make_product(typed)
+    check_types(fields, typed, options)
     check_silent(df, options)
     columns = tuple(dict.fromkeys((*options.keys, options.time, *values, *options.keep)))
     results = [
         (column_name(alias, window), kind)
-        for alias, kind in result_types(product, options, fields).items()
+        for alias, kind in result_types(typed, options, fields).items()
         for window in options.windows
     ]
     check_aliases(columns, [name for name, _ in results], options)
@@ -92,17 +110,43 @@ def make_request(df: DataFrame, options: Options) -> Request:
         every=options.trigger,
         retain=options.retain,
     )
+    if options.start_from is not None:
+        plan = replace(plan, start=start_of(plan, options.start_from, df.isStreaming))
     return Request(plan, result_schema(df, plan, found, options.marks))
 
 
+def start_of(plan: Plan, asked: str | History, streaming: bool) -> StartFrom:
+    """The start that a query is to go on from. Raises InvalidRequest, and the store's errors."""
+    if not streaming:
+        raise InvalidRequest("start_from is for streams: a batch query begins with empty windows")
+    if not sweeps(plan):
+        raise InvalidRequest(
+            "start_from needs windows that are swept, by count and time under aggregations of "
+            "columns"
+        )
+    history = History(asked, plan.store) if isinstance(asked, str) else asked
+    if is_state_url(history.store):
+        raise InvalidRequest(
+            f"start_from is in no store but in a query's state ({history.store}): give "
+            "History(name, store) with the store that has it"
+        )
+    with open_store(history.store) as store:
+        try:
+            start = read_start(store, history.name)
+            require_suitable(start, history.name, plan.buckets, plan.fixed)
+        except (MissingPage, StateMismatch) as error:
+            raise InvalidRequest(f"start_from: {error}") from error
+    return StartFrom(history.name, history.store, start.until)
+
+
 def small_groups(
-    product: Product, *policies: AbstractPolicy, by_time: bool = False
+    product: AbstractMonoid, *policies: AbstractPolicy, by_time: bool = False
 ) -> tuple[int, int]:
-    """Sizes of leaf and inner groups that suit many keys.
+    """Sizes of leaf and inner groups, ``leaf_arity`` and ``arity``, that suit many keys.
 
     A leaf page fills one LMDB page of 4 KiB. Inner groups are smaller, since a handle carries an
-    open one of each level, and Spark's state carries every key's handle. Nodes of trees by time
-    hold up to twice their size, and a handle carries the last one of each level.
+    open one of each level, and a batch writes the handle of each key that it touches. Nodes of
+    trees by time hold up to twice their size, and a handle carries the last one of each level.
     """
     extra = 8 if by_time or any(policy.needs_times for policy in policies) else 0
     observers = [monoid for policy in policies for _, _, monoid in policy.observers]
@@ -157,8 +201,42 @@ def _checked(alias: str, monoid: AbstractMonoid) -> AbstractMonoid:
     """A sum of whole numbers that names the aggregation where it overflows, and does not wrap."""
     if type(monoid) is Sum and isinstance(monoid.inputs, Array):
         dtype = monoid.inputs.dtype
-        return CheckedSum(dtype, f"the aggregation {alias!r}") if dtype.kind in "iu" else monoid
+        return CheckedSum(dtype, _label(alias)) if dtype.kind in "iu" else monoid
     return monoid
+
+
+def _label(alias: str) -> str:
+    return f"the aggregation {alias!r}"
+
+
+def typed_by(fields: dict[str, T.DataType], options: Options) -> Aggregations:
+    """The aggregations, whose results are of their columns' types unless other ones were given."""
+    positional = all(policy.positional for policy in options.windows.values())
+    by_period = options.trigger is not None and options.trigger.needs_times
+    nullable = by_period or options.silent == "emit" or not positional
+    typed: dict[str, tuple[Columns, AbstractMonoid]] = {}
+    for alias, (columns, monoid) in options.aggregations.items():
+        read = [fields[name] for name in column_names(columns)]
+        found = monoid.of_types(*map(_type_of, read), nullable=nullable)
+        if found is not monoid:
+            monoid, kind = found, read[-1]
+            if not isinstance(monoid, CheckedSum):
+                monoid.result_type = kind.simpleString()
+            elif isinstance(kind, T.DecimalType):  # as Spark's own sum
+                monoid.result_type = f"decimal({min(kind.precision + 10, 38)},{kind.scale})"
+            if isinstance(monoid, CheckedSum):
+                monoid.label = _label(alias)
+        typed[alias] = columns, monoid
+    return typed
+
+
+def _type_of(kind: T.DataType) -> Any:
+    """A column's type, as monoids take it; None where doubles will do."""
+    if isinstance(kind, T.IntegralType):
+        return "int64"
+    if isinstance(kind, T.DecimalType):
+        return Decimals(kind.scale)
+    return str if isinstance(kind, (T.StringType, T.BinaryType)) else None
 
 
 def check_columns(df: DataFrame, **wanted: Iterable[str]) -> None:
@@ -178,7 +256,7 @@ def check_columns(df: DataFrame, **wanted: Iterable[str]) -> None:
         raise InvalidRequest("key is empty: name at least one column")
 
 
-def check_types(fields: dict[str, T.DataType], options: Options) -> None:
+def check_types(fields: dict[str, T.DataType], typed: Aggregations, options: Options) -> None:
     """Raises InvalidRequest for a column of a type that its role cannot take."""
     for key in options.keys:
         if not isinstance(fields[key], T.AtomicType):
@@ -200,18 +278,21 @@ def check_types(fields: dict[str, T.DataType], options: Options) -> None:
                 f"{option} puts moments into the time column {time!r}, which is "
                 f"{kind.simpleString()}: cast it to timestamp"
             )
-    for alias, (columns, monoid) in options.aggregations.items():
-        for name, schema in zip(names_of(columns), inputs_of(monoid), strict=True):
+    aggregations = ((f"aggregation {a!r}", *pair) for a, pair in typed.items())
+    observers = (
+        (f"policy {policy!r}", columns, monoid)
+        for each in options.windows.values()
+        for policy, columns, monoid in each.observers
+        if column_names(columns)
+    )
+    for what, columns, monoid in (*aggregations, *observers):
+        for name, schema in zip(column_names(columns), inputs_of(monoid), strict=True):
+            _require_short(what, name, fields[name], monoid, schema)
             if not isinstance(fields[name], _allowed(schema)):
                 raise InvalidRequest(
-                    f"aggregation {alias!r}: {monoid.name} cannot read column {name!r}, which is "
+                    f"{what}: {monoid.name} cannot read column {name!r}, which is "
                     f"{fields[name].simpleString()}; cast it, or choose another column or monoid"
                 )
-
-
-def names_of(columns: Columns) -> tuple[str, ...]:
-    """The columns that an aggregation reads."""
-    return (columns,) if isinstance(columns, str) else tuple(columns or ())
 
 
 def inputs_of(monoid: AbstractMonoid) -> list[Schema]:
@@ -264,6 +345,31 @@ def watermark_delay(df: DataFrame, time: str) -> int | None:
     return delay
 
 
+def check_chain(df: DataFrame, options: Options, metrics: str) -> None:
+    """Raises InvalidRequest where windows behind windows are not what Spark takes.
+
+    Reads the plan so far, which Spark Connect does not show. Of two DataFrames that are joined or
+    united later nobody can know here.
+    """
+    jdf = getattr(df, "_jdf", None)
+    if jdf is None or not df.isStreaming:
+        return
+    plan = jdf.queryExecution().logical().toString()
+    if re.search(rf"CollectMetrics {re.escape(metrics)},", plan):
+        raise InvalidRequest(
+            f"the DataFrame comes from windows whose counts are called {metrics!r} already: give "
+            f"these ones another name, as metrics='{metrics}_2'"
+        )
+    checks = df.sparkSession.conf.get(CHECKS, "true") == "true"
+    if checks and not is_state_url(options.store) and "FlatMapGroupsInPandasWithState" in plan:
+        raise InvalidRequest(
+            "the DataFrame comes from other windows with a state, and Spark refuses two such in "
+            f"one query, though they work: set {CHECKS} to 'false' in the session, or keep the "
+            "pages of both by store='spark://state', or write the first ones' results out and read "
+            "them in a query of their own"
+        )
+
+
 def check_store(store: str, df: DataFrame) -> None:
     """Raises InvalidRequest for a store that the workers cannot share, warns of a doubtful one."""
     if not isinstance(store, str):
@@ -289,8 +395,23 @@ def check_store(store: str, df: DataFrame) -> None:
         )
 
 
+def _require_short(
+    what: str, name: str, kind: T.DataType, monoid: AbstractMonoid, schema: Schema
+) -> None:
+    """Raises InvalidRequest for decimals that are too long to be added and compared exactly."""
+    long = isinstance(kind, T.DecimalType) and kind.precision > EXACT_DIGITS
+    if long and isinstance(schema, Decimals):
+        function = monoid.name.partition("[")[0].removeprefix("Checked")
+        raise InvalidRequest(
+            f"{what}: column {name!r} is {kind.simpleString()}, and {function}() is "
+            f"exact for decimals of at most {EXACT_DIGITS} digits: cast it to decimal("
+            f'{EXACT_DIGITS},{min(schema.places, EXACT_DIGITS)}), or take {function}("float64"), '
+            "which reads the nearest doubles"
+        )
+
+
 def result_types(
-    product: Product, options: Options, fields: dict[str, T.DataType]
+    typed: Aggregations, options: Options, fields: dict[str, T.DataType]
 ) -> dict[str, T.DataType]:
     """The Spark type of each aggregation: as asked for, or as the monoid's output tells."""
     asked = options.types or {}
@@ -298,13 +419,13 @@ def result_types(
     if unknown:
         raise InvalidRequest(f"types names {unknown[0]!r}, but no aggregation is called so")
     found: dict[str, T.DataType] = {}
-    for alias, (columns, monoid) in options.aggregations.items():
-        read = [fields[name] for name in names_of(columns)]
-        dtype = product.output_types[alias]
+    for alias, (columns, monoid) in typed.items():
+        read = [fields[name] for name in column_names(columns)]
+        dtype = getattr(monoid.outputs, "dtype", np.dtype(object))
         if alias in asked:
-            found[alias] = T.DataType.fromDDL(asked[alias])
+            found[alias] = type_of(asked[alias])
         elif monoid.result_type is not None:
-            found[alias] = T.DataType.fromDDL(monoid.result_type)
+            found[alias] = type_of(monoid.result_type)
         elif dtype.kind == "O":
             found[alias] = _object_type(monoid.empty, read[0] if len(read) == 1 else T.StringType())
         else:

@@ -49,7 +49,7 @@ def local_session(
         log = Path(tempfile.gettempdir(), f"mta-spark-{os.getpid()}.log")
         atexit.register(log.unlink, missing_ok=True)
     settings = {
-        **session_conf(cores),
+        **session_conf(cores, local_disk=True),
         "spark.driver.memory": memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -73,10 +73,10 @@ def local_session(
     return session
 
 
-def session_conf(partitions: int) -> dict[str, str]:
+def session_conf(partitions: int, *, local_disk: bool = False) -> dict[str, str]:
     """What any session of the commands needs, on one machine or a cluster."""
     return {
-        **recommended_conf(partitions),
+        **recommended_conf(partitions, local_disk=local_disk),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         # Parquet files of pandas have times in nanoseconds, which Spark else refuses to read.

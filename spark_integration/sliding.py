@@ -19,14 +19,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StructType, TimestampType
 
 from spark_integration.carriers.batch import advance_batch
-from spark_integration.carriers.packing import BLOB, BUCKET, TIME, pack, unpack
+from spark_integration.carriers.packing import BLOB, BUCKET, COUNTS, TIME, pack, unpack
 from spark_integration.carriers.streaming import advance_stream
-from spark_integration.step.results import Counts
 from spark_integration.step.step import Step, step
 
-from .options import Aggregations, Every, Lateness, Options
-from .plan import Corrections, OnBadRow, OnLate, Output, Silent
-from .request import WATERMARK_DELAY, Request, make_request, watermark_delay
+from .options import Aggregations, Every, History, Lateness, Options
+from .plan import Corrections, OnBadRow, OnLate, Output, Plan, Silent
+from .request import WATERMARK_DELAY, Request, check_chain, make_request, watermark_delay
+from .versions import BY_FILE_SYSTEM
 
 if TYPE_CHECKING:
     from mta.policies.base import AbstractPolicy
@@ -56,12 +56,13 @@ def sliding_aggregate(
     invalid: OnBadRow = "error",
     silent: Silent = "keep",
     retain: int = 2,
+    start_from: str | History | None = None,
     metrics: str | Observation = METRICS,
 ) -> DataFrame:
     """Each key's window after every event: the rows of ``df`` with a column per aggregation.
 
     Costs a shuffle of packed rows, and O(1) combines and 1 / ``leaf_arity`` page writes an event,
-    whatever the window's length; Spark's state holds a few kilobytes per key.
+    whatever the window's length; Spark's state holds at most 64 KiB a bucket.
 
     - key: one or several columns. time: a timestamp, a date, or a number of seconds
     - aggregations: result column -> (value column or columns or None, monoid)
@@ -88,6 +89,8 @@ def sliding_aggregate(
     - silent: "keep" keeps every key; "drop" forgets those whose time window is empty by the
       watermark on ``time``; "emit" gives a row, too, for each moment at which a window became empty
     - retain: how many of a key's checkpoints Spark may be rolled back
+    - start_from: what ``save_history`` has made, by its name, or a ``History`` with its store: the
+      windows that a stream goes on from. Its rows from before the seam are dropped
     - metrics: the name of a streaming query's counts in ``observedMetrics``; for a batch query give
       an ``Observation``, and read it afterwards
 
@@ -120,8 +123,12 @@ def sliding_aggregate(
         invalid=invalid,
         silent=silent,
         retain=retain,
+        start_from=start_from,
     )
-    return run_request(df, make_request(df, options), step, metrics)
+    request = make_request(df, options)
+    if isinstance(metrics, str):
+        check_chain(df, options, metrics)
+    return run_request(df, request, step, metrics)
 
 
 def run_request(
@@ -129,6 +136,15 @@ def run_request(
 ) -> DataFrame:
     """The pipeline around any step, so that a benchmark can run it with a trivial one."""
     plan = request.plan
+    packed = packed_rows(df, plan)
+    advance = advance_stream if df.isStreaming else advance_batch
+    counts = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in COUNTS)
+    results = advance(packed, plan, step).observe(metrics, *counts)
+    return results.mapInArrow(unpack, request.schema)
+
+
+def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
+    """Rows of each bucket of keys as blobs."""
     bucket = F.pmod(F.xxhash64(*map(column, plan.keys)), F.lit(plan.buckets)).cast("int")
     columns = (column(name).alias(f"c{i}") for i, name in enumerate(plan.columns))
     rows = df.select(bucket.alias(BUCKET), *columns)
@@ -138,11 +154,7 @@ def run_request(
     if timed:  # the column that is under the watermark
         delay = {WATERMARK_DELAY: watermark_delay(df, plan.time)}
         schema.add(TIME, TimestampType(), metadata=delay)
-    packed = rows.mapInArrow(packer, schema)
-    advance = advance_stream if df.isStreaming else advance_batch
-    counts = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in Counts._fields)
-    results = advance(packed, plan, step).observe(metrics, *counts)
-    return results.mapInArrow(unpack, request.schema)
+    return rows.mapInArrow(packer, schema)
 
 
 def column(name: str) -> Column:
@@ -150,7 +162,7 @@ def column(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def recommended_conf(partitions: int | None = None) -> dict[str, str]:
+def recommended_conf(partitions: int | None = None, *, local_disk: bool = False) -> dict[str, str]:
     """Spark settings for a streaming query with windows; set them before its first start.
 
     RocksDB keeps the handles off the JVM's heap, and with its changelog a commit writes what has
@@ -161,6 +173,12 @@ def recommended_conf(partitions: int | None = None) -> dict[str, str]:
     guards against, state files that two attempts write differently, does not happen here: equal
     rows give equal handles and pages. ``partitions`` (about the number of cores, at most
     ``buckets``) spares the commits of Spark's default of 200 state partitions.
+
+    ``local_disk`` says that checkpoints are on this machine's disk. Without Hadoop's native
+    library, which PySpark lacks, Spark's way to them starts a process (``readlink``) for each look
+    at a file, some forty in a micro-batch; its older way looks by itself. On a local disk both
+    write a file aside and rename it. On another file system do not choose the older one: there its
+    renames may not be atomic.
     """
     store = "spark.sql.streaming.stateStore"
     provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -169,6 +187,8 @@ def recommended_conf(partitions: int | None = None) -> dict[str, str]:
         f"{store}.rocksdb.changelogCheckpointing.enabled": "true",
         f"{store}.checkpointFormatVersion": "1",
     }
+    if local_disk:
+        conf["spark.sql.streaming.checkpointFileManagerClass"] = BY_FILE_SYSTEM
     if partitions is not None:
         conf["spark.sql.shuffle.partitions"] = str(partitions)
     return conf

@@ -10,7 +10,7 @@
 - ``opening``, ``address``: from a URL to a store
 - ``memory``, ``local_disk``: on this machine
 - ``redis``, ``couchbase`` (over ``server``): on a server
-- ``wrapper``, ``write_buffer``, ``head_cache``: what stands in front of a store
+- ``wrapper``, ``write_buffer``, ``head_cache``, ``compression``: what stands in front of a store
 - ``forks``: what begins anew in a child
 - ``testing``: for tests of stores
 """
@@ -35,7 +35,7 @@ from .errors import (
 )
 from .head_cache import HeadCache
 from .memory import MemoryStore
-from .opening import open_store, stores_at_hand
+from .opening import StoreLike, open_store, stores_at_hand
 from .wrapper import WrapperStore
 from .write_buffer import WriteBuffer
 
@@ -58,6 +58,7 @@ __all__ = [
     "StoreClosed",
     "StoreDamaged",
     "StoreFull",
+    "StoreLike",
     "StoreUnavailable",
     "UnsupportedOperation",
     "WindowStoreError",

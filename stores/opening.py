@@ -6,13 +6,18 @@ import dataclasses
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
-from .address import Option, parse, seconds, size
+from .address import Option, one_of, parse, seconds, size
 from .base import PageStore
+from .compression import CompressedStore
 from .errors import InvalidStoreURL, MissingDependency
 from .head_cache import HeadCache
 from .write_buffer import WriteBuffer
+
+#: What names a store: a URL, the path of a folder of this machine, or a store that is open.
+StoreLike = str | Path | PageStore
 
 _MODULES = {
     "memory": "memory",
@@ -28,31 +33,38 @@ wanted, so that a server's library is needed only by those who use that server."
 _EXTRAS = {"redis", "couchbase"}
 """The modules that need a library of their name, which the package's extra of that name brings."""
 
-_OPTIONS: dict[str, Option] = {"write_buffer": size, "cache": size, "deadline": seconds}
+_OPTIONS: dict[str, Option] = {
+    "write_buffer": size,
+    "cache": size,
+    "deadline": seconds,
+    "compression": one_of("none", "zstd"),
+}
 
 
 def open_store(
-    url: str | PageStore,
+    url: StoreLike,
     *,
     write_buffer: int = 8 << 20,
     cache: int = 16 << 20,
     deadline: float = 30.0,
+    compression: Literal["none", "zstd"] = "none",
 ) -> PageStore:
     """The store at the URL, behind a write buffer and, if it is remote, a cache; no store call.
 
     ``memory://``, ``memory://name``, ``file:///folder``, ``redis://host:port/db`` or ``rediss://``,
     ``couchbase://user:password@host/bucket`` or ``couchbases://``.
     ``write_buffer`` and ``cache`` are bytes, 0 for none; ``deadline`` is how many seconds writes go
-    on trying while the store does not answer. All three may stand in the URL instead
-    (``?write_buffer=32MiB&deadline=10``), beside the options of the store itself. A store that is
-    open already is returned as it is.
+    on trying while the store does not answer; ``compression`` makes pages smaller that are put,
+    and any are read. All of them may stand in the URL instead (``?compression=zstd&deadline=10``),
+    beside the options of the store itself; pages in memory take none. A ``Path`` is that of a
+    folder on local disk. A store that is open already is returned as it is.
 
     Raises ``InvalidStoreURL`` and ``MissingDependency``; a store that cannot be reached says so at
     the first call.
     """
     if isinstance(url, PageStore):
         return url
-    address = parse(url)
+    address = parse(url.absolute().as_uri() if isinstance(url, Path) else url)
     if address.scheme not in _MODULES:
         raise InvalidStoreURL(
             f"no store is called {address.scheme}://; "
@@ -65,6 +77,8 @@ def open_store(
     store = from_address(dataclasses.replace(address, options=theirs))
     if address.scheme == "memory":
         return store
+    codec = settings.get("compression", compression)
+    store = CompressedStore(store, None if codec == "none" else codec)
     cache = settings.get("cache", cache)
     write_buffer = settings.get("write_buffer", write_buffer)
     if cache and store.capabilities.remote:

@@ -24,6 +24,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "redis": ("stores/redis.py",),
     "lmdb": ("stores/",),
     "datasketches": ("mta/monoids/sketches.py",),
+    "zstandard": ("stores/compression.py",),
     "msgpack": ("mta/", "spark_integration/"),
     "pandas": ("spark_integration/", "mta/bench/"),
     "pyarrow": ("spark_integration/", "mta/bench/"),
@@ -84,12 +85,13 @@ def test_the_core_needs_no_extra() -> None:
 WINGS: dict[str, tuple[str, ...]] = {
     "mta": (
         "errors", "times", "kernels", "columns", "monoids", "in_order", "folds", "policies",
-        "pages", "cursors", "levels", "reactive", "fiba", "windows", "keyed", "triggers", "audit",
+        "pages", "cursors", "levels", "reactive", "fiba", "windows", "triggers", "keyed", "audit",
         "laws", "cli", "bench", "__main__",
     ),
     "spark_integration": (
-        "errors", "versions", "plan", "java", "options", "step", "carriers", "request", "sliding",
-        "session", "bench", "cli",
+        "errors", "versions", "plan", "java", "interpreter", "options", "step", "carriers",
+        "request", "sliding", "history", "checkpoint", "inspection", "reports", "session", "bench",
+        "cli",
     ),
 }  # fmt: skip
 #: Which wings may import what their package shows to users.

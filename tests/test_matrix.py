@@ -25,11 +25,13 @@ from mta import (
     Window,
 )
 from mta.fiba import FingerTree, Tree
+from mta.fiba.fingers import before_time
 from mta.in_order import ALL, BoundaryAggregator, InOrderAggregator
 from mta.pages.structure import Aggregator
 from mta.reactive.in_memory import ReactiveAggregator
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
+from tests.support.random_windows.kinds import NEIGHBOURS
 
 HUGE = 10**9
 
@@ -46,6 +48,12 @@ class Contender(Protocol):
     def __len__(self) -> int: ...
 
     def check(self) -> None: ...
+
+
+class Ranging(Contender, Protocol):
+    """One that also answers ranges; positions count from its oldest event."""
+
+    def range(self, start: int, stop: int) -> Any: ...
 
 
 class InMemory:
@@ -80,6 +88,11 @@ class ByTime:
             assert self._tree.evict(self._first)
             self._first += 1
 
+    def range(self, start: int, stop: int) -> Any:
+        assert isinstance(self._tree, FingerTree)
+        cuts = (before_time(self._first + end) for end in (start, stop))
+        return self._tree.fold_between(*cuts)
+
     def __len__(self) -> int:
         return len(self._tree)
 
@@ -110,6 +123,10 @@ class Paged:
     def query(self) -> Any:
         return self._window.query()
 
+    def range(self, start: int, stop: int) -> Any:
+        front = self._window.stats().inserted - len(self._window)
+        return self._window.range_of_positions(front + start, front + stop)
+
     def check(self) -> None:
         self._window.check()
 
@@ -139,21 +156,19 @@ CONTENDERS: dict[str, tuple[Monoid, Callable[[Monoid], Contender]]] = {
     for algorithm in ALL
     if not issubclass(algorithm, BoundaryAggregator)  # they slide by themselves: tests/in_order
 }
-CONTENDERS |= {
-    "ReactiveAggregator": (JOINED, lambda monoid: InMemory(ReactiveAggregator(monoid, 4))),
-    "Tree": (JOINED, lambda monoid: ByTime(Tree(monoid))),
-    "FingerTree": (JOINED, lambda monoid: ByTime(FingerTree(monoid))),
+CONTENDERS["ReactiveAggregator"] = (JOINED, lambda m: InMemory(ReactiveAggregator(m, 4)))
+RANGING: dict[str, Callable[[Monoid], Ranging]] = {
+    "FingerTree": lambda monoid: ByTime(FingerTree(monoid)),
 }
-CONTENDERS |= {
-    f"{aggregator.__name__} {where}": (
-        JOINED,
-        lambda monoid, aggregator=aggregator, where=where: Paged(
-            monoid, aggregator, where == "in pages"
-        ),
+RANGING |= {
+    f"{aggregator.__name__} {where}": lambda monoid, aggregator=aggregator, where=where: Paged(
+        monoid, aggregator, where == "in pages"
     )
     for aggregator in PAGED
     for where in ("in memory", "in pages")
 }
+CONTENDERS["Tree"] = (JOINED, lambda monoid: ByTime(Tree(monoid)))
+CONTENDERS |= {name: (JOINED, make) for name, make in RANGING.items()}
 
 
 @pytest.mark.parametrize("name", CONTENDERS)
@@ -177,6 +192,27 @@ def test_every_aggregator_is_a_list_and_a_fold(name: str, seed: int) -> None:
         assert len(contender) == len(values)
         if step % 5 == 0:
             contender.check()
+
+
+@pytest.mark.parametrize("name", RANGING)
+@pytest.mark.parametrize("seed", range(4))
+def test_every_range_is_a_fold_of_neighbours(name: str, seed: int) -> None:
+    """Also right after a window was reopened, and of events that are not sealed yet."""
+    random, contender = Random(seed), RANGING[name](NEIGHBOURS.monoid(False))
+    values: list[str] = []
+    for step in range(160):
+        if random.random() < 0.6 or not values:
+            values.append(f"{step}:" if not values else f"{int(values[-1][:-1]) + 1}:")
+            contender.insert(values[-1])
+        else:
+            count = random.randint(1, random.choice([1, 3, len(values)]))
+            count = min(count, len(values) - 1)
+            contender.evict(count)
+            del values[:count]
+        for _ in range(4):
+            start = random.randint(0, len(values))
+            stop = random.choice([len(values), random.randint(start, len(values))])
+            assert NEIGHBOURS.agrees(contender.range(start, stop), values[start:stop]), step
 
 
 def test_no_aggregator_is_missing() -> None:

@@ -2,7 +2,6 @@
 
 - ``description``: what a handle tells without reading a page
 - ``walk``: every page that it reaches, verified, or named for a sweep
-- ``opaque``: windows out of their handles alone, without their operation
 - ``keyed``: the same of many keys, out of their root
 """
 

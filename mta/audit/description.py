@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgpack
-
 from mta.errors import CorruptHandle
 from mta.levels.kept import KeptEvents
 from mta.levels.pages import check_tails
 from mta.pages.handle import Handle
-from mta.windows.shared_handle import MAGIC, SharedHandle, WindowState
-
-#: With this the handles of several windows begin, after the length of their array.
-_SHARED = msgpack.packb(MAGIC)
+from mta.windows.shared_handle import WindowState, shared_handle
 
 
 @dataclass(frozen=True)
@@ -73,12 +68,6 @@ def describe_handle(data: bytes) -> HandleSummary:
         last_time=handle.last_time,
         windows=tuple(_described(state, handle) for state in states),
     )
-
-
-def shared_handle(data: bytes) -> SharedHandle | None:
-    """The handle of several windows; None for one of a single window. Raises CorruptHandle."""
-    is_shared = bytes(data[1 : 1 + len(_SHARED)]) == _SHARED
-    return SharedHandle.decode(data) if is_shared else None
 
 
 def _described(state: WindowState, handle: Handle) -> SubWindow:

@@ -17,18 +17,15 @@ windows are counted as they are. Under any other policy an event counts as long 
 from __future__ import annotations
 
 import heapq
-import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mta.audit.description import HandleSummary, SubWindow, describe_handle
-from mta.audit.opaque import Opaque, restore_opaque
 from mta.audit.walk import Audit, Damage, audit, is_garbage, live_keys
 from mta.columns.schemas import Payload, Row, Rows, Schema
 from mta.errors import CorruptPage, MissingPage, UnsuitableKey
@@ -42,12 +39,11 @@ from mta.keyed.table import FORGOTTEN, HANDLE, Table
 from mta.keyed.tiers import PageSize, Run, RunPages, Tiers
 from mta.pages.page import key_of
 from mta.policies.base import AbstractPolicy
-from mta.policies.windows import CountWindow, TimeWindow
+from mta.policies.known import policy_of
+from mta.windows.opaque import Opaque, restore_opaque
 from stores import PageStore, open_store
 
 _BATCH, _CACHED = 64, 1 << 22
-#: No description of a policy that is read is longer.
-_LONGEST = 1000
 
 
 class OpaqueKeys:
@@ -72,7 +68,7 @@ class OpaqueKeys:
     @cached_property
     def policies(self) -> dict[str, AbstractPolicy] | None:
         """The policies by name; None where one of them is not known by its description."""
-        found = {name: _policy_of(text, mark) for name, text, mark in sorted(self.root.policies)}
+        found = {name: policy_of(text, mark) for name, text, mark in sorted(self.root.policies)}
         known = {name: policy for name, policy in found.items() if policy is not None}
         return known if len(known) == len(found) else None
 
@@ -373,33 +369,6 @@ def _later(summary: HandleSummary, left: int) -> HandleSummary:
     windows = [replace(each, front=each.front + left) for each in summary.windows]
     front, back = summary.front + left, summary.back + left
     return replace(summary, front=front, back=back, windows=tuple(windows))
-
-
-def _policy_of(text: str, fingerprint: bytes) -> AbstractPolicy | None:
-    """The policy of a description, if it is one on counts and times, and has the fingerprint."""
-    try:
-        policy = _parsed(text) if len(text) <= _LONGEST else None
-    except ValueError:
-        return None
-    return policy if policy is not None and policy.fingerprint == fingerprint else None
-
-
-def _parsed(text: str) -> AbstractPolicy | None:
-    if found := re.fullmatch(r"CountWindow\((\d{1,18})\)", text):
-        return CountWindow(int(found[1]))
-    if found := re.fullmatch(r"TimeWindow\((\d{1,18}) us\)", text):
-        return TimeWindow(timedelta(microseconds=int(found[1])))
-    if not text.startswith("(") or not text.endswith(")"):
-        return None
-    depth = 0
-    for at in range(1, len(text) - 1):
-        depth += (text[at] == "(") - (text[at] == ")")
-        if depth == 0 and text[at - 1 : at + 2] in (" | ", " & "):
-            one, other = _parsed(text[1 : at - 1]), _parsed(text[at + 2 : -1])
-            if one is None or other is None:
-                return None
-            return one | other if text[at] == "|" else one & other
-    return None
 
 
 def _difference(content: Table | Index, index: Index, at: int) -> str | None:

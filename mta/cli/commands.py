@@ -12,6 +12,7 @@ from typing import Any
 
 from mta.cli import handles
 from mta.cli.console import as_options, say
+from mta.kernels import native
 from stores import stores_at_hand
 from stores.errors import WindowStoreError
 
@@ -57,11 +58,13 @@ class CommandLine:
         check = self.add("check", handles.check, help="verify every page of windows")
         check.add_argument("path", type=Path, help=f"{_PATH}the output folder of an ended run")
         gc = self.add("gc", handles.gc, help="find and delete pages that no window needs")
-        gc.add_argument("path", type=Path, nargs="+", help="all files with handles or roots of some"
+        gc.add_argument("path", type=Path, nargs="*", help="all files with handles or roots of some"
                         " windows; with Spark, a run's output folder")  # fmt: skip
         for parser in (inspect, check, gc):
             parser.add_argument("--store", metavar="URL", help="where the pages are; default: the "
                                 "run's, without credentials")  # fmt: skip
+        gc.add_argument("--name", dest="windows", metavar="NAME", help="in place of files: all "
+                        "pages of windows of this name, or of a query of this id")  # fmt: skip
         check.add_argument("--repair", action="store_true",
                            help="rebuild what can be of a run: inner pages of one key's window"
                            )  # fmt: skip
@@ -124,7 +127,7 @@ def versions() -> str:
         "mta": installed(PACKAGE) or "not installed, run from its source",
         "python": f"{python_version()} on {platform()}",
         "numpy": installed("numpy"),
-        "kernels": "numpy",
+        "kernels": native.in_use(),
         "stores": ", ".join(stores_at_hand()),
         "spark": spark or f"none: pip install '{PACKAGE}[spark]'",
     }

@@ -1,7 +1,7 @@
 """``mta inspect``, ``check`` and ``gc`` for handles and roots that a program saved in files.
 
 A handle of ``Window`` or ``SharedWindows``, or a root of ``KeyedWindows``, alone tells which pages
-are needed and whether they are whole (``mta.audit.opaque``, ``mta.audit.keyed``), so nothing need
+are needed and whether they are whole (``mta.windows.opaque``, ``mta.audit.keyed``), so nothing need
 be known of the operation.
 
 Whoever holds the windows may go on writing meanwhile. A page is garbage when none of the given
@@ -29,11 +29,12 @@ import numpy as np
 
 from mta.audit.description import HandleSummary, describe_handle
 from mta.audit.keyed import OpaqueKeys
-from mta.audit.opaque import Opaque, restore_opaque
 from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
 from mta.cli.console import InvalidCommand, human_bytes, human_duration, plural, say, table
 from mta.errors import CorruptPage, MissingPage
+from mta.kernels import native
 from mta.keyed.root import is_root
+from mta.windows.opaque import Opaque, restore_opaque
 from mta.windows.window import Window
 from stores import PageStore, open_store
 
@@ -102,30 +103,49 @@ def check(path: Path, store: str | None, repair: bool) -> int:
     return sum_up(found, ", ".join(sorted(held.fronts or [held.engine.name])), address)
 
 
-def gc(path: list[Path], store: str | None, delete: bool) -> None:
+def gc(path: list[Path], store: str | None, delete: bool, windows: str | None = None) -> None:
     """Print the pages of these handles' windows that nobody can need; ``delete`` deletes them.
 
+    With the name of ``windows`` in place of files, all pages of those that are called so.
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
     Tables of roots are read too, if they name windows by themselves.
     """
     address = _required(store)
+    if bool(path) == (windows is not None):
+        raise InvalidCommand("gc takes either files, or --name of windows whose handles are gone")
+    if windows is not None:
+        _gc_by_name(address, windows, delete)
+        return
     with open_store(address) as pages:
-        windows: defaultdict[str, list[Opaque | OpaqueKeys]] = defaultdict(list)
+        held_by: defaultdict[str, list[Opaque | OpaqueKeys]] = defaultdict(list)
         for file in path:
             data = _read(file)
             if is_root(data):
                 keyed = OpaqueKeys(data, pages)
-                windows[keyed.name].append(keyed)
+                held_by[keyed.name].append(keyed)
             else:
                 held = restore_opaque(data, pages)
-                windows[held.engine.name].append(held)
+                held_by[held.engine.name].append(held)
         keys = list(pages.keys())
         say(f"store     {without_credentials(address)}: {plural(len(keys), 'page')}")
-        garbage = [
-            key for name, held_by in windows.items() for key in _garbage(name, held_by, keys)
-        ]
+        garbage = [key for name, all_of in held_by.items() for key in _garbage(name, all_of, keys)]
         print_unneeded(pages, garbage)
         sweep(pages, garbage, delete)
+
+
+def _gc_by_name(address: str, name: str, delete: bool) -> None:
+    """All pages of the windows of one name, or of a query's id; lists the store's keys."""
+    if not name.strip("./:"):
+        raise InvalidCommand(f"--name {name!r} is no name of windows: give the whole name")
+    with open_store(address) as pages:
+        # What may stand behind a window's name, a query's id, and what all keys of a plan share.
+        ends = tuple(name + mark for mark in "/.:")
+        found = [key for key in pages.keys(name) if key.startswith(ends)]
+        windows = {key.partition("/")[0] for key in found}
+        say(f"store     {without_credentials(address)}")
+        say(f"windows   {plural(len(windows), 'name')} of {name}")
+        print_unneeded(pages, found)
+        sweep(pages, found, delete)
 
 
 def _garbage(name: str, held_by: list[Opaque | OpaqueKeys], keys: list[str]) -> list[str]:
@@ -282,6 +302,7 @@ def show(listing: Listing, store: str | None, pages: str | None) -> None:
         )
         say(f"monoid    {summary.monoid}, by {summary.algorithm}")
         say(f"policy    {policy}")
+    say(f"kernels   {native.in_use()}")
 
 
 def store_totals(url: str) -> str:

@@ -4,6 +4,8 @@ One rule for single values and for batches:
 
 - Numbers never change: what does not fit a column's type is refused. A float column takes the
   nearest double.
+- A column of ``Decimals`` takes decimals and whole numbers of at most its places. Where a float
+  column is ``exact``, whole numbers and decimals that are no doubles are refused.
 - Into a column of objects goes what came, but numpy's scalars as the Python values that they are:
   so a value is the same whether it came alone, in a list or in an array, and after a restore.
 - *Missing* is None, a NaN (of float, numpy, Decimal, complex), a NaT (of numpy and pandas), pandas'
@@ -18,13 +20,46 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Array, Schema
+from mta.columns.schemas import DIGITS, Array, Decimals, Schema
 from mta.errors import InvalidValue
 
 #: Types whose values are taken as they come, and of which only a float can be missing.
 PLAIN = frozenset({int, float, bool, str, bytes})
 #: Types of which no value is missing.
 NEVER_MISSING = PLAIN - {float} | {tuple, list, dict, set, frozenset}
+#: The first number that is too large for int64.
+_BEYOND = 1 << 63
+
+
+#: Up to here whole numbers are doubles, as are the powers of ten up to the 22nd.
+_EXACT, _EXACT_TENS = 1 << 53, 22
+
+
+class Scaled:
+    """A column of decimals that is handed in as whole numbers of their last place.
+
+    Columns of ``Decimals`` take the numbers as they are; as an array it is the nearest doubles.
+    """
+
+    def __init__(self, digits: np.ndarray, places: int) -> None:
+        self.digits, self.places = digits, places
+
+    def __len__(self) -> int:
+        return len(self.digits)
+
+    def __getitem__(self, some: slice) -> Scaled:
+        return Scaled(self.digits[some], self.places)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        digits, places = self.digits, self.places
+        if places <= _EXACT_TENS and not ((digits > _EXACT) | (digits < -_EXACT)).any():
+            return digits / 10.0**places  # rounds once, as both sides are exact
+        return Decimals(places).shown(digits).astype("f8")
+
+    def tolist(self) -> list[float]:
+        """As Python's floats."""
+        found: list[float] = np.asarray(self).tolist()
+        return found
 
 
 def plain(value: Any) -> Any:
@@ -70,12 +105,16 @@ def read_value(value: Any, schema: Schema) -> Any:
     if not isinstance(schema, Array):
         return value if kind in PLAIN else _object(value)
     if kind is float and schema.kind == "<f8":
-        return np.float64(value)
+        return value if schema.plain else np.float64(value)
+    if kind is int and schema.plain and schema.kind == "<i8" and -_BEYOND <= value < _BEYOND:
+        return value
     try:
-        return _as_column([_object(value)], schema)[0]
-    except (TypeError, ValueError, OverflowError):
+        return schema.at(_as_column([_object(value)], schema), 0)
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, _Rounded):
+            raise InvalidValue(str(error)) from None
         raise InvalidValue(
-            f"{value!r} is not a number that fits {schema.dtype}; convert it first"
+            f"{value!r} is not a number that fits {_name_of(schema)}; convert it first"
         ) from None
 
 
@@ -90,10 +129,25 @@ def read_column(values: Any, schema: Schema) -> Any:
         values = values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(False)
     try:
         return _as_column(values, schema)
+    except _Rounded as error:
+        raise InvalidValue(str(error)) from None
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidValue(
-            f"the values cannot be read as {schema.dtype} ({error}); convert the column first"
+            f"the values cannot be read as {_name_of(schema)} ({error}); convert the column first"
         ) from None
+
+
+def as_given(rows: Any, schema: Schema) -> Any:
+    """Rows as a batch that can be handed in."""
+    return schema.shown(rows) if isinstance(schema, Decimals) else rows
+
+
+def _name_of(schema: Array) -> str:
+    return repr(schema) if isinstance(schema, Decimals) else str(schema.dtype)
+
+
+class _Rounded(ValueError):
+    """A number is no double."""
 
 
 def _object(value: Any) -> Any:
@@ -116,6 +170,8 @@ def _as_objects(values: Any) -> list[Any]:
 
 def _as_column(values: Any, schema: Array) -> np.ndarray:
     """Numbers as a column. Raises TypeError or ValueError rather than change a number."""
+    if isinstance(schema, Decimals):
+        return _as_digits(values, schema.places)
     column, dtype = np.asarray(values), schema.dtype
     if column.ndim != 1:
         raise ValueError(f"{column.ndim} dimensions in place of one")
@@ -124,6 +180,8 @@ def _as_column(values: Any, schema: Array) -> np.ndarray:
     of_floats = column.dtype.kind == "f" and not isinstance(values, np.ndarray)
     if dtype.kind in "iu" and (column.dtype.kind == "O" or of_floats):
         return _as_integers(values, dtype)  # a list of mixed numbers becomes one of floats
+    if schema.exact and not isinstance(values, Scaled):
+        _require_doubles(values, column)
     if column.dtype.kind == "O":
         column = _as_floats(column)
     if len(column) and column.dtype.kind not in "biuf":
@@ -134,6 +192,43 @@ def _as_column(values: Any, schema: Array) -> np.ndarray:
     if not exact and not (np.array_equal(found, column) and _is_within(column, dtype)):
         raise ValueError("fractions, nulls or numbers out of range")
     return found
+
+
+def _require_doubles(values: Any, column: np.ndarray) -> None:
+    """Raises ValueError for the first whole number that a double would round."""
+    suspects: Any = ()
+    if column.dtype.kind in "iu":
+        if column.dtype.itemsize > 4:
+            suspects = column[(column > _EXACT) | (column < np.array(-_EXACT, "i8"))].tolist()
+    elif column.dtype.kind == "O" or not hasattr(values, "dtype"):
+        # Of mixed numbers numpy has made doubles, or objects.
+        suspects = [item for item in map(plain, values) if isinstance(item, (int, Decimal))]
+    for item in suspects:
+        if not is_missing(item) and not _is_double(item):
+            raise _Rounded(
+                f'{item} is no double: give the type, as Max("int64") or Max(Decimals(2)); with '
+                'Max("float64") it is rounded'
+            )
+
+
+def _is_double(number: int | Decimal) -> bool:
+    try:
+        return float(number) == number
+    except OverflowError:
+        return False
+
+
+def _as_digits(values: Any, places: int) -> np.ndarray:
+    """Decimals as whole numbers of their last place. Raises where one has more places or digits."""
+    if isinstance(values, Scaled) and values.places == places:
+        return values.digits
+    items = list(values)
+    if any(is_missing(item) or not isinstance(item, (Decimal, int, np.integer)) for item in items):
+        raise TypeError("nulls, or what are no decimals")
+    scaled = [DIGITS.scaleb(Decimal(item), places) for item in map(plain, items)]
+    if any(not item.is_finite() or item != item.to_integral_value() for item in scaled):
+        raise ValueError(f"more than {places} places")
+    return np.array([int(item) for item in scaled], "<i8")
 
 
 def _is_within(column: np.ndarray, dtype: np.dtype[Any]) -> bool:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from decimal import Context, Decimal
 from operator import getitem, setitem
 from typing import Any
 
@@ -27,6 +29,8 @@ Rows = Any
 Row = Any
 #: A column in a page: what kind of column, and its bytes.
 Payload = tuple[str, bytes]
+#: Arithmetic of decimals that rounds none that fit a column.
+DIGITS = Context(prec=100)
 
 
 class Schema(ABC):
@@ -34,6 +38,8 @@ class Schema(ABC):
 
     #: Bytes a row takes in a page; None when rows vary.
     row_bytes: int | None
+    #: Whether a single row is made of Python's own numbers, not of numpy's.
+    plain: bool = False
 
     @abstractmethod
     def new(self, capacity: int) -> Rows:
@@ -52,6 +58,10 @@ class Schema(ABC):
 
     #: One row.
     at: Callable[[Rows, int], Row]
+
+    def listed(self, rows: Rows) -> list[Row]:
+        """Rows as a list of single ones: much cheaper than ``at`` for each."""
+        return [self.at(rows, index) for index in range(len(rows))]
 
     @abstractmethod
     def take(self, rows: Rows, indices: Any) -> Rows:
@@ -106,21 +116,59 @@ class Fixed(Schema):
 
 
 class Array(Fixed):
-    """One number a row; rows are an array."""
+    """One number a row; rows are an array.
 
-    def __init__(self, dtype: Any) -> None:
-        self.dtype = np.dtype(dtype).newbyteorder("<")
+    ``exact`` refuses whole numbers and decimals that doubles would round. Pages are the same.
+
+    >>> numbers, doubles = np.array([1.5, 2.5]), Array("f8")
+    >>> doubles.at(numbers, 0), doubles.as_plain().at(numbers, 0)
+    (np.float64(1.5), 1.5)
+    """
+
+    def __init__(self, dtype: Any, exact: bool = False) -> None:
+        self.dtype, self.exact = np.dtype(dtype).newbyteorder("<"), exact
         if self.dtype.kind not in "biufmM":
             raise TypeError(f"a column of {self.dtype} has no fixed binary form; use Objects()")
         self.kind = self.dtype.str
         self.row_bytes = self.dtype.itemsize
-        self.put, self.at = setitem, getitem
+        self.put: Any = setitem
+        self.at: Any = getitem
+
+    def as_plain(self) -> Array:
+        """The same, single rows being Python's own numbers."""
+        found = copy(self)
+        found.plain, found.at = True, np.ndarray.item
+        return found
 
     def __repr__(self) -> str:
         return f"Array({self.kind!r})"
 
+    def listed(self, rows: Rows) -> list[Row]:
+        return list(rows.tolist() if self.plain else rows)
+
     def new(self, capacity: int) -> Rows:
         return np.empty(capacity, self.dtype)
+
+
+class Decimals(Array):
+    """Decimals of a fixed number of places, as whole numbers of their last one: 18 digits fit.
+
+    >>> Decimals(2).shown(np.array([150, -3])).tolist()
+    [Decimal('1.50'), Decimal('-0.03')]
+    """
+
+    def __init__(self, places: int) -> None:
+        super().__init__("i8")
+        self.places = places
+
+    def __repr__(self) -> str:
+        return f"Decimals({self.places})"
+
+    def shown(self, rows: Any) -> np.ndarray:
+        """What rows stand for: an array of decimals."""
+        found = np.empty(len(rows), object)
+        found[:] = [DIGITS.scaleb(Decimal(row), -self.places) for row in rows.tolist()]
+        return found
 
 
 class Vector(Fixed):
@@ -164,6 +212,9 @@ class Objects(Schema):
     def new(self, capacity: int) -> Rows:
         return [None] * capacity
 
+    def listed(self, rows: Rows) -> list[Row]:
+        return list(rows)
+
     def take(self, rows: Rows, indices: Any) -> Rows:
         return [rows[i] for i in indices]
 
@@ -194,6 +245,7 @@ class Record(Schema):
         self.schemas = tuple(schemas)
         weights = [schema.row_bytes for schema in self.schemas]
         self.row_bytes = None if None in weights else sum(w for w in weights if w is not None)
+        self.plain = all(schema.plain for schema in self.schemas)
         #: Whether each column is cut and filled as Python sequences are.
         self._is_flat = all(type(schema) in (Array, Objects) for schema in self.schemas)
 
@@ -204,6 +256,10 @@ class Record(Schema):
         return tuple([schema.new(capacity) for schema in self.schemas])
 
     def put(self, room: Rows, at: int, row: Row) -> None:
+        if self._is_flat:
+            for column, value in zip(room, row, strict=True):
+                column[at] = value
+            return
         for schema, column, value in zip(self.schemas, room, row, strict=True):
             schema.put(column, at, value)
 
@@ -224,6 +280,10 @@ class Record(Schema):
 
     def at(self, rows: Rows, index: int) -> Row:
         return tuple([s.at(column, index) for s, column in zip(self.schemas, rows, strict=True)])
+
+    def listed(self, rows: Rows) -> list[Row]:
+        columns = [s.listed(column) for s, column in zip(self.schemas, rows, strict=True)]
+        return list(zip(*columns, strict=True))
 
     def take(self, rows: Rows, indices: Any) -> Rows:
         return tuple(

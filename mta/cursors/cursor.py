@@ -102,6 +102,8 @@ class WindowView(ObservedWindow):
         lenses = {id(policy): part_of(monoid, i) for i, policy in enumerate(observers, 1)}
         super().__init__(monoid, lenses)
         self._structure = structure
+        #: The front and the total when a policy, by its ``id``, let nothing leave.
+        self._kept: dict[int, tuple[int, Any]] = {}
 
     @property
     def front(self) -> int:  # type: ignore[override]
@@ -126,9 +128,20 @@ class WindowView(ObservedWindow):
             return self._structure.front
         return self._structure.first_after(time)
 
-    def longest_prefix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest prefix ends whose result is accepted."""
-        return self._structure.longest_prefix(self.lens(policy), accepts)
+    def longest_prefix(
+        self, policy: AbstractPolicy, accepts: Callable[[Any], bool], total: Any = None
+    ) -> int:
+        """Where the longest prefix ends whose result is accepted; see ``policies.View``."""
+        structure, asked = self._structure, None
+        # Where events are kept by time, another one may be at the front by now.
+        if isinstance(total, int | float | np.integer) and not structure.by_time:
+            asked = structure.front, total
+            if self._kept.get(id(policy)) == asked:
+                return structure.front
+        found = structure.longest_prefix(self.lens(policy), accepts)
+        if asked is not None and found == structure.front:
+            self._kept[id(policy)] = asked
+        return found
 
     def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
         """Where the longest suffix begins whose result is accepted."""
@@ -344,7 +357,9 @@ class Cursor(ObservedWindow):
             return leaf.first + int(leaf.times.searchsorted(time, side="right"))
         return max(leaf.stop, self.events.first_after(time))
 
-    def longest_prefix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
+    def longest_prefix(
+        self, policy: AbstractPolicy, accepts: Callable[[Any], bool], total: Any = None
+    ) -> int:
         """Where the longest prefix ends whose result is accepted; O(log n) folds of ranges."""
         monoid, pick = self.lens(policy)
         prefix, position, step, growing = monoid.identity, self.front, 1, True

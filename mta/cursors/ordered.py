@@ -17,6 +17,7 @@ from mta.columns.schemas import Rows
 from mta.folds.sliding import SlidingFolds
 from mta.kernels.ranks import SortedTimes
 from mta.monoids.base import AbstractMonoid, Partial
+from mta.pages.structure import Remembered
 
 
 @dataclass(eq=False)
@@ -76,11 +77,8 @@ def suffixes_of(
     return monoid.suffixes(monoid.lift_rows(rows, count), count, right)
 
 
-class OrderedEvents(Protocol):
+class OrderedEvents(Remembered, Protocol):
     """Events by position, oldest first, as cursors read them."""
-
-    #: Whether events are in the order of their times, whatever order they come in.
-    by_time: bool
 
     @property
     def stamp(self) -> int:
@@ -90,33 +88,10 @@ class OrderedEvents(Protocol):
         an insertion among others does.
         """
 
-    @property
-    def kept_from(self) -> int:
-        """The position of the oldest event that is kept."""
-
-    @property
-    def back(self) -> int:
-        """The position after the newest event."""
-
     def leaf(self, position: int) -> Leaf:
         """The leaf that holds a position, as far as it is filled; at most a page read a level.
 
         The next leaf may be fetched ahead.
-        """
-
-    def fold(self, start: int, stop: int) -> Partial:
-        """The aggregate of the events from ``start`` to ``stop``, the identity for none.
-
-        O(arity * log n) combines and at most two pages a level.
-        """
-
-    def first_after(self, time: int) -> int:
-        """The position of the oldest event later than a time; at most a page read a level."""
-
-    def time_before(self, position: int) -> int | None:
-        """The time of the event just before a position, though it may have left; None if unknown.
-
-        Before all that is kept, of the newest that has left. At most a page read a level.
         """
 
 

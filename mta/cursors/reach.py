@@ -16,6 +16,7 @@ import numpy as np
 from mta.cursors.ordered import OrderedEvents
 from mta.errors import EventsGone, InvalidTime
 from mta.monoids.base import Partial
+from mta.pages.structure import Remembered
 from mta.policies.base import AbstractPolicy
 from mta.times import clock
 
@@ -119,9 +120,7 @@ class Positions:
     all_suffixes: Callable[..., Iterable[tuple[int, Any]]] = _never
 
 
-def fold_between(
-    events: OrderedEvents, after: int, until: int, partial: bool
-) -> tuple[Partial, int]:
+def fold_between(events: Remembered, after: int, until: int, partial: bool) -> tuple[Partial, int]:
     """The aggregate of the events with after < t <= until, in microseconds, and how many they are.
 
     O(arity * log n) combines and at most two page reads a level. Raises EventsGone.
@@ -138,9 +137,7 @@ def fold_between(
     return events.fold(start, stop), stop - start
 
 
-def fold_positions(
-    events: OrderedEvents, start: int, stop: int, partial: bool
-) -> tuple[Partial, int]:
+def fold_positions(events: Remembered, start: int, stop: int, partial: bool) -> tuple[Partial, int]:
     """The aggregate of the events from position ``start`` to ``stop``, and how many are kept.
 
     Raises EventsGone, and ValueError for positions that have not been.

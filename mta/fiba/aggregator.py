@@ -21,7 +21,7 @@ every result of a batch is wanted; bulk eviction O(arity * log n), and a page or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from mta.columns.schemas import Row, Rows
 from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Hand
 from mta.cursors.reach import Positions
-from mta.errors import NotRevisable
+from mta.errors import EventsGone, NoSuchEvent, NotRevisable, UnsuitableMonoid
 from mta.fiba.bulk import evict_first, insert_sorted
 from mta.fiba.fingers import after_time
 from mta.fiba.node import Kind
@@ -40,6 +40,7 @@ from mta.pages.handle import Handle
 from mta.pages.structure import Batch, Setting
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import TimeWindow
+from mta.times import clock
 
 #: How many events of a batch go in at once.
 RUN = 8192
@@ -71,6 +72,19 @@ class FiBA(TreePages):
         self._cursor = Cursor(self.monoid, setting.policy, self)
         #: Whether the event that was added last has left at once.
         self._added_left = False
+        #: The value in whose place the last one was put, in a list; None where in nobody's.
+        self._put_aside: list[Row] | None = None
+        #: How many events have taken the place of others, or joined them.
+        self._met = 0
+        if setting.existing == "combine" and not self.monoid.joins_values:
+            raise UnsuitableMonoid(
+                f"{self.monoid.name} cannot make one value of two: take existing='replace', or a "
+                "monoid whose partials are its values, as Sum, Max or a Monoid without lift"
+            )
+
+    @property
+    def taken(self) -> int:
+        return self.back + self._met
 
     # --- events in and out ----------------------------------------------------------------------
 
@@ -96,22 +110,117 @@ class FiBA(TreePages):
         """Add one event; O(1) combines amortised in order, O(arity * log d) at distance d."""
         assert time is not None
         self._make_ready()
-        self.last_insert = time
-        self._added_left = self.newest_left is not None and time < self.newest_left
+        self.last_insert, self._put_aside = time, None
+        self._added_left = self._has_left(time)
         if self._added_left:
             self.monoid.lift(row)  # what cannot be lifted must not get in
             self._count_left(1)
+            return
+        if (met := self._met_by(time)) is not None:
+            self._put_aside = [self._put(met, row)]
             return
         position = self.place_of(time)
         self.tree.insert(time, row)
         if position < self.back - 1:
             self._note_late(position, 1)
 
+    # --- events at times that have one already ----------------------------------------------------
+
+    def _has_left(self, time: int) -> bool:
+        """Whether an event of a time has left as soon as it comes, as a newer one has.
+
+        So has one that would replace or join the newest that has left.
+        """
+        beside = self.setting.existing == "beside"
+        return self.newest_left is not None and time < self.newest_left + (not beside)
+
+    def _met_by(self, time: int) -> int | None:
+        """The position of the event that one of a time replaces or joins, if there is any."""
+        newest = self.newest_time()
+        if self.setting.existing == "beside" or newest is None or time > newest:
+            return None
+        return self._position_of(time)
+
+    def _position_of(self, time: int) -> int | None:
+        """The position of the newest event of a time; None without one. A page a level."""
+        position = self.first_after(time) - 1
+        if position < self.kept_from or self.time_at(position) != time:
+            return None
+        return position
+
+    def _joined(self, older: Row, newer: Row) -> Row:
+        """The value that stands in place of two."""
+        return (
+            newer if self.setting.existing == "replace" else self.monoid.join_values(older, newer)
+        )
+
+    def _put(self, position: int, row: Row) -> Row:
+        """Let a value replace or join that of a position; the one that was there."""
+        node, index = self.tree.entry_at(position - self.kept_from)
+        older = node.entries.part_at(1, index)
+        self.tree.replace(node, index, self._joined(older, row))
+        self._met += 1
+        self._note_late(position, 0)
+        return older
+
+    def run_end(self, times: np.ndarray | None, start: int, stop: int) -> int:
+        """One event that meets another, or as many as meet none, each of a time of its own."""
+        if self.setting.existing == "beside":
+            return stop
+        assert times is not None
+        if self._met_by(int(times[start])) is not None:
+            return start + 1
+        some = times[start:stop]
+        again = np.flatnonzero(some[1:] == some[:-1])
+        if len(again):
+            some = some[: int(again[0]) + 1]
+        position, end = self.place_of(int(some[0])), self.place_of(int(some[-1]))
+        while position < end:
+            leaf = self.leaf(position)
+            assert leaf.times is not None
+            known = leaf.times[position - leaf.first : end - leaf.first]
+            if len(met := np.flatnonzero(np.isin(some, known))):
+                return start + int(met[0])
+            position = leaf.stop
+        return start + len(some)
+
+    def retract(self, time: int) -> Row:
+        """Take out the newest event of a time; its value.
+
+        O(arity * log d) combines at distance d. Raises NoSuchEvent, EventsGone.
+        """
+        self.trim()
+        position = self._position_of(time)
+        if position is None and not (self.newest_left is not None and time <= self.newest_left):
+            raise NoSuchEvent(
+                f"there is no event at {clock(time)}: only what is there can be taken out"
+            )
+        if position is None or position < self.needed_from(self.setting.policy, self.front):
+            raise EventsGone(f"an event at {clock(time)} has left already, if there was one")
+        node, index = self.tree.entry_at(position - self.kept_from)
+        row = node.entries.part_at(1, index)
+        self.tree.remove(node, index)
+        self._note_late(position, -1)
+        return row
+
+    def put_back(self, row: Row, time: int) -> None:
+        """Undo the last ``retract``, which nothing has followed."""
+        position = self.first_after(time)
+        self.tree.insert(time, row)
+        self._note_late(position, 1)
+
+    # --- events in and out, many at once ----------------------------------------------------------
+
     def take_back(self) -> None:
         if self._added_left:
             self._count_left(-1)
             return
         position = self.first_after(self.last_insert) - 1
+        if self._put_aside is not None:
+            self.tree.replace(*self.tree.entry_at(position - self.kept_from), self._put_aside[0])
+            self._met -= 1
+            self._note_late(position, 0)
+            return
         self.tree.remove_at(position - self.kept_from)
         self._note_late(position, -1)
 
@@ -130,7 +239,10 @@ class FiBA(TreePages):
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         assert times is not None
-        count = min(stop - start, RUN)
+        count = self.run_end(times, start, min(stop, start + RUN)) - start
+        if count == 1 and self._met_by(int(times[start])) is not None:
+            self.insert(self.monoid.inputs.at(rows, start), int(times[start]))
+            return 1
         self._make_ready(self._left_behind)
         new = self.monoid.inputs.cut(rows, start, start + count)
         position = self.place_of(int(times[start]))
@@ -145,8 +257,12 @@ class FiBA(TreePages):
         before, left, is_late, inputs = 0, 0, position < self.back, self.monoid.inputs
         if position < self.front:
             before = int(np.searchsorted(times, self.time_at(self.front - 1)))
-        if self.newest_left is not None and times[0] < self.newest_left:
-            left = int(times.searchsorted(self.newest_left))
+        if self._has_left(int(times[0])):
+            assert self.newest_left is not None
+            side: Literal["left", "right"] = (
+                "left" if self.setting.existing == "beside" else "right"
+            )
+            left = int(times.searchsorted(self.newest_left, side))
             self.monoid.lift_rows(inputs.cut(rows, 0, left), left)
             rows, times = inputs.cut(rows, left, count), times[left:]
         if left < count:
@@ -248,9 +364,9 @@ class FiBA(TreePages):
     def run(self, batch: Batch, start: int) -> int:
         """A run of a batch in order of time: the result of each event, as of it."""
         assert batch.times is not None
-        if self.newest_left is not None and batch.times[start] < self.newest_left:
+        if self._has_left(int(batch.times[start])):
             return 0  # it leaves at once, so its result is that of the window
-        new = batch.part(start, min(start + RUN, batch.count))
+        new = batch.part(start, self.run_end(batch.times, start, min(start + RUN, batch.count)))
         found = self._run(new)
         if found is None:
             return 0
@@ -266,14 +382,18 @@ class FiBA(TreePages):
         These are the results of all events from the first added one on. Raises NotRevisable
         where the cuts of the policy cannot be known ahead.
         """
-        for start in range(0, count, RUN):
-            stop = min(start + RUN, count)
+        start = 0
+        while start < count:
+            stop = self.run_end(times, start, min(start + RUN, count))
             new = Events(self.monoid.inputs.cut(rows, start, stop), times[start:stop], stop - start)
             # Later stored events are looked at again with the run that comes before them.
             following = int(times[stop]) if stop < count else None
 
             def end(time: int | None = following) -> int:
-                return self.back if time is None else self.place_of(time)
+                if time is None:
+                    return self.back
+                met = self._met_by(time)
+                return self.place_of(time) if met is None else met
 
             found = self._run(new, end)
             if found is None:
@@ -283,6 +403,7 @@ class FiBA(TreePages):
             mask = np.ones(hand.count, bool) if is_new is None else is_new
             outputs = self.monoid.lower_rows(folds)
             yield Revised(hand.times, hand.rows, outputs, mask)
+            start = stop
 
     def _run(
         self, new: Events, end: Callable[[], int] | None = None
@@ -295,18 +416,23 @@ class FiBA(TreePages):
         self._make_ready(self._left_behind)
         rows, times, count = new
         assert times is not None
+        met = self._met_by(int(times[0])) if count == 1 else None
         hand, is_new = self.hand_with(rows, times, count, end)
         folds = self._cursor.run(hand)
         if folds is None:
             return None
-        front, newest = self._cursor.front, self.newest_time()
-        if hand.stop < self.back + count and newest is not None:
+        front, newest, more = self._cursor.front, self.newest_time(), count * (met is None)
+        if hand.stop < self.back + more and newest is not None:
 
             def after(time: int) -> int:
-                return self.first_after(time) + int(times.searchsorted(time, side="right"))
+                among = times.searchsorted(time, side="right") if more else 0
+                return self.first_after(time) + int(among)
 
             front = self._as_of(self.setting.policy, newest, after)
-        self._insert_run(rows, times, count, hand.stop - hand.count)
+        if met is None:
+            self._insert_run(rows, times, count, hand.stop - hand.count)
+        else:
+            self._put(met, self.monoid.inputs.at(rows, 0))
         self.front = max(self.front, front)
         return hand, folds, is_new
 
@@ -323,14 +449,17 @@ class FiBA(TreePages):
     ) -> tuple[Hand, np.ndarray | None]:
         """New events in order of time, and the stored ones among them, as one hand.
 
-        Of the stored ones those up to ``stop``, by default those not later than the last new one.
-        Beside it, which are new; None where all are. A page read a leaf.
+        Of the stored ones those up to ``stop``, by default those not later than the last new one,
+        and without the one that a new one by itself replaces or joins. Beside it, which are new;
+        None where all are. A page read a leaf.
         """
         assert times is not None
-        start = self.place_of(int(times[0]))
+        met = self._met_by(int(times[0])) if count == 1 else None
+        start = self.place_of(int(times[0])) if met is None else met
         if start == self.back:
             return Hand(self.monoid, start, rows, times, count), None
         end = self.place_of(int(times[-1])) if stop is None else stop()
+        end = max(end, start + (met is not None))
         schema, size = self.monoid.inputs, end - start
         together, joined = schema.new(size + count), np.empty(size + count, "<i8")
         at = 0
@@ -344,8 +473,12 @@ class FiBA(TreePages):
         joined[size:] = times
         schema.put_many(together, size, rows)
         order = np.argsort(joined, kind="stable")
+        if met is not None:
+            row = self._joined(schema.at(together, 0), schema.at(together, size))
+            schema.put(together, size, row)
+            order = order[order != 0]
         seen = schema.take(together, order)
-        return Hand(self.monoid, start, seen, joined[order], size + count), order >= size
+        return Hand(self.monoid, start, seen, joined[order], len(order)), order >= size
 
     # --- handles --------------------------------------------------------------------------------
 

@@ -112,6 +112,15 @@ class Tree:
         self.remove(*place)
         return True
 
+    def replace(self, node: Node, index: int, row: Row) -> Row:
+        """Put another value into an entry; the one that was there. Combines as ``remove``."""
+        self.monoid.lift(row)
+        time, before = node.entries.at(index)
+        node.entries.put(index, (time, row))
+        self.touch(node)
+        self.repair()
+        return before
+
     def remove(self, node: Node, index: int) -> None:
         """Remove one entry; O(arity * log n) combines. A failed read changes nothing."""
         if node.level:

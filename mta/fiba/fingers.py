@@ -447,12 +447,44 @@ class FingerTree(Tree):
         else:
             self._gather(below, start, stop, pieces)
 
-    def rank(self, cut: Passage, reads_leaf: bool = True) -> int:
-        """How many entries are before a cut; at most a page read a level.
+    def fold_positions(self, start: int, stop: int) -> Partial:
+        """The aggregate of the entries from a position to another, counted from the oldest.
+
+        O(arity * log d) combines and O(log d) nodes at distance d of ``start`` from the newest.
+        """
+        if start >= stop:
+            return self.monoid.identity
+        node, before = self._holds(start)
+        end: Passage = "all before" if stop == self.size else self.at_position(stop - before)
+        return self._fold(node, self.at_position(start - before), end)
+
+    def _holds(self, position: int) -> tuple[Node, int]:
+        """The lowest node of the right spine, or the root, that has all from a position on below.
+
+        Also, how many entries come before those below it.
+        """
+        below = 0
+        for node in self.right:
+            below += node.count + (int(node.sizes()[:-1].sum()) if node.level else 0)
+            if position >= self.size - below:
+                return node, self.size - below
+        return self.root, 0
+
+    def rank_after(self, time: int) -> int:
+        """How many entries are not later than a time; O(log d) nodes at distance d from an end.
+
+        At most a page read a level.
+        """
+        node = self._start(time, False)
+        before = self.size - self.size_below(node) if self.on_right(node) else 0
+        return before + self.rank(after_time(time), node=node)
+
+    def rank(self, cut: Passage, reads_leaf: bool = True, node: Node | None = None) -> int:
+        """How many entries, of all or below a node, are before a cut; a page read a level at most.
 
         Without reading a leaf: before the leaf that the cut goes through, or one before it.
         """
-        node, found = self.root, 0
+        node, found = node or self.root, 0
         while not isinstance(cut, str):
             index, cut = cut(node)
             if not node.level:

@@ -28,7 +28,7 @@ from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Leaf
 from mta.errors import CorruptPage, InvariantViolation
 from mta.fiba.btree import require_same
-from mta.fiba.fingers import FingerTree, Passage, after_time
+from mta.fiba.fingers import FingerTree
 from mta.fiba.node import NOTES, Kind, Node, Note, parent_of
 from mta.fiba.node_cache import NodeCache, PagedNodeCache
 from mta.monoids.base import Partial, Refold
@@ -152,18 +152,19 @@ class TreePages(Aggregator):
         assert leaf.times is not None
         return self.front, leaf.times[self.front - leaf.first :]
 
+    def remembered(self) -> Self:
+        return self
+
     def fold(self, start: int, stop: int) -> Partial:
-        """The aggregate of the events from ``start`` to ``stop``, the identity for none."""
-        tree, first = self.tree, self.kept_from
-        if start >= stop:
-            return self.monoid.identity
-        left = tree.at_position(start - first)
-        right: Passage = "all before" if stop == self.back else tree.at_position(stop - first)
-        return tree.fold_between(left, right)
+        """The aggregate of the events from ``start`` to ``stop``, the identity for none.
+
+        O(arity * log d) combines where ``start`` has so many younger ones.
+        """
+        return self.tree.fold_positions(start - self.kept_from, stop - self.kept_from)
 
     def first_after(self, time: int) -> int:
-        """The position of the oldest event later than a time."""
-        return self.kept_from + self.tree.rank(after_time(time))
+        """The position of the oldest event later than a time; O(log d) nodes, as ``fold``."""
+        return self.kept_from + self.tree.rank_after(time)
 
     def time_at(self, position: int) -> int:
         """The time of an event; at most a page read a level."""

@@ -19,7 +19,10 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.folds.scans import join_blocks, repeat_rows, scan_blocks
+from mta.kernels import native
 from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.product import Parts
 
 #: A block has 2^7 rows.
 _BITS = 7
@@ -89,11 +92,17 @@ class Blocks:
         schema, stop, pairs = self.monoid.partials, first + len(starts), self._pairs(starts, first)
         across = pairs.begun < pairs.ended
         if across.all():
+            between = self._between(pairs)
+            found = _across(
+                self.monoid, self.suffixes, starts, between, pairs.counts, self.prefixes, first
+            )
+            if found is not None:
+                return found
             if isinstance(starts, range):
                 lefts = schema.cut(self.suffixes, starts.start, starts.stop)
             else:
                 lefts = schema.take(self.suffixes, starts)
-            return self._across(lefts, schema.cut(self.prefixes, first, stop), pairs)
+            return self._across(lefts, schema.cut(self.prefixes, first, stop), pairs, between)
         starts, known = np.asarray(starts), (self.monoid, self.partials, self.count)
         lengths = np.arange(first + 1, stop + 1) - starts
         if int(lengths.max()) <= 1 << self._bits - 1:
@@ -105,7 +114,9 @@ class Blocks:
         if len(some):
             lefts = schema.take(self.suffixes, starts[some])
             rights = schema.take(self.prefixes, some + first)
-            schema.put_at(found, some, self._across(lefts, rights, pairs.those(across)))
+            pairs = pairs.those(across)
+            joined = self._across(lefts, rights, pairs, self._between(pairs))
+            schema.put_at(found, some, joined)
         return found
 
     def _pairs(self, starts: range | np.ndarray, first: int) -> _Pairs:
@@ -122,15 +133,17 @@ class Blocks:
             begins = starts[at]
         return _Pairs(begins >> bits, at + first >> bits, np.diff(at, append=count))
 
-    def _across(self, lefts: Rows, rights: Rows, pairs: _Pairs) -> Rows:
+    def _across(self, lefts: Rows, rights: Rows, pairs: _Pairs, between: Rows | None) -> Rows:
         """The folds of ranges that end in a later block than they begin in."""
         monoid, count = self.monoid, int(pairs.counts.sum())
-        if (pairs.ended - pairs.begun).max() > 1:
-            lefts = monoid.combine_rows(lefts, self._between(pairs), count)
+        if between is not None:
+            lefts = monoid.combine_rows(lefts, repeat_rows(between, pairs.counts), count)
         return monoid.combine_rows(lefts, rights, count)
 
-    def _between(self, pairs: _Pairs) -> Rows:
-        """The folds of the whole blocks between two, once for all ranges with the same two."""
+    def _between(self, pairs: _Pairs) -> Rows | None:
+        """The folds of the whole blocks between two, for each pair; None where there are none."""
+        if (pairs.ended - pairs.begun).max() <= 1:
+            return None
         monoid, schema = self.monoid, self.monoid.partials
         starts, size = pairs.begun + 1, len(pairs.begun)
         lengths = pairs.ended - starts
@@ -145,7 +158,7 @@ class Blocks:
             found = fold_ranges(monoid, wholes, self._blocks, *rest)
             found = monoid.combine_rows(schema.take(folds, longer), found, len(longer))
             schema.put_at(folds, longer, found)
-        return repeat_rows(folds, pairs.counts)
+        return folds
 
 
 class _Pairs(NamedTuple):
@@ -165,6 +178,30 @@ def _merged(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     both = np.concatenate(([0], one, other))
     both.sort(kind="stable")  # which merges
     return both
+
+
+def _across(
+    monoid: AbstractMonoid,
+    suffixes: Rows,
+    starts: range | np.ndarray,
+    between: Rows | None,
+    counts: np.ndarray,
+    prefixes: Rows,
+    first: int,
+) -> Rows | None:
+    """As ``Blocks._across``, of all ranges in one pass, where there is a kernel for it."""
+    if isinstance(monoid, Parts):
+        found = []
+        for part, own in enumerate(monoid.monoids):
+            middle = None if between is None else between[part]
+            folds = _across(own, suffixes[part], starts, middle, counts, prefixes[part], first)
+            if folds is None:
+                return None
+            found.append(folds)
+        return tuple(found)
+    if not isinstance(monoid, ColumnarMonoid) or monoid.kernel is None:
+        return None
+    return native.across(monoid.kernel, suffixes, starts, between, counts, prefixes, first)
 
 
 def _runs(monoid: AbstractMonoid, rows: Rows, count: int, length: int) -> Rows:
@@ -199,8 +236,13 @@ def fold_ranges(
     [1.0, 20.0]
     """
     schema, size = monoid.partials, 1
-    if int(lengths.max(initial=1)) == 1:
+    longest = int(lengths.max(initial=1))
+    if longest == 1:
         return schema.take(partials, starts)
+    if longest <= native.LONGEST:
+        folds = _short_ranges(monoid, partials, starts, lengths)
+        if folds is not None:
+            return folds
     found = schema.new(len(starts))
     at, left = starts.copy(), lengths.copy()
     while True:
@@ -222,3 +264,16 @@ def fold_ranges(
             schema.cut(partials, 0, count), schema.cut(partials, size, count + size), count
         )
         size *= 2
+
+
+def _short_ranges(
+    monoid: AbstractMonoid, partials: Rows, starts: np.ndarray, lengths: np.ndarray
+) -> Rows | None:
+    """As ``fold_ranges``, where there is a kernel for it."""
+    if isinstance(monoid, Parts):
+        parts = zip(monoid.monoids, partials, strict=True)
+        found = [_short_ranges(part, rows, starts, lengths) for part, rows in parts]
+        return None if any(folds is None for folds in found) else tuple(found)
+    if not isinstance(monoid, ColumnarMonoid) or monoid.kernel is None:
+        return None
+    return native.ranges(monoid.kernel, partials, starts, lengths)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Rows
+from mta.kernels import native
 from mta.kernels.scans import accumulate_blocks, combine_blocks
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
@@ -30,6 +31,10 @@ def scan_blocks(monoid: AbstractMonoid, rows: Rows, count: int, size: int, backw
         pairs = zip(monoid.ufuncs, columns, strict=True)
         scans = [accumulate_blocks(ufunc, column, size, backwards) for ufunc, column in pairs]
         return tuple(scans) if isinstance(rows, tuple) else scans[0]
+    if isinstance(monoid, ColumnarMonoid) and monoid.kernel is not None:
+        found = native.blocks(monoid.kernel, rows, size, backwards)
+        if found is not None:
+            return found
     return _in_step(monoid, rows, count, size, backwards)
 
 

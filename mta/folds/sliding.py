@@ -29,15 +29,19 @@ from mta.columns.schemas import Rows
 from mta.folds.blocks import Blocks
 from mta.folds.fronts import EachFront, Fronts, as_array, known
 from mta.folds.overlaps import Overlaps, may_overlap
+from mta.kernels import native
+from mta.kernels.native import NEVER, WITH, Swept, When
 from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.product import Parts, Product
 
 #: How many events of a batch are folded range by range at once.
 _RUN = 4096
 #: The longest window for which that is done; for a longer one a stack is faster.
-_SHORT = 256
+SHORT = 256
 #: How long it may become in the run, lest a window that is now longer, now shorter, go by the stack
 #: time and again.
-_LONGEST_SHORT = 4 * _SHORT
+_LONGEST_SHORT = 4 * SHORT
 
 
 class SlidingFolds:
@@ -91,9 +95,87 @@ class SlidingFolds:
         """
         if not self.monoid.is_columnar:
             return two_stacks(self.monoid, self.lifted, known(fronts), first)
+        if in_any_order(self.monoid):
+            found = self._swept(known(fronts), first)
+            if found is not None:
+                return found
         if isinstance(self._blocks, Overlaps):
             return self._blocks.folds(fronts, first)
         return self._blocks.folds(known(fronts), first)
+
+    def _swept(self, fronts: range | np.ndarray, first: int) -> Rows | None:
+        """As ``folds``, by a kernel that goes from row to row; 3 combines a row."""
+        monoid, schema, begin = self.monoid, self.monoid.partials, int(fronts[0])
+        one, found = schema.one(monoid.identity), schema.new(len(fronts))
+        stop = first + len(fronts)
+        rows = schema.cut(self.lifted, begin, stop)
+        sweep = Sweep(rows, one, 0, 0, first - begin, moved(fronts, -begin), one, WITH)
+        return None if sweep.into(monoid, found, lowered=False) is None else found
+
+
+class Sweep(NamedTuple):
+    """What *Two-Stacks* goes over, as ``kernels.native.sweep`` takes it."""
+
+    rows: Rows
+    stack: Rows
+    stack_at: int
+    middle: int
+    first: int
+    fronts: range | np.ndarray
+    right: Rows
+    when: When = NEVER
+    coming: int = 0
+    brief: int = 0
+
+    def into(self, monoid: AbstractMonoid, out: Rows, lowered: bool) -> Swept | None:
+        """Partials or results into ``out``; None where there is no kernel for the monoid."""
+        if isinstance(monoid, Parts):
+            found = []
+            for part, of_part in enumerate(monoid.monoids):
+                sweep = self._replace(
+                    rows=self.rows[part], stack=self.stack[part], right=self.right[part]
+                )
+                swept = sweep.into(of_part, out[part], lowered)
+                if swept is None:
+                    return None
+                found.append(swept)
+            rights, stacks = (tuple(column) for column in zip(*[s[2:] for s in found], strict=True))
+            return Swept(*found[0][:2], rights, stacks)
+        if not isinstance(monoid, ColumnarMonoid) or monoid.kernel is None:
+            return None
+        return native.sweep(monoid.kernel, *self, out, lowered)
+
+
+def has_kernel(monoid: AbstractMonoid) -> bool:
+    """Whether a kernel sweeps over a monoid's rows."""
+    if native.compiled is None:
+        return False
+    if isinstance(monoid, Parts):
+        return all(map(has_kernel, monoid.monoids))
+    return isinstance(monoid, ColumnarMonoid) and monoid.kernel is not None
+
+
+def kernel_lowers(monoid: AbstractMonoid) -> bool:
+    """Whether it has the results, too."""
+    if isinstance(monoid, Product):
+        return all(map(kernel_lowers, monoid.monoids))
+    return isinstance(monoid, ColumnarMonoid) and monoid.kernel_lowers
+
+
+def in_any_order(monoid: AbstractMonoid) -> bool:
+    """Whether a kernel may put rows together in another order, and comes to the same bits."""
+    if not has_kernel(monoid):
+        return False
+    if isinstance(monoid, Parts):
+        return all(map(in_any_order, monoid.monoids))
+    return isinstance(monoid, ColumnarMonoid) and bool(monoid.kernel and monoid.kernel.in_any_order)
+
+
+def moved(fronts: range | np.ndarray, by: int) -> range | np.ndarray:
+    """Positions that are all so many greater."""
+    if isinstance(fronts, range):
+        return range(fronts.start + by, fronts.stop + by)
+    return fronts + by if by else fronts
 
 
 def two_stacks(
@@ -146,7 +228,7 @@ def short_run_of(monoid: AbstractMonoid, window: int, coming: int) -> int:
     small groups cost about as much as using it up once.
     """
     count = min(coming, _RUN)
-    return count if monoid.is_columnar and window <= min(2 * count, _SHORT) else 0
+    return count if monoid.is_columnar and window <= min(2 * count, SHORT) else 0
 
 
 class ShortRun:

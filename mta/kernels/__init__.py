@@ -1,5 +1,8 @@
 """Number work without a monoid, by whole columns: the place for compiled code.
 
+- ``native``: the compiled kernels, if they are there, and which are in use; in C:
+  ``monoids.h`` (what a partial is, and combine), ``folds.h`` (scans, Two-Stacks, ranges),
+  ``times.c`` (searches), ``module.c`` (as Python calls them)
 - ``ranks``: many keys in sorted times
 - ``scans``: a ufunc folded up to each row, and counts
 - ``segments``: columns of many keys, one after the other, handled all at once

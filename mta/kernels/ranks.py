@@ -18,6 +18,8 @@ from functools import cached_property
 
 import numpy as np
 
+from mta.kernels import native
+
 #: Keys below which a search is at least as fast, and keys that are searched for to make a guess:
 #: at first, and if these agree.
 _FEW, _SAMPLES = 128, (2, 16)
@@ -49,10 +51,13 @@ class SortedTimes:
         if room is None and count < _FEW:
             return self.times.searchsorted(keys - age, side="right")
         found = np.empty(count, np.int64) if room is None else room
+        steady = native.ranks(self.times, keys, age, found)
+        if steady is not None:
+            return range(int(found[0]), int(found[0]) + count) if steady and count else found
         if count >= _FEW:
-            steady = self._steady(keys, age, found)
-            if steady is not None:
-                return steady
+            guessed = self._steady(keys, age, found)
+            if guessed is not None:
+                return guessed
         if count >= max(_FEW_FOR_A_TABLE, len(self.times) // 2):
             self._look_up(keys, age, found)
         else:

@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from mta.kernels import native
+from mta.kernels.native import Kernel
+
 #: How many ones are kept at first, and at most.
 _ONES, _MOST_ONES = 1 << 12, 1 << 16
 
@@ -29,8 +32,11 @@ def accumulate(ufunc: np.ufunc, column: np.ndarray, first: Any, backwards: bool)
         if count is not None:
             return count[::-1] if backwards else count
     scan = np.empty(len(column) + 1, column.dtype)
+    scan[-1 if backwards else 0] = first
+    kernel = Kernel.of(ufunc, column.dtype)
+    if kernel is not None and native.scan(kernel, column, scan, backwards):
+        return scan
     run = scan[::-1] if backwards else scan
-    run[0] = first
     run[1:] = column[::-1] if backwards else column
     ufunc.accumulate(run, out=run)
     return scan
@@ -44,6 +50,10 @@ def accumulate_blocks(
     >>> accumulate_blocks(np.add, np.array([1, 2, 3, 4, 5]), 3, backwards=False).tolist()
     [1, 3, 6, 4, 9]
     """
+    kernel = Kernel.of(ufunc, column.dtype)
+    found = None if kernel is None else native.blocks(kernel, column, size, backwards)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
     count, step = len(column), -1 if backwards else 1
     room, whole = np.empty(count, column.dtype), count // size * size
     counting = ufunc is np.add and (column == 1).all()  # a mean has a column of ones

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mta.kernels import native
+
 _DIGIT = 16
 #: Numbers and their differences stay below this, so that sums of two do not wrap.
 _ROOM = 1 << 62
@@ -75,6 +77,9 @@ def running_max(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """
     if not len(values):
         return values.copy()
+    known = native.running_max(values, bounds)
+    if known is not None:
+        return known
     least, most = int(values.min()), int(values.max())
     span, count = most - least + 1, len(bounds) - 1
     if span * count < _ROOM:
@@ -101,6 +106,9 @@ def first_later(
     """
     if not len(times):
         return np.zeros(len(asked), np.int64)
+    known = native.first_later(times, bounds, segments, asked)
+    if known is not None:
+        return known
     least, most = int(times.min()), int(times.max())
     span, count = most - least + 2, len(bounds) - 1
     if span * count < _ROOM:

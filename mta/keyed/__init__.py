@@ -3,11 +3,13 @@
 - ``keys``: users' keys, in order of their hashes
 - ``table``: keys and their events, column by column
 - ``sweep``: where windows begin, and their results
+- ``kind``, ``work``: what all windows have in common, and a batch beside what is known
 - ``pages``: tables and their indexes as pages
 - ``tiers``: which tables there are, and when they are merged
 - ``doomed``: what is to be deleted, and after how many roots
 - ``root``: all that is not in pages
 - ``windows``: what users hold
-- ``bucket``: a batch of many keys, from what is known of them to what is written
+- ``bucket``: windows of many keys at work: events in, results out, silent keys forgotten
+- ``changes``: other windows and aggregations for what is kept
 - ``rolling``: the same over a data frame
 """

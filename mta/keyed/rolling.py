@@ -9,6 +9,7 @@ largest ``kw`` of its meter in the hour up to its time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar, cast
@@ -16,14 +17,15 @@ from uuid import uuid4
 
 import numpy as np
 
+from mta.columns.schemas import Decimals
 from mta.errors import InvalidValue
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Columns, Product
+from mta.monoids.product import Columns, Product, column_names
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import to_times
-from stores import PageStore
+from stores import StoreLike
 
 _Frame = TypeVar("_Frame")
 #: How many rows are swept at once where the windows are in a store.
@@ -40,7 +42,7 @@ def rolling(
     window: Size | Mapping[str, Size],
     aggregations: Aggregations,
     on: str | None = None,
-    store: str | PageStore | None = None,
+    store: StoreLike | None = None,
 ) -> _Frame:
     """A pandas, polars or Arrow table with a column for each aggregation, in the order of its rows.
 
@@ -50,8 +52,10 @@ def rolling(
     policy, a duration ("24 hours"), a number of rows, or several of these by name; then columns are
     called aggregation_window. With ``store`` what windows hold is there and not in memory.
 
-    Sorts by time, then takes 0.1 to 1 us a row and aggregation. Raises UnsuitableKey, InvalidValue
-    (a null or NaN, a column that is not there), InvalidTime, and what a store raises.
+    Results are of their column's type: whole numbers, decimals and text are exact. Sorts by time,
+    then takes 0.1 to 1 us a row and aggregation, of text more. Raises UnsuitableKey, InvalidValue
+    (a null or NaN, a column that is not there), ResultOutOfRange, InvalidTime, and what a store
+    raises.
     """
     names = [by] if isinstance(by, str) else list(by)
     if not names or not aggregations:
@@ -64,6 +68,7 @@ def rolling(
     named = isinstance(window, Mapping)
     columns = [f"{alias}_{name}" if named else alias for alias in aggregations for name in windows]
     table = _opened(frame, [*names, *product.columns, *([] if on is None else [on])])
+    product = Product({alias: _typed(pair, table) for alias, pair in aggregations.items()})
     taken = [name for name in columns if columns.count(name) > 1 or name in table.names]
     if taken:
         raise ValueError(f"there would be two columns {taken[0]!r}: give one another name")
@@ -88,6 +93,29 @@ def rolling(
         for alias, column in results.items()
     }
     return cast(_Frame, table.with_columns(joined))
+
+
+def _typed(
+    aggregation: tuple[Columns, AbstractMonoid] | AbstractMonoid, table: _Table
+) -> tuple[Columns, AbstractMonoid]:
+    """The aggregation by a monoid of its columns' types."""
+    if isinstance(aggregation, AbstractMonoid):
+        return None, aggregation
+    columns, monoid = aggregation
+    types = [_type_of(table.column(name)) for name in column_names(columns)]
+    return columns, monoid.of_types(*types)
+
+
+def _type_of(column: Any) -> Any:
+    """The type of a column of any library, as monoids take it; None where doubles will do."""
+    name = str(getattr(column, "dtype", None) or column.type).lower().removesuffix("[pyarrow]")
+    if whole := re.fullmatch(r"(u?int)\d+", name):
+        return f"{whole[1]}64"
+    if places := re.fullmatch(r"decimal\d*\(.*?(\d+)\)", name.replace("precision=", "")):
+        return Decimals(int(places[1]))
+    if name in ("object", "category"):
+        return str if isinstance(next(iter(column), None), str) else None
+    return str if re.match("(large_)?str|utf8", name) else None
 
 
 def _policy(size: Size) -> AbstractPolicy:
@@ -171,7 +199,8 @@ class _Polars(_Pandas):
     def with_columns(self, found: Mapping[str, Any]) -> Any:
         series = self._frame.get_columns()[0].__class__ if self._frame.width else None
         assert series is not None
-        return self._frame.with_columns([series(name, found[name]) for name in found])
+        lists = {n: c.tolist() if c.dtype == object else c for n, c in found.items()}
+        return self._frame.with_columns([series(name, lists[name]) for name in found])
 
 
 class _Arrow(_Pandas):

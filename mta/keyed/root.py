@@ -2,28 +2,39 @@
 
 root     = body digest                                    (as a handle: ``mta.pages.handle``)
 body     = msgpack array [magic, version, window, kind, monoid, policies, timed, lateness,
-           number, counts, forgotten, runs, young, doomed]
+           number, counts, forgotten, runs, young, doomed, changed]
 magic    = "mta-keyed"
-version  = 1
+version  = 2; in version 1 there is nothing after doomed
 window   = text, the name of the windows
 kind     = "int", "text", "bytes", "tuple", or nil while there is no key
 monoid   = [text, 16-byte fingerprint]
 policies = array of [name, text, 16-byte fingerprint]; a single policy has the name ""
 timed    = whether pages keep times
-lateness = microseconds, or nil where events come in order
+lateness = microseconds, or nil where events come in order; where it was less before
+           [microseconds, [microseconds then, up to which moment], ...]
 number   = of the newest run there ever was
 counts   = [keys, keys with a window by itself, accepted, late, invalid events]
 forgotten = nil, or the latest moment at which the windows of a forgotten key became empty
 runs     = array of [number, weight, keys, events, height, index], the oldest first
 young    = nil, or a table that weighs too little for pages: [count, columns]
 doomed   = what is to be deleted with later roots (``mta.keyed.doomed``)
+changed  = [columns, changes, starts]
+columns  = array of [name, kind]: what is stored of an event, in the order of pages; the name is ""
+           where events are no mappings. A name that begins with a zero byte is of marks, which
+           tell whether an event has a value in some other column (``mta.monoids.begun``)
+kind     = text, as "Array('<f8')"
+changes  = how often the windows or what is computed have been changed
+starts   = array of [name, moment, known]: what lacks some events since a change, a window or
+           marks: at most those up to a moment in microseconds (nil: any that came before), but for
+           so many newest ones of each key at that time
 index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from mta.errors import CorruptPage
 from mta.keyed import doomed
@@ -35,8 +46,19 @@ from mta.keyed.tiers import Run
 from mta.pages.handle import NAME, corrupt, seal, unseal
 
 MAGIC = "mta-keyed"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 1 << 16
+#: Times and durations are below this, in microseconds.
+_FAR = 1 << 62
+
+
+class Start(NamedTuple):
+    """What a window, or a column, lacks since a change of what there was."""
+
+    moment: int | None
+    """No event is lacking that is later, in microseconds; None where that is not known."""
+    known: int
+    """Nor any of so many newest ones of each key at that time."""
 
 
 @dataclass(slots=True)
@@ -49,23 +71,30 @@ class Root:
     policies: list[tuple[str, str, bytes]]
     timed: bool
     lateness: int | None
+    kept: Sequence[tuple[int, int]]
     number: int
     counts: list[int]
     forgotten: int | None
     runs: list[Run]
     young: Table | None
     doomed: Doomed
+    columns: list[tuple[str, str]] | None = None
+    """By name and kind; None in a root of version 1."""
+    changes: int = 0
+    starts: dict[str, Start] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """The root as bytes. Raises NotPageable for values that are no plain data."""
         runs = [[r.number, r.weight, r.keys, r.events, r.height, _dump(r.top)] for r in self.runs]
         young = None if self.young is None else _dump(self.young)
+        lateness = [self.lateness, *self.kept] if self.kept else self.lateness
         groups = [[roots, doomed.dump(entries)] for roots, entries in self.doomed.groups]
         return seal(
             MAGIC, VERSION,
             [
                 self.window, self.kind, self.monoid, self.policies, self.timed,
-                self.lateness, self.number, self.counts, self.forgotten, runs, young, groups,
+                lateness, self.number, self.counts, self.forgotten, runs, young, groups,
+                [self.columns, self.changes, [[n, *s] for n, s in self.starts.items()]],
             ]
         )  # fmt: skip
 
@@ -81,7 +110,7 @@ class Unread:
     @classmethod
     def decode(cls, data: bytes) -> Unread:
         """Bytes as a root. Raises CorruptHandle for damaged bytes or an unknown format."""
-        return unseal(data, MAGIC, VERSION, "a root of keyed windows", _validated)
+        return unseal(data, MAGIC, (1, VERSION), "a root of keyed windows", _validated)
 
     def read(self, layout: TableLayout) -> Root:
         """The root. Raises CorruptHandle."""
@@ -113,14 +142,16 @@ def _dump(content: Whole) -> list[Any]:
 def _validated(values: list[Any]) -> Unread:
     match values:
         case [
-            str(window), str() | None as kind, [str(name), bytes(fingerprint)],
-            list(policies), bool(timed), int() | None as lateness, int(number), list(counts),
-            int() | None as forgotten, list(runs), (list() | None) as young, list(groups),
+            int(version), str(window), str() | None as kind, [str(name), bytes(fingerprint)],
+            list(policies), bool(timed), (int() | None | [int(), *_]) as lateness, int(number),
+            list(counts),
+            int() | None as forgotten, list(runs), (list() | None) as young, list(groups), *later,
         ]:  # fmt: skip
+            lateness, *kept = lateness if isinstance(lateness, list) else [lateness]
             root = Root(
                 window, kind, (name, fingerprint), [_policy(p) for p in policies], timed,
-                lateness, number, counts, forgotten, [], None,
-                Doomed([], [_group(group) for group in groups]),
+                lateness, [_kept(each) for each in kept], number, counts, forgotten, [], None,
+                Doomed([], [_group(group) for group in groups]), *_later(version, later),
             )  # fmt: skip
         case _:
             raise corrupt("its fields are of the wrong number or types")
@@ -142,6 +173,39 @@ def _policy(entry: Any) -> tuple[str, str, bytes]:
         case [str(name), str(text), bytes(fingerprint)]:
             return name, text, fingerprint
     raise corrupt("its policies are of the wrong types")
+
+
+def _kept(entry: Any) -> tuple[int, int]:
+    match entry:
+        case [int(lateness), int(until)] if 0 <= lateness < _FAR and abs(until) < _FAR:
+            return lateness, until
+    raise corrupt("what it says of lateness is of the wrong types")
+
+
+def _later(
+    version: int, values: list[Any]
+) -> tuple[list[tuple[str, str]] | None, int, dict[str, Start]]:
+    """What version 2 has beside version 1."""
+    match version, values:
+        case 1, []:
+            return None, 0, {}
+        case 2, [[list(columns), int(changes), list(starts)]] if changes >= 0:
+            return [_column(c) for c in columns], changes, dict(map(_start, starts))
+    raise corrupt("its columns or changes are of the wrong types")
+
+
+def _column(entry: Any) -> tuple[str, str]:
+    match entry:
+        case [str(name), str(kind)]:
+            return name, kind
+    raise corrupt("its columns are of the wrong types")
+
+
+def _start(entry: Any) -> tuple[str, Start]:
+    match entry:
+        case [str(name), int() | None as moment, int(known)] if abs(moment or 0) < _FAR:
+            return name, Start(moment, known)
+    raise corrupt("what its windows lack is of the wrong types")
 
 
 def _group(entry: Any) -> tuple[int, list[doomed.Entry]]:

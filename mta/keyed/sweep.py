@@ -97,17 +97,25 @@ class Lanes:
         return np.where(self.bounds[:-1] < ends, needed, ends)
 
 
+def empties(monoid: AbstractMonoid, count: int) -> Rows:
+    """Outputs of so many windows without events."""
+    empty = monoid.empty
+    one = monoid.outputs.one(tuple(empty.values()) if isinstance(empty, dict) else empty)
+    return monoid.outputs.take(one, np.zeros(count, np.intp))
+
+
 def folds(
     monoid: AbstractMonoid, lifted: Rows, count: int, fronts: np.ndarray, rows: np.ndarray
 ) -> Rows:
-    """The fold from each front to its row, both included; fronts and rows never decrease.
+    """The fold from each front to its row, both included, of which neither ever decreases.
 
     At most about 2 log2(longest) combines a row, fewer where all rows are asked for.
     """
-    if len(rows) == count and monoid.is_columnar:
+    once = bool((rows[1:] > rows[:-1]).all())
+    if len(rows) == count and once and monoid.is_columnar:
         return SlidingFolds(monoid, lifted, count).folds(fronts, 0)
     lengths = rows + 1 - fronts
-    if _by_ufuncs(monoid) and int(lengths.sum()) <= _ONE_BY_ONE * count:
+    if once and _by_ufuncs(monoid) and int(lengths.sum()) <= _ONE_BY_ONE * count:
         ends = np.stack((fronts, rows + 1), axis=1).reshape(-1)
         return _reduced(monoid, lifted, ends, count)
     return fold_ranges(monoid, lifted, count, fronts, lengths)

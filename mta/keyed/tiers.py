@@ -414,6 +414,11 @@ class Tiers:
         """The pages of every run."""
         return [DoomedPages(run.number, run.height, run.top.names) for run in self.runs]
 
+    def doom_all(self) -> None:
+        """Be without anything, as no key is left."""
+        self.doomed.fresh += self.all_pages()
+        self.runs, self.young = [], []
+
     def clear(self) -> None:
         """Be without anything, as all pages are deleted."""
         self.runs, self.young, self.doomed = [], [], Doomed()

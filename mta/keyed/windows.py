@@ -28,22 +28,39 @@ from mta.errors import (
     UnsuitableKey,
 )
 from mta.fiba import FiBA
-from mta.keyed.bucket import AnyWindow, Batch, Bucket, Kind, given_back
+from mta.keyed.bucket import Batch, Bucket, Kept
+from mta.keyed.changes import (
+    Lacking,
+    Source,
+    as_stored,
+    carry,
+    columns_of,
+    doomed_by,
+    lacking,
+    require_observed,
+    side_by_side,
+    starts_after,
+    stored_after,
+    with_marks,
+)
 from mta.keyed.doomed import Doomed
 from mta.keyed.keys import Keys, read_key, read_keys
+from mta.keyed.kind import AnyWindow, Kind
 from mta.keyed.pages import TableLayout
-from mta.keyed.root import MAX_BYTES, Root, Unread
-from mta.keyed.sweep import Lanes, folds
+from mta.keyed.root import MAX_BYTES, Root, Start, Unread
+from mta.keyed.sweep import Lanes, empties, folds
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
 from mta.keyed.tiers import PageSize, RunPages, Tiers
+from mta.keyed.work import given_back
 from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import Product, reader_of
 from mta.pages.handle import NAME
 from mta.policies.base import AbstractPolicy
 from mta.times import to_count, to_time, to_times
-from mta.windows.engine import alone, require_monoid, require_policy
+from mta.windows.engine import alone, as_html, require_monoid, require_policy, require_store
 from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
 from mta.windows.shared import SharedWindows
-from stores import PageStore, open_store
+from stores import PageStore, StoreLike
 
 #: How many roots may stay restorable, so that what these need has room in each of them.
 MAX_RETAIN = 256
@@ -122,7 +139,7 @@ class KeyedWindows:
         self,
         monoid: AbstractMonoid,
         policy: AbstractPolicy | Mapping[str, AbstractPolicy],
-        store: str | PageStore | None = "memory://",
+        store: StoreLike | None = "memory://",
         name: str = "windows",
         **settings: Unpack[KeyedSettings],
     ) -> None:
@@ -132,7 +149,7 @@ class KeyedWindows:
         self,
         monoid: AbstractMonoid,
         policy: AbstractPolicy | Mapping[str, AbstractPolicy],
-        store: str | PageStore | None,
+        store: StoreLike | None,
         name: str,
         given: KeyedSettings,
     ) -> None:
@@ -152,12 +169,13 @@ class KeyedWindows:
             settings = _late(settings, lateness)
         timed |= lateness is not None or any(each.needs_times for each in policies.values())
         self.monoid, self.policy, self.name = monoid, policy, name
-        self._owns_store = isinstance(store, str)
-        self.store = open_store(store) if isinstance(store, str) else store
+        self.store = require_store(store)
+        self._owns_store = self.store is not store
         self._kind = Kind(monoid, policies, settings, timed, sizes.promote_at, name, self.store)
         self._sizes = sizes
         self._key_kind: str | None = None
         self._bucket: Bucket | None = None
+        self._starts: dict[str, Start] = {}
         #: Which events of the last batch were accepted; None when all were.
         self.last_accepted: np.ndarray | None = None
         #: Whether a call is under way.
@@ -175,7 +193,7 @@ class KeyedWindows:
         """
         if self._bucket is None:
             self._key_kind = kind
-            layout = TableLayout(self.name, kind, self.monoid.inputs, self._kind.timed)
+            layout = TableLayout(self.name, kind, self._kind.reader.inputs, self._kind.timed)
             pages = None
             if self.store is not None:
                 size = PageSize(self._sizes.page_bytes, self._sizes.cache_bytes)
@@ -223,13 +241,14 @@ class KeyedWindows:
         if len(done.line) < len(batch):
             self.last_accepted = np.zeros(len(batch), bool)
             self.last_accepted[done.line] = True
+        results_of = done.found.outputs
         if not each:
-            return Latest(done.keys.as_column(), self._as_results(done.results))
+            return Latest(done.keys.as_column(), self._as_results(results_of))
         if len(done.line) and not (done.line[1:] > done.line[:-1]).all():
             place = np.argsort(done.line)
             outputs = self.monoid.outputs
-            done.results = [outputs.take(rows, place) for rows in done.results]
-        return self._as_results(done.results)
+            results_of = [outputs.take(rows, place) for rows in results_of]
+        return self._as_results(results_of)
 
     def _as_results(self, results: list[Rows]) -> Any:
         found = [self.monoid.results(rows) for rows in results]
@@ -239,35 +258,47 @@ class KeyedWindows:
 
     def _read(self, keys: Any, values: Any, times: Any) -> Batch:
         """What users hand in. Raises UnsuitableKey, InvalidValue, InvalidTime, NotPageable."""
-        monoid = self.monoid
+        reader = self.reader
         if self._kind.timed and times is None:
             raise InvalidTime("these windows need a time with every event: give times=")
         micros = to_times(times) if self._kind.timed else None
         distinct, codes = read_keys(keys, self._key_kind)
-        rows, count = monoid.rows(values, len(codes))
+        rows, count = reader.rows(values, len(codes))
         if count != len(codes):
             raise InvalidValue(f"{count} values have {len(codes)} keys; give one for each")
         if micros is not None and len(micros) != count:
             raise InvalidTime(f"{count} values have {len(micros)} times; give one for each")
         invalid = None
         if self._kind.settings.invalid != "accept" and count:
-            invalid = monoid.invalid(rows, count)
+            invalid = reader.invalid(rows, count)
         if invalid is not None and self._kind.settings.invalid == "error":
             raise InvalidValue(
                 f"{int(invalid.sum())} of {count} values are null, NaN or outside what "
-                f"{monoid.name} takes, the first at index {int(np.argmax(invalid))}; nothing was "
-                'inserted; correct them, or choose invalid="drop" or invalid="accept"'
+                f"{self.monoid.name} takes, the first at index {int(np.argmax(invalid))}; nothing "
+                'was inserted; correct them, or choose invalid="drop" or invalid="accept"'
             )
         valid = rows
         if invalid is not None:
-            valid = monoid.inputs.take(rows, np.flatnonzero(~invalid))
-        if self.store is not None and (at := monoid.inputs.unpageable(valid)) is not None:
+            valid = reader.inputs.take(rows, np.flatnonzero(~invalid))
+        if self.store is not None and (at := reader.inputs.unpageable(valid)) is not None:
             raise NotPageable(
-                f"the value {monoid.inputs.at(valid, at)!r} cannot be written to a page; make it "
+                f"the value {reader.inputs.at(valid, at)!r} cannot be written to a page; make it "
                 "numbers, text, bytes, lists, tuples or dictionaries, or use store=None; nothing "
                 "was inserted"
             )
-        return Batch(distinct, codes, rows, micros, invalid)
+        return Batch(distinct, codes, self.as_stored(rows, count), micros, invalid)
+
+    def as_stored(self, rows: Rows, count: int) -> Rows:
+        """Rows as the monoid, and what policies look at, reads them, as a bucket takes them."""
+        return as_stored(self.reader, self._kind.reader, rows, count)
+
+    @property
+    def reader(self) -> AbstractMonoid:
+        """What reads events as they come in."""
+        if self._kind.monoid is self.monoid:
+            return self._kind.reader
+        observers = [each[1:] for p in self._kind.policies.values() for each in p.observers]
+        return reader_of(self.monoid, observers)
 
     # --- results ----------------------------------------------------------------------------------
 
@@ -297,11 +328,8 @@ class KeyedWindows:
 
     def _current(self, keys: Keys) -> list[Rows]:
         """For each policy, the results of keys' windows."""
-        monoid, count = self.monoid, len(keys)
-        empty = monoid.empty
-        one = monoid.outputs.one(tuple(empty.values()) if isinstance(empty, dict) else empty)
-        nobody = np.zeros(count, np.intp)
-        found = [monoid.outputs.take(one, nobody) for _ in self._kind.policies]
+        monoid = self.monoid
+        found = [empties(monoid, len(keys)) for _ in self._kind.policies]
         known = None if self._bucket is None else self._bucket.find(keys)
         if known is None:
             return found
@@ -310,6 +338,7 @@ class KeyedWindows:
         if len(some) and self._kind.swept:
             lanes = Lanes(known.bounds, known.times)
             last = known.bounds[some + 1] - 1
+            monoid = self._kind.monoid
             lifted = monoid.lift_rows(known.rows, known.events)
             for policy, rows in zip(self._kind.policies.values(), found, strict=True):
                 fold = folds(monoid, lifted, known.events, lanes.fronts(policy, last), last)
@@ -346,13 +375,10 @@ class KeyedWindows:
             if self.store is None:
                 return deepcopy(window)
             return window.sibling(known.handles[0] or window.handle())
-        kind = Kind(
-            self.monoid, self._kind.policies, self._kind.settings, self._kind.timed, 0, self.name,
-            None,
-        )  # fmt: skip
+        kind = replace(self._kind, promote_at=0, store=None)
         window = kind.open(known.keys.packed(0))
         times = None if known.times is None else known.times.view("M8[us]")
-        window.extend(given_back(self.monoid, known.rows, known.events), times, "last")
+        window.extend(given_back(self._kind.reader, known.rows, known.events), times, "last")
         return window
 
     def _known(self, key: Any) -> Table | None:
@@ -392,7 +418,8 @@ class KeyedWindows:
         if self._bucket is None:
             return np.zeros(0, object)
         lifetime = max(life for life in lifetimes if life is not None)
-        return self._bucket.forget(moment - lifetime, lifetime).keys.as_column()
+        gone = self._bucket.forget(moment - lifetime, lambda newest: newest + lifetime)
+        return gone.keys.as_column()
 
     def earliest(self) -> int | None:
         """A moment before which ``forget`` finds no event that is the newest of its key.
@@ -428,6 +455,9 @@ class KeyedWindows:
 
     def _root(self, bucket: Bucket | None) -> Root:
         kind, tiers = self._kind, None if bucket is None else bucket.tiers
+        lateness = kind.settings.lateness
+        if bucket is not None and bucket.kept_till_now is not None:
+            lateness = bucket.kept_till_now  # nothing has come since
         counts = [0] * 5
         if bucket is not None:
             counts = [bucket.keys, bucket.apart, bucket.inserted, bucket.late, bucket.invalid]
@@ -437,13 +467,17 @@ class KeyedWindows:
             (self.monoid.name, self.monoid.fingerprint),
             [(name, p.describe(), p.fingerprint) for name, p in kind.policies.items()],
             kind.timed,
-            kind.settings.lateness,
+            lateness,
+            [] if bucket is None else bucket.kept,
             0 if tiers is None else tiers.number,
             counts,
             None if bucket is None else bucket.forgotten,
             [] if tiers is None else tiers.runs,
             tiers.young[0] if tiers is not None and tiers.young else None,
             Doomed() if tiers is None else tiers.doomed,
+            columns_of(kind.reader),
+            kind.changes,
+            self._starts,
         )
 
     @classmethod
@@ -452,13 +486,15 @@ class KeyedWindows:
         root: bytes,
         monoid: AbstractMonoid,
         policy: AbstractPolicy | Mapping[str, AbstractPolicy],
-        store: str | PageStore = "memory://",
+        store: StoreLike = "memory://",
         **settings: Unpack[KeyedSettings],
     ) -> Self:
         """The windows that a root describes; no store call until pages are needed.
 
-        Raises CorruptHandle for damaged bytes, and HandleMismatch when the root is of another
-        monoid, or of other policies or a smaller lateness.
+        With other policies, or a Product of other aggregations, they go on from the events that are
+        kept, all of which are read and written for it at once; ``lacking`` says what is not whole.
+        Raises CorruptHandle for damaged bytes, and HandleMismatch when the root is of a monoid that
+        reads other values, of a smaller lateness, or of events without times.
         """
         if store is None:
             raise ValueError("a root's pages are in a store: give the one that has them")
@@ -481,18 +517,14 @@ class KeyedWindows:
 
     def _restore(self, unread: Unread) -> None:
         found, kind = unread.root, self._kind
-        own = [(name, p.describe(), p.fingerprint) for name, p in kind.policies.items()]
-        if found.monoid[1] != self.monoid.fingerprint:
-            raise _mismatch("monoid", found.monoid[0], self.monoid.name)
-        if [(name, print_) for name, _, print_ in found.policies] != [(n, f) for n, _, f in own]:
-            texts = [{n: text for n, text, _ in each} for each in (found.policies, own)]
-            raise _mismatch("policies", *texts)
-        kept, asked = found.lateness, kind.settings.lateness
-        if (kept is None) != (asked is None) or (kept or 0) < (asked or 0):
-            # What a greater one may need has left.
-            raise _mismatch("lateness", kept, asked)
-        if found.timed != kind.timed:
-            raise _mismatch("timed", found.timed, kind.timed)
+        self._require_suitable(found)
+        own = [(name, p.fingerprint) for name, p in kind.policies.items()]
+        before = [(name, mark) for name, _, mark in found.policies]
+        if found.monoid[1] != self.monoid.fingerprint or sorted(own) != sorted(before):
+            self._carry_over(unread)
+            return
+        self._kind = replace(kind, monoid=with_marks(self.monoid, found), changes=found.changes)
+        self._starts = found.starts
         if found.kind is None:
             return
         bucket = self.bucket_of(found.kind)
@@ -501,6 +533,97 @@ class KeyedWindows:
         tiers.young = [] if root.young is None else [root.young]
         bucket.keys, bucket.apart, bucket.inserted, bucket.late, bucket.invalid = root.counts
         bucket.forgotten = root.forgotten
+        self._note_lateness(bucket, root)
+
+    def _note_lateness(self, bucket: Bucket, found: Root) -> None:
+        """For how little lateness events of a root were kept."""
+        kept, asked = found.lateness, self._kind.settings.lateness
+        bucket.kept = [Kept(*each) for each in found.kept]
+        if kept is not None and asked is not None and kept < asked:
+            bucket.kept_till_now = kept
+
+    def _require_suitable(self, found: Root) -> None:
+        """Raises HandleMismatch where events of a root cannot be those of these windows."""
+        why = None
+        if found.monoid[1] != self.monoid.fingerprint:
+            named = isinstance(self.monoid, Product)
+            if found.columns is None:
+                why = (
+                    "it is of an earlier release, which did not note the columns: restore it with "
+                    "what it was made with, and take a checkpoint first"
+                )
+            elif found.columns != columns_of(self.monoid) and not (
+                named and all(name for name, _ in found.columns)
+            ):
+                why = "the monoids read other values: give a Product of columns that are stored"
+        if (found.lateness is None) != (self._kind.settings.lateness is None):
+            why = "events are in the order in which they came, or in that of their times: " + (
+                "give no lateness" if found.lateness is None else "give a lateness, as they have"
+            )
+        if found.timed != self._kind.timed:
+            why = "events have times or have none: " + (
+                "set timed=True, as they have" if found.timed else "take windows by count alone"
+            )
+        if why is not None:
+            titles = "the root has", "asked for"
+            shown = side_by_side(_described(found), _described(self._root(None)), titles)
+            raise HandleMismatch(f"the root does not go with these windows, {why}\n{shown}")
+
+    def _carry_over(self, unread: Unread) -> None:
+        """Go on from a root of other windows or aggregations."""
+        assert self.store is not None
+        self._kind = replace(self._kind, changes=unread.root.changes + 1)
+        source = self._take(unread, self.store)
+        if source is not None and self._bucket is not None:
+            self._bucket.tiers.doomed = source.root.doomed
+            self._bucket.tiers.doomed.fresh += doomed_by(source)
+
+    @alone
+    def take_over(self, root: bytes, store: StoreLike) -> None:
+        """Go on from a root of another name or in another store, having no keys yet.
+
+        As ``restore`` under other windows; what the root names stays as it is. Reads and writes all
+        that is kept. Raises ValueError where there are keys, and as ``restore``.
+        """
+        if self._bucket is not None and (self._bucket.keys or self._bucket.tiers.number):
+            raise ValueError("only windows without any keys take over those of a root")
+        if self.store is None:
+            raise ValueError("these windows are in memory alone (store=None); give them a store")
+        unread = Unread.decode(root)
+        self._require_suitable(unread.root)
+        self._bucket = None
+        opened = require_store(store)
+        if opened is None:
+            raise ValueError("a root's pages are in a store: give the one that has them")
+        try:
+            self._take(unread, opened)
+        finally:
+            if opened is not store:
+                opened.close()
+
+    def _take(self, unread: Unread, store: PageStore) -> Source | None:
+        """All that a root holds in a store, into a new bucket."""
+        found = unread.root
+        columns = found.columns
+        if columns is None:  # of version 1, and of this monoid
+            columns = columns_of(self.reader)
+        self._kind = replace(self._kind, monoid=stored_after(self.monoid, columns))
+        if found.kind is None:
+            return None
+        require_observed(self._kind.reader, self._kind.policies, columns)
+        bucket = self.bucket_of(found.kind)
+        source = Source(unread, store, columns, self._kind.reader)
+        if store is self.store and found.window == self.name:
+            bucket.tiers.number = found.number
+        carry(source, bucket)
+        bucket.inserted, bucket.late, bucket.invalid = found.counts[2:]
+        self._note_lateness(bucket, found)
+        self._starts = starts_after([source], self._kind.reader, self._kind.policies)
+        return source
+
+    def lacking(self) -> list[Lacking]:
+        """Which results lack events since windows or aggregations were changed, and until when."""
+        return lacking(self._starts, self.monoid, self._kind.policies)
 
     @alone
     def delete_pages(self) -> None:
@@ -513,7 +636,17 @@ class KeyedWindows:
         if self.store is not None and self._owns_store:
             self.store.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """As ``close``: what was not checkpointed is lost."""
+        self.close()
+
     # --- looking at it ----------------------------------------------------------------------------
+
+    def _repr_html_(self) -> str:
+        return as_html(self, self.stats())
 
     def stats(self) -> KeyedStats:
         """Sizes and counts; no store call."""
@@ -581,7 +714,12 @@ def _late(settings: Settings, lateness: Lateness) -> Settings:
     return replace(settings, aggregator=FiBA, lateness=to_lateness(lateness, FiBA))
 
 
-def _mismatch(what: str, found: Any, asked: Any) -> HandleMismatch:
-    return HandleMismatch(
-        f"the root was made with {what} {found}, not {asked}: restore with what it was made with"
-    )
+def _described(root: Root) -> list[tuple[str, str]]:
+    """A root's windows, line by line."""
+    lateness = "in order" if root.lateness is None else f"{root.lateness / 1e6} s"
+    return [
+        ("monoid", root.monoid[0]),
+        *((f"window {name}".rstrip(), text) for name, text, _ in sorted(root.policies)),
+        ("lateness", lateness),
+        ("timed", str(root.timed)),
+    ]

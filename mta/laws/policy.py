@@ -15,7 +15,7 @@ from mta.levels.log_mta import LogMTA
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import Collect, Count
 from mta.monoids.equality import same
-from mta.monoids.product import Product
+from mta.monoids.product import EVENT_TIMES, Product
 from mta.policies.base import AbstractPolicy
 from mta.windows.window import Window
 
@@ -178,7 +178,8 @@ def _checked(policy: AbstractPolicy) -> AbstractPolicy:
 
 def _monoid_for(policy: AbstractPolicy) -> AbstractMonoid:
     """A monoid for a window whose events the policy can read."""
-    observed = [(columns, monoid) for _, columns, monoid in policy.observers]
+    observers = ((columns, monoid) for _, columns, monoid in policy.observers)
+    observed = [pair for pair in observers if pair[0] is not EVENT_TIMES]
     if not observed:
         return Count()
     if all(columns is not None for columns, _ in observed):
@@ -192,7 +193,7 @@ def _monoid_for(policy: AbstractPolicy) -> AbstractMonoid:
 def _columns(monoid: AbstractMonoid, values: Sequence[Any]) -> Any:
     """Values of events as a batch for the monoid."""
     if isinstance(monoid, Product):
-        return {name: [value[name] for value in values] for name in monoid.columns}
+        return {name: [value[name] for value in values] for name in values[0]}
     if isinstance(monoid.inputs, Record) and monoid.inputs.schemas:
         return tuple(list(column) for column in zip(*values, strict=True))
     return list(values)

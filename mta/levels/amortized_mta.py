@@ -19,8 +19,20 @@ because dead elements are never looked at again; the stack is rebuilt from the q
 front leaves the leftmost tree, and when the tree's root gets an element, every entry is combined
 with it instead (the same number of combines, without reading a page).
 
-Costs, in combines: insert 1, plus 1 + 1/(arity - 1) amortised for sealing and for growing; evict 1
-amortised, at most 2 * arity * levels at once; query 1.
+Costs, in combines, with L = leaf_arity and a = arity; amortised but for the query, which takes 1:
+
+    insert   1               onto R1
+             1               groups are folded when they are sealed
+             1/L             the fold of the tail above, which a sealed leaf group joins
+             at most 1       R1 is folded anew now and then; levels/L where L is more than levels
+             (L + a * levels)/span  where the leftmost tree's root gets an element, every span
+                             events, the stack is combined with it: up to 1 + a/L in windows of two
+                             levels, next to nothing in longer ones
+    evict    1 + 1/(L(a-1))  the stack is filled with every group that the front comes to
+
+So a slide, without its query, takes 5 at pairs (an insertion alone 3.5), and little more than 3
+where leaf groups are large. At once it is at most 2 (L + a * levels): a leaf group is sealed by the
+same event for which another one is opened.
 """
 
 from __future__ import annotations
@@ -29,39 +41,56 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Record, Row, Rows
+from mta.columns.schemas import Array, Objects, Row, Rows
 from mta.errors import InvariantViolation
-from mta.folds.fronts import fronts_upto, rows_at
-from mta.folds.sliding import Events
+from mta.folds.fronts import Fronts, fronts_upto, rows_at
+from mta.folds.sliding import SHORT, Events, Sweep, has_kernel, kernel_lowers, moved
+from mta.kernels.native import AFTER, NEVER, WITH, When
+from mta.kernels.ranks import SortedTimes
 from mta.levels.search import Frame
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import Partial, Refold, same_value
+from mta.pages.handle import Handle
 from mta.pages.page import Group
 from mta.pages.structure import Batch, Setting
+from mta.policies.windows import CountWindow, TimeWindow
+
+#: So many entries of the stack are listed at once for single events.
+_AT_HAND = 256
 
 
 class AmortizedMTA(MonoidTree):
     """A window with O(1) amortised combines an operation and O(log n) bulk eviction."""
 
-    name = "Amortized MTA"
+    name, has_at_hand = "Amortized MTA", True
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._right_before: Partial = self.monoid.identity
         self._combine = self.monoid.combine
         self._lift = None if self.monoid.lift is same_value else self.monoid.lift
-        self._at = self.monoid.partials.at
-        #: Rows are plain sequences, one column each, and carry no times.
-        self._flat = not setting.timed and not any(
-            isinstance(schema, Record) for schema in (self.monoid.inputs, self.monoid.partials)
-        )
+        self._has_kernel = has_kernel(self.monoid)
+        self._put, self._at = self.monoid.inputs.put, self.monoid.partials.at
+        self._is_column = isinstance(self.monoid.inputs, Array | Objects)
+        #: For single events the next few entries of the stack as a list, the next one last; where
+        #: there are times, those of the events that leave by then, and of the one after them.
+        self._ready: list[Partial] = []
+        self._head: Frame
+        self._leaving: list[int] = []
+        #: The result pair as it was last asked for, and what it came to.
+        self._identity = self.monoid.identity
+        self._left_asked = self._right_asked = self._result = self._identity
 
     def query(self) -> Partial:
-        """The aggregate of the window; 1 combine."""
-        return self._combine(self.left, self.right)
+        """The aggregate of the window; 1 combine, none where it was asked for before."""
+        left, right = self.left, self.right
+        if left is not self._left_asked or right is not self._right_asked:
+            self._left_asked, self._right_asked = left, right
+            self._result = left if right is self._identity else self._combine(left, right)
+        return self._result
 
     def insert(self, row: Row, time: int | None = None) -> None:
-        """Add one event; 1 combine, and amortised 1 more for the groups it seals."""
+        """Add one event; 1 combine, and for the groups it seals amortised 1 to 2.5 (see above)."""
         self.room()
         right = self._combine(self.right, self.monoid.lift(row))
         self.levels.append(row, time)
@@ -78,29 +107,100 @@ class AmortizedMTA(MonoidTree):
         self.right = self._combine(self.right, self.monoid.fold(lifted, count))
         self.levels.append_many(rows, times, count)
 
-    def slide(self, row: Row, time: int | None, size: int) -> None:
-        """Add one event and keep the last ``size``; amortised 4 combines.
+    # --- single events --------------------------------------------------------------------------
 
-        Nearly always that is one combine on the right and one look at the stack. This is the path
-        of every single event, so these steps of ``insert`` and ``evict_to`` stand here in line.
-        """
-        levels, path = self.levels, self.path
+    def slide_at_hand(self, row: Row, time: int | None, size: int) -> bool:
+        # The path of every single event, so ``insert`` and ``evict_to`` stand here in line: one
+        # combine on the right, and one look at the stack.
+        levels, ready, leave = self.levels, self._ready, 1
+        if time is not None:
+            leaving, until = self._leaving, time - size
+            if not (len(leaving) > 1 and leaving[-1] <= until < leaving[-2]):
+                leave = self._leave_at_hand(until)
+                if leave < 0:
+                    return False
+                ready = self._ready
+        elif not ready:  # else the window was full when they were listed, and so it still is
+            leave = levels.back + 1 - size - self.front
+            if leave > 0 and not (leave == 1 and self._make_ready()):
+                return False
+            ready = self._ready
         leaf = levels.tails[0]
         at = leaf.count
-        if path and at < leaf.capacity and self._flat and levels.back - self.front == size:
-            frame = path[-1]
-            index = frame.next + 1
-            if index < frame.stop and not frame.level:
-                lift = self._lift
-                self.right = self._combine(self.right, row if lift is None else lift(row))
-                self.left = frame.suffixes[index - frame.origin]
-                leaf.rows[at] = row
-                leaf.count = at + 1
-                levels.back += 1
-                frame.next = index
-                self.front += 1
-                return
-        super().slide(row, time, size)
+        if at == leaf.capacity:
+            return False
+        lift = self._lift
+        right = self._combine(self.right, row if lift is None else lift(row))
+        if self._is_column:
+            leaf.rows[at] = row
+        else:
+            self._put(leaf.rows, at, row)
+        if time is not None:
+            leaf.times[at] = time  # type: ignore[index]  # there are some
+        self.right = right
+        leaf.count = at + 1
+        levels.back += 1
+        if leave > 0:
+            if leave > 1:
+                del ready[1 - leave :], self._leaving[1 - leave :]
+            self.left = ready.pop()
+            if time is not None:
+                self._leaving.pop()
+            self.front += leave
+            self._head.next += leave
+        return True
+
+    def _leave_at_hand(self, time: int) -> int:
+        """How many of the oldest events are not later than a time; -1 if that is not at hand."""
+        leaving = self._leaving
+        if leaving and leaving[-1] > time:
+            return 0
+        if len(leaving) < 2:
+            self._make_ready()
+            leaving = self._leaving
+        if not leaving:
+            position, oldest = self._front_time
+            return 0 if position == self.front and time < oldest else -1
+        leave, listed = 0, len(leaving)
+        while leave < listed and leaving[-1 - leave] <= time:
+            leave += 1
+        return leave if leave < listed else -1
+
+    def _make_ready(self) -> bool:
+        """List the next few entries of the stack; whether there are any in the open leaf group."""
+        frame = self.path[-1] if self.path else None
+        if frame is None or frame.level:
+            return False
+        first, origin, partials = frame.next, frame.origin, self.monoid.partials
+        last = min(first + _AT_HAND, frame.stop - 1)
+        entries = partials.cut(frame.suffixes, first + 1 - origin, last + 1 - origin)
+        self._ready = partials.listed(entries)[::-1]
+        if frame.group.times is not None:
+            self._leaving = frame.group.times[first : last + 1].tolist()[::-1]
+        self._head = frame
+        return last > first
+
+    def _forget_ready(self) -> None:
+        """The front, the stack or the events are about to change in another way."""
+        self._ready, self._leaving = [], []
+
+    def room(self) -> int:
+        self._forget_ready()
+        return super().room()
+
+    def _advance(self, position: int, path: list[Frame]) -> None:
+        self._forget_ready()
+        super()._advance(position, path)
+
+    def _new_tree(self, front: int) -> None:
+        super()._new_tree(front)
+        if front == self.back:
+            self.left = self.right = self._identity
+
+    def restore_state(self, handle: Handle) -> None:
+        super().restore_state(handle)
+        if self.front == self.back:
+            self.left = self.right = self._identity
 
     def _pop(self, count: int) -> bool:
         """Pop the stack ``count`` times, if its open leaf group lasts that long."""
@@ -112,6 +212,7 @@ class AmortizedMTA(MonoidTree):
             return False
         self.left = self._at(frame.suffixes, index - frame.origin)
         frame.next = index
+        self._forget_ready()
         self.front += count
         return True
 
@@ -123,6 +224,9 @@ class AmortizedMTA(MonoidTree):
         """
         monoid = self.monoid
         new = batch.part(start, start + min(self.room(), batch.count - start))
+        done = self._sweep(batch, start, new)
+        if done:
+            return done
         ahead = self.setting.policy.fronts(self, new.times, new.size)
         if ahead is None:
             return 0
@@ -146,6 +250,94 @@ class AmortizedMTA(MonoidTree):
         if not isinstance(fronts, int) and not self._pop(int(fronts[-1]) - self.front):
             self.evict_to(int(fronts[-1]))
         return count
+
+    def _sweep(self, batch: Batch, start: int, new: Events) -> int:
+        """The same by a kernel, in one pass; 0 where there is none, and before anything leaves.
+
+        Where all events from the middle on lie in the leaf tail, it does not end with the stack: it
+        makes the next ones, too, just when evictions would.
+        """
+        if not self._has_kernel:
+            return 0
+        found = self._cuts(new)
+        if found is None:
+            return 0
+        fronts, when = found
+        frame, monoid, count = self.path[-1], self.monoid, len(fronts)
+        inputs, leaf, base = monoid.inputs, self.levels.tails[0], self.back
+        rows = batch.part(start, start + count).rows
+        if when != NEVER:
+            base = self.middle
+            inputs.put_many(leaf.rows, leaf.count, new.rows)
+            rows = inputs.cut(leaf.rows, base - leaf.first, leaf.count + count)
+        lowered = kernel_lowers(monoid)
+        schema = monoid.outputs if lowered else monoid.partials
+        out = schema.cut(batch.results, start, start + count) if lowered else schema.new(count)
+        stop = self.front + frame.stop - frame.next
+        swept = Sweep(
+            monoid.lift_rows(rows, self.back + count - base),
+            frame.suffixes,
+            self.front - frame.next + frame.origin - base,
+            stop - base,
+            self.back - base,
+            moved(fronts, -base),
+            monoid.partials.one(self.right),
+            when,
+            batch.count - start,
+            SHORT,
+        ).into(monoid, out, lowered)
+        if swept is None:
+            return 0
+        count = swept.done
+        if not lowered:
+            batch.put(start, schema.cut(out, 0, count))
+        self.levels.append_many(*batch.part(start, start + count))
+        self.right, front = monoid.partials.at(swept.right, 0), int(fronts[count - 1])
+        if swept.middle != stop - base:
+            self._turn(front, base, base + swept.middle, swept.stacks)
+        elif not self._pop(front - self.front):
+            self.evict_to(front)
+        return count
+
+    def _cuts(self, new: Events) -> tuple[range | np.ndarray, When] | None:
+        """The front after each new event, and when the stack is to be made anew.
+
+        Never, where its rows are not all in the leaf tail; then fronts end with the stack. None
+        where nothing leaves.
+        """
+        policy, times = self.setting.policy, new.times
+        leaf = self.levels.tails[0]
+        if type(policy) is TimeWindow and times is not None:
+            oldest = self.oldest_time()
+            if oldest is None or times[-1] - policy.size < oldest:
+                return None
+            first, head = self.head_times()
+            if len(self.path) == 1 and self.middle >= leaf.first and leaf.times is not None:
+                held = leaf.times[self.middle - leaf.first : leaf.count]
+                among = SortedTimes(np.concatenate((head, held, times)))
+                return moved(among.ranks(times, policy.size), first), WITH
+            fronts = moved(SortedTimes(head).ranks(times, policy.size), first)
+            fronts = fronts_upto(fronts, first + len(head) - 1, len(fronts))
+            return (fronts, NEVER) if len(fronts) else None
+        ahead: tuple[Fronts, int] | None = policy.fronts(self, times, new.size)
+        if ahead is None or isinstance(ahead[0], int):
+            return None
+        frame = self.open_path()
+        if frame is None:
+            return None
+        if type(policy) is CountWindow and len(self.path) == 1 and self.middle >= leaf.first:
+            return ahead[0][: ahead[1]], AFTER
+        fronts = fronts_upto(ahead[0], self.front + frame.stop - frame.next, ahead[1])
+        return (fronts, NEVER) if len(fronts) else None
+
+    def _turn(self, front: int, base: int, middle: int, stacks: Rows) -> None:
+        """As ``_new_tree`` of events in the leaf tail, whose stack is made already."""
+        leaf, schema = self.levels.tails[0], self.monoid.partials
+        frame = Frame(0, leaf.first, leaf, front - leaf.first, middle - leaf.first)
+        frame.suffixes = schema.cut(stacks, front - base, middle - base + 1)
+        self.path, self.branch = [frame], [self.monoid.identity]
+        self.front, self.middle = front, middle
+        self.left = schema.at(frame.suffixes, 0)
 
     def _head_part(self) -> tuple[Group, int, int] | None:
         if self.middle != self.levels.tails[0].first or len(self.path) != 1 or self.path[0].level:

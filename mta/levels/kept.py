@@ -130,15 +130,16 @@ class LeafReader:
             return leaf
         above, index = divmod(number, levels.arity)
         parent = self._group(1, above)
-        if number - 1 not in self._fetched or number % (_READ_AHEAD // 2) == 0:
-            names = enumerate(parent.names[index + 1 : index + _READ_AHEAD], number + 1)
-            levels.pager.prefetch([(0, ahead, name) for ahead, name in names])
+        self._read_ahead(number, parent.names[index + 1 : index + _READ_AHEAD])
         group = levels.pager.read(0, number, parent.names[index])
         leaf = Leaf(number * levels.leaf_arity, group.rows, group.times, group.count)
         self._fetched[number] = leaf
         if len(self._fetched) > self._most_fetched:
             self._fetched.popitem(last=False)
         return leaf
+
+    def _read_ahead(self, number: int, following: list[bytes]) -> None:
+        """A leaf group is about to be read; the names are those of the groups that follow it."""
 
     def _group(self, level: int, number: int) -> Group:
         """A group above the leaves."""
@@ -198,7 +199,8 @@ class LeafReader:
             number, level = number * levels.arity + start + inside, level - 1
         leaf = self._leaf(number)
         assert leaf.times is not None
-        return leaf.first + int(leaf.times.searchsorted(time, side="right"))
+        start = max(self.kept_from - leaf.first, 0)
+        return leaf.first + start + int(leaf.times[start:].searchsorted(time, side="right"))
 
     def time_before(self, position: int) -> int | None:
         """The time of the event just before a position, though its page may be gone.
@@ -272,6 +274,14 @@ class KeptEvents(LevelPages, LeafReader):
         return front
 
     # --- reading --------------------------------------------------------------------------------
+
+    def _read_ahead(self, number: int, following: list[bytes]) -> None:
+        if number - 1 not in self._fetched or number % (_READ_AHEAD // 2) == 0:
+            places = [(0, number + 1 + i, name) for i, name in enumerate(following)]
+            self.levels.pager.prefetch(places)
+
+    def remembered(self) -> KeptEvents:
+        return self
 
     def oldest_time(self) -> int | None:
         if self.front == self.back:

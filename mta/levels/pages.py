@@ -146,7 +146,7 @@ class LevelPages(Structure):
             yield Named(level - 1, number, name, fold, last, begin, end, end > self.front)
 
     def read(self, named: Named) -> Group:
-        return self.levels.pager.read(named.level, named.number, named.name)
+        return self.levels.pager.read_anew(named.level, named.number, named.name)
 
     def difference(self, named: Named, group: Group) -> str | None:
         arity = self.levels.arity_of(named.level)

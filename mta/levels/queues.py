@@ -340,7 +340,7 @@ class Levels:
     def _check_below(self, level: int, first: int, group: Group, front: int) -> None:
         """Invariant 2: every live element is the fold of the group below it."""
         for index in range(max(front // self.span(level) - first, 0), group.count):
-            below = self.child(level, first, group, index)
+            below = self.pager.read_anew(level - 1, first + index, group.names[index])
             if below.count != self.arity_of(level - 1):
                 raise InvariantViolation(f"invariant 1: group {first + index} is not full")
             if (first + index) * self.span(level) >= front:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mta.errors import CorruptPage
+from mta.levels.kept import LeafReader
 from mta.levels.read_ahead import ReadAhead
 from mta.levels.search import Frame, Segment, SegmentedWindow
 from mta.monoids.base import Partial
@@ -231,6 +232,9 @@ class MonoidTree(SegmentedWindow):
             yield 0, tail.first, tail, max(self.middle, self.front) - tail.first, tail.count
         for tail in reversed(self.levels.tails[:level]):
             yield tail.level, tail.first, tail, 0, tail.count
+
+    def remembered(self) -> LeafReader:
+        return LeafReader(self)
 
     @property
     def resident_rows(self) -> int:

@@ -3,10 +3,12 @@
 - ``base``, ``columnar``, ``summary``: plain functions, numpy columns, heavy partials
 - ``basic``: sums, means, extremes, deviations, lists
 - ``product``: several aggregations in one structure
+- ``begun``: aggregations of columns that were not stored before
 - ``moments``, ``increasing_run``, ``bloom``, ``sketches``: beyond the usual
 - ``equality``, ``naming``: when partials are the same, and what functions are called
 """
 
+from mta.columns.schemas import Decimals
 from mta.monoids.base import AbstractMonoid, Monoid
 from mta.monoids.basic import (
     ArgMax,
@@ -16,13 +18,17 @@ from mta.monoids.basic import (
     CollectDistinct,
     Count,
     First,
+    FirstText,
     GeometricMean,
     Last,
+    LastText,
     Max,
     MaxCount,
+    MaxText,
     Mean,
     Min,
     MinCount,
+    MinText,
     PopulationStdDev,
     SampleStdDev,
     Sum,
@@ -45,20 +51,25 @@ __all__ = [
     "CollectDistinct",
     "ColumnarMonoid",
     "Count",
+    "Decimals",
     "DistinctCount",
     "First",
+    "FirstText",
     "FrequentItems",
     "GeometricMean",
     "IncreasingRun",
     "KLLQuantiles",
     "Last",
+    "LastText",
     "LongestIncreasingRun",
     "Max",
     "MaxCount",
+    "MaxText",
     "Mean",
     "Members",
     "Min",
     "MinCount",
+    "MinText",
     "MomentSketch",
     "Monoid",
     "PopulationStdDev",

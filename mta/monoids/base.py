@@ -23,7 +23,16 @@ from typing import Any, Self
 import numpy as np
 
 from mta.columns import codec
-from mta.columns.reading import PLAIN, is_missing, missing, objects, plain, read_column, read_value
+from mta.columns.reading import (
+    NEVER_MISSING,
+    PLAIN,
+    is_missing,
+    missing,
+    objects,
+    plain,
+    read_column,
+    read_value,
+)
 from mta.columns.schemas import Objects, Row, Rows, Schema
 from mta.errors import NotPageable
 from mta.monoids.equality import Scale, same
@@ -55,14 +64,26 @@ class AbstractMonoid(ABC):
     selective: bool = False
     #: Whole-group combines cost much less than as many single ones.
     is_columnar: bool = False
+    #: ``combine``, ``lift`` and ``lower`` call nothing of numpy's: what they take and give are
+    #: Python's own numbers, or a user's objects.
+    is_plain: bool = False
     #: inverse(combine(a, b), a) equals b; None where there is no such function.
     inverse: Callable[[Partial, Partial], Partial] | None = None
-    #: combine(a, b) on two partials, and on rows (or a row and rows) element by element.
+    #: combine(a, b) on two partials.
     combine: Callable[[Partial, Partial], Partial]
-    #: The partial aggregate of one event (columnar: also of rows at once).
+    #: The partial aggregate of one event.
     lift: Callable[[Row], Partial]
-    #: The result that a partial aggregate stands for (columnar: also of rows at once).
+    #: The result that a partial aggregate stands for.
     lower: Callable[[Partial], Any]
+
+    @property
+    def joins_values(self) -> bool:
+        """Whether two events can be one, whose value is the combination of theirs."""
+        return self.lift is same_value and repr(self.inputs) == repr(self.partials)
+
+    def join_values(self, older: Row, newer: Row) -> Row:
+        """The value of two events as one; 1 combine. Only where ``joins_values``."""
+        return self.combine(older, newer)
 
     @property
     def invertible(self) -> bool:
@@ -83,6 +104,16 @@ class AbstractMonoid(ABC):
 
     def __repr__(self) -> str:
         return self.name
+
+    @property
+    def has_own_rule(self) -> bool:
+        """Whether it judges by more than its inputs which values are valid."""
+        return True
+
+    @property
+    def taken_as_they_come(self) -> frozenset[type]:
+        """Types whose values, but for a NaN, are valid rows without being read."""
+        return frozenset()
 
     # --- events coming in -------------------------------------------------------------------
 
@@ -131,6 +162,14 @@ class AbstractMonoid(ABC):
     @abstractmethod
     def results(self, outputs: Rows) -> Any:
         """Output rows as the caller gets them: an array, or a dictionary of arrays."""
+
+    def of_types(self, *types: Any, nullable: bool = False) -> AbstractMonoid:
+        """This monoid for columns of these types, where it was made without any.
+
+        A type is an integer dtype, ``Decimals``, ``str``, or None where doubles will do. With
+        ``nullable`` windows may be empty, and their result is None.
+        """
+        return self
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
         """Whether two partials stand for the same events, up to rounding; see ``equality``.
@@ -207,6 +246,7 @@ class Monoid(AbstractMonoid):
         empty: Any = ...,
     ) -> None:
         self.identity = identity
+        self.is_plain = True
         self.combine = combine
         self.commutative = commutative
         self.selective = selective
@@ -219,10 +259,10 @@ class Monoid(AbstractMonoid):
         self.name = name or ".".join(name_of(f) for f in (lift, combine, lower) if f is not None)
 
     @property
-    def takes_anything(self) -> bool:
-        """Whether every value but null and NaN is taken as it comes."""
+    def taken_as_they_come(self) -> frozenset[type]:
         kind = type(self)
-        return kind.row is Monoid.row and kind.is_valid is Monoid.is_valid
+        of_ours = kind.row is Monoid.row and kind.is_valid is Monoid.is_valid
+        return NEVER_MISSING | {float} if of_ours else frozenset()
 
     @property
     def is_bare(self) -> bool:

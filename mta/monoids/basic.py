@@ -10,6 +10,7 @@
 | MinCount, MaxCount | how many events are at the extreme | 0 |
 | ArgMin, ArgMax | the argument of the extreme, of the first one in a tie | NaN |
 | First, Last | the oldest, the newest value | NaN |
+| MinText, MaxText, FirstText, LastText | the same of text and other objects | None |
 | Collect, CollectDistinct | a list of all values, of the distinct ones | [] |
 
 What each does with infinities, NaN, overflow, signed zeros and the ends of int64 is stated in
@@ -18,21 +19,30 @@ What each does with infinities, NaN, overflow, signed zeros and the ends of int6
 overflow is inf; no sum, mean or extreme is -0.0; a NaN or null is refused or dropped by the window.
 Nothing is ever subtracted, so no error survives the event that caused it.
 
-With ``dtype="int64"`` results are exact integers, and an empty window answers the identity.
+With ``dtype="int64"`` results are exact integers, and an empty window answers the identity (or
+None, with ``nullable``). With ``Decimals(2)`` they are exact decimals. Without a type values are
+doubles, and a whole number that is none is refused; ``rolling`` and Spark, which see the column
+before the first event, take its type then (``of_types``).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial as bound
+from operator import add, sub
 from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Row, Rows
+from mta.columns.reading import objects
+from mta.columns.schemas import Array, Decimals, Objects, Row, Rows, Schema
 from mta.errors import InvalidValue, ResultOutOfRange
+from mta.kernels import native
+from mta.kernels.native import Kernel
 from mta.kernels.scans import ones, running_count
-from mta.monoids.base import Monoid, Partial, any_of
-from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.base import AbstractMonoid, Monoid, Partial, any_of, same_value
+from mta.monoids.columnar import ColumnarMonoid, Plain
 from mta.monoids.equality import ROUNDING, Scale, close
 
 #: The smallest positive double: below it squares vanish.
@@ -40,6 +50,8 @@ _TINY = 5e-324
 _LARGEST_LOG = math.log(np.finfo("f8").max)
 #: The lower half of a number of 64 bits.
 _LOW = (1 << 32) - 1
+#: The first whole number that int64 has not.
+_HALF = 1 << 63
 
 
 class Count(ColumnarMonoid):
@@ -56,28 +68,49 @@ class Count(ColumnarMonoid):
             ufuncs=(np.add,),
             inverse=np.subtract,
             empty=0,
+            kernel=Kernel.of(np.add, "i8", 0),
+            plain=Plain(add, lambda row: 1, inverse=sub),
         )
 
 
-class Sum(ColumnarMonoid):
+class _Typed(ColumnarMonoid):
+    """A monoid whose results are values of its columns, of types that are given or follow these."""
+
+    def results(self, outputs: Rows) -> Any:
+        return objects(outputs) if isinstance(self.outputs, Objects) else outputs
+
+
+class Sum(_Typed):
     """The sum of the values, folded along the tree: no cancellation, error of O(arity * log n)."""
 
-    def __init__(self, dtype: Any = "f8") -> None:
-        zero = _zero(dtype)
+    def __init__(self, dtype: Any = None) -> None:
+        kind = _layout(dtype)
+        zero = _zero(kind)
         super().__init__(
-            _named("Sum", dtype),
-            inputs=dtype,
-            partials=dtype,
+            _named("Sum", kind),
+            inputs=kind,
+            partials=kind,
             identity=zero,
-            output=dtype,
-            lower=_unsigned(dtype),
+            output=_outputs(kind),
+            lower=_lower(kind),
             ufuncs=(np.add,),
             inverse=np.subtract,
-            empty=zero,
+            empty=_shown(kind, zero),
+            kernel=Kernel.of(np.add, kind.dtype, 0),
+            plain=_plain(
+                kind,
+                Plain(add, lower=_positive_zero, inverse=sub),
+                Plain(_wrapped(add), inverse=_wrapped(sub)),
+            ),
         )
+        self._follows = dtype is None
+
+    def of_types(self, *types: Any, nullable: bool = False) -> AbstractMonoid:
+        """Of whole numbers and decimals a ``CheckedSum``."""
+        return CheckedSum(types[0]) if self._follows and _is_whole(types[0]) else self
 
 
-class CheckedSum(ColumnarMonoid):
+class CheckedSum(_Typed):
     """The exact sum of whole numbers, where it leaves their type a ResultOutOfRange.
 
     It is summed up in two halves of 32 bits each, which hold for 2^31 events. ``label`` is what the
@@ -86,19 +119,25 @@ class CheckedSum(ColumnarMonoid):
     """
 
     def __init__(self, dtype: Any = "int64", label: str = "") -> None:
-        limits = np.iinfo(dtype)
+        kind = _layout(dtype)
+        limits, show = np.iinfo(kind.dtype), _lower(kind)
         self.label = label or f"a sum of {limits.dtype}"
         super().__init__(
-            _named("CheckedSum", limits.dtype),
-            inputs=limits.dtype,
+            _named("CheckedSum", kind),
+            inputs=kind,
             partials=("i8", "i8"),
             identity=(0, 0),
-            output=limits.dtype,
+            output=_outputs(kind),
             lift=_halves,
-            lower=self._joined,
+            lower=self._joined if show is None else lambda halves: show(self._joined(halves)),
             ufuncs=(np.add, np.add),
-            inverse=lambda whole, part: (whole[0] - part[0], whole[1] - part[1]),
-            empty=limits.dtype.type(0),
+            inverse=_subtract_pairs,
+            empty=_shown(kind, limits.dtype.type(0)),
+            plain=_plain(
+                kind,
+                None,
+                Plain(_add_pairs, lambda n: (n >> 32, n & _LOW), self._one, _subtract_pairs),
+            ),
         )
         self._limits = limits
 
@@ -108,30 +147,101 @@ class CheckedSum(ColumnarMonoid):
         over = (high > most >> 32) | ((high == most >> 32) & (low > most & _LOW))
         under = (high < least >> 32) | ((high == least >> 32) & (low < least & _LOW))
         if np.any(over | under):
-            raise ResultOutOfRange(
-                f"{self.label} is beyond {least} to {most}: choose a monoid whose results are "
-                "doubles, as Sum()"
-            )
+            raise self._out_of_range()
         if dtype == np.uint64:
             return (high.astype("u8") << np.uint64(32)) | low.astype("u8")
         return ((high << 32) | low).astype(dtype)
 
+    def _one(self, halves: tuple[int, int]) -> int:
+        """As ``_joined``, of plain numbers, which do not wrap."""
+        joined = (halves[0] << 32) + halves[1]
+        if not self._limits.min <= joined <= self._limits.max:
+            raise self._out_of_range()
+        return joined
 
-class _Extremum(ColumnarMonoid):
+    def _out_of_range(self) -> ResultOutOfRange:
+        return ResultOutOfRange(
+            f"{self.label} is beyond {self._limits.min} to {self._limits.max}: choose a monoid "
+            "whose results are doubles, as Sum()"
+        )
+
+
+class _TextMonoid(Monoid):
+    """A choice among objects of any kind; the partial of no event is None."""
+
+    _choose: Callable[[Any, Any], Any]
+
+    def __init__(self) -> None:
+        choose = type(self)._choose
+
+        def chosen(left: Partial, right: Partial) -> Partial:
+            return right if left is None else left if right is None else choose(left, right)
+
+        super().__init__(None, chosen, name=type(self).__name__, selective=True)
+
+
+class MinText(_TextMonoid):
+    """The smallest of texts, or of other objects that Python orders; of equals the older."""
+
+    _choose = staticmethod(lambda left, right: right if right < left else left)
+
+
+class MaxText(_TextMonoid):
+    """The largest of texts, or of other objects that Python orders; of equals the older."""
+
+    _choose = staticmethod(lambda left, right: right if right > left else left)
+
+
+class FirstText(_TextMonoid):
+    """The oldest text or other object in the window."""
+
+    _choose = staticmethod(lambda left, right: left)
+
+
+class LastText(_TextMonoid):
+    """The newest text or other object in the window."""
+
+    _choose = staticmethod(lambda left, right: right)
+
+
+class _OfOne(_Typed):
+    """A monoid of one column that chooses one of its values."""
+
+    _of_text: type[Monoid]
+
+    def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
+        self._follows = dtype is None
+        self._make(_layout(dtype), nullable)
+
+    def _make(self, kind: Array, nullable: bool) -> None:
+        raise NotImplementedError
+
+    def of_types(self, *types: Any, nullable: bool = False) -> AbstractMonoid:
+        (kind,) = types
+        if not self._follows or kind is None:
+            return self
+        return self._of_text() if kind is str else type(self)(kind, nullable)  # type: ignore[call-arg]
+
+
+class _Extremum(_OfOne):
     _ufunc: np.ufunc
 
-    def __init__(self, dtype: Any = "f8") -> None:
-        worst = _limit(dtype, upper=self._ufunc is np.minimum)
-        super().__init__(
-            _named(type(self).__name__, dtype),
-            inputs=dtype,
-            partials=dtype,
+    def _make(self, kind: Array, nullable: bool) -> None:
+        smallest = self._ufunc is np.minimum
+        worst, choose = _limit(kind, upper=smallest), _smaller if smallest else _larger
+        ColumnarMonoid.__init__(
+            self,
+            _named(type(self).__name__, kind),
+            inputs=kind,
+            partials=kind,
             identity=worst,
-            output=dtype,
-            lower=_unsigned(dtype),
+            output=_outputs(kind, nullable),
+            lower=_lower(kind, nullable),
             ufuncs=(self._ufunc,),
             selective=True,
-            empty=_nan_or(dtype, worst),
+            empty=_nan_or(kind, worst, nullable),
+            kernel=Kernel.of(self._ufunc, kind.dtype, 0),
+            plain=_plain(kind, Plain(choose, lower=_positive_zero), Plain(choose), nullable),
         )
 
 
@@ -139,12 +249,14 @@ class Min(_Extremum):
     """The smallest value."""
 
     _ufunc = np.minimum
+    _of_text = MinText
 
 
 class Max(_Extremum):
     """The largest value."""
 
     _ufunc = np.maximum
+    _of_text = MaxText
 
 
 class Mean(ColumnarMonoid):
@@ -157,8 +269,10 @@ class Mean(ColumnarMonoid):
             identity=(0.0, 0.0),
             lift=lambda value: (value, ones(value)),
             ufuncs=(np.add, np.add),
-            inverse=lambda whole, part: (whole[0] - part[0], whole[1] - part[1]),
+            inverse=_subtract_pairs,
             lower=lambda partial: partial[0] / partial[1] + 0.0,
+            kernel=Kernel("mean", 0),
+            plain=Plain(_add_pairs, lambda value: (value, 1.0), _plain_mean, _subtract_pairs),
         )
 
 
@@ -173,6 +287,8 @@ class GeometricMean(ColumnarMonoid):
             lift=lambda value: (np.log(value), ones(value)),
             ufuncs=(np.add, np.add),
             lower=_exp_of_mean,
+            kernel=Kernel("mean"),
+            plain=Plain(_add_pairs, lambda value: (_plain_log(value), 1.0), _plain_exp_of_mean),
         )
 
     def is_valid(self, row: Row) -> bool:
@@ -182,7 +298,7 @@ class GeometricMean(ColumnarMonoid):
         return any_of([~(rows >= 0)])
 
 
-class _Extreme(ColumnarMonoid):
+class _Extreme(_Typed):
     """A monoid whose partial is (the extreme value, what goes with it)."""
 
     _largest: bool
@@ -209,7 +325,15 @@ class _ExtremeCount(_Extreme):
             lower=lambda partial: partial[1],
             commutative=True,
             empty=0,
+            plain=Plain(self._one, lambda value: (value, 1), lambda partial: partial[1]),
         )
+
+    def _one(self, left: Partial, right: Partial) -> Partial:
+        """As ``_choose``, of plain numbers."""
+        if self._right_wins(left[0], right[0]):
+            return right
+        same = left[0] == right[0] or (left[0] != left[0] and right[0] != right[0])
+        return (left[0], left[1] + right[1]) if same else left
 
     def _choose(self, left: Partial, right: Partial) -> Partial:
         wins = self._right_wins(left[0], right[0])
@@ -231,20 +355,42 @@ class MaxCount(_ExtremeCount):
 
 
 class _ArgExtreme(_Extreme):
-    def __init__(self, dtype: Any = "f8") -> None:
+    def __init__(self, dtype: Any = None, by: Any = None, nullable: bool = False) -> None:
+        kind, value, self._given = _layout(dtype), _layout(by), (by, dtype)
+        show = _lower(kind, nullable, signed=True)
+        name = _named(type(self).__name__, kind)
         super().__init__(
-            _named(type(self).__name__, dtype),
-            inputs=("f8", dtype),
+            name if value.dtype == np.float64 else f"{name} by {_named('value', value)}",
+            inputs=(value, kind),
             # An event at the worst value still beats "no event yet", so presence is a column.
-            partials=("f8", dtype, "?"),
-            identity=(self._worst, _zero(dtype), False),
-            output=dtype,
+            partials=(value, kind, "?"),
+            identity=(_limit(value, upper=not self._largest), _zero(kind), False),
+            output=_outputs(kind, nullable),
             lift=lambda pair: (pair[0], pair[1], np.ones_like(pair[0], dtype="?")),
             combine=self._choose,
-            lower=lambda partial: partial[1],
+            lower=lambda partial: partial[1] if show is None else show(partial[1]),
             selective=True,
-            empty=_nan_or(dtype, _zero(dtype)),
+            empty=_nan_or(kind, _zero(kind), nullable),
+            kernel=Kernel("arg_max" if self._largest else "arg_min", 0),
+            plain=_plain(
+                kind,
+                Plain(self._one, lambda pair: (*pair, True), lambda partial: partial[1]),
+                nullable=nullable or not _is_plain(value),
+            ),
         )
+
+    def _one(self, left: Partial, right: Partial) -> Partial:
+        """As ``_choose``, of plain numbers."""
+        if right[2] and (not left[2] or self._right_wins(left[0], right[0])):
+            return (right[0], right[1], True)
+        return left
+
+    def of_types(self, *types: Any, nullable: bool = False) -> AbstractMonoid:
+        pairs = zip(self._given, types, strict=True)
+        by, kind = (found if given is None else given for given, found in pairs)
+        if str in types or (by, kind) == self._given:
+            return self
+        return type(self)(kind, by, nullable)
 
     def _choose(self, left: Partial, right: Partial) -> Partial:
         wins = right[2] & (self._right_wins(left[0], right[0]) | ~np.asarray(left[2]))
@@ -267,23 +413,35 @@ class ArgMax(_ArgExtreme):
     _largest = True
 
 
-class _End(ColumnarMonoid):
+class _End(_OfOne):
     _oldest: bool
 
-    def __init__(self, dtype: Any = "f8") -> None:
-        zero = _zero(dtype)
-        super().__init__(
-            _named(type(self).__name__, dtype),
-            inputs=dtype,
-            partials=(dtype, "?"),
+    def _make(self, kind: Array, nullable: bool) -> None:
+        zero, show = _zero(kind), _lower(kind, nullable, signed=True)
+        ColumnarMonoid.__init__(
+            self,
+            _named(type(self).__name__, kind),
+            inputs=kind,
+            partials=(kind, "?"),
             identity=(zero, False),
-            output=dtype,
+            output=_outputs(kind, nullable),
             lift=lambda value: (value, np.ones_like(value, dtype="?")),
             combine=self._choose,
             selective=True,
-            lower=lambda partial: partial[0],
-            empty=_nan_or(dtype, zero),
+            lower=lambda partial: partial[0] if show is None else show(partial[0]),
+            kernel=Kernel("first" if self._oldest else "last", 0),
+            empty=_nan_or(kind, zero, nullable),
+            plain=_plain(
+                kind,
+                Plain(self._one, lambda value: (value, True), lambda partial: partial[0]),
+                nullable=nullable,
+            ),
         )
+
+    def _one(self, left: Partial, right: Partial) -> Partial:
+        """As ``_choose``, of plain numbers."""
+        one, other = (left, right) if self._oldest else (right, left)
+        return one if one[1] else other
 
     def _choose(self, left: Partial, right: Partial) -> Partial:
         one, other = (left, right) if self._oldest else (right, left)
@@ -294,12 +452,14 @@ class First(_End):
     """The oldest value in the window."""
 
     _oldest = True
+    _of_text = FirstText
 
 
 class Last(_End):
     """The newest value in the window."""
 
     _oldest = False
+    _of_text = LastText
 
 
 class _StdDev(ColumnarMonoid):
@@ -317,11 +477,22 @@ class _StdDev(ColumnarMonoid):
             combine=_merge_moments,
             lower=self._deviation,
             commutative=True,
+            kernel=Kernel("moments", self._lost_degrees),
+            plain=Plain(
+                _plain_merge_moments,
+                lambda value: (1.0, value, value - value),
+                self._plain_deviation,
+            ),
         )
 
     def _deviation(self, partial: Partial) -> Any:
         # A sample of one is 0 / 0, which is the NaN it should be.
         return np.sqrt(np.maximum(partial[2], 0) / (partial[0] - self._lost_degrees))
+
+    def _plain_deviation(self, partial: Partial) -> float:
+        """As ``_deviation``, of plain numbers."""
+        degrees, squares = partial[0] - self._lost_degrees, partial[2]
+        return math.sqrt((0.0 if squares < 0 else squares) / degrees) if degrees > 0 else math.nan
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
         """To a rounding an event of the largest value, which is at most |mean| + sqrt(M2)."""
@@ -344,7 +515,9 @@ class _StdDev(ColumnarMonoid):
         mean = shift + (weights * (means - shift)).sum() / max(total, 1.0)
         apart = means - mean
         folded = (squares + weights * apart * apart).sum()
-        return total, mean, folded if folded < math.inf else _overflown(squares)[-1]
+        if not folded < math.inf:
+            folded = _overflown(squares)[-1]
+        return total.item(), mean.item(), folded.item()
 
     def scan(self, first: Partial, partials: Rows, count: int, backwards: bool) -> Rows:
         """Welford's update as three running sums, in one pass instead of log2(n).
@@ -352,6 +525,11 @@ class _StdDev(ColumnarMonoid):
         M2 grows by w * (m - mean before) * (m - mean after), which is never negative, so running
         sums lose nothing to cancellation; the means are summed as distances from the first one.
         """
+        if self.kernel is not None:
+            room = self.partials.new(count + 1)
+            self.partials.put(room, count if backwards else 0, first)
+            if native.scan(self.kernel, partials, room, backwards):
+                return room
         total = running_count(partials[0], first[0])
         # Merging moments commutes, so a scan from the back is a scan of the rows turned round.
         turned = slice(None, None, -1 if backwards else 1)
@@ -378,6 +556,19 @@ class _StdDev(ColumnarMonoid):
         if not math.isfinite(run[-1]):
             run = np.where(np.isfinite(run), run, _overflown(squares))
         return total[turned], after[turned], run[turned]
+
+
+class Moments(_StdDev):
+    """How many events, their mean, and the sum of their squared distances from it.
+
+    For policies that decide on these: a result is the partial (n, mean, M2) as it is.
+    """
+
+    _lost_degrees = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outputs, self.lower, self.empty = self.partials, same_value, self.identity
 
 
 class SampleStdDev(_StdDev):
@@ -435,6 +626,17 @@ def _merge_moments(left: Partial, right: Partial) -> Partial:
     return count, left[1] + delta * weight, left[2] + right[2] + apart
 
 
+def _plain_merge_moments(left: Partial, right: Partial) -> Partial:
+    """As ``_merge_moments``, of plain numbers."""
+    n, mean, squares = left
+    m, other, more = right
+    count = n + m
+    weight = m / (count if count > 1.0 else 1.0)
+    delta = other - mean
+    apart = delta * (n * weight) * delta
+    return count, mean + delta * weight, squares + more + (apart if apart > 0.0 else 0.0)
+
+
 def _overflown(squares: Any) -> Any:
     """M2 up to each row, where it is not finite: NaN from an infinite or NaN event on, or inf."""
     return np.where(np.logical_or.accumulate(np.isnan(squares)), np.nan, np.inf)
@@ -446,29 +648,133 @@ def _exp_of_mean(partial: Partial) -> Any:
     return np.exp(np.where(mean < math.inf, np.minimum(mean, _LARGEST_LOG), mean))[()]
 
 
-def _unsigned(dtype: Any) -> Any:
-    """-0.0 as 0.0, which it equals: which of both a fold comes to hangs on the order."""
-    return (lambda partial: partial + 0.0) if np.dtype(dtype).kind == "f" else None
+def _is_plain(kind: Array) -> bool:
+    """Whether the numbers of a column are Python's floats, or integers of 64 bits."""
+    return type(kind) is Array and kind.dtype in (np.float64, np.int64)
 
 
-def _named(name: str, dtype: Any) -> str:
-    dtype = np.dtype(dtype)
-    return name if dtype == np.float64 else f"{name}[{dtype.name}]"
+def _plain(
+    kind: Array, floats: Plain | None, integers: Plain | None = None, nullable: bool = False
+) -> Plain | None:
+    """The plain functions for a column; those for integers are the same unless given.
+
+    None for columns whose numbers are not Python's: then there are numpy's functions alone.
+    """
+    if nullable or not _is_plain(kind):
+        return None
+    return floats if kind.dtype == np.float64 else integers or floats
 
 
-def _zero(dtype: Any) -> Any:
-    return np.zeros((), dtype)[()]
+def _wrapped(operation: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    """An operation on plain integers that wraps round as those of 64 bits do."""
+
+    def wrapped(left: int, right: int) -> int:
+        result = operation(left, right)
+        return result if -_HALF <= result < _HALF else (result + _HALF) % (2 * _HALF) - _HALF
+
+    return wrapped
 
 
-def _limit(dtype: Any, upper: bool) -> Any:
-    dtype = np.dtype(dtype)
+def _larger(left: Any, right: Any) -> Any:
+    """As np.maximum: a NaN is larger than all."""
+    return left if left >= right or left != left else right
+
+
+def _smaller(left: Any, right: Any) -> Any:
+    """As np.minimum: a NaN is smaller than all."""
+    return left if left <= right or left != left else right
+
+
+def _positive_zero(value: float) -> float:
+    """-0.0 as 0.0, which it equals."""
+    return value + 0.0
+
+
+def _add_pairs(left: Any, right: Any) -> Any:
+    return left[0] + right[0], left[1] + right[1]
+
+
+def _subtract_pairs(whole: Any, part: Any) -> Any:
+    return whole[0] - part[0], whole[1] - part[1]
+
+
+def _plain_mean(partial: Any) -> float:
+    return partial[0] / partial[1] + 0.0 if partial[1] else math.nan
+
+
+def _plain_log(value: float) -> float:
+    """numpy's logarithm, which need not be Python's to the last bit."""
+    if value > 0:
+        return float(np.log(value))
+    return -math.inf if value == 0 else math.nan
+
+
+def _plain_exp_of_mean(partial: Any) -> float:
+    mean = partial[0] / partial[1] if partial[1] else math.nan
+    return float(np.exp(min(mean, _LARGEST_LOG) if mean < math.inf else mean))
+
+
+def _layout(dtype: Any) -> Array:
+    """The column of a type; without one doubles, which take no whole number that they round."""
+    if dtype is None:
+        return Array("f8", exact=True)
+    return dtype if isinstance(dtype, Decimals) else Array(dtype)
+
+
+def _is_whole(kind: Any) -> bool:
+    return isinstance(kind, Decimals) or (kind not in (None, str) and np.dtype(kind).kind in "iu")
+
+
+def _outputs(kind: Array, nullable: bool = False) -> Schema:
+    return Objects() if isinstance(kind, Decimals) or nullable else kind
+
+
+def _lower(kind: Array, nullable: bool = False, signed: bool = False) -> Any:
+    """What makes results of values: decimals, Python's numbers, and no -0.0 unless ``signed``.
+
+    -0.0 equals 0.0: which of both a fold comes to hangs on the order.
+    """
+    if isinstance(kind, Decimals):
+        return bound(_shown, kind)
+    if nullable:
+        return lambda value: np.asarray(value).tolist()
+    return (lambda partial: partial + 0.0) if kind.dtype.kind == "f" and not signed else None
+
+
+def _shown(kind: Array, value: Any) -> Any:
+    """A value, or a column of them, as users see it."""
+    if not isinstance(kind, Decimals):
+        return value
+    found = kind.shown(np.atleast_1d(value)).tolist()
+    return found if np.ndim(value) else found[0]
+
+
+def _named(name: str, kind: Array) -> str:
+    if isinstance(kind, Decimals):
+        return f"{name}[{kind!r}]"
+    return name if kind.dtype == np.float64 else f"{name}[{kind.dtype.name}]"
+
+
+def _zero(kind: Array) -> Any:
+    return _number(np.zeros((), kind.dtype)[()])
+
+
+def _limit(kind: Array, upper: bool) -> Any:
+    dtype = kind.dtype
     if dtype.kind == "f":
-        return dtype.type(np.inf if upper else -np.inf)
+        return _number(dtype.type(np.inf if upper else -np.inf))
     if dtype.kind not in "iu":
         raise InvalidValue(f"a column of {dtype} has no smallest and largest number")
     info = np.iinfo(dtype)
-    return dtype.type(info.max if upper else info.min)
+    return _number(dtype.type(info.max if upper else info.min))
 
 
-def _nan_or(dtype: Any, value: Any) -> Any:
-    return np.nan if np.dtype(dtype).kind == "f" else value
+def _number(number: Any) -> Any:
+    """A number of numpy's as one of Python's, where single rows are that (see ``_plain``)."""
+    return number.item() if number.dtype in (np.float64, np.int64) else number
+
+
+def _nan_or(kind: Array, value: Any, nullable: bool) -> Any:
+    if nullable or isinstance(kind, Decimals):
+        return None
+    return np.nan if kind.dtype.kind == "f" else value

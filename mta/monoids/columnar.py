@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mta.columns.reading import read_column, read_value
 from mta.columns.schemas import Array, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
+from mta.kernels import native
+from mta.kernels.native import Kernel
 from mta.kernels.scans import accumulate
 from mta.monoids.base import AbstractMonoid, Partial, any_of, same_value
 from mta.monoids.equality import ROUNDING, Scale, same
+
+
+class Plain(NamedTuple):
+    """A monoid's functions once more, on single rows and partials of Python's own numbers.
+
+    A call of numpy's costs a microsecond whatever it works on. These give the same bits: they add,
+    multiply, divide, compare and take roots in the same order.
+    """
+
+    combine: Callable[[Partial, Partial], Partial]
+    lift: Callable[[Row], Partial] = same_value
+    lower: Callable[[Partial], Any] = same_value
+    inverse: Callable[[Partial, Partial], Partial] | None = None
 
 
 class ColumnarMonoid(AbstractMonoid):
@@ -22,6 +37,7 @@ class ColumnarMonoid(AbstractMonoid):
     column the functions get a bare array (or number), with several a tuple of them; ``lift`` of a
     monoid without inputs gets the number of events. ``ufuncs``, one commutative numpy ufunc a
     partial column, replaces ``combine`` and makes every scan a single ``ufunc.accumulate``.
+    ``plain`` are the same functions for single events, where they can be had without numpy.
 
     >>> span = ColumnarMonoid("Span", inputs="f8", partials=("f8", "f8"),
     ...     identity=(np.inf, -np.inf), lift=lambda v: (v, v),
@@ -49,21 +65,52 @@ class ColumnarMonoid(AbstractMonoid):
         selective: bool = False,
         inverse: Callable[[Any, Any], Any] | None = None,
         empty: Any = np.nan,
+        kernel: Kernel | None = None,
+        plain: Plain | None = None,
     ) -> None:
         if (combine is None) == (ufuncs is None):
             raise TypeError(f"{name}: give either combine or ufuncs")
         self.name = name
         self.identity = identity
-        self.inputs, self.partials = _schema(inputs), _schema(partials)
+        self.is_plain = plain is not None
+        self.inputs, self.partials = (_schema(s, self.is_plain) for s in (inputs, partials))
         self.outputs = _schema(output)
-        self.lift = lift or same_value
-        self.lower = lower or same_value
-        self.combine = combine or _combine_by(ufuncs or ())
+        self._columns = columns = Plain(
+            combine or _combine_by(ufuncs or ()), lift or same_value, lower or same_value, inverse
+        )
+        self.combine, self.lift, self.lower, self.inverse = plain or columns
         self.commutative = bool(ufuncs) if commutative is None else commutative
         self.selective = selective
-        self.inverse = inverse
         self.empty = empty
         self.ufuncs = ufuncs
+        if kernel is None and ufuncs and len(ufuncs) == 1 and isinstance(self.partials, Array):
+            kernel = Kernel.of(ufuncs[0], self.partials.dtype)
+        self._kernel = kernel, self.combine, self.lower
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The compiled loop that combines as this monoid does, if there is one."""
+        kernel, combine, _ = self._kernel
+        return kernel if combine is self.combine else None
+
+    @property
+    def kernel_lowers(self) -> bool:
+        """Whether it has the results, too."""
+        kernel, _, lower = self._kernel
+        own = lower is self.lower and type(self).lower_rows is ColumnarMonoid.lower_rows
+        plainly = own and type(self.outputs) is Array  # else as decimals, or as objects
+        return kernel is not None and kernel.lost is not None and plainly
+
+    @property
+    def has_own_rule(self) -> bool:
+        kind, usual = type(self), ColumnarMonoid
+        return kind.is_valid is not usual.is_valid or kind.invalid is not usual.invalid
+
+    @property
+    def taken_as_they_come(self) -> frozenset[type]:
+        is_double = isinstance(self.inputs, Array) and self.inputs.kind == "<f8"
+        usual = self.is_plain and is_double and not self.has_own_rule
+        return frozenset({float}) if usual else frozenset()
 
     def row(self, value: Any) -> Row:
         if not isinstance(self.inputs, Record):
@@ -92,29 +139,32 @@ class ColumnarMonoid(AbstractMonoid):
         return columns, len(columns[0])
 
     def is_valid(self, row: Row) -> bool:
-        return all(value == value for value in _as_tuple(row))
+        if not isinstance(row, tuple):
+            return bool(row == row)
+        return all(value == value for value in row)
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
         columns = [column for column in _as_tuple(rows) if column.dtype.kind in "fmM"]
         return any_of([column != column for column in columns])
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
-        return self.lift(count if isinstance(rows, tuple) and not rows else rows)
+        return self._columns.lift(count if isinstance(rows, tuple) and not rows else rows)
 
     def lower_rows(self, partials: Rows) -> Rows:
-        return self.lower(partials)
+        return self._columns.lower(partials)
 
     def fold(self, partials: Rows, count: int) -> Partial:
         if count == 0:
             return self.identity
         if self.ufuncs:
             columns = zip(self.ufuncs, _as_tuple(partials), strict=True)
-            return _like(self.partials, [ufunc.reduce(column) for ufunc, column in columns])
-        schema = self.partials
+            folds = [ufunc.reduce(column) for ufunc, column in columns]
+            return _like(self.partials, [f.item() for f in folds] if self.is_plain else folds)
+        schema, combine = self.partials, self._columns.combine
         while count > 1:
             half = count // 2
             pairs = [schema.take(partials, slice(at, 2 * half, 2)) for at in (0, 1)]
-            pairs = self.combine(*pairs)
+            pairs = combine(*pairs)
             if count % 2:
                 pairs = _concatenate(pairs, schema.cut(partials, count - 1, count))
             partials, count = pairs, half + count % 2
@@ -135,11 +185,16 @@ class ColumnarMonoid(AbstractMonoid):
             columns = zip(self.ufuncs, _as_tuple(partials), _as_tuple(first), strict=True)
             scans = [accumulate(ufunc, c, start, backwards) for ufunc, c, start in columns]
             return _like(self.partials, scans)
+        if self.kernel is not None:
+            room = self.partials.new(count + 1)
+            self.partials.put(room, count if backwards else 0, first)
+            if native.scan(self.kernel, partials, room, backwards):
+                return room
         one, cut, reach = self.partials.one(first), self.partials.cut, 1
         rows = _concatenate(partials, one) if backwards else _concatenate(one, partials)
         while reach <= count:
             stop = count + 1 - reach
-            longer = self.combine(cut(rows, 0, stop), cut(rows, reach, count + 1))
+            longer = self.combine_rows(cut(rows, 0, stop), cut(rows, reach, count + 1), stop)
             if backwards:
                 rows = _concatenate(longer, cut(rows, stop, count + 1))
             else:
@@ -148,7 +203,7 @@ class ColumnarMonoid(AbstractMonoid):
         return rows
 
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
-        return self.combine(left, right)
+        return self._columns.combine(left, right)
 
     def results(self, outputs: Rows) -> Any:
         return outputs
@@ -160,10 +215,11 @@ class ColumnarMonoid(AbstractMonoid):
         return same(one, other, scale, (scale.count + 1) * ROUNDING)
 
 
-def _schema(layout: Any) -> Schema:
+def _schema(layout: Any, plain: bool = False) -> Schema:
     if isinstance(layout, tuple):
-        return Record([_schema(part) for part in layout])
-    return layout if isinstance(layout, Schema) else Array(layout)
+        return Record([_schema(part, plain) for part in layout])
+    schema = layout if isinstance(layout, Schema) else Array(layout)
+    return schema.as_plain() if plain and isinstance(schema, Array) else schema
 
 
 def _combine_by(ufuncs: tuple[np.ufunc, ...]) -> Callable[[Any, Any], Any]:

@@ -6,13 +6,14 @@ of the events is stored once, however many aggregations read it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from enum import Enum
 from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from mta.columns.reading import plain, read_column, read_value
+from mta.columns.reading import as_given, plain, read_column, read_value
 from mta.columns.schemas import Array, Objects, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.monoids.base import AbstractMonoid, Partial, any_of, same_value
@@ -20,8 +21,27 @@ from mta.monoids.equality import Scale
 
 #: Takes what a part reads out of the input rows (or out of one input row).
 Pick = Callable[[Any], Any]
-#: What an aggregation reads: a column, several, or none (Count).
-Columns = str | Sequence[str] | None
+
+
+class EventTimes(Enum):
+    """Stands in place of columns where an aggregate reads the times of events, in microseconds."""
+
+    EVENT_TIMES = "times of events"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+EVENT_TIMES = EventTimes.EVENT_TIMES
+#: What an aggregation reads: a column, several, or none (Count). Policies may read event times.
+Columns = str | Sequence[str] | EventTimes | None
+
+
+class NamedRows(dict[str, Any]):
+    """Input rows of a Product, as a dictionary too: a column may be stored as of two kinds."""
+
+    rows: Rows
+    stored: list[tuple[str, str]]
 
 
 class Parts(AbstractMonoid):
@@ -34,10 +54,14 @@ class Parts(AbstractMonoid):
         self.partials = Record([monoid.partials for monoid in self.monoids])
         self.is_columnar = all(monoid.is_columnar for monoid in self.monoids)
         self.commutative = all(monoid.commutative for monoid in self.monoids)
+        self.is_plain = all(monoid.is_plain for monoid in self.monoids)
+        self._lifts = tuple(
+            (monoid.lift if self.is_plain else _lift_of(monoid), pick) for monoid, pick in parts
+        )
         combines = tuple(monoid.combine for monoid in self.monoids)
 
         def combine(left: Partial, right: Partial) -> Partial:
-            return tuple([f(a, b) for f, a, b in zip(combines, left, right, strict=True)])
+            return tuple([f(a, b) for f, a, b in zip(combines, left, right)])  # noqa: B905
 
         self.combine = combine
         if all(monoid.inverse for monoid in self.monoids):
@@ -50,7 +74,7 @@ class Parts(AbstractMonoid):
         return (type(self).__name__, self.name, *(monoid.fingerprint for monoid in self.monoids))
 
     def lift(self, row: Row) -> Partial:
-        return tuple([m.lift(pick(row)) for m, pick in zip(self.monoids, self.picks, strict=True)])
+        return tuple([lift(pick(row)) for lift, pick in self._lifts])
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
         parts = zip(self.monoids, self.picks, strict=True)
@@ -98,39 +122,74 @@ class Product(Parts):
             raise ValueError("a Product needs at least one aggregation")
         self.aggregations = dict(aggregations)
         self._schemas: dict[tuple[str, str], Schema] = {}
-        parts = []
+        parts: list[tuple[AbstractMonoid, Pick]] = []
+        judges: dict[Hashable, tuple[AbstractMonoid, Pick]] = {}
         described = []
         for alias, aggregation in aggregations.items():
             pair = (None, aggregation) if isinstance(aggregation, AbstractMonoid) else aggregation
             columns, monoid = pair
             parts.append((monoid, self._pick(alias, columns, monoid)))
+            reads = alias if monoid.has_own_rule else (*column_names(columns), repr(monoid.inputs))
+            judges.setdefault(reads, parts[-1])
             described.append(f"{alias}={monoid.name}({','.join(column_names(columns))})")
         super().__init__(parts)
+        #: The parts that say which events are valid; one of those that judge alike.
+        self._judges = tuple(judges.values())
         self.aliases = tuple(aggregations)
         self.name = f"Product({', '.join(described)})"
         self.inputs = Record(list(self._schemas.values()))
         self.outputs = Record([monoid.outputs for monoid in self.monoids])
         self.empty = {a: m.empty for a, m in zip(self.aliases, self.monoids, strict=True)}
+        self._lowers = tuple([_lower_of(monoid) for monoid in self.monoids])
+        self._columns = tuple((name, schema) for (name, _), schema in self._schemas.items())
+
+    def with_more(self, observers: Sequence[tuple[Columns, AbstractMonoid]]) -> Product:
+        """The same, and what policies look at; columns of its own stand first, as they stand here.
+
+        >>> from mta import Max, Sum
+        >>> Product({"peak": ("watts", Max())}).with_more([("km", Sum())]).columns
+        ('watts', 'km')
+        """
+        return Product(self.aggregations | {f"policy {i}": o for i, o in enumerate(observers)})
+
+    @property
+    def joins_values(self) -> bool:
+        """Whether every part joins values, and no two parts join those of one column."""
+        return len(self._schemas) == len(self.monoids) and all(
+            monoid.joins_values for monoid in self.monoids
+        )
+
+    def join_values(self, older: Row, newer: Row) -> Row:
+        joined = list(older)
+        for monoid, pick in zip(self.monoids, self.picks, strict=True):
+            place = pick(range(len(joined)))
+            joined[place] = monoid.join_values(older[place], newer[place])
+        return tuple(joined)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The distinct columns that are read from events, in the order of first use."""
         return tuple(dict.fromkeys(name for name, _ in self._schemas))
 
-    def named(self, rows: Rows) -> dict[str, Any]:
-        """Input rows as a dictionary of columns."""
-        return {name: column for (name, _), column in zip(self._schemas, rows, strict=True)}
-
     @property
-    def output_types(self) -> dict[str, np.dtype]:
-        """The numpy type of each result; object where results are no numbers."""
-        return {
-            alias: getattr(monoid.outputs, "dtype", np.dtype(object))
-            for alias, monoid in zip(self.aliases, self.monoids, strict=True)
-        }
+    def stored(self) -> dict[tuple[str, str], Schema]:
+        """The columns of events as they are stored, in their order, by name and kind."""
+        return dict(self._schemas)
+
+    def named(self, rows: Rows) -> NamedRows:
+        """Input rows as a dictionary of columns; where one is read as several types, exactly."""
+        found = NamedRows()
+        found.rows, found.stored = rows, list(self._schemas)
+        for ((name, _), schema), column in zip(self._schemas.items(), rows, strict=True):
+            if name not in found or not (isinstance(schema, Array) and schema.dtype.kind == "f"):
+                found[name] = as_given(column, schema)
+        return found
 
     def _pick(self, alias: str, columns: Columns, monoid: AbstractMonoid) -> Pick:
         """Register what a monoid reads as stored columns; return how to take it out of a row."""
+        if isinstance(monoid, type):
+            name = monoid.__name__
+            raise TypeError(f"aggregation {alias!r}: {name} is a class: write {name}()")
         names, inputs = column_names(columns), monoid.inputs
         schemas = inputs.schemas if isinstance(inputs, Record) else [inputs]
         if len(names) != len(schemas):
@@ -140,7 +199,8 @@ class Product(Parts):
             )
         keys = [(name, repr(schema)) for name, schema in zip(names, schemas, strict=True)]
         for key, schema in zip(keys, schemas, strict=True):
-            self._schemas.setdefault(key, schema)
+            if key not in self._schemas or getattr(schema, "exact", False):
+                self._schemas[key] = schema
         places = list(map(list(self._schemas).index, keys))
         if isinstance(inputs, Record):
             return lambda row: tuple([row[place] for place in places])
@@ -149,15 +209,15 @@ class Product(Parts):
 
     def row(self, value: Any) -> Row:
         try:
-            return tuple(
-                read_value(value[name], schema) for (name, _), schema in self._schemas.items()
-            )
+            return tuple([read_value(value[name], schema) for name, schema in self._columns])
         except (KeyError, TypeError, IndexError):
             raise InvalidValue(
                 f"an event must be a mapping with {list(self.columns)}, not {value!r}"
             ) from None
 
     def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
+        if isinstance(values, NamedRows) and values.stored == list(self._schemas) and values:
+            return values.rows, len(next(iter(values.values())))
         columns = []
         for (name, _), schema in self._schemas.items():
             try:
@@ -173,16 +233,14 @@ class Product(Parts):
         return tuple(columns), lengths.pop()
 
     def is_valid(self, row: Row) -> bool:
-        parts = zip(self.monoids, self.picks, strict=True)
-        return all(monoid.is_valid(pick(row)) for monoid, pick in parts)
+        return all(monoid.is_valid(pick(row)) for monoid, pick in self._judges)
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
-        parts = zip(self.monoids, self.picks, strict=True)
-        return any_of([monoid.invalid(pick(rows), count) for monoid, pick in parts])
+        return any_of([monoid.invalid(pick(rows), count) for monoid, pick in self._judges])
 
     def lower(self, partial: Partial) -> Any:
-        parts = zip(self.aliases, self.monoids, partial, strict=True)
-        return {alias: plain(monoid.lower(part)) for alias, monoid, part in parts}
+        parts = zip(self.aliases, self._lowers, partial, strict=True)
+        return {alias: lower(part) for alias, lower, part in parts}
 
     def lower_rows(self, partials: Rows) -> Rows:
         return tuple([m.lower_rows(p) for m, p in zip(self.monoids, partials, strict=True)])
@@ -193,36 +251,64 @@ class Product(Parts):
 
 
 class Observed(Parts):
-    """A monoid, and beside it the aggregates that policies decide on; results are its own alone."""
+    """A monoid, and beside it the aggregates that policies decide on; results are its own alone.
+
+    Where one of these reads times, rows are pairs of what the monoid reads and the event's time,
+    which ``stamped`` puts there: so every fold sees the times of its events, wherever they lie.
+    """
 
     def __init__(
         self, main: AbstractMonoid, observers: Sequence[tuple[Columns, AbstractMonoid]]
     ) -> None:
         self.main = self.reader = main
+        #: Whether rows hold the times of events too.
+        self.reads_times = any(columns is EVENT_TIMES for columns, _ in observers)
+        others = [(columns, m) for columns, m in observers if columns is not EVENT_TIMES]
+        self._by_times_alone = not others
         picks: list[Pick]
         if isinstance(main, Product):
-            # The wider product stores main's columns first, so main's own picks stay right.
-            named = {f"policy {i}": observer for i, observer in enumerate(observers)}
-            self.reader = wider = Product({**main.aggregations, **named})
+            self.reader = wider = main.with_more(others)
             picks = list(wider.picks[len(main.monoids) :])
         else:
-            picks = [_share(main, columns, monoid) for columns, monoid in observers]
+            picks = [_share(main, columns, monoid) for columns, monoid in others]
         self.inputs, self.outputs, self.empty = self.reader.inputs, main.outputs, main.empty
-        monoids = [monoid for _, monoid in observers]
-        super().__init__([(main, same_value), *zip(monoids, picks, strict=True)])
-        self.name = f"{main.name} beside {', '.join(monoid.name for monoid in monoids)}"
+        own: Pick = same_value
+        if self.reads_times:
+            self.inputs = Record([self.reader.inputs, Array("i8")])
+            own, *picks = [_of_pair(pick) for pick in (own, *picks)]
+        rest = iter(picks)
+        parts = [
+            (monoid, _second if columns is EVENT_TIMES else next(rest))
+            for columns, monoid in observers
+        ]
+        super().__init__([(main, own), *parts])
+        self.name = f"{main.name} beside {', '.join(monoid.name for _, monoid in observers)}"
+
+    def stamped(self, rows: Any, times: Any) -> Any:
+        """A row with its time, or rows with theirs."""
+        return (rows[0], times) if self.reads_times else rows
 
     def row(self, value: Any) -> Row:
-        return self.reader.row(value)
+        row = self.reader.row(value)
+        return (row, 0) if self.reads_times else row
 
     def rows(self, values: Any, count: int | None = None) -> tuple[Rows, int]:
-        return self.reader.rows(values, count)
+        rows, count = self.reader.rows(values, count)
+        return (rows, np.zeros(count, "<i8")) if self.reads_times else rows, count
 
     def is_valid(self, row: Row) -> bool:
-        return self.reader.is_valid(row)
+        return self.reader.is_valid(row[0] if self.reads_times else row)
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
-        return self.reader.invalid(rows, count)
+        return self.reader.invalid(rows[0] if self.reads_times else rows, count)
+
+    @property
+    def joins_values(self) -> bool:
+        """Whether the monoid does, and policies look at no values."""
+        return self._by_times_alone and self.main.joins_values
+
+    def join_values(self, older: Row, newer: Row) -> Row:
+        return self.main.join_values(older[0], newer[0]), newer[1]
 
     def lower(self, partial: Partial) -> Any:
         return self.main.lower(partial[0])
@@ -232,6 +318,37 @@ class Observed(Parts):
 
     def results(self, outputs: Rows) -> Any:
         return self.main.results(outputs)
+
+
+def _lift_of(monoid: AbstractMonoid) -> Callable[[Row], Partial]:
+    """``lift`` of a part beside parts of another kind: what it gets is first made a row of its own.
+
+    The row may be of numpy's numbers where the part takes Python's, or the other way round; and
+    behind a part's own columns it may have those that a policy looks at.
+    """
+    lift, inputs = monoid.lift, monoid.inputs
+    if not monoid.is_columnar:
+        return lift
+    if isinstance(inputs, Record):
+        width = len(inputs.schemas)
+        return lambda row: lift(inputs.at(inputs.one(row[:width]), 0))
+    return lambda row: lift(inputs.at(inputs.one(row), 0))
+
+
+def _lower_of(monoid: AbstractMonoid) -> Callable[[Partial], Any]:
+    """``lower`` of a part, as one of Python's numbers."""
+    lower = monoid.lower
+    if monoid.is_plain and monoid.is_columnar:
+        return lower
+    return lambda partial: plain(lower(partial))
+
+
+def _of_pair(pick: Pick) -> Pick:
+    return lambda pair: pick(pair[0])
+
+
+def _second(pair: Any) -> Any:
+    return pair[1]
 
 
 def _length(values: Any, count: int | None) -> int:
@@ -248,15 +365,35 @@ def _share(main: AbstractMonoid, columns: Columns, monoid: AbstractMonoid) -> Pi
     if isinstance(monoid.inputs, Record) and not monoid.inputs.schemas:
         return lambda row: ()
     if isinstance(main.inputs, Objects) and isinstance(monoid.inputs, Array):
-        dtype = monoid.inputs.dtype
-        return lambda row: np.asarray(row, dtype)
+        schema = monoid.inputs
+        return lambda row: (
+            np.asarray(row, schema.dtype)
+            if isinstance(row, list)
+            else schema.at(np.asarray([row], schema.dtype), 0)
+        )
     if isinstance(main.inputs, Array) and isinstance(monoid.inputs, Objects):
-        return lambda row: row.tolist()
+        return lambda row: row.tolist() if isinstance(row, np.ndarray) else plain(row)
     if repr(main.inputs) != repr(monoid.inputs):
         raise ValueError(f"{monoid.name} cannot read the values that {main.name} reads")
     return same_value
 
 
+def reader_of(
+    monoid: AbstractMonoid, observers: Iterable[tuple[Columns, AbstractMonoid]]
+) -> AbstractMonoid:
+    """What reads all columns of events: those of a monoid, and others that policies look at."""
+    if not isinstance(monoid, Product):
+        return monoid
+    more = [
+        (columns, observer)
+        for columns, observer in observers
+        if not set(column_names(columns)) <= set(monoid.columns)
+    ]
+    return monoid.with_more(more) if more else monoid
+
+
 def column_names(columns: Columns) -> list[str]:
     """The columns that an aggregation reads."""
-    return [columns] if isinstance(columns, str) else list(columns or ())
+    if columns is None or isinstance(columns, EventTimes):
+        return []
+    return [columns] if isinstance(columns, str) else list(columns)

@@ -82,9 +82,15 @@ def seal(magic: str, version: int, values: list[Any]) -> bytes:
 
 
 def unseal(
-    data: bytes, magic: str, version: int, what: str, validated: Callable[[list[Any]], _Kind]
+    data: bytes,
+    magic: str,
+    versions: int | tuple[int, ...],
+    what: str,
+    validated: Callable[[list[Any]], _Kind],
 ) -> _Kind:
-    """What ``validated`` makes of the values in a handle of any kind.
+    """What ``validated`` makes of the values in a handle of any kind, of one of some formats.
+
+    Of several formats it is given the one that it is, before the values.
 
     Raises CorruptHandle for damaged bytes and other kinds or formats, and where ``validated``
     raises it, a ValueError or a TypeError.
@@ -98,9 +104,11 @@ def unseal(
         body = msgpack.unpackb(packed)
         if not isinstance(body, list) or body[:1] != [magic]:
             raise corrupt(f"it is not {what}")
-        if body[1:2] != [version]:
-            raise corrupt(f"its format is {body[1:2]}, this release reads format {version}")
-        return validated(body[2:])
+        known = [versions] if isinstance(versions, int) else versions
+        if body[1:2] not in [[version] for version in known]:
+            formats = " and ".join(map(str, known))
+            raise corrupt(f"its format is {body[1:2]}, this release reads format {formats}")
+        return validated(body[2:] if isinstance(versions, int) else body[1:])
     except CorruptHandle:
         raise
     except (ValueError, TypeError, msgpack.UnpackException) as error:

@@ -14,6 +14,10 @@ from stores import PageStore
 Place = tuple[int, int, bytes]
 
 
+#: So many groups of a level are remembered.
+_LAST = 2
+
+
 class Pager(ABC):
     """Keeps the sealed groups of one window."""
 
@@ -30,7 +34,14 @@ class Pager(ABC):
 
     @abstractmethod
     def read(self, level: int, number: int, name: bytes) -> Group:
-        """One group; one store call. Raises MissingPage or CorruptPage."""
+        """One group; one store call, but none for one of those of its level that were read last.
+
+        Raises MissingPage or CorruptPage.
+        """
+
+    def read_anew(self, level: int, number: int, name: bytes) -> Group:
+        """One group as it is in the store now; one store call. Raises as ``read``."""
+        return self.read(level, number, name)
 
     @abstractmethod
     def delete(self, places: Sequence[Place]) -> None:
@@ -74,6 +85,9 @@ class StorePager(Pager):
         self._layout_of = layout_of
         self._ahead_bytes = store.capabilities.read_ahead
         self.reads_ahead = self._ahead_bytes > 0
+        #: By level, the groups that were read last, by their names. A search for a cut reads the
+        #: path that the eviction then opens, or two where two policies are asked.
+        self._last: dict[int, list[tuple[bytes, Group]]] = {}
 
     def write(self, groups: Sequence[tuple[int, int, Group]]) -> list[bytes]:
         names, pages = [], {}
@@ -86,6 +100,15 @@ class StorePager(Pager):
         return names
 
     def read(self, level: int, number: int, name: bytes) -> Group:
+        last = self._last.get(level, [])
+        for known, group in last:
+            if known == name:
+                return group
+        group = self.read_anew(level, number, name)
+        self._last[level] = [(name, group), *last[: _LAST - 1]]
+        return group
+
+    def read_anew(self, level: int, number: int, name: bytes) -> Group:
         key = page.key_of(self._window, level, number, name)
         data = self.store.peek(key) if self.reads_ahead else None
         self.waited = data is None

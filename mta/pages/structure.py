@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import index as whole_number
-from typing import Any, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from mta.pages.page import Group, Layout
 from mta.policies.base import AbstractPolicy
 from stores import PageStore
 
+#: What an event does to one at the same time, where events are kept by time.
+Existing = Literal["beside", "replace", "combine"]
 #: How to see one observed aggregate in a partial (or in rows): its monoid, and where it stands.
 Lens = tuple[AbstractMonoid, Callable[[Any], Any]]
 
@@ -50,6 +52,8 @@ class Setting:
     policy: AbstractPolicy
     lateness: int = 0
     """How many microseconds an event may be older than the newest one before its batch."""
+    existing: Existing = "beside"
+    """What an event does at a time that has one already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,36 @@ class Named:
     """Whether the window itself needs the page, and not only the handles before it."""
 
 
+class Remembered(Protocol):
+    """Events by position and by time, oldest first: what a range is answered from."""
+
+    #: Whether events are in the order of their times, whatever order they come in.
+    by_time: bool
+
+    @property
+    def kept_from(self) -> int:
+        """The position of the oldest event that is kept."""
+
+    @property
+    def back(self) -> int:
+        """The position after the newest event."""
+
+    def fold(self, start: int, stop: int) -> Partial:
+        """The aggregate of the events from ``start`` to ``stop``, the identity for none.
+
+        O(arity * log n) combines and at most two pages a level.
+        """
+
+    def first_after(self, time: int) -> int:
+        """The position of the oldest event later than a time; at most a page read a level."""
+
+    def time_before(self, position: int) -> int | None:
+        """The time of the event just before a position, though it may have left; None if unknown.
+
+        Before all that is kept, of the newest that has left. At most a page read a level.
+        """
+
+
 class Structure(ABC):
     """Events in pages, as an engine of windows holds them; at first without any."""
 
@@ -112,6 +146,16 @@ class Structure(ABC):
     @abstractmethod
     def back(self) -> int:
         """The position after the newest event."""
+
+    @property
+    def taken(self) -> int:
+        """A number that grows with every event that is taken in."""
+        return self.back
+
+    def run_end(self, times: np.ndarray | None, start: int, stop: int) -> int:
+        """Up to where events of a batch in order may go in together, one at least."""
+        del times, start
+        return stop
 
     def __len__(self) -> int:
         return self.back - self.front
@@ -147,6 +191,10 @@ class Structure(ABC):
     @abstractmethod
     def oldest_time(self) -> int | None:
         """The time of the oldest event, None in an empty window."""
+
+    @abstractmethod
+    def remembered(self) -> Remembered:
+        """The events, for one range of them: what is read for it is read once."""
 
     # --- pages and handles ----------------------------------------------------------------------
 
@@ -268,6 +316,19 @@ class Aggregator(Structure):
         """Add one event and keep the last ``size``; when anything fails, nothing has changed."""
         self.insert(row, time)
         self.settle(lambda: self.back - size)
+
+    #: Whether ``slide_at_hand`` ever does anything. Then ``query`` of an empty window gives the
+    #: monoid's identity itself.
+    has_at_hand = False
+
+    def slide_at_hand(self, row: Row, time: int | None, size: int) -> bool:
+        """Add one event, and keep the last ``size`` or (by time) those less than ``size`` old.
+
+        Only where that needs no more than what is at hand: no store call, and with a plain monoid
+        no call of numpy's that could warn. Else False, and nothing has changed.
+        """
+        del row, time, size
+        return False
 
     def settle(self, cut: Callable[[], int]) -> None:
         """Evict up to the cut after an ``insert``, or take the insertion back."""

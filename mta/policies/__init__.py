@@ -3,17 +3,26 @@
 - ``base``: the contracts, cuts of a whole run at once, and how policies join by ``|`` and ``&``
 - ``windows``: counts and times
 - ``bounds``: what looks at aggregates
+- ``known``: counts and times out of descriptions, and which window holds more
+- ``named``: deltas, punctuation, sessions
+- ``adwin``: as long as the mean does not change
 """
 
+from mta.policies.adwin import ADWIN
 from mta.policies.base import AbstractPolicy
 from mta.policies.bounds import BoundWindow, Policy, SinceLongestRun, SinceMax
+from mta.policies.named import DeltaWindow, PunctuationWindow, SessionWindow
 from mta.policies.windows import CountWindow, TimeWindow
 
 __all__ = [
+    "ADWIN",
     "AbstractPolicy",
     "BoundWindow",
     "CountWindow",
+    "DeltaWindow",
     "Policy",
+    "PunctuationWindow",
+    "SessionWindow",
     "SinceLongestRun",
     "SinceMax",
     "TimeWindow",

@@ -43,8 +43,14 @@ class View(Protocol):
     def first_after(self, time: int) -> int:
         """The position of the oldest event whose time is later."""
 
-    def longest_prefix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
-        """Where the longest prefix ends whose result is accepted."""
+    def longest_prefix(
+        self, policy: AbstractPolicy, accepts: Callable[[Any], bool], total: Any = None
+    ) -> int:
+        """Where the longest prefix ends whose result is accepted.
+
+        ``total`` is all that ``accepts`` depends on beside the prefix, if it is nothing else: then
+        nothing is searched while both are as they were when nothing left.
+        """
 
     def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
         """Where the longest suffix begins whose result is accepted."""

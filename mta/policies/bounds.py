@@ -54,7 +54,7 @@ class Policy(AbstractPolicy):
             prefixes = view.all_prefixes(self)
             verdicts = [(end - 1, self.evicts(part, total)) for end, part in prefixes]
             _require_monotone(self, verdicts)
-        return view.longest_prefix(self, lambda prefix: self.evicts(prefix, total))
+        return view.longest_prefix(self, lambda prefix: self.evicts(prefix, total), total)
 
     def describe(self) -> str:
         return f"Policy({self.name}, on={_described(self.on) if self.on else 'the window'})"
@@ -107,13 +107,16 @@ class SinceMax(Policy):
     What is older than the maximum can never be in a later result, for the maximum stays in the
     window longer than all that came before it: ``CountWindow(2**20) | SinceMax()``. Evicts a prefix
     while its maximum is below the window's: "the older subwindow not containing the maximum".
-    Monotone, as a shorter prefix has no larger maximum.
+    Monotone, as a shorter prefix has no larger maximum. With ``own`` it reads the window's own
+    result, which is a maximum then, and not one beside it.
     """
 
-    def __init__(self, column: Columns = None, checked: bool = False) -> None:
+    def __init__(self, column: Columns = None, checked: bool = False, own: bool = False) -> None:
+        if own and column is not None:
+            raise ValueError("own=True reads the window's own result: name no column beside it")
         super().__init__(
             lambda prefix, total: bool(prefix < total),
-            on=(column, Max()),
+            on=None if own else (column, Max()),
             name="since the maximum",
             checked=checked,
         )
@@ -134,6 +137,13 @@ class SinceLongestRun(Policy):
             name="since the longest run",
             checked=checked,
         )
+
+    def cut(self, view: View, time: int | None) -> int:
+        """Where the run begins is known from the total: no search."""
+        if self.checked:
+            return super().cut(view, time)
+        total = view.total(self)
+        return int(view.back - total.events + total.before)
 
 
 def _observed(on: Any) -> tuple[Columns, AbstractMonoid]:

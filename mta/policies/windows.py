@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import timedelta
 from numbers import Real
 
@@ -9,7 +10,10 @@ import numpy as np
 
 from mta.folds.fronts import Fronts, TimeFronts
 from mta.policies.base import AbstractPolicy, Run, TimeSearch, View
-from mta.times import to_duration
+from mta.times import MICROSECONDS, as_text, to_duration
+
+#: In seconds.
+_CENTURY = 36525 * 86400
 
 
 class CountWindow(AbstractPolicy):
@@ -57,8 +61,8 @@ class TimeWindow(AbstractPolicy):
     An event exactly ``size`` old is outside, as in pandas. Seconds, a timedelta, or text such as
     "90 seconds", "5 minutes", "24 hours", "30 days", "250 milliseconds".
 
-    >>> TimeWindow("1 hour")
-    TimeWindow(3600000000 us)
+    >>> TimeWindow("1 hour"), TimeWindow(90)
+    (TimeWindow('1 hour'), TimeWindow('90 seconds'))
     """
 
     needs_times = True
@@ -66,6 +70,16 @@ class TimeWindow(AbstractPolicy):
 
     def __init__(self, size: float | str | timedelta) -> None:
         self.size = to_duration(size)
+        if isinstance(size, Real) and size >= _CENTURY:
+            meant = as_text(self.size // MICROSECONDS)
+            warnings.warn(
+                f"TimeWindow({size!r}) is a window of {size / _CENTURY * 100:,.0f} years, as a "
+                f"number is in seconds: for microseconds write TimeWindow({meant!r})",
+                stacklevel=2,
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({as_text(self.size)!r})"
 
     @property
     def lifetime(self) -> int:

@@ -13,9 +13,11 @@ left part of the next larger block).
 
 ``BlockPager`` stands between level queues and their pager, and knows the blocks that are in memory:
 the open ones at the back, those on the path from the front pointer to the root, and those that were
-changed and are not written yet (*dirty*). A block that is written anew gets a page of another
-name, so each dirty block's ancestors are dirty too; the page it had is *retired*: deleted once no
-handle that may still be restored needs it.
+changed and are not written yet (*dirty*), and the *ends* of the last range: the blocks that were
+read for it. So a range that begins and ends where the last one did, or a little further on, reads
+no page, and walks the levels within blocks that are there. A block that is written anew gets a page
+of another name, so each dirty block's ancestors are dirty too; the page it had is *retired*:
+deleted once no handle that may still be restored needs it.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
+from mta.cursors.ordered import Leaf
+from mta.levels.kept import LeafReader
+from mta.levels.pages import LevelPages
 from mta.levels.queues import Levels
 from mta.monoids.base import Partial
 from mta.pages.page import NO_NAME, Group
@@ -146,6 +151,7 @@ class BlockPager(Pager):
         self._keeps_old = keeps_old
         self._tails: list[Block] = []
         self._held: dict[Where, Block] = {}
+        self._ends: dict[Where, Block] = {}
         self._path: frozenset[Where] = frozenset()
         #: Pages that blocks no longer have, by how many handles were taken before: oldest first.
         #: Every handle begins another list: what is lost from then on is needed by one more.
@@ -157,24 +163,29 @@ class BlockPager(Pager):
         return self._pager.write(groups)
 
     def read(self, level: int, number: int, name: bytes) -> Group:
-        held = self._held.get((level, number))
-        if held is not None:
-            return held.group
+        block = self._sealed(level, number)
+        if block is not None:
+            return block.group
         group = self._pager.read(level, number, name)
         self.waited, self.read_ahead = self._pager.waited, self._pager.read_ahead
         return group
+
+    def read_anew(self, level: int, number: int, name: bytes) -> Group:
+        block = self._sealed(level, number)
+        return self._pager.read_anew(level, number, name) if block is None else block.group
 
     def delete(self, places: Sequence[Place]) -> None:
         self._pager.delete(places)
         for level, number, _ in places:
             self._held.pop((level, number), None)
+            self._ends.pop((level, number), None)
 
     def prefetch(self, places: Sequence[Place]) -> None:
         self._pager.prefetch(places)  # held ones too: who deletes them will look into them
 
     def at_hand(self, level: int, number: int, name: bytes) -> Group | None:
-        held = self._held.get((level, number))
-        return self._pager.at_hand(level, number, name) if held is None else held.group
+        block = self._sealed(level, number)
+        return self._pager.at_hand(level, number, name) if block is None else block.group
 
     # --- blocks in memory -----------------------------------------------------------------------
 
@@ -197,7 +208,11 @@ class BlockPager(Pager):
         """A block, if it is in memory."""
         if self._levels.tails[level].number == number:
             return self.tail(level)
-        return self._held.get((level, number))
+        return self._sealed(level, number)
+
+    def _sealed(self, level: int, number: int) -> Block | None:
+        """A sealed block, if it is in memory; the same one, whatever it is held for."""
+        return self._held.get((level, number)) or self._ends.get((level, number))
 
     def is_on_path(self, position: int) -> bool:
         """Whether the front path is that of an event."""
@@ -208,13 +223,10 @@ class BlockPager(Pager):
 
         At most one page read a level; blocks in memory cost none. Nothing is held yet.
         """
-        levels, found, path = self._levels, dict[Where, Group](), list[Block]()
+        levels, found, path = self._levels, dict[Where, Block](), list[Block]()
         level, number = 0, position // levels.leaf_arity
         while number != levels.tails[level].number:
-            block = self._held.get((level, number))
-            if block is None:
-                block = Block(levels, level, number, self._find(level, number, found))
-            path.append(block)
+            path.append(self.find(level, number, found))
             level, number = level + 1, number // levels.arity
         return path
 
@@ -231,43 +243,43 @@ class BlockPager(Pager):
             self._held[block.level, block.number] = block
             self._path |= {(block.level, block.number)}
 
-    def between(
-        self, level: int, number: int, start: int, stop: int, found: dict[Where, Group]
-    ) -> Partial:
-        """The aggregate of some elements of any block.
+    def find(self, level: int, number: int, found: dict[Where, Block]) -> Block:
+        """Any block: a page read for it, and for each above it, unless they are at hand.
 
-        At most 2 log2(arity) combines, or where it is not in memory stop - start - 1. ``found`` are
-        the groups read so far; a page read for this one and each above it that is none of them.
+        ``found`` are those that were read so far, and this one from now on; also where the last
+        range had ended in it.
         """
-        block = self.at(level, number)
-        if block is not None:
-            return block.between(start, stop)
-        return self._levels.fold(level, self._find(level, number, found), start, stop)
-
-    def _find(self, level: int, number: int, found: dict[Where, Group]) -> Group:
-        block = self.at(level, number)
-        if block is not None:
-            return block.group
-        if (level, number) not in found:
+        where = level, number
+        block = found.get(where) or self.at(level, number)
+        if block is None:
             above, index = divmod(number, self._levels.arity)
-            name = self._find(level + 1, above, found).names[index]
-            found[level, number] = self.read(level, number, name)
-        return found[level, number]
+            name = self.find(level + 1, above, found).group.names[index]
+            block = Block(self._levels, level, number, self.read(level, number, name))
+        elif where not in self._ends:
+            return block
+        found[where] = block
+        return block
+
+    def hold_ends(self, found: dict[Where, Block]) -> None:
+        """Hold the blocks that were found for a range, if any, in place of those before."""
+        self._ends = found or self._ends
 
     @property
     def resident(self) -> list[Block]:
         """All blocks in memory."""
         opened = [self.tail(level) for level in range(len(self._levels.tails))]
-        return opened + list(self._held.values())
+        return opened + list((self._ends | self._held).values())
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
         """The blocks that are held meanwhile are let go of at the end, and others held again."""
-        held, path, tails = self._held.copy(), self._path, self._tails
+        held, ends = self._held.copy(), self._ends
+        path, tails = self._path, self._tails
         try:
             yield
         finally:
-            self._held, self._path, self._tails = held, path, tails
+            self._held, self._ends = held, ends
+            self._path, self._tails = path, tails
 
     # --- changed blocks -------------------------------------------------------------------------
 
@@ -318,3 +330,45 @@ class BlockPager(Pager):
         going = self.retired[: max(0, len(self.retired) - handles)]
         self._pager.delete([place for places in going for place in places])
         self.retired = self.retired[len(going) :] if handles else [[]]
+
+
+class BlockReader(LeafReader):
+    """The events of blocks in order, for one range of them: the paper's range query.
+
+    Each page is read once, at most two a level; what was read stays in memory until the next range.
+    """
+
+    def __init__(self, pages: LevelPages, blocks: BlockPager) -> None:
+        super().__init__(pages)
+        self._blocks = blocks
+        self._found: dict[Where, Block] = {}
+
+    def fold(self, start: int, stop: int) -> Partial:
+        """The aggregate of a range of positions, the identity if it is empty.
+
+        At most log2(arity) + 2 combines for each of two blocks a level, and ``arity`` more for each
+        that had to be read; at most two page reads a level.
+        """
+        fold = super().fold(start, stop)
+        self.hold()
+        return fold
+
+    def hold(self) -> None:
+        """Keep what was read in memory until the next range."""
+        self._blocks.hold_ends(self._found)
+
+    def group(self, level: int, number: int) -> Group:
+        """The group of a block; a page read for it, and each above it, that is not at hand."""
+        return self._blocks.find(level, number, self._found).group
+
+    def _within(self, level: int, number: int, start: int, stop: int) -> Partial:
+        return self._blocks.find(level, number, self._found).between(start, stop)
+
+    def _leaf(self, number: int) -> Leaf:
+        if number == self.levels.tails[0].number:
+            return super()._leaf(number)
+        group = self.group(0, number)
+        return Leaf(number * group.count, group.rows, group.times, group.count)
+
+    def _group(self, level: int, number: int) -> Group:
+        return self.group(level, number)

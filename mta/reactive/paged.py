@@ -15,8 +15,21 @@ the middle when there are more holes than events, and more than a leaf block of 
 events to new slots at the back, O(1/arity) page writes for each of the evictions that made the
 holes. ``resize`` and FIFO windows are as in ``paged_flat_fat``, which has no marks and no counts.
 
+A range is of the events that are there: one that was taken out of the middle is missed by none, but
+one that left at the front is. When the last of these left is told by the slot before the front,
+unless that was a hole, or had an event that was moved; then it is noted.
+
 Costs, in combines: as FlatFAT; an eviction out of the middle log2(n) at once. In store calls: at
 most one page read a level, and before the next handle a page written a level.
+
+In a handle, beside the common fields:
+
+    state    = [front, back, fat], and newest where that is noted
+    front    = slot of the oldest event
+    back     = slot after the newest event
+    fat      = the state of FlatFAT
+    newest   = microseconds since 1970 of the newest event that has left at the front; -2^63 where
+               none has
 """
 
 from __future__ import annotations
@@ -31,7 +44,7 @@ import numpy as np
 
 from mta.columns.schemas import Array, Record, Row, Rows, Schema
 from mta.errors import EmptyWindow, InvariantViolation
-from mta.levels.search import Segment
+from mta.levels.queues import BEFORE_ALL
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.equality import Scale
 from mta.pages.handle import Handle, corrupt
@@ -164,6 +177,8 @@ class PagedReactiveAggregator(Aggregator):
         self._holed = WithHoles(setting.monoid)
         self.fat = PagedFlatFAT(replace(setting, monoid=self._holed))
         self._back = self._count = 0
+        #: The time of the newest event that left at the front, where no slot tells.
+        self._newest_left: int | None = None
 
     @property
     def front(self) -> int:  # type: ignore[override]
@@ -209,8 +224,14 @@ class PagedReactiveAggregator(Aggregator):
 
     def _evict_before(self, position: int) -> None:
         """No combine, at most two page reads a level."""
-        self.fat.evict_to(self.slot(position))
-        self._count = self._back - position
+        slot, newest = self.fat.front + position - self.front, None
+        if self.holes:
+            events = self.remembered()
+            newest = events.time_before(position) if self.setting.timed else None
+            slot = events.slot(position)
+            events.hold()  # as the front goes there
+        self.fat.evict_to(slot)
+        self._newest_left, self._count = newest, self._back - position
 
     def evict_at(self, positions: Sequence[int]) -> None:
         """Remove events wherever they are; events after them keep their positions.
@@ -256,6 +277,7 @@ class PagedReactiveAggregator(Aggregator):
         """
         fat = self.fat
         end, leaves = fat.back, fat.leaves()
+        newest = self.newest_left() if self.setting.timed else None
         with fat.undone_on_failure():
             for group, start, stop in leaves:
                 there = np.flatnonzero(group.rows[1][start:stop]) + start
@@ -265,30 +287,30 @@ class PagedReactiveAggregator(Aggregator):
                 while done < len(there):
                     done += fat.extend(rows, times, done, len(there))
             fat.evict_to(end)
+        self._newest_left = newest
 
     # --- slots and positions --------------------------------------------------------------------
 
     def slot(self, position: int) -> int:
         """The slot of a position; without holes O(1), else at most a page read a level."""
-        ahead = position - self.front
-        if not self.holes:
-            return self.fat.front + ahead
-
-        def search(segment: Segment) -> int | None:
-            nonlocal ahead
-            _, _, group, start, stop = segment
-            sums = np.cumsum(group.rows[1][start:stop])  # of events their marks
-            index = int(np.searchsorted(sums, ahead, side="right"))
-            ahead -= int(sums[index - 1]) if index else 0
-            return start + index if index < stop - start else None
-
-        return self.fat.descend(search)
+        return self.remembered().slot(position)
 
     def position(self, slot: int) -> int:
-        """How many events have been before a slot; O(arity * log n) combines if there are holes."""
-        if not self.holes:
-            return self.front + slot - self.fat.front
-        return self.front + int(self.fat.fold(self.fat.front, slot)[1])
+        """How many events have been before a slot; without holes O(1), else as ``slot``."""
+        return self.remembered().position(slot)
+
+    def remembered(self) -> PlacedEvents:
+        return PlacedEvents(self)
+
+    def newest_left(self) -> int | None:
+        """The time of the newest event that left at the front; None if unknown.
+
+        At most a page read a level.
+        """
+        if self._newest_left is not None:
+            return self._newest_left
+        front = self.fat.front
+        return self.fat.remembered().time_before(front) if front else BEFORE_ALL
 
     # --- folds and searches ---------------------------------------------------------------------
 
@@ -300,10 +322,12 @@ class PagedReactiveAggregator(Aggregator):
         """As FlatFAT; one event at a time while there are holes in the window."""
         if self.holes:
             return 0
-        rows = self._holed.marked(batch.rows, batch.count)
+        front, rows = self.front, self._holed.marked(batch.rows, batch.count)
         count = self.fat.run(replace(batch, monoid=self._holed, rows=rows), start)
         self._back += count
         self._count = self.fat.back - self.fat.front
+        if self.front > front:
+            self._newest_left = None
         return count
 
     def time_at_front(self) -> int:
@@ -327,8 +351,8 @@ class PagedReactiveAggregator(Aggregator):
         return self.position(self.fat.longest_suffix(_inner(lens), accepts))
 
     def fold(self, start: int, stop: int) -> Partial:
-        """The aggregate of the events at some positions; at most four page reads a level."""
-        return self.fat.fold(self.slot(start), self.slot(stop))[0]
+        """The aggregate of the events at some positions; as FlatFAT's."""
+        return self.remembered().fold(start, stop)
 
     def events(self) -> Iterator[Partial]:
         return (partial for partial, count in self.fat.events() if count)
@@ -345,13 +369,16 @@ class PagedReactiveAggregator(Aggregator):
         self.fat.delete_pages()
 
     def write_state(self) -> list[Any]:
-        """[front slot, slot after the newest event, state of FlatFAT]."""
-        return [self.fat.front, self.fat.back, self.fat.write_state()]
+        newest = [] if self._newest_left is None else [self._newest_left]
+        return [self.fat.front, self.fat.back, self.fat.write_state(), *newest]
 
     def restore_state(self, handle: Handle) -> None:
-        if list(map(type, handle.state)) != [int, int, list]:
+        if list(map(type, handle.state)) not in ([int, int, list], [int, int, list, int]):
             raise corrupt("its state is not one of a Reactive Aggregator")
-        front, back, state = handle.state
+        front, back, state, *newest = handle.state
+        if newest and not (handle.timed and BEFORE_ALL <= newest[0] < -BEFORE_ALL):
+            raise corrupt("the time of what has left cannot be")
+        self._newest_left = newest[0] if newest else None
         if not 0 <= front <= back or not handle.back - handle.front <= back - front:
             raise corrupt("its slots cannot be")
         self.fat.restore_state(replace(handle, front=front, back=back, state=state))
@@ -404,6 +431,88 @@ class PagedReactiveAggregator(Aggregator):
                 raise InvariantViolation(f"{count} events in a window of {self._count}")
             if count and not next(iter(self.fat.events()))[1]:
                 raise InvariantViolation("the front is at a hole")
+
+
+class PlacedEvents:
+    """The events that are there, by position and by time, for one range of them.
+
+    Slots are counted from the newest event, as no event that has left is there: a page read a level
+    for each slot or position, and each page once.
+    """
+
+    by_time = False
+
+    def __init__(self, tree: PagedReactiveAggregator) -> None:
+        self._tree, self._slots = tree, tree.fat.remembered()
+        #: The slots of positions, as far as they are known.
+        self._known: dict[int, int] = {}
+
+    @property
+    def kept_from(self) -> int:
+        return self._tree.front
+
+    @property
+    def back(self) -> int:
+        return self._tree.back
+
+    def fold(self, start: int, stop: int) -> Partial:
+        if start >= stop:
+            return self._tree.monoid.identity
+        return self._slots.fold(self.slot(start), self.slot(stop))[0]
+
+    def first_after(self, time: int) -> int:
+        slot = self._slots.first_after(time)
+        position = self.position(slot)
+        self._known[position] = slot
+        return position
+
+    def time_before(self, position: int) -> int | None:
+        if position == self.kept_from:
+            return self._tree.newest_left()
+        return self._slots.time_before(self.slot(position - 1) + 1)
+
+    def hold(self) -> None:
+        """Keep what was read in memory until the next range."""
+        self._slots.hold()
+
+    def slot(self, position: int) -> int:
+        """The slot of a position."""
+        tree, levels, after = self._tree, self._tree.levels, self.back - position
+        if not tree.holes or not after:
+            return tree.fat.back - after
+        if position in self._known:
+            return self._known[position]
+        for tail in levels.tails:
+            count = int(tail.rows[1][: tail.count].sum())  # of events their marks
+            if after <= count:
+                break
+            after -= count
+        level, number = tail.level, tail.number
+        while True:
+            group = self._slots.group(level, number)
+            sums = np.cumsum(group.rows[1][: group.count][::-1])
+            last = int(sums.searchsorted(after))
+            after -= int(sums[last - 1]) if last else 0
+            number = number * levels.arity_of(level) + group.count - 1 - last
+            if level == 0:
+                return number
+            level -= 1
+
+    def position(self, slot: int) -> int:
+        """How many events have been before a slot."""
+        tree, levels, after = self._tree, self._tree.levels, 0
+        if not tree.holes or slot == tree.fat.back:
+            return tree.back - (tree.fat.back - slot)
+        level, number = 0, slot
+        while True:
+            number, index = divmod(number, levels.arity_of(level))
+            group = self._slots.group(level, number)
+            after += int(group.rows[1][index + (level > 0) : group.count].sum())
+            if number == levels.tails[level].number:
+                break
+            level += 1
+        after += sum(int(tail.rows[1][: tail.count].sum()) for tail in levels.tails[:level])
+        return tree.back - after
 
 
 def _inner(lens: Lens) -> Lens:

@@ -47,7 +47,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -61,7 +60,7 @@ from mta.pages.handle import MAX_LEVELS, Handle, corrupt
 from mta.pages.page import NAME_BYTES, Group, Layout, read_columns
 from mta.pages.pager import Place
 from mta.pages.structure import Batch, Named, Setting
-from mta.reactive.blocks import Block, BlockPager, Where
+from mta.reactive.blocks import Block, BlockPager, BlockReader
 from mta.reactive.flat_fat import join
 
 #: So many changed blocks of a level wait to be written.
@@ -301,13 +300,11 @@ class PagedFlatFAT(SegmentedWindow):
         return join(self.monoid, self.after_block(self.front_block()), leaf.aggregate())
 
     def fold(self, start: int, stop: int) -> Partial:
-        """The aggregate of any range of the window.
+        """The aggregate of any range of the window; costs are with ``BlockReader.fold``."""
+        return self.remembered().fold(start, stop)
 
-        At most 2 log2(arity) + 2 combines a level in blocks in memory, arity in others; at most two
-        page reads a level.
-        """
-        found: dict[Where, Group] = {}
-        return self.levels.fold_range(start, stop, partial(self.blocks.between, found=found))
+    def remembered(self) -> BlockReader:
+        return BlockReader(self, self.blocks)
 
     # --- runs -----------------------------------------------------------------------------------
 

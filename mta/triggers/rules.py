@@ -163,18 +163,29 @@ class EveryPeriod(Trigger):
         else:
             before, offset = np.concatenate(([progress.newest], micros[: count - 1])), 0
         now = micros[offset:count]
-        gaps = np.flatnonzero(self.boundary(before) < now)
-        before, now = before[gaps], now[gaps]
-        # The first and the last boundary that are due in each gap.
+        gaps, moments = self.spread(*self.between(before, now, lifetime, progress.given))
+        return Plan(gaps + offset, moments)
+
+    def between(
+        self, before: np.ndarray, now: np.ndarray, lifetime: int | None, given: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """How many boundaries each event makes due, and the first: those since the one before it.
+
+        ``before`` and ``now`` are the times of both.
+        """
         first = silent = self.boundary(before)
         if lifetime is not None:  # the first boundary at which even the newest event is out
             silent = self.boundary(before + min(lifetime, _LONGEST_LIFETIME))
-        if progress.given is not None:
-            first = np.maximum(first, progress.given + self.period)
+        if given is not None:
+            first = np.maximum(first, given + self.period)
         stop = np.minimum(silent, self.boundary(now) - self.period)
-        counts = np.maximum((stop - first) // self.period + 1, 0)
+        return np.maximum((stop - first) // self.period + 1, 0), first
+
+    def spread(self, counts: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of each boundary which event makes it due, and its moment."""
         each = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return Plan(np.repeat(gaps + offset, counts), np.repeat(first, counts) + each * self.period)
+        moments = np.repeat(first, counts) + each * self.period
+        return np.repeat(np.arange(len(counts)), counts), moments
 
     def quiet(self, progress: Progress, micros: int | None) -> bool:
         assert micros is not None

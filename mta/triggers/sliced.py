@@ -39,7 +39,7 @@ from mta.triggers.triggered import ResultsWhenDue
 from mta.windows.engine import WindowEngine, require_monoid
 from mta.windows.intake import Intake
 from mta.windows.settings import Settings, SlicedSettings
-from stores import PageStore
+from stores import StoreLike
 
 #: How many slices go in at once.
 _HAND = 1 << 12
@@ -105,7 +105,7 @@ class SlicedWindow(ResultsWhenDue):
         monoid: AbstractMonoid,
         policy: AbstractPolicy,
         slide: float | str | timedelta | None = None,
-        store: str | PageStore | None = "memory://",
+        store: StoreLike | None = "memory://",
         name: str = "window",
         **settings: Unpack[SlicedSettings],
     ) -> None:
@@ -118,7 +118,7 @@ class SlicedWindow(ResultsWhenDue):
         monoid: AbstractMonoid,
         policy: AbstractPolicy,
         slide: float | str | timedelta | None,
-        store: str | PageStore | None,
+        store: StoreLike | None,
         name: str,
         settings: Settings,
     ) -> None:
@@ -219,7 +219,7 @@ class SlicedWindow(ResultsWhenDue):
         monoid: AbstractMonoid,
         policy: AbstractPolicy,
         slide: float | str | timedelta | None = None,
-        store: str | PageStore = "memory://",
+        store: StoreLike = "memory://",
         **settings: Unpack[SlicedSettings],
     ) -> Self:
         """The window that a handle describes, as ``Window.restore``.

@@ -32,7 +32,7 @@ from mta.windows.intake import Intake
 from mta.windows.settings import WindowSettings
 from mta.windows.shared import SharedEngine, SharedWindows
 from mta.windows.window import Window
-from stores import PageStore
+from stores import StoreLike
 
 
 class Due(NamedTuple):
@@ -306,7 +306,7 @@ class TriggeredWindow(ResultsWhenDue):
         trigger: Trigger,
         monoid: AbstractMonoid,
         policy: AbstractPolicy,
-        store: str | PageStore = "memory://",
+        store: StoreLike = "memory://",
         **settings: Unpack[WindowSettings],
     ) -> Self:
         """The window that a handle describes, as ``Window.restore``, which takes the settings.

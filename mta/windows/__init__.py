@@ -4,4 +4,5 @@
 - ``settings``, ``intake``, ``engine``: how it is set, what comes in, what works inside
 - ``revision``: what late events change
 - ``shared``, ``shared_handle``: several windows over one stream
+- ``opaque``: windows out of their handles alone
 """

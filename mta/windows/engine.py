@@ -13,15 +13,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import wraps
+from html import escape
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
+from mta.columns.codec import ALWAYS_PLAIN
 from mta.columns.reading import plain
-from mta.columns.schemas import Rows
+from mta.columns.schemas import Row, Rows
 from mta.cursors.cursor import WindowView
-from mta.cursors.ordered import OrderedEvents
 from mta.cursors.reach import fold_between, fold_positions
 from mta.errors import (
     CorruptHandle,
@@ -33,18 +35,16 @@ from mta.errors import (
     WindowBusy,
 )
 from mta.fiba.aggregator import FiBA
-from mta.levels.kept import KeptEvents, LeafReader
-from mta.levels.tree import MonoidTree
-from mta.monoids.base import AbstractMonoid, Monoid, Partial
-from mta.monoids.product import Observed
+from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.product import Observed, Product
 from mta.pages.handle import NAME, Handle, corrupt
 from mta.pages.structure import Aggregator, Batch, Setting, Structure
 from mta.policies.base import AbstractPolicy
-from mta.policies.windows import CountWindow
+from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import to_count, to_time
 from mta.windows.intake import Intake
 from mta.windows.settings import Settings
-from stores import PageStore, open_store
+from stores import PageStore, StoreLike, open_store
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
@@ -99,9 +99,16 @@ def alone(
 
 
 class Face:
-    """What users hold of an engine."""
+    """What users hold of an engine; as a context it is closed at the end."""
 
     engine: Engine
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """As ``close``: what was not checkpointed is lost."""
+        self.close()
 
     @alone
     def check(self) -> None:
@@ -128,6 +135,13 @@ class EventsFace(Face, ABC):
     def _use(self, engine: Any) -> None:
         """Be a face of this engine."""
 
+    @abstractmethod
+    def stats(self) -> Any:
+        """Sizes and counts; no store call."""
+
+    def _repr_html_(self) -> str:
+        return as_html(self, self.stats())
+
     @property
     def last_accepted(self) -> np.ndarray | None:
         """Which events of the last batch were accepted; None when all were."""
@@ -138,9 +152,9 @@ class EventsFace(Face, ABC):
         """The result of the events with after < t <= until, the monoid's ``empty`` without any.
 
         So ``range(now - size, now)`` is what a time window of that size holds. O(arity * log n)
-        combines and at most two page reads a level. Raises InvalidTime; EventsGone where events of
-        the range have left, unless ``partial``; UnsupportedOperation for an aggregator whose events
-        cannot be read by position.
+        combines, with PagedFlatFAT and PagedReactiveAggregator O(log n) and ``arity`` more for
+        each page read; at most two page reads a level. Raises InvalidTime, and EventsGone where
+        events of the range have left, unless ``partial``.
 
         >>> from mta import Max, TimeWindow, Window
         >>> window = Window(Max(), TimeWindow("1 hour"), name="ranges")
@@ -151,20 +165,19 @@ class EventsFace(Face, ABC):
         engine = self.engine
         if not engine.timed:
             raise InvalidTime("these events have no times: ask for positions, or set timed=True")
-        found = fold_between(engine.remembered(), to_time(after), to_time(until), partial)
-        return engine.lowered(*found)
+        events = engine.structure.remembered()
+        return engine.lowered(*fold_between(events, to_time(after), to_time(until), partial))
 
     @alone
     def range_of_positions(self, start: int, stop: int, partial: bool = False) -> Any:
         """The result of the events from position ``start`` to ``stop``; costs as ``range``.
 
         Positions count accepted events from 0 on, in the order in which they are kept; the newest
-        is at ``stats().inserted - 1``. Raises ValueError, EventsGone unless ``partial``, and
-        UnsupportedOperation.
+        is at ``stats().inserted - 1``. Raises ValueError, and EventsGone unless ``partial``.
         """
         start, stop = to_count(start, "a position"), to_count(stop, "a position")
         engine = self.engine
-        return engine.lowered(*fold_positions(engine.remembered(), start, stop, partial))
+        return engine.lowered(*fold_positions(engine.structure.remembered(), start, stop, partial))
 
     @alone
     def delete_pages(self) -> None:
@@ -182,13 +195,13 @@ class Engine:
         self,
         monoid: AbstractMonoid,
         policy: AbstractPolicy,
-        store: str | PageStore | None,
+        store: StoreLike | None,
         name: str,
         settings: Settings,
     ) -> None:
         require_monoid(monoid)
         require_policy(policy)
-        require_kind(store, str | PageStore | None, "a store is a URL, an open store, or None")
+        opened = require_store(store)
         require_kind(name, str, "a window's name is text")
         if not NAME.fullmatch(name):
             raise ValueError(f"a window's name is 1 to 100 of A-Z a-z 0-9 . _ : -, not {name!r}")
@@ -198,8 +211,7 @@ class Engine:
         self.monoid = Observed(monoid, observed) if observed else monoid
         self.timed = policy.needs_times or settings.aggregator.by_time
         sizes = settings.group_sizes(self.monoid, self.timed)
-        self.owns_store = isinstance(store, str)
-        self.store = open_store(store) if isinstance(store, str) else store
+        self.store, self.owns_store = opened, opened is not store
         self._begin(name, *sizes)
 
     def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
@@ -207,7 +219,7 @@ class Engine:
         settings, self.name = self.settings, name
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
-            self.timed, self.policy, settings.lateness or 0,
+            self.timed, self.policy, settings.lateness or 0, settings.existing,
         )  # fmt: skip
         self.structure: Structure = (
             settings.aggregator(setting) if like is None else like.sibling(setting)
@@ -240,25 +252,14 @@ class Engine:
             outputs.put_at(out, order, in_order)
         return self.monoid.results(out)
 
-    def remembered(self) -> OrderedEvents:
-        """The events by position. Raises UnsupportedOperation."""
-        structure = self.structure
-        if isinstance(structure, KeptEvents | FiBA):
-            return structure
-        if isinstance(structure, MonoidTree):
-            return LeafReader(structure)
-        raise UnsupportedOperation(
-            f"{structure.name} does not answer ranges: take AmortizedMTA, LogMTA or FiBA"
-        )
-
     @contextmanager
     def counting(self, count: int) -> Iterator[None]:
         """Say in an error's note how many events of a batch are in."""
-        before = self.structure.back
+        before = self.structure.taken
         try:
             yield
         except Exception as error:
-            done = self.structure.back - before
+            done = self.structure.taken - before
             error.add_note(f"{done} of {count} events of the batch were accepted")
             raise
 
@@ -345,19 +346,77 @@ class WindowEngine(Engine):
         policy = self.policy
         self._view = WindowView(self.structure, [observer for observer, _, _ in policy.observers])
         self._size = policy.size if type(policy) is CountWindow else None
+        self._reach = policy.size if isinstance(policy, CountWindow | TimeWindow) else 0
+        self._slide_at_hand = self.structure.slide_at_hand
+        numbers = self.monoid.is_plain and self.monoid.inputs.plain
+        #: Whether an event nearly always needs nothing but what is at hand.
+        self._is_usual = self.structure.has_at_hand and type(policy) in (CountWindow, TimeWindow)
+        self._reads_numbers = self._is_usual and numbers
+        #: Whether a result is a number, or a dictionary of them, and is made without numpy.
+        self.shows_numbers = self._reads_numbers and self.main.is_columnar
+        self._is_number = not isinstance(self.main, Product)
+        self._know_kinds()
+        #: What was asked for last, and what it stands for.
+        self._fold: Partial = self
+        self._fold_now, self._lower = self.structure.query, self.monoid.lower
+        self._identity = self.monoid.identity
+        self._shown: Any = None
 
-    @property
-    def plain_size(self) -> int | None:
-        """The size of a count window in order of Python values as they come.
+    def _know_kinds(self) -> None:
+        """Types whose values are rows as they come, but for a NaN: valid, and fit for pages if any.
 
-        None of other windows, and before a first event has shown that partials can be paged.
+        None before a first event has shown that partials can be paged. Of text only some is.
         """
-        if self.structure.by_time or self.intake.unproven:
-            return None
-        takes_anything = isinstance(self.monoid, Monoid) and self.monoid.takes_anything
-        return self._size if takes_anything else None
+        is_known = self._is_usual and not self.intake.unproven
+        kinds = self.monoid.taken_as_they_come if is_known else frozenset()
+        self._takes_text = str in kinds
+        self._kinds = kinds if self.store is None else kinds & ALWAYS_PLAIN
+        self._takes_doubles = float in kinds
 
     # --- events ---------------------------------------------------------------------------------
+
+    def insert_alone(self, value: Any, time: Any = None) -> None:
+        """Read an event and add it; see ``Window.insert``.
+
+        Nearly always all is at hand; then nothing of numpy's is called, which would cost more than
+        all the rest.
+        """
+        if self.busy:
+            raise busy()
+        self.busy = True
+        try:
+            row: Row
+            if value.__class__ is float and self._takes_doubles and value == value:
+                row = value
+            else:
+                row = self._read_at_hand(value)
+            if row is not None:
+                if not self.timed:
+                    if self._slide_at_hand(row, None, self._reach):
+                        return
+                elif time is not None:
+                    intake, micros = self.intake, to_time(time)
+                    last = intake.last_time
+                    if (last is None or micros >= last) and self._slide_at_hand(
+                        row, micros, self._reach
+                    ):
+                        intake.last_time = micros
+                        return
+            with np.errstate(all="ignore"):
+                self.insert(value, time)
+            self._know_kinds()
+        finally:
+            self.busy = False
+
+    def _read_at_hand(self, value: Any) -> Row | None:
+        """A value as a row, if that takes no more than to look at it."""
+        if self._reads_numbers:
+            row = self.monoid.row(value)
+            return row if self.monoid.is_valid(row) else None
+        kind = type(value)
+        if kind in self._kinds:
+            return value if kind is not float or value == value else None
+        return value if self._takes_text and type(value) is str and value.isascii() else None
 
     def insert(self, value: Any, time: Any) -> None:
         """Read an event and add it; see ``Window.insert``."""
@@ -438,14 +497,48 @@ class WindowEngine(Engine):
     # --- results --------------------------------------------------------------------------------
 
     def query(self) -> Any:
-        """The result over the window; 1 combine."""
-        count = len(self.structure)
-        return self.lowered(self.structure.query(), count) if count else self.monoid.empty
+        """The result over the window; 1 combine, none where nothing has changed since."""
+        structure = self.structure
+        if structure.front == structure.back:
+            return self.monoid.empty
+        return plain(self.monoid.lower(structure.query()))
+
+    def query_alone(self) -> Any:
+        """As ``query``, of a monoid of plain numbers; see ``Window.query``."""
+        if self.busy:
+            raise busy()
+        fold = self._fold_now()
+        if fold is not self._fold:
+            if fold is self._identity:  # so of no events, or of those that make no difference
+                return self.query()
+            self._fold, self._shown = fold, self._lower(fold)
+        return self._shown if self._is_number else self._shown.copy()
+
+    def retract(self, time: Any) -> None:
+        """Take out the event of a time; see ``Window.retract``."""
+        structure, micros = by_time(self.structure), to_time(time)
+        row = structure.retract(micros)
+        try:
+            if len(structure):
+                structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
+        except Exception:
+            structure.put_back(row, micros)
+            raise
 
     def put_result(self, out: Rows, at: int) -> None:
         """Write the result over the window into a row of outputs; 1 combine."""
         count = len(self.structure)
         self.put_fold(self.structure.query() if count else None, count, out, at)
+
+
+def by_time(structure: Structure) -> FiBA:
+    """A structure that keeps events by time. Raises UnsupportedOperation."""
+    if isinstance(structure, FiBA):
+        return structure
+    raise UnsupportedOperation(
+        f"{structure.name} takes events in order, and out from the oldest on: for retractions "
+        "choose aggregator=FiBA, for several windows a lateness"
+    )
 
 
 def require_monoid(monoid: Any) -> None:
@@ -458,10 +551,27 @@ def require_policy(policy: Any) -> None:
     require_kind(policy, AbstractPolicy, "a policy is one of mta's, or a Policy of your own")
 
 
+def require_store(store: StoreLike | None) -> PageStore | None:
+    """The open store, itself if it was open. Raises TypeError and InvalidStoreURL."""
+    require_kind(store, StoreLike | None, "a store is a URL, a Path, an open store, or None")
+    return None if store is None else open_store(store)
+
+
 def require_kind(value: Any, kind: Any, message: str) -> None:
-    """Raises TypeError for a value of another kind."""
+    """Raises TypeError for a value of another kind, or for its class."""
+    if isinstance(value, type) and issubclass(value, kind):
+        raise TypeError(f"{message}, and {value.__name__} is a class: write {value.__name__}()")
     if not isinstance(value, kind):
         raise TypeError(f"{message}, not {value!r}")
+
+
+def as_html(what: object, stats: Any) -> str:
+    """What a window holds as a table, for notebooks; ``stats`` is a dataclass."""
+    cells = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
+        for name, value in asdict(stats).items()
+    )
+    return f"<table><caption><code>{escape(repr(what))}</code></caption>{cells}</table>"
 
 
 def _mismatch(what: str, in_handle: str, given: str) -> HandleMismatch:

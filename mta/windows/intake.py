@@ -9,6 +9,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvalidTime, InvalidValue, LateEvent, NotPageable
 from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import Observed
 from mta.policies.base import AbstractPolicy
 from mta.times import clock, to_time, to_times
 from mta.windows.settings import Settings
@@ -31,6 +32,8 @@ class Intake:
         paged: Literal["events", "partials"] | None = None,
     ) -> None:
         self.monoid, self._name = monoid, name
+        #: What puts times into rows, where a policy's aggregate reads them.
+        self._stamped = monoid.stamped if isinstance(monoid, Observed) else _as_it_is
         self._late, self._invalid = settings.late, settings.invalid
         self.lateness = lateness = settings.lateness
         #: The policy or trigger that needs a time with every event, if there is one.
@@ -67,7 +70,7 @@ class Intake:
             return row, None
         if time is None:
             self._require_none_needed()
-            return row, self.last_time or 0  # behind all others
+            return self._stamped(row, self.last_time or 0), self.last_time or 0  # behind all others
         micros = to_time(time)
         if self.last_time is not None and micros < self.last_time - (self.lateness or 0):
             if self._late == "error":
@@ -77,7 +80,7 @@ class Intake:
                 )
             self.late_count += 1
             return None
-        return row, micros
+        return self._stamped(row, micros), micros
 
     def _require_none_needed(self) -> None:
         if self.needed_by is not None:
@@ -159,11 +162,13 @@ class Intake:
     def _in_order(
         self, rows: Rows, micros: np.ndarray | None, count: int
     ) -> tuple[Rows, np.ndarray | None, int]:
-        """The same in order of time; events of one time stay as they came."""
-        if micros is None or self.lateness is None or bool((micros[1:] >= micros[:-1]).all()):
-            return rows, micros, count
-        self.order = np.argsort(micros, kind="stable")
-        return self.monoid.inputs.take(rows, self.order), micros[self.order], count
+        """The same in order of time, and with it; events of one time stay as they came."""
+        if micros is None:
+            return rows, None, count
+        if self.lateness is not None and not bool((micros[1:] >= micros[:-1]).all()):
+            self.order = np.argsort(micros, kind="stable")
+            rows, micros = self.monoid.inputs.take(rows, self.order), micros[self.order]
+        return self._stamped(rows, micros), micros, count
 
     def _invalid_mask(self, rows: Rows, count: int) -> np.ndarray | None:
         if self._invalid == "accept":
@@ -205,6 +210,10 @@ class Intake:
                 f"time {clock(int(micros[where]))}; nothing was inserted; {self._remedy}"
             )
         return mask
+
+
+def _as_it_is(rows: Any, times: Any) -> Any:
+    return rows
 
 
 _PLAIN = "make it numbers, text, bytes, lists, tuples or dictionaries"

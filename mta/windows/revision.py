@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from mta.columns.reading import as_given
 from mta.errors import NotRevisable
 from mta.fiba import FiBA
 from mta.monoids.product import Product
@@ -64,7 +65,10 @@ def revise(engine: Engine, values: Any, times: Any) -> Revision:
         monoid.inputs.put_many(columns, at, part.rows)
         monoid.outputs.put_many(outputs, at, part.outputs)
         at += len(part.times)
-    shown = engine.main.named(columns) if isinstance(engine.main, Product) else columns
+    if isinstance(engine.main, Product):
+        shown = engine.main.named(columns)
+    else:
+        shown = as_given(columns, engine.main.inputs)
     return Revision(moments.view("M8[us]"), shown, monoid.results(outputs), index)
 
 

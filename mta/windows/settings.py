@@ -16,7 +16,7 @@ from mta.levels.amortized_mta import AmortizedMTA
 from mta.monoids.base import AbstractMonoid
 from mta.pages.handle import MAX_ARITY, Handle
 from mta.pages.page import NAME_BYTES
-from mta.pages.structure import Aggregator, Structure
+from mta.pages.structure import Aggregator, Existing, Structure
 from mta.times import to_count, to_duration
 
 Late = Literal["error", "drop"]
@@ -25,6 +25,9 @@ Lateness = float | str | timedelta
 
 #: A leaf page of 8128 rows of 8 bytes just fits 16 disk pages of 4 KiB, envelope included.
 _LEAF_BYTES, _MAX_LEAF_ARITY = 65024, 8128
+#: But so many rows it has, however many columns they are of: each column of each group costs a few
+#: calls of numpy's, which with fewer rows would take longer than all else.
+_LEAST_LEAF_ARITY = 896
 _INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
 #: What the stack may weigh, which holds a partial for every event of the head leaf group.
 _STACK_BYTES = 1 << 22
@@ -57,6 +60,8 @@ class WindowSettings(SlicedSettings, total=False):
 
     lateness: Lateness
     """How much older than the newest an event may be; for ``aggregator=FiBA``."""
+    existing: Existing
+    """What an event does at a time that has one already; for ``aggregator=FiBA``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,7 @@ class Settings:
     retain: int = 2
     lateness: int | None = None
     """In microseconds; None where events must come in order."""
+    existing: Existing = "beside"
 
     @classmethod
     def read(cls, keywords: type[EventSettings], given: Mapping[str, Any]) -> Self:
@@ -89,12 +95,20 @@ class Settings:
                 raise ValueError(
                     "retain must be at least 2: a handle is only safe once the next one is saved"
                 )
-        for name, choices in (("late", get_args(Late)), ("invalid", get_args(Invalid))):
+        for name, choices in (
+            ("late", get_args(Late)), ("invalid", get_args(Invalid)),
+            ("existing", get_args(Existing)),
+        ):  # fmt: skip
             if name in found and found[name] not in choices:
                 raise ValueError(f"{name} is one of {choices}, not {found[name]!r}")
         kind = found.get("aggregator", AmortizedMTA)
         if not (isinstance(kind, type) and issubclass(kind, Aggregator)):
             raise TypeError(f"an aggregator is a class such as AmortizedMTA or FiBA, not {kind!r}")
+        if found.get("existing", "beside") != "beside" and not kind.by_time:
+            raise ValueError(
+                f"{kind.name} takes events in order, each beside the others: for existing="
+                f"{found['existing']!r} choose aggregator=FiBA"
+            )
         if "lateness" in found or kind.by_time:
             found["lateness"] = to_lateness(found.get("lateness", 0), kind)
         return cls(**found)
@@ -110,8 +124,9 @@ class Settings:
     def group_sizes(self, monoid: AbstractMonoid, timed: bool) -> tuple[int, int]:
         """Sizes of leaf and inner groups, in rows: as given, else what suits one large window.
 
-        A leaf page has up to 64 KiB, an inner one 8 KiB. Where partials are heavy, leaf groups are
-        smaller, as the stack has a partial an event. ``timed``: events carry times.
+        A leaf page has up to 64 KiB, or where events are of many columns 896 rows; an inner one
+        8 KiB. Where partials are heavy, leaf groups are smaller, as the stack has a partial an
+        event. ``timed``: events carry times.
         """
         leaf_arity, arity, extra = self.leaf_arity, self.arity, 8 if timed else 0
         value, partial = monoid.inputs.row_bytes, monoid.partials.row_bytes
@@ -119,8 +134,9 @@ class Settings:
             weight = _OBJECT_BYTES if value is None else value + extra
             most = min(_MAX_LEAF_ARITY, _STACK_BYTES // max(partial or 1, 1))
             # Leaves of trees by time have up to twice their arity.
-            room = _LEAF_BYTES // (2 if self.aggregator.by_time else 1)
-            leaf_arity = arity or max(64, min(most, room // max(weight, 1)))
+            share = 2 if self.aggregator.by_time else 1
+            rows = max(_LEAF_BYTES // max(weight, 1), _LEAST_LEAF_ARITY) // share
+            leaf_arity = arity or max(64, min(most, rows))
         if arity is None:
             weight = _OBJECT_BYTES if partial is None else partial + extra + NAME_BYTES
             arity = max(16, min(_MAX_INNER_ARITY, _INNER_BYTES // weight))

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Self, Unpack, get_args
 
 import numpy as np
 
@@ -36,11 +36,13 @@ from mta.levels.kept import KeepAll, KeptEvents
 from mta.monoids.base import AbstractMonoid, Refold
 from mta.monoids.product import Columns
 from mta.pages.handle import Handle
+from mta.pages.structure import Existing
 from mta.policies.base import AbstractPolicy
-from mta.windows.engine import Engine, EventsFace, alone, require_kind, require_policy
+from mta.times import to_time
+from mta.windows.engine import Engine, EventsFace, alone, by_time, require_kind, require_policy
 from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
 from mta.windows.shared_handle import MAX_NAME_BYTES, SharedHandle, WindowState
-from stores import PageStore
+from stores import StoreLike
 
 #: How many events of a batch are worked on at once, by one window after the other.
 _HAND = 1 << 16
@@ -72,8 +74,8 @@ class SharedWindows(EventsFace):
     ranges and for windows to come, though no window holds it; ``timed`` keeps times though no
     policy looks at them yet. With ``lateness`` events may come that much late: they are kept in
     order of time, and a result is that of the window which ends with its event (of a window whose
-    policy looks at values: with the newest). The other settings are those of ``Window``, but that
-    there is no aggregator to choose.
+    policy looks at values: with the newest). ``existing`` and the other settings are those of
+    ``Window``, but that there is no aggregator to choose.
     """
 
     engine: SharedEngine
@@ -82,15 +84,16 @@ class SharedWindows(EventsFace):
         self,
         monoid: AbstractMonoid,
         windows: Mapping[str, AbstractPolicy],
-        store: str | PageStore | None = "memory://",
+        store: StoreLike | None = "memory://",
         name: str = "windows",
         *,
         keep: AbstractPolicy | None = None,
         timed: bool = False,
         lateness: Lateness | None = None,
+        existing: Existing = "beside",
         **settings: Unpack[EventSettings],
     ) -> None:
-        checked = _settings(settings, lateness)
+        checked = _settings(settings, lateness, existing)
         _check_policies(windows, keep)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
         self._use(SharedEngine(monoid, windows, store, name, checked, timed, keep))
@@ -109,6 +112,14 @@ class SharedWindows(EventsFace):
         changed.
         """
         self.engine.insert(value, time)
+
+    @alone
+    def retract(self, time: Any) -> None:
+        """Take out the event at a time from all windows, as ``Window.retract``.
+
+        For windows with a ``lateness``. Each stands then where its policy says.
+        """
+        self.engine.retract(time)
 
     @alone
     def extend(
@@ -235,10 +246,11 @@ class SharedWindows(EventsFace):
         handle: bytes,
         monoid: AbstractMonoid,
         windows: Mapping[str, AbstractPolicy],
-        store: str | PageStore = "memory://",
+        store: StoreLike = "memory://",
         *,
         keep: AbstractPolicy | None = None,
         lateness: Lateness | None = None,
+        existing: Existing = "beside",
         **settings: Unpack[EventSettings],
     ) -> Self:
         """The windows that a handle describes; no store call until pages are needed.
@@ -249,7 +261,7 @@ class SharedWindows(EventsFace):
         state = SharedHandle.decode(handle)
         _check_policies(windows, keep)
         fronts, events = state.fronts_for(windows), Handle.decode(state.events)
-        checked = _settings(settings, lateness).of_handle(events)
+        checked = _settings(settings, lateness, existing).of_handle(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)
         engine.place(windows, fronts)
@@ -313,12 +325,17 @@ class SharedWindows(EventsFace):
         return f"<SharedWindows {self.name!r}: {what}, {self.structure.back} events in {where}>"
 
 
-def _settings(given: EventSettings, lateness: Lateness | None) -> Settings:
+def _settings(given: EventSettings, lateness: Lateness | None, existing: Existing) -> Settings:
     """The settings of the events: by level queues, or by a tree where they may come late."""
     checked = Settings.read(EventSettings, given)
+    if existing not in get_args(Existing):
+        raise ValueError(f"existing is one of {get_args(Existing)}, not {existing!r}")
     if lateness is None:
+        if existing != "beside":
+            raise ValueError(f"for existing={existing!r} give a lateness, though it be 0")
         return replace(checked, aggregator=KeptEvents)
-    return replace(checked, aggregator=KeptTree, lateness=to_lateness(lateness, KeptTree))
+    micros = to_lateness(lateness, KeptTree)
+    return replace(checked, aggregator=KeptTree, lateness=micros, existing=existing)
 
 
 def _check_policies(windows: Mapping[str, AbstractPolicy], keep: AbstractPolicy | None) -> None:
@@ -351,7 +368,7 @@ class SharedEngine(Engine):
         self,
         monoid: AbstractMonoid,
         windows: Mapping[str, AbstractPolicy],
-        store: str | PageStore | None,
+        store: StoreLike | None,
         name: str,
         settings: Settings,
         timed: bool,
@@ -470,20 +487,21 @@ class SharedEngine(Engine):
         outs: dict[str, Rows] | None = None,
     ) -> None:
         """Insert events of a batch, a hand at a time; the results of each window into ``outs``."""
-        begun = self.structure.back
+        begun, first = self.structure.taken, start
         try:
-            for first in range(start, stop, _HAND):
+            while first < stop:
                 self._trim()
-                end = min(first + _HAND, stop)
+                end = self.structure.run_end(micros, first, min(first + _HAND, stop))
                 hand = self._ingest_hand(rows, micros, first, end, outs or {})
                 if hand is not None and end < stop:
                     self.structure.keep(hand)
+                first = end
         except Exception:
             self._fall_behind(ahead=True)
             raise
         finally:
             self.structure.let_go()
-            done = self.structure.back - begun
+            done = self.structure.taken - begun
             if micros is not None and done:
                 self.intake.advance(int(micros[start + done - 1]))
 
@@ -532,6 +550,11 @@ class SharedEngine(Engine):
         return hand
 
     # --- events out -----------------------------------------------------------------------------
+
+    def retract(self, time: Any) -> None:
+        """Take out the event of a time; windows are put in their places when next looked at."""
+        by_time(self.structure).retract(to_time(time))
+        self._fall_behind()
 
     def _trim(self) -> None:
         """Now and then let go of events that no window needs, where no handle does it."""

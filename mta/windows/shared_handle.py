@@ -20,6 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgpack
+
 from mta.errors import HandleMismatch
 from mta.pages.handle import Handle, corrupt, seal, unseal
 from mta.policies.base import AbstractPolicy
@@ -27,6 +29,8 @@ from mta.policies.base import AbstractPolicy
 MAGIC = "mta-shared"
 VERSION = 1
 MAX_NAME_BYTES = 200
+#: With this the handles of several windows begin, after the length of their array.
+_SHARED = msgpack.packb(MAGIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,12 @@ class SharedHandle:
                     f"{policy.describe()}; restore with the same one, then resize"
                 )
         return {window.name: window.front for window in self.windows}
+
+
+def shared_handle(data: bytes) -> SharedHandle | None:
+    """The handle of several windows; None for one of a single window. Raises CorruptHandle."""
+    is_shared = bytes(data[1 : 1 + len(_SHARED)]) == _SHARED
+    return SharedHandle.decode(data) if is_shared else None
 
 
 def _validated(values: list[Any]) -> SharedHandle:

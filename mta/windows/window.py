@@ -13,20 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Self, Unpack
 
-import numpy as np
-
-from mta.columns.codec import ALWAYS_PLAIN
-from mta.columns.reading import NEVER_MISSING
 from mta.monoids.base import AbstractMonoid, Monoid
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy
 from mta.times import to_count
-from mta.windows.engine import EventsFace, WindowEngine, alone, busy
+from mta.windows.engine import EventsFace, WindowEngine, alone
 from mta.windows.revision import Revision, revise
 from mta.windows.settings import Settings, WindowSettings
-from stores import PageStore
-
-_NEVER_MISSING_IN_PAGES = NEVER_MISSING & ALWAYS_PLAIN
+from stores import StoreLike
 
 
 @dataclass(frozen=True)
@@ -61,7 +55,8 @@ class Window(EventsFace):
       defaults suit a single large window.
     - ``aggregator``: AmortizedMTA unless given. With FiBA events are kept in order of time, a
       result is that of the window which ends with its event, and late is what is older than the
-      newest by more than ``lateness`` (0 unless given).
+      newest by more than ``lateness`` (0 unless given). ``existing="beside"``, "replace" or
+      "combine" says what an event does at a time that has one already.
     - ``late="error"`` or "drop": what to do with an event older than the last one, where the policy
       looks at times.
     - ``invalid="error"``, "drop" or "accept": what to do with nulls and NaN.
@@ -78,7 +73,7 @@ class Window(EventsFace):
         self,
         monoid: AbstractMonoid,
         policy: AbstractPolicy,
-        store: str | PageStore | None = "memory://",
+        store: StoreLike | None = "memory://",
         name: str = "window",
         **settings: Unpack[WindowSettings],
     ) -> None:
@@ -88,11 +83,12 @@ class Window(EventsFace):
     def _use(self, engine: Any) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
         self.monoid, self.policy, self.structure = engine.main, engine.policy, engine.structure
-        self._plain_size = engine.plain_size
-        #: Types of which every value is taken as it comes: never null, and fit for pages if any.
-        self._plain_kinds = NEVER_MISSING if self.store is None else _NEVER_MISSING_IN_PAGES
         monoid = engine.monoid
-        if isinstance(monoid, Monoid) and monoid.is_bare and not self.structure.by_time:
+        # A call less for every event.
+        self.insert = engine.insert_alone  # type: ignore[method-assign]
+        if engine.shows_numbers:
+            self.query = engine.query_alone  # type: ignore[method-assign]
+        elif isinstance(monoid, Monoid) and monoid.is_bare and not self.structure.by_time:
             self.query = self.structure.query  # type: ignore[method-assign]  # nothing to lower
 
     # --- one event at a time --------------------------------------------------------------------
@@ -103,25 +99,7 @@ class Window(EventsFace):
         ``time`` is in seconds, or a datetime; needed where the policy looks at times. Raises
         InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has changed.
         """
-        engine, size = self.engine, self._plain_size
-        if engine.busy:
-            raise busy()
-        engine.busy = True
-        try:
-            # Plain Python values need no reading; this is what ``engine.insert`` comes to for them.
-            kind = value.__class__
-            if size and (
-                value == value
-                if kind is float
-                else kind in self._plain_kinds or (kind is str and value.isascii())
-            ):
-                self.structure.slide(value, None, size)
-            else:
-                with np.errstate(all="ignore"):
-                    engine.insert(value, time)
-                self._plain_size = engine.plain_size
-        finally:
-            engine.busy = False
+        self.engine.insert_alone(value, time)
 
     @alone
     def evict(self, n: int = 1) -> None:
@@ -130,8 +108,29 @@ class Window(EventsFace):
         self.structure.evict_to(self.structure.front + count)
 
     @alone
+    def retract(self, time: Any) -> None:
+        """Take out the event at a time, the newest of several, wherever it lies.
+
+        For ``aggregator=FiBA``. O(arity * log d) combines at distance d from the nearer end, and
+        O(log n) page reads and writes. The policy is asked again; what has left stays away. Raises
+        NoSuchEvent, EventsGone where the event may have left, UnsupportedOperation; then nothing
+        has changed.
+
+        >>> from mta import FiBA, Max, TimeWindow, Window
+        >>> window = Window(Max(), TimeWindow("1 hour"), name="retracted", aggregator=FiBA)
+        >>> _ = window.extend([3.0, 5.0, 4.0], [0, 60, 120])
+        >>> window.retract(60)
+        >>> window.query()
+        4.0
+        """
+        self.engine.retract(time)
+
+    @alone
     def query(self) -> Any:
-        """The result over the window, the monoid's ``empty`` without events; 1 combine."""
+        """The result over the window, the monoid's ``empty`` without events.
+
+        1 combine; none where nothing has changed since it was asked for.
+        """
         return self.engine.query()
 
     # --- batches --------------------------------------------------------------------------------
@@ -187,7 +186,7 @@ class Window(EventsFace):
         handle: bytes,
         monoid: AbstractMonoid,
         policy: AbstractPolicy,
-        store: str | PageStore = "memory://",
+        store: StoreLike = "memory://",
         **settings: Unpack[WindowSettings],
     ) -> Self:
         """The window that a handle describes; no store call until pages are needed.

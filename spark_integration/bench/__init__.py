@@ -7,6 +7,7 @@ EXPERIMENTS = {
     **WITHOUT_SPARK,
     "pba_engine": "spark_integration.bench.engine",
     "spark": "spark_integration.bench.spark",
+    "spark_keys": "spark_integration.bench.keys",
     "state_40mb": "spark_integration.bench.state",
     "state_1gb": "spark_integration.bench.state",
     "state_keys": "spark_integration.bench.state",

@@ -10,10 +10,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,14 +20,12 @@ from mta import Max, Mean, TimeWindow
 from mta.bench.frame.beside import Figure, beside
 from mta.cli.console import say
 from spark_integration.bench.generator import write_stream
+from spark_integration.bench.trivial import trivial_step
 from spark_integration.options import Aggregations, Options
-from spark_integration.plan import Plan
 from spark_integration.request import make_request
 from spark_integration.session import local_session
 from spark_integration.sliding import run_request
-from spark_integration.step.results import Counts
-from spark_integration.step.step import Advanced, Step, step
-from stores import PageStore
+from spark_integration.step.step import Step, step
 
 EVENTS, BATCHES, REPEATS = 4_000_000, 4, 3
 FEW, MANY = 100, 10_000
@@ -158,21 +154,6 @@ class Bench:
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
         return rows / (perf_counter() - began)
-
-
-def trivial_step(
-    state: bytes | None,
-    rows: pa.Table,
-    plan: Plan,
-    store: PageStore,
-    watermark: int | None = None,
-) -> Advanced:
-    """Everything that a step must do but for the windows: a small state, a column per result."""
-    del store, watermark
-    for alias in plan.results:
-        filled: Any = np.ones(rows.num_rows)
-        rows = rows.append_column(alias, pa.array(filled))
-    return Advanced(b"\0" * 8 if state is None else state, rows, Counts(rows.num_rows))
 
 
 EXPERIMENTS = (

@@ -1,7 +1,8 @@
 """How Spark calls the step, and where its pages are.
 
 - ``packing``: rows to blobs and back
-- ``batch``, ``streaming``: the step over a batch, and under Spark's state
-- ``state_pages``: pages in that state too, ``spark://state``
-- ``workers``: open stores of a Python worker
+- ``batch``, ``streaming``, ``bucket``: the step over a batch, and under Spark's state
+- ``stateful``, ``state_pages``: pages in that state too, ``spark://state``
+- ``metrics``: what passes between the step and its store
+- ``workers``: what a Python worker keeps from one task to the next: open stores
 """

@@ -19,13 +19,17 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from spark_integration.carriers.metrics import NO_PAGES, PageCounts
+from spark_integration.carriers.workers import settle
 from spark_integration.step.results import Counts
 
 # Of packed rows alone: a user's columns, which may be called the same, are inside the blobs.
 BUCKET, BLOB, TIME = "__bucket", "__blob", "__time"
 
 
-RESULT_SCHEMA = f"{BLOB} binary, " + ", ".join(f"{name} long" for name in Counts._fields)
+#: What is counted, as the query's ``observedMetrics`` name it.
+COUNTS = (*Counts._fields, *PageCounts._fields)
+RESULT_SCHEMA = f"{BLOB} binary, " + ", ".join(f"{name} long" for name in COUNTS)
 
 # A cut makes one blob per bucket: large enough that a blob holds thousands of rows at 64 buckets,
 # small enough that a task holds tens of megabytes whatever its partition weighs.
@@ -52,7 +56,7 @@ def from_blobs(blobs: Iterable[bytes | pa.Buffer]) -> pa.Table:
     return pa.concat_tables(pa.ipc.open_stream(blob).read_all() for blob in blobs)
 
 
-def pack_results(rows: pa.Table, counts: Counts) -> pa.Table:
+def pack_results(rows: pa.Table, counts: Counts, pages: PageCounts = NO_PAGES) -> pa.Table:
     """A step's results as rows (blob, counts) of at most ``BLOB_ROWS`` results.
 
     The counts stand in the first row, whose blob is null if there are no results.
@@ -60,7 +64,7 @@ def pack_results(rows: pa.Table, counts: Counts) -> pa.Table:
     parts = [rows.slice(at, BLOB_ROWS) for at in range(0, rows.num_rows, BLOB_ROWS)]
     blobs = to_blobs(parts) if parts else pa.nulls(1, pa.binary())
     rest = [0] * (len(blobs) - 1)
-    columns = {name: [count, *rest] for name, count in counts._asdict().items()}
+    columns = {name: [count, *rest] for name, count in zip(COUNTS, (*counts, *pages), strict=True)}
     return pa.table({BLOB: blobs, **columns})
 
 
@@ -74,6 +78,7 @@ def pack(
 
     Holds at most ``CUT_ROWS`` rows or ``CUT_BYTES`` bytes, and one incoming batch more.
     """
+    settle()
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -102,11 +107,12 @@ def _packed(rows: pa.Table, names: Sequence[str], timed: bool) -> pa.RecordBatch
     columns = {BUCKET: pa.array(buckets[starts], pa.int32()), BLOB: blobs}
     if timed:
         columns[TIME] = pa.nulls(len(blobs), pa.timestamp("us", "UTC"))
-    return pa.record_batch(columns)
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows inside a column ``__blob``, for mapInArrow; one blob at a time is in memory."""
+    settle()
     for batch in batches:
         for blob in batch.column(BLOB):
             if not blob.is_valid:

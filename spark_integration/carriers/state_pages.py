@@ -21,16 +21,21 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql.streaming.stateful_processor import MapState
 
 from stores.address import parse
 from stores.base import Capabilities, PageStore, check_keys, check_pages
 from stores.errors import InvalidStoreURL, StoreClosed, StoreUnavailable, UnsupportedOperation
 
+if TYPE_CHECKING:  # PySpark 3.5 has none
+    from pyspark.sql.streaming.stateful_processor import MapState
+
 URL = "spark://state"
+#: The variables of a bucket's state, and the columns of the second one's rows.
+HANDLES, PAGES = "handles", "pages"
+KEY, PAGE = "key", "page"
 
 _CAPABILITIES = Capabilities(
     # Durable with Spark's commit of the batch, not before it.

@@ -1,14 +1,15 @@
-"""A few open stores per Python worker process, one per address.
+"""What a Python worker process of Spark's keeps from one task to the next.
 
-A worker serves many tasks and keys, so its connection, page cache and write buffer live in this
-module for as long as the worker does. Spark forks its workers: a store is opened here on first
-use, inside the worker, and a forked child never takes over its parent's. An open store holds
-connections, threads or a map of address space; so beyond ``MOST`` of them those go that nobody
-uses, the least recently used ones first.
+A few open stores, one per address. A worker serves many tasks and keys, so its connection, page
+cache and write buffer live in this module for as long as the worker does. Spark forks its workers:
+a store is opened here on first use, inside the worker, and a forked child never takes over its
+parent's. An open store holds connections, threads or a map of address space; so beyond ``MOST`` of
+them those go that nobody uses, the least recently used ones first.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import threading
@@ -25,6 +26,19 @@ MOST = 8
 
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
+_settled = 0  # the process that has settled; a fork of it has not
+
+
+def settle() -> None:
+    """Once in a process: have the garbage collector pass over all that there is now.
+
+    PySpark collects garbage after every task, through all objects of all modules. With pandas and
+    pyarrow that takes longer than a small task itself, and the next one waits for it.
+    """
+    global _settled
+    if _settled != os.getpid():
+        _settled = os.getpid()
+        gc.freeze()
 
 
 class _Lease:
@@ -36,6 +50,19 @@ class _Lease:
 
 
 _open: OrderedDict[tuple[int, str], _Lease] = OrderedDict()  # the least recently used one first
+
+
+@contextmanager
+def executor_store(url: str) -> Iterator[PageStore]:
+    """An open store for a function of your own that runs in Spark's workers.
+
+    Opened once in a worker's process, and shared by its tasks; it stays open behind the block, so
+    do not close it. When the block ends without an error, all its pages are durable: one flush.
+    Raises what ``open_store`` raises, and the store's errors.
+    """
+    with store_of(url) as store:
+        yield store
+        store.flush()
 
 
 @contextmanager

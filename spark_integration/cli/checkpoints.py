@@ -25,34 +25,41 @@ When each page was first seen is noted in ``gc.json`` in the output folder.
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgpack
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
-from mta import describe_handle
+from mta import KeyedWindows, describe_handle
 from mta.audit.keyed import KeyedDamage, OpaqueKeys
 from mta.audit.walk import Audit, live_keys
 from mta.cli import handles
 from mta.cli.console import human_bytes, plural, say
 from mta.errors import CorruptPage, MissingPage
+from mta.keyed.kind import AnyWindow
 from mta.times import to_duration
+from mta.windows.opaque import Opaque, restore_opaque
 from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.carriers.streaming import HANDLES, KEY, PAGE, PAGES
+from spark_integration.checkpoint import (
+    handles_in,
+    has_commits,
+    last_batch,
+    open_pages,
+    read_pages,
+    roots_in,
+    saved_states,
+    shown,
+)
 from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import read_job
 from spark_integration.errors import InvalidRequest
 from spark_integration.request import make_product
 from spark_integration.session import local_session
-from spark_integration.step.states import read_doomed, read_handles, read_root
-from spark_integration.step.windows import AnyWindow, restore_any
+from spark_integration.step.states import read_doomed
 from stores import PageStore, open_store
 
 NOTE = "gc.json"
@@ -114,6 +121,13 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
             "can write: leave --repair out, and if a page is damaged, take the query back to an "
             "older batch of its checkpoint"
         )
+    by_handles = read_job(folder) is None
+    if repair and by_handles:
+        raise InvalidRequest(
+            "--repair: a page is rebuilt by the windows' own aggregations, which no checkpoint "
+            "tells: in the program restore the window of the damaged key, and call "
+            "mta.audit.audit(window, repair=True)"
+        )
     session = local_session()
     states = saved_states(session, checkpoint, address)
     saved, keys, found = handles_in(states), 0, Audit()
@@ -123,43 +137,35 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
             keyed = OpaqueKeys(root, pages)
             tables, apart = keyed.audit_tables()
             handles.add_up(found, tables, keyed.name)
-            saved += [(_shown(key), handle) for key, handle in apart]
+            saved += [(shown(key), handle) for key, handle in apart]
             keys += keyed.root.counts[0]
         if saved:
             handles.verify(found, windows_of(folder, saved, pages), repair)
     left = handles.sum_up(found, plural(count + keys, "key"), address, repair)
     inner = any(damage.level and not isinstance(damage, KeyedDamage) for damage in found.left)
-    if inner and not repair and not in_state:
+    if inner and not repair and not in_state and not by_handles:
         say("what can be rebuilt, --repair does")
     return left
 
 
 def windows_of(
     folder: Path, saved: list[tuple[str, bytes]], store: PageStore
-) -> Iterator[tuple[str, AnyWindow]]:
+) -> Iterator[tuple[str, AnyWindow | Opaque]]:
     """Every key's window, or windows, of the aggregations and policies in the job's note.
 
-    No store call. Raises CorruptHandle, and HandleMismatch where the note is not the run's.
+    A query of one's own has no such note; then as its handles alone tell them. No store call.
+    Raises CorruptHandle, and HandleMismatch where the note is not the run's.
     """
-    job = _require_job(folder)
-    parsed = [parse_aggregation(text, job["value"]) for text in job["agg"]]
-    monoid = make_product({agg.name: (agg.input, agg.monoid()) for agg in parsed})
-    policy, by_time = parse_windows(job["window"]), job.get("allowed_lateness") is not None
-    kind: AnyWindow | None = None
-    for key, handle in saved:
-        if kind is None:
-            kind = restore_any(handle, monoid, policy, store, by_time)
-        yield key, kind.sibling(handle)
-
-
-def _require_job(folder: Path) -> dict[str, Any]:
     job = read_job(folder)
     if job is None:
-        raise InvalidRequest(
-            f"{folder} has no job.json, which tells the aggregations: name an output folder of "
-            "'mta run'"
-        )
-    return job
+        yield from ((key, restore_opaque(handle, store)) for key, handle in saved)
+        return
+    parsed = [parse_aggregation(text, job["value"]) for text in job["agg"]]
+    monoid = make_product({agg.name: (agg.input, agg.monoid()) for agg in parsed})
+    late: dict[str, Any] = {} if job.get("allowed_lateness") is None else {"lateness": 0}
+    keyed = KeyedWindows(monoid, parse_windows(job["window"]), store, **late)
+    for key, handle in saved:
+        yield key, keyed.bucket_of("bytes").pattern.sibling(handle)
 
 
 # gc
@@ -283,87 +289,8 @@ def locate(folder: Path, store: str | None) -> tuple[Path, str]:
     return checkpoint, address
 
 
-def has_commits(checkpoint: Path) -> bool:
-    """Whether a micro-batch has been committed; before that there is no state to read."""
-    return last_batch(checkpoint / "commits") >= 0
-
-
-def last_batch(log: Path) -> int:
-    """The number of the newest batch in one of Spark's logs, -1 for none."""
-    return max(
-        (int(entry.name) for entry in log.glob("[0-9]*") if entry.name.isdecimal()), default=-1
-    )
-
-
-def saved_handles(spark: SparkSession, checkpoint: Path, store_url: str) -> list[tuple[str, bytes]]:
-    """The handle of every key in Spark's state store after its last committed batch, by key."""
-    return handles_in(saved_states(spark, checkpoint, store_url))
-
-
-def saved_states(spark: SparkSession, checkpoint: Path, store_url: str) -> list[bytes]:
-    """Every bucket's state in Spark's state store after its last committed batch."""
-    variable = HANDLES if is_state_url(store_url) else None
-    rows = _read_state(spark, checkpoint, variable).collect()
-    return [state for row in rows for state in _binaries(row["value"].asDict(recursive=True))]
-
-
-def roots_in(states: Iterable[bytes]) -> list[bytes]:
-    """The roots of those states whose windows are swept."""
-    return [root for root in map(read_root, states) if root is not None]
-
-
-def handles_in(states: Iterable[bytes]) -> list[tuple[str, bytes]]:
-    """The handle of every key, by key."""
-    saved = [
-        (_shown(key), handle) for state in states for key, handle in read_handles(state).items()
-    ]
-    return sorted(saved, key=lambda pair: pair[0])
-
-
-def _shown(key: bytes) -> str:
-    return ", ".join(map(str, msgpack.unpackb(key, timestamp=3)))
-
-
 def _meant(text: str) -> list[bytes]:
     return [msgpack.packb([value]) for value in (text, *handles.as_number(text))]
 
 
-_NAMES = handles.KeyNames(_shown, _meant)
-
-
-def read_pages(spark: SparkSession, checkpoint: Path) -> DataFrame:
-    """A row for each page in Spark's state, with the columns ``key`` and ``page``."""
-    key, page = F.col("user_map_key")[KEY], F.col("user_map_value")[PAGE]
-    return _read_state(spark, checkpoint, PAGES).select(key.alias("key"), page.alias("page"))
-
-
-@contextmanager
-def open_pages(spark: SparkSession, checkpoint: Path, address: str) -> Iterator[PageStore]:
-    """The store at the address; of pages in Spark's state a copy on local disk, for as long."""
-    if not is_state_url(address):
-        with open_store(address) as store:
-            yield store
-        return
-    folder = tempfile.TemporaryDirectory(prefix="mta-pages-")
-    with folder as name, open_store(f"file://{name}") as store:
-        for row in read_pages(spark, checkpoint).toLocalIterator():
-            store.put_many({row.key: bytes(row.page)})
-        store.flush()
-        yield store
-
-
-def _read_state(spark: SparkSession, checkpoint: Path, variable: str | None = None) -> DataFrame:
-    """The state of a checkpoint's last committed batch; of one variable, where there are some."""
-    reader = spark.read.format("statestore")
-    if variable is not None:
-        reader = reader.option("stateVarName", variable)
-    return reader.load(str(checkpoint.absolute()))
-
-
-def _binaries(value: Any) -> Iterator[bytes]:
-    """The binary fields of a state value, however Spark nests them."""
-    if isinstance(value, dict):
-        for field in value.values():
-            yield from _binaries(field)
-    elif isinstance(value, (bytes, bytearray)):
-        yield bytes(value)
+_NAMES = handles.KeyNames(shown, _meant)

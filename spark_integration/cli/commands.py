@@ -79,10 +79,11 @@ def _of_a_run(name: str, of_runs_alone: str) -> Command:
 
     def command(path: Path | list[Path], store: str | None, **options: Any) -> int | None:
         paths = path if isinstance(path, list) else [path]
-        if len(paths) > 1 or paths[0].is_file():
+        if len(paths) != 1 or paths[0].is_file() or options.get("windows"):
             options.pop(of_runs_alone, None)
             of_handles: Command = getattr(handles, name)
             return of_handles(path, store, **options)
+        options.pop("windows", None)
         from spark_integration.cli import checkpoints
 
         of_runs: Command = getattr(checkpoints, name)

@@ -25,6 +25,7 @@ FUNCTIONS: dict[str, Callable[[], Any]] = {
 }
 _AGGREGATION = re.compile(r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 _COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)\s*")
+_SESSION = re.compile(r"\s*session\s+(.+?)\s*")
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,18 @@ def parse_aggregation(text: str, values: Sequence[str]) -> Aggregation:
 
 
 def parse_window(text: str) -> Any:
-    """``24 hours`` as a TimeWindow, ``1000 events`` or ``2^20 events`` as a CountWindow."""
-    events = _events(text)
+    """``24 hours`` as a TimeWindow, ``1000 events`` or ``2^20 events`` as a CountWindow.
+
+    ``session 30 minutes`` as a SessionWindow.
+    """
+    events, session = _events(text), _SESSION.fullmatch(text)
     try:
+        if session is not None:
+            return mta.SessionWindow(session[1])
         return mta.TimeWindow(text.strip()) if events is None else mta.CountWindow(events)
     except ValueError as error:
         raise InvalidRequest(
-            f"--window {text!r}: write '24 hours', '30 minutes' or '1000 events' ({error})"
+            f"--window {text!r}: write '24 hours', '1000 events' or 'session 30 minutes' ({error})"
         ) from error
 
 

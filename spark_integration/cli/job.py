@@ -55,7 +55,9 @@ class Job:
         (), f"{', '.join(FUNCTIONS)}; default: max and mean of each value", "NAME=FUNCTION(COL)"
     )
     window: tuple[str, ...] = _option(
-        ("24 hours",), "'24 hours' (default), '1000 events'; several as 'day=24 hours'", "SIZE"
+        ("24 hours",),
+        "'24 hours' (default), '1000 events', 'session 1 hour'; several as 'day=24 hours'",
+        "SIZE",
     )
     store: str | None = _option(
         None,
@@ -92,6 +94,7 @@ class Job:
     )
     write: Literal["parquet", "csv"] = _option("parquet", "format of the results")
     plot: bool = _option(True, "draw plot.png at the end (default)")
+    plot_keys: int | None = _option(None, "how many keys it shows; default: up to 3", "N")
     overwrite: bool = _option(False, "start afresh: delete what an earlier run left there")
 
     follow: bool = _option(False, "keep reading new files until Ctrl-C")

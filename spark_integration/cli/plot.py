@@ -22,10 +22,11 @@ from pyspark.sql import functions as F
 from spark_integration.cli.expressions import Aggregation
 
 STRETCHES = 1000
-PANELS = 4
+#: Panels of a picture and the keys in it, unless more are asked for.
+PANELS, KEYS = 4, 3
 WORDY = 3  # so many curves have room for their whole names
 LEGEND_COLUMNS = 5
-VALUE_COLOUR = "#a9b8c6"
+VALUE_COLOUR = "#7c8fa1"
 COLOURS = ("#d1495b", "#1f5fa8", "#2f8f5b", "#8a4fa3", "#c9822b", "#3b9aa8")
 
 
@@ -36,18 +37,35 @@ def draw(
     aggregations: Sequence[Aggregation],
     title: str,
     path: Path,
-) -> bool:
-    """Write the picture of the first few keys to ``path``; False where there is nothing to show."""
+    most: int | None = None,
+) -> str | None:
+    """Write the picture of the first keys to ``path``: of ``most``, or of a few.
+
+    Returns which they are, as "3 of 13 keys"; None where there is nothing to show.
+    """
     panels = _panels(aggregations)
-    some = results.select(key).distinct().orderBy(key).limit(max(1, min(3, PANELS // len(panels))))
-    keys = [row[0] for row in some.collect()]
+    count = most or max(1, min(KEYS, PANELS // len(panels)))
+    distinct = results.select(F.col(f"`{key}`")).distinct()
+    keys = [row[0] for row in distinct.orderBy(distinct[0]).limit(count).collect()]
+    which = which_of(len(keys), distinct.count())
     columns = list(dict.fromkeys(name for panel in panels for name in _columns(panel)))
     extremes = _extremes(results, key, time, columns, keys)
     if extremes.empty:
-        return False
+        return None
     with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
-        _figure(extremes, keys, panels, title).savefig(path, dpi=130)
-    return True
+        _figure(extremes, keys, panels, f"{title}: {which}").savefig(path, dpi=130)
+    return which
+
+
+def which_of(shown: int, total: int) -> str:
+    """How many keys are in a picture.
+
+    >>> which_of(3, 13), which_of(1, 1)
+    ('3 of 13 keys', '1 key')
+    """
+    if shown < total:
+        return f"{shown:,} of {total:,} keys"
+    return f"{total:,} key" + "s" * (total != 1)
 
 
 def _panels(aggregations: Sequence[Aggregation]) -> list[list[Aggregation]]:
@@ -71,11 +89,18 @@ def _extremes(
     """Per key and stretch of time: the first time, and each column's least and greatest value."""
     chosen = results.where(F.col(f"`{key}`").isin(keys))
     micros = F.unix_micros(F.col(f"`{time}`"))
-    first, last = chosen.select(F.min(micros), F.max(micros)).first() or (None, None)
-    if first is None:
+    ends = chosen.groupBy(F.col(f"`{key}`")).agg(F.min(micros), F.max(micros)).collect()
+    if not ends:
         return pd.DataFrame()
-    width = max(1, (last - first) // STRETCHES)
-    stretch = F.floor((micros - first) / width).alias("stretch")
+    # Each key has stretches of its own: they may be years apart.
+    stretches = (
+        F.when(
+            F.col(f"`{key}`") == F.lit(one),
+            F.floor((micros - first) / max(1, (last - first) // STRETCHES)),
+        )
+        for one, first, last in ends
+    )
+    stretch = F.coalesce(*stretches).alias("stretch")
     bounds = [
         bound(F.col(f"`{name}`").cast("double")).alias(f"{label} {name}")
         for name in columns
@@ -90,23 +115,24 @@ def _figure(
     extremes: pd.DataFrame, keys: Sequence[object], panels: list[list[Aggregation]], title: str
 ) -> Figure:
     heights = [3.0 if panel[0].like_the_value else 1.6 for panel in panels] * len(keys)
-    figure = Figure(figsize=(11, sum(heights) + 0.9), layout="constrained")
+    figure = Figure(figsize=(11, sum(heights) + 0.3 * len(keys) + 0.6), layout="constrained")
     figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left")
     grid = figure.subplots(
-        len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
-    )
-    axes = iter(grid[:, 0])
-    for key in keys:
+        len(heights), 1, squeeze=False, gridspec_kw={"height_ratios": heights}
+    ).reshape(len(keys), len(panels))
+    for key, of_key in zip(keys, grid, strict=True):
         rows = extremes[extremes["key"] == key]
-        for at, panel in enumerate(panels):
-            _panel(next(axes), rows, panel, str(key) if at == 0 else "")
-    bottom = grid[-1, 0]
-    locator = AutoDateLocator()
-    bottom.xaxis.set_major_locator(locator)
-    bottom.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-    first, last = extremes["time"].min(), extremes["time"].max()
-    if first < last:
-        bottom.set_xlim(first, last)
+        for axes, panel in zip(of_key, panels, strict=True):
+            _panel(axes, rows, panel, str(key) if axes is of_key[0] else "")
+            if axes is not of_key[-1]:
+                axes.sharex(of_key[-1])
+                axes.tick_params(labelbottom=False)
+        locator = AutoDateLocator()
+        of_key[-1].xaxis.set_major_locator(locator)
+        of_key[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        first, last = rows["time"].min(), rows["time"].max()
+        if first < last:
+            of_key[-1].set_xlim(first, last)
     return figure
 
 
@@ -124,7 +150,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, panel: Sequence[Aggregation], title: 
     for aggregation, (colour, dashes) in zip(panel, styles, strict=False):
         line = _line(rows, aggregation.name)
         label = str(aggregation).replace("=", " = ") if len(panel) <= WORDY else aggregation.name
-        axes.plot(*line, dashes, color=colour, linewidth=1.4, label=label)
+        axes.plot(*line, dashes, color=colour, linewidth=1.2, label=label)
     axes.set_ylabel(column if panel[0].like_the_value else panel[0].name)
     # On the line of the title and those above it, so that it covers no curve.
     legend = axes.legend(

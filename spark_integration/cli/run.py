@@ -20,8 +20,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mta.cli.console import ProgressLine, human_bytes, plural, say
 from spark_integration import sliding_aggregate
+from spark_integration.checkpoint import has_commits
 from spark_integration.cli import sources
-from spark_integration.cli.checkpoints import has_commits, list_windows, store_totals
+from spark_integration.cli.checkpoints import list_windows, store_totals
 from spark_integration.cli.expressions import (
     Aggregation,
     parse_aggregation,
@@ -35,6 +36,7 @@ from spark_integration.options import Options
 from spark_integration.plan import column_name, policies_of
 from spark_integration.session import local_session, signalled
 from spark_integration.sliding import METRICS
+from spark_integration.versions import INSTALLED
 
 POLL_SECONDS = 0.25
 CLAIM = ".running"
@@ -62,14 +64,14 @@ class Progress:
     def update(self, query: StreamingQuery) -> None:
         """Take in the batches that have ended since the last call."""
         for progress in query.recentProgress:
-            if progress.batchId > self.last_batch and progress.numInputRows:
-                self.rows += progress.numInputRows
-                counts = progress.observedMetrics[METRICS]
-                self.late += counts.rows_late
-                self.invalid += counts.rows_invalid
+            if progress["batchId"] > self.last_batch and progress["numInputRows"]:
+                self.rows += progress["numInputRows"]
+                counts = progress["observedMetrics"][METRICS]
+                self.late += counts["rows_late"]
+                self.invalid += counts["rows_invalid"]
                 self.batches += 1
-                self.busy_seconds += progress.batchDuration / 1000
-                self.last_batch = progress.batchId
+                self.busy_seconds += progress["durationMs"]["triggerExecution"] / 1000
+                self.last_batch = progress["batchId"]
 
     def __str__(self) -> str:
         rate = self.rows / self.seconds if self.seconds else 0.0
@@ -172,8 +174,11 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
         results = results.where("not corrected")
     if job.silent == "emit":  # rows about silence have no values
         results = results.where(F.col(f"`{job.value[0]}`").isNotNull())
-    if draw(results, sources.key_column(job), str(job.time), aggregations, title, path):
-        say(f"plot      {path}")
+    key = sources.key_column(job)
+    which = draw(results, key, str(job.time), aggregations, title, path, job.plot_keys)
+    if which is not None:
+        more = "; --plot-keys shows more" if " of " in which else ""
+        say(f"plot      {path} ({which}{more})")
 
 
 @contextmanager
@@ -294,7 +299,7 @@ def _report(spark: SparkSession, job: Job, progress: Progress, begun: bool) -> N
         say(f"late      {plural(progress.late, 'row')}, {'marked' if marked else 'dropped'}")
     if progress.invalid:
         say(f"invalid   {plural(progress.invalid, 'row')}, dropped")
-    if has_commits(job.checkpoint):
+    if has_commits(job.checkpoint) and INSTALLED >= (4, 0):  # else nothing reads a checkpoint
         say(f"windows   {list_windows(spark, job.checkpoint, job.store_url, limit=0)}")
         say(f"store     {store_totals(spark, job.checkpoint, job.store_url)}")
     say(f"results   {job.result_folder}")

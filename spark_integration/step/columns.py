@@ -1,12 +1,14 @@
 """Spark's columns as the windows read them, and back: keys, times, values and results.
 
-Nothing is changed on the way but by a rule that is stated here: decimals become the nearest
-doubles, times whole microseconds, and a result that its column cannot hold is an error.
+Nothing is changed on the way but by a rule that is stated here: where an aggregation works on
+doubles, decimals become the nearest ones; times become whole microseconds; and a result that its
+column cannot hold is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import msgpack
@@ -15,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mta.columns.reading import Scaled
 from mta.errors import ResultOutOfRange
 
 Column = npt.NDArray[Any]
@@ -26,8 +29,8 @@ DAY = 86400 * MICROS
 TIME_LIMIT = 1 << 62
 #: What stands for a value that is no time.
 NO_TIME = np.iinfo(np.int64).min
-#: Whole numbers up to here are doubles, as are the powers of ten up to the 22nd.
-_EXACT, _EXACT_TENS = 1 << 53, 22
+#: Decimals of so many digits are whole numbers of 64 bits of their last place.
+EXACT_DIGITS = 18
 
 
 # --- keys -----------------------------------------------------------------------------------------
@@ -113,28 +116,22 @@ def from_micros(micros: Ints, kind: pa.DataType) -> pa.Array:
 # --- values ---------------------------------------------------------------------------------------
 
 
-def to_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """A value column for ``Window.extend``: numbers without a copy, decimals as doubles."""
-    values: npt.NDArray[Any] = (
-        _nearest(column) if pa.types.is_decimal(column.type) else column.to_numpy()
-    )
-    return values
+def to_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any] | Scaled:
+    """A value column without nulls for ``Window.extend``: numbers without a copy.
 
-
-def _nearest(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
-    """Decimals without nulls as the doubles that are nearest to them.
-
-    Arrow's own cast rounds twice, and misses the nearest one for one decimal in eight. Where digits
-    and scale are doubles themselves, one division rounds once (3 ns a value); all others are read
-    from their text (150 ns).
+    Decimals are read as whole numbers of their last place (3 ns a value). Those that are too long
+    for that are the nearest doubles, read from their text (150 ns): Arrow's own cast rounds twice,
+    and misses the nearest one for one decimal in eight.
     """
+    kind = column.type
+    if not pa.types.is_decimal(kind):
+        numbers: npt.NDArray[Any] = column.to_numpy()
+        return numbers
     digits, fit = _digits(column)
-    small = fit & (digits >= -_EXACT) & (digits <= _EXACT)
-    if 0 <= column.type.scale <= _EXACT_TENS and small.all():
-        values: npt.NDArray[np.float64] = digits / 10.0**column.type.scale
-    else:
-        values = column.cast(pa.string()).cast(pa.float64()).to_numpy()
-    return values
+    if kind.scale >= 0 and fit.all():
+        return Scaled(digits, kind.scale)
+    nearest: npt.NDArray[Any] = column.cast(pa.string()).cast(pa.float64()).to_numpy()
+    return nearest
 
 
 def _digits(column: pa.ChunkedArray) -> tuple[Ints, Flags]:
@@ -147,6 +144,8 @@ def _digits(column: pa.ChunkedArray) -> tuple[Ints, Flags]:
 
 def as_input(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
     """Values as an aggregation has read them, as a column of the type they came from."""
+    if len(values) and isinstance(values[0], Decimal):
+        return pa.array(values, type=kind)
     if pa.types.is_decimal(kind):
         # The double nearest to the largest decimal may be larger, and no decimal of the type.
         most = np.nextafter(10.0 ** (kind.precision - kind.scale), 0)

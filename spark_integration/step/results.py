@@ -12,18 +12,19 @@ row has. Values come back as the input's types.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from mta.triggers.triggered import Due
-from mta.windows.revision import Revision
+from mta.columns.schemas import Rows
+from mta.keyed.bucket import Advance
+from mta.keyed.keys import Keys
+from mta.keyed.sweep import empties
+from mta.keyed.work import Found
 from spark_integration.plan import CORRECTED, LATE, Plan, column_name
 from spark_integration.step.columns import (
-    Column,
-    Flags,
     Ints,
     as_input,
     from_micros,
@@ -31,8 +32,7 @@ from spark_integration.step.columns import (
     to_arrow,
 )
 from spark_integration.step.rows import Sorted
-from spark_integration.step.silence import Gap
-from spark_integration.step.windows import by_column
+from spark_integration.step.windows import Gone
 
 
 class Counts(NamedTuple):
@@ -48,145 +48,131 @@ class Counts(NamedTuple):
     """Rows without key, time or value, or with one that no window takes."""
 
 
-class Results:
-    """The output table, grown key by key."""
-
-    def __init__(self, plan: Plan, group: Sorted) -> None:
-        self._plan, self._group, self._last = plan, group, plan.output == "last"
-        #: Of each key one of its rows, a revision, and which of its events are given again.
-        self._again: dict[bytes, tuple[int, Revision, Ints]] = {}
-        #: Of each key the rows that have results, or the boundaries, and the results.
-        self._found: dict[bytes, list[tuple[Ints, Mapping[str, Column]]]] = {}
-        self._size = 0
-        self._late: list[Ints] = []
-        self._invalid = 0
-        #: Key and moment of windows that became empty, and how many results come before each.
-        self._emptied: list[tuple[bytes, int, int]] = []
-
-    def counts(self, read: int) -> Counts:
-        """What became of the ``read`` rows that the step was given."""
-        late = sum(map(len, self._late))
-        invalid = read - self._group.rows.num_rows + self._invalid
-        dropped = invalid if self._plan.late == "side" else invalid + late
-        return Counts(read, dropped, late, invalid)
-
-    def add_late(self, first: int, start: int) -> None:
-        """The rows ``first`` to ``start`` came too late."""
-        if first < start:
-            self._late.append(np.arange(first, start))
-
-    def enter(self, start: int, end: int, accepted: Flags | None) -> Ints:
-        """Of the rows ``start`` to ``end`` those that entered the window (None: all)."""
-        rows = np.arange(start, end)
-        if accepted is None:
-            return rows
-        self._invalid += len(rows) - int(np.count_nonzero(accepted))
-        return rows[accepted]
-
-    def add(self, key: bytes, rows: Ints, found: Mapping[str, Column]) -> None:
-        """Take over results of a key's rows, or of boundaries; with output "last" the last one."""
-        if self._last and len(rows):
-            newest = {alias: column[-1:] for alias, column in found.items()}
-            self._found[key] = [(rows[-1:], newest)]
-        elif len(rows):
-            self._found.setdefault(key, []).append((rows, found))
-        self._size += len(rows)
-
-    def add_due(self, key: bytes, found: Sequence[Due]) -> None:
-        """Take over a key's results at boundaries."""
-        for moments, results in found:
-            self.add(key, moments.view("i8"), by_column(results, self._plan))
-
-    def add_again(self, key: bytes, row: int, revision: Revision, again: Flags) -> None:
-        """Some events of a revision of a key, of which this is any row, are given again."""
-        if again.any():
-            self._again[key] = row, revision, np.flatnonzero(again)
-
-    def add_gaps(self, key: bytes, gaps: Sequence[Gap], count: int) -> None:
-        """A key's window became empty among the ``count`` rows that just entered."""
-        if not self._last:  # a row of the key is newer
-            before = self._size - count
-            self._emptied += [(key, gap.moment, before + gap.at) for gap in gaps]
-
-    def add_emptied(self, key: bytes, moment: int) -> None:
-        """A key's window became empty, after all its rows."""
-        if self._last:
-            self._found.pop(key, None)
-            self._again.pop(key, None)
-        self._emptied.append((key, moment, self._size))
-
-    def table(self) -> pa.Table:
-        """All rows that come out."""
-        plan, rows = self._plan, self._table_of_results()
-        again = late = None
-        if self._emptied:
-            keys, moments, places = zip(*self._emptied, strict=True)
-            # With output "last" rows have gone since they were counted, and these come last.
-            rows = with_emptied(rows, plan, keys, moments, places)
-        if self._again:
-            columns = [self._column_again(field) for field in rows.schema]
-            again = pa.Table.from_arrays(columns, schema=rows.schema)
-        if self._late:
-            late = self._group.rows.take(pa.array(np.concatenate(self._late)))
-        return marked(plan, rows, again, late)
-
-    def _table_of_results(self) -> pa.Table:
-        plan, rows = self._plan, self._group.rows
-        parts = [part for each in self._found.values() for part in each]
-        places = np.concatenate([np.zeros(0, np.int64), *(places for places, _ in parts)])
-        if plan.by_boundaries:
-            each = self._found.items()
-            keys = [key for key, found in each for moments, _ in found for _ in moments]
-            rows = _rows_of_keys(plan, keys, places)
-        elif len(places) < rows.num_rows:
-            rows = rows.take(pa.array(places))
-        for alias, kind in plan.results.items():
-            columns = [found[alias] for _, found in parts]
-            rows = rows.append_column(alias, to_arrow(columns, kind, alias))
-        return rows
-
-    def _column_again(self, field: pa.Field) -> pa.Array:
-        """A column of the rows given again; linear."""
-        plan, name, parts = self._plan, field.name, self._again.values()
-        if name in plan.keys:
-            rows = np.repeat([row for row, _, _ in parts], [len(places) for _, _, places in parts])
-            return self._group.rows.column(name).take(pa.array(rows)).combine_chunks()
-        if name == plan.time:
-            times = [revision.times[places] for _, revision, places in parts]
-            return from_micros(np.concatenate(times).astype("M8[us]").view("i8"), field.type)
-        if name in plan.values:
-            found = [_taken(revision.values[name], places) for _, revision, places in parts]
-            return as_input(np.concatenate(found), field.type)
-        found = [_taken(revision.results[name], places) for _, revision, places in parts]
-        return to_arrow(found, field.type, name)
+def counts_of(plan: Plan, read: int, begun: int, done: Advance) -> Counts:
+    """What became of the rows, so many of which were in what the windows began with."""
+    late = 0 if done.late is None else int(done.late.mask.sum())
+    invalid = read - begun - len(done.line) - late
+    dropped = begun + invalid + (0 if plan.late == "side" else late)
+    return Counts(read, dropped, late, invalid)
 
 
-def with_emptied(
-    rows: pa.Table,
+def results_of(plan: Plan, group: Sorted, done: Advance, gone: Gone | None) -> pa.Table:
+    """All rows that come out."""
+    monoid, found = plan.monoid, done.found
+    last = plan.output == "last"
+    if last and plan.every is not None:
+        found = found.take(monoid, found.lasts)
+    if last and gone is not None and (plan.by_boundaries or plan.silent == "emit"):
+        of_gone = done.keys.find(gone.table.keys)  # for which something later comes
+        found = found.take(monoid, np.flatnonzero(~np.isin(found.of, of_gone[of_gone >= 0])))
+    late = None if done.late is None else group.rows.filter(pa.array(done.late.mask))
+    if plan.by_boundaries:
+        parts = [_at_boundaries(plan, done.keys, found)]
+        if gone is not None and gone.due is not None:
+            due = gone.due.take(monoid, gone.due.lasts) if last else gone.due
+            parts.append(_at_boundaries(plan, gone.table.keys, due))
+        return _marked(plan, pa.concat_tables(parts), None, late)
+    again = None
+    if plan.appends and (found.at < 0).any():
+        again, found = (
+            found.take(monoid, np.flatnonzero(is_old)) for is_old in (found.at < 0, found.at >= 0)
+        )
+    rows, places = group.rows, done.line[found.at]
+    if len(places) < rows.num_rows or (places[1:] < places[:-1]).any():
+        rows = rows.take(pa.array(places))
+    rows = _with_results(plan, rows, found.outputs)
+    if plan.silent == "emit":
+        rows = _with_emptied(plan, rows, found.at, *_emptied(plan, done, group, gone))
+    corrected = None if again is None else _given_again(plan, group, done, again, rows.schema)
+    return _marked(plan, rows, corrected, late)
+
+
+def _with_results(plan: Plan, rows: pa.Table, outputs: Sequence[Rows]) -> pa.Table:
+    columns = rows.column_names
+    for window, of_window in zip(plan.policies, outputs, strict=True):
+        for alias, column in plan.monoid.results(of_window).items():
+            name = column_name(alias, window)
+            rows = rows.append_column(name, to_arrow([column], plan.results[name], name))
+    return rows.select([*columns, *plan.results])
+
+
+def _at_boundaries(plan: Plan, keys: Keys, found: Found) -> pa.Table:
+    """Rows of boundaries."""
+    assert found.times is not None or not len(found)
+    moments = np.zeros(0, np.int64) if found.times is None else found.times
+    rows = _rows_of_keys(plan, [keys.packed(place) for place in found.of.tolist()], moments)
+    return _with_results(plan, rows, found.outputs)
+
+
+def _given_again(
+    plan: Plan, group: Sorted, done: Advance, again: Found, schema: pa.Schema
+) -> pa.Table:
+    """Rows of events that were there before; linear."""
+    assert again.times is not None
+    values: dict[str, Any] = plan.monoid.named(again.rows)
+    # The key's columns as any of its rows has them.
+    of_keys = group.rows.take(pa.array(done.line[done.bounds[again.of]]))
+    columns = {name: of_keys.column(name) for name in plan.keys}
+    columns[plan.time] = from_micros(again.times, schema.field(plan.time).type)
+    for name in plan.values:
+        if name not in columns:
+            columns[name] = as_input(_as_array(values[name]), schema.field(name).type)
+    rows = pa.table({name: columns[name] for name in group.rows.column_names})
+    return _with_results(plan, rows, again.outputs).cast(schema)
+
+
+def _emptied(
+    plan: Plan, done: Advance, group: Sorted, gone: Gone | None
+) -> tuple[list[bytes], list[int], list[int]]:
+    """Key and moment of windows that became empty, and the place in the line of the next event."""
+    keys: list[bytes] = []
+    moments: list[int] = []
+    before: list[int] = []
+    lifetime = plan.lifetime
+    assert lifetime is not None
+    if plan.lateness is None and plan.output != "last" and done.last is not None:
+        # Where events may be late no moment is certain.
+        times = group.times[done.line]
+        previous = np.empty_like(times)
+        previous[1:] = times[:-1]
+        previous[done.bounds[:-1]] = done.last
+        at = np.flatnonzero(times > previous + lifetime)
+        of = np.searchsorted(done.bounds, at, side="right") - 1
+        keys += [done.keys.packed(key) for key in of.tolist()]
+        moments += (previous[at] + lifetime).tolist()
+        before += at.tolist()
+    if gone is not None:
+        silent = gone.table.keys
+        order = sorted(range(len(silent)), key=silent.packed)
+        keys += [silent.packed(place) for place in order]
+        moments += gone.moments[order].tolist()
+        before += [len(done.line)] * len(order)
+    return keys, moments, before
+
+
+def _with_emptied(
     plan: Plan,
+    rows: pa.Table,
+    given: Ints,
     keys: Sequence[bytes],
     moments: Sequence[int],
-    places: Sequence[int] | Ints,
+    before: Sequence[int],
 ) -> pa.Table:
-    """Rows, and before some places among them one for each window that became empty."""
-    emptied, outputs = _rows_of_keys(plan, keys, np.array(moments)), plan.monoid.outputs
-    empty = outputs.new(1)
-    outputs.put(empty, 0, tuple(plan.monoid.empty.values()))
-    for alias, result in plan.monoid.results(empty).items():
-        for window in plan.policies:
-            name = column_name(alias, window)
-            one = to_arrow([result], plan.results[name], name)
-            emptied = emptied.append_column(name, one.take(pa.array([0] * len(keys))))
-    emptied = emptied.select(rows.column_names)
+    """Rows, which are those at ``given`` in the line, and those of windows that became empty."""
+    if not keys:
+        return rows
+    emptied = _rows_of_keys(plan, keys, np.array(moments))
+    empty = empties(plan.monoid, len(keys))
+    emptied = _with_results(plan, emptied, [empty] * len(plan.policies)).select(rows.column_names)
     order = np.insert(
         np.arange(rows.num_rows),
-        np.minimum(places, rows.num_rows),
+        np.searchsorted(given, before),
         rows.num_rows + np.arange(len(keys)),
     )
     return pa.concat_tables([rows, emptied]).take(pa.array(order))
 
 
-def marked(plan: Plan, rows: pa.Table, again: pa.Table | None, late: pa.Table | None) -> pa.Table:
+def _marked(plan: Plan, rows: pa.Table, again: pa.Table | None, late: pa.Table | None) -> pa.Table:
     """All rows, with the columns that tell those given again, and late ones, from the others."""
     parts = {"": rows}
     if again is not None:
@@ -212,9 +198,9 @@ def _rows_of_keys(plan: Plan, keys: Sequence[bytes], times: Ints) -> pa.Table:
     return pa.table({name: columns[name] for name in plan.columns})
 
 
-def _taken(column: Any, places: Ints) -> Column:
+def _as_array(column: Any) -> np.ndarray:
     if isinstance(column, np.ndarray):
-        return column[places]
-    objects = np.empty(len(places), object)
-    objects[:] = [column[place] for place in places.tolist()]
+        return column
+    objects = np.empty(len(column), object)
+    objects[:] = column
     return objects

@@ -7,7 +7,6 @@ names are their content: so a replay writes nothing new.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import xxhash
 
 from mta.errors import InvalidTime, InvalidValue
 from spark_integration.errors import NullKey
@@ -29,7 +27,6 @@ _ERRORS: dict[str, type[WindowStoreError]] = {
     "time": InvalidTime,
     "value": InvalidValue,
 }
-_READABLE = re.compile(r"[A-Za-z0-9._-]{1,32}")
 
 
 @dataclass(frozen=True)
@@ -42,11 +39,6 @@ class Sorted:
     keys: list[bytes]
     """Each key's values as msgpack, without a type: one plan has one type of key."""
     bounds: list[int]
-
-    @property
-    def names(self) -> list[str]:
-        """Each key as the last part of its window's name."""
-        return [_name(packed) for packed in self.keys]
 
 
 def complete(rows: pa.Table, plan: Plan) -> pa.Table:
@@ -149,12 +141,3 @@ def _encode(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
-
-
-def _name(packed: bytes) -> str:
-    """Readable where the key is short and plain; the two kinds cannot meet."""
-    key = msgpack.unpackb(packed)
-    text = str(key[0])
-    if len(key) == 1 and _READABLE.fullmatch(text):
-        return f"k:{text}"
-    return f"x:{xxhash.xxh3_128_hexdigest(packed)}"

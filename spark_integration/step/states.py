@@ -1,13 +1,16 @@
-"""The state of one bucket of keys, as Spark's state store keeps it: every key's handle, or a root.
+"""The state of one bucket of keys, as Spark's state store keeps it: a root.
 
     state  = xxh3_64(body) as 8 bytes, big-endian ++ body
 
-Where windows are swept by columns (``sweep.py``), the state is their root:
+The state is the root of the bucket's windows:
 
-    body   = msgpack [ "mta-spark", 4, buckets, plan, root ]
+    body   = msgpack [ "mta-spark", 5, buckets, fixed, root ]
+    fixed  = [ [ what, text ], ... ]: what may not be changed; windows and aggregations are in the
+             root, and may be
     root   = what ``KeyedWindows.checkpoint`` returned, bytes; its keys are bytes, as below
 
-Else, and in states that were written before windows were swept:
+In version 4 there is ``plan`` in place of ``fixed``, as below. States that were written before that
+are read, and not written any more:
 
     body   = msgpack [ "mta-spark", 3, buckets, plan, keys, forgotten, doomed ]
 
@@ -22,7 +25,7 @@ Else, and in states that were written before windows were swept:
              window held may be gone
     forgotten = nil, or the latest moment at which the window of a forgotten key became empty
     doomed = [ [ calls, handle ], ... ]: windows of forgotten keys, and in how many calls of the
-             bucket from now their pages are to be deleted (see ``silence.py``)
+             bucket from now their pages are to be deleted
 
 Spark's state store is trusted to keep bytes, not to be the right one: the digest tells a damaged
 value, ``buckets`` and ``plan`` a checkpoint that other settings wrote.
@@ -30,18 +33,22 @@ value, ``buckets`` and ``plan`` a checkpoint that other settings wrote.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgpack
 import xxhash
 
+from mta.keyed.changes import side_by_side
 from spark_integration.errors import CorruptState, StateMismatch
 
+#: What may not be changed, line by line.
+Fixed = Sequence[tuple[str, str]]
 MAGIC = "mta-spark"
 VERSION = 3
-#: The version of a state that is a root.
-ROOT_VERSION = 4
+#: The version of a state that is a root, and that of one that says less of what it is of.
+ROOT_VERSION, _OLD_ROOT_VERSION = 5, 4
 _DIGEST_BYTES = 8
 
 
@@ -70,27 +77,19 @@ class Bucket:
     doomed: list[Doomed] = field(default_factory=list)
 
 
-def encode_state(bucket: Bucket, buckets: int, fingerprint: bytes) -> bytes:
-    """One bucket's state, the same for equal buckets; linear in its size."""
-    # Keys come in the order in which Spark delivers rows, which a replay may have otherwise.
-    saves = sorted(bucket.keys.items())
-    keys = {key: saved[: 2 if saved.floor is None else 3] for key, saved in saves}
-    content = (keys, bucket.forgotten, bucket.doomed)
-    body: bytes = msgpack.packb([MAGIC, VERSION, buckets, fingerprint, *content])
+def encode_root(root: bytes, buckets: int, fixed: Fixed) -> bytes:
+    """The state of one bucket."""
+    body: bytes = msgpack.packb([MAGIC, ROOT_VERSION, buckets, fixed, root])
     return xxhash.xxh3_64_digest(body) + body
 
 
-def encode_root(root: bytes, buckets: int, fingerprint: bytes) -> bytes:
-    """The state of one bucket whose windows are swept."""
-    body: bytes = msgpack.packb([MAGIC, ROOT_VERSION, buckets, fingerprint, root])
-    return xxhash.xxh3_64_digest(body) + body
-
-
-def decode_state(state: bytes | None, buckets: int, fingerprint: bytes) -> Bucket | bytes:
+def decode_state(
+    state: bytes | None, buckets: int, fingerprint: bytes, fixed: Fixed = ()
+) -> Bucket | bytes:
     """What is saved of a bucket, or its root; an empty one for no state.
 
-    Raises CorruptState for bytes that ``encode_state`` did not write, StateMismatch for a state
-    of another format, number of buckets or plan.
+    Raises CorruptState for bytes that were not written here, StateMismatch for a state
+    of another format, number of buckets or plan; of a root only what is ``fixed`` must be as it is.
     """
     if state is None:
         return Bucket()
@@ -100,10 +99,20 @@ def decode_state(state: bytes | None, buckets: int, fingerprint: bytes) -> Bucke
             f"this checkpoint spreads its keys over {written_buckets} buckets, the query asks for "
             f"{buckets}: set buckets={written_buckets}, or start with a new checkpoint folder"
         )
-    if written_plan != fingerprint:
+    if isinstance(written_plan, bytes):
+        if written_plan != fingerprint:
+            raise StateMismatch(
+                "this checkpoint holds windows of other columns, aggregations, policy or arity, "
+                "and did not note which: restore these settings, and change them after a batch "
+                "that has rows of every bucket, or start with a new checkpoint folder; where whole "
+                "numbers or decimals were read as doubles when it was made, ask for these, as "
+                'Max("float64")'
+            )
+    elif written_plan != [*map(tuple, fixed)]:
+        shown = side_by_side(written_plan, fixed, ("the checkpoint", "the query"))
         raise StateMismatch(
-            "this checkpoint holds windows of other columns, aggregations, policy or arity: "
-            "restore these settings, or start with a new checkpoint folder"
+            "this checkpoint holds the windows of other keys or times: restore these settings, or "
+            f"start with a new checkpoint folder\n{shown}"
         )
     return bucket
 
@@ -126,7 +135,7 @@ def read_root(state: bytes) -> bytes | None:
     return bucket if isinstance(bucket, bytes) else None
 
 
-def _parse(state: bytes) -> tuple[int, bytes, Bucket | bytes]:
+def _parse(state: bytes) -> tuple[int, bytes | list[tuple[str, str]], Bucket | bytes]:
     body = memoryview(state)[_DIGEST_BYTES:]
     if xxhash.xxh3_64_digest(body) != bytes(state[:_DIGEST_BYTES]):
         raise CorruptState(
@@ -139,15 +148,20 @@ def _parse(state: bytes) -> tuple[int, bytes, Bucket | bytes]:
         raise CorruptState(f"a state value is no msgpack: {error}; report this as a bug") from error
     match content:
         case [str(magic), int(version), int(buckets), bytes(plan), bytes(root)] if (
-            magic == MAGIC and version == ROOT_VERSION
+            magic == MAGIC and version == _OLD_ROOT_VERSION
         ):
             return buckets, plan, root
+        case [str(magic), int(version), int(buckets), list(fixed), bytes(root)] if (
+            magic == MAGIC and version == ROOT_VERSION
+        ):
+            return buckets, [_line(each) for each in fixed], root
         case [str(magic), int(version), *_] if magic == MAGIC and version not in (
             VERSION,
+            _OLD_ROOT_VERSION,
             ROOT_VERSION,
         ):
             raise StateMismatch(
-                f"this checkpoint has state format {version}, this program knows {VERSION} and "
+                f"this checkpoint has state format {version}, this program knows {VERSION} to "
                 f"{ROOT_VERSION}: run the program's version that wrote it, or start with a new "
                 "checkpoint folder"
             )
@@ -155,6 +169,13 @@ def _parse(state: bytes) -> tuple[int, bytes, Bucket | bytes]:
             magic == MAGIC and version == VERSION
         ):
             return buckets, plan, _bucket(rest)
+    raise _foreign()
+
+
+def _line(entry: object) -> tuple[str, str]:
+    match entry:
+        case [str(what), str(text)]:
+            return what, text
     raise _foreign()
 
 

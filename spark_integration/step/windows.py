@@ -1,167 +1,227 @@
-"""The windows of one bucket's keys, and what a step asks of each.
+"""The windows of one bucket of keys, out of Spark's state, and a micro-batch of theirs.
 
-one policy                 ``Window``, by FiBA where events may come late
-a policy for each name     ``SharedWindows``: one structure, and its pages, for all windows
+They are one structure, ``mta.keyed``, of which the state holds a root of at most 64 KiB. Windows by
+count and time under monoids of columns are swept together, and no key costs anything by itself; of
+others each key has a window by itself, behind the same calls.
 
-With ``every``, results come now and then:
+A key that falls silent is forgotten: a window is empty once its newest event is as old as the
+window is long (``lifetime``), and a stream knows that this moment has passed when its watermark is
+later. Until then, and in any micro-batch that brings rows of the key itself, rows go first: a key
+is forgotten only if its window is empty after them. Its pages go once no state that Spark may still
+go back to has the key. Rows of keys without a window are late if they are older than the last
+moment at which a forgotten key's window became empty: the key may have been one of these. So rows
+older than the watermark may be late or may not; rows that are not older never are.
 
-every k events     the row of each k-th event of a key, in the order in which micro-batches bring
-                   events, those of one micro-batch by time
-every period       a row for each boundary: key, time, results, and nulls for all else
+Where events may come late, the watermark must be past that moment by the lateness too (the
+``patience``): then no event that is late by no more than that, even from the watermark, can have
+belonged into the window.
 
-That adds nothing to the state. How many events a key has had is in its handle, and a boundary is
-due with the first event later than it, so all up to the key's last event have been given. Of a key
-that is forgotten (``silence.py``) also those up to where its windows are empty are given then.
+Where results belong to boundaries (``Plan.period``), a key is forgotten once the watermark is past
+the first one at which its window is empty: then all up to it are given, as they would be with the
+key's next event, and events up to it are late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgpack
 import numpy as np
 
-from mta import AmortizedMTA, EveryCount, EveryPeriod, FiBA, TriggeredWindow, Window
-from mta.monoids.base import AbstractMonoid
-from mta.policies.base import AbstractPolicy
-from mta.triggers.rules import Progress
-from mta.triggers.triggered import Due, SharedDue
-from mta.windows.shared import SharedWindows
-from spark_integration.plan import Plan, column_name
-from spark_integration.step.columns import Ints
-from spark_integration.step.silence import end_of
-from spark_integration.step.states import Saved
+from mta.errors import InvalidValue, LateEvent
+from mta.keyed.bucket import NEVER, Advance, Batch, Bucket, Kept, Late
+from mta.keyed.keys import of_packed, ranked
+from mta.keyed.sweep import is_swept
+from mta.keyed.table import Table
+from mta.keyed.windows import KeyedWindows
+from mta.keyed.work import Boundaries, Found, Want
+from mta.times import clock
+from mta.triggers.rules import EveryCount, EveryPeriod
+from spark_integration.plan import Plan
+from spark_integration.step.columns import Ints, to_numpy
+from spark_integration.step.rows import Sorted
+from spark_integration.step.states import Bucket as Handles
 from stores.base import PageStore
 
-AnyWindow = Window | SharedWindows
+#: Keys as the state knows them: each key's values as msgpack.
+_KIND = "bytes"
+#: How many events a window holds before it has pages of its own.
+PROMOTE_AT = 1024
+
+
+class Gone(NamedTuple):
+    """Keys that were forgotten."""
+
+    table: Table
+    moments: Ints
+    """When each one's windows became empty."""
+    due: Found | None
+    """With a period, their results up to then."""
 
 
 class Windows:
-    """The windows of one bucket, opened from their handles."""
+    """The windows of one bucket, out of a root or of handles, or as they begin."""
 
-    def __init__(self, plan: Plan, store: PageStore) -> None:
-        self._plan = plan
-        self._store = store
-        self._prefix = f"{plan.name}.{plan.fingerprint()[:4].hex()}:"
-        self._temporary: list[AnyWindow] = []
-        self._kind: AnyWindow | None = None
-
-    def open(self, name: str, saved: Saved | None) -> AnyWindow:
-        """The key's window as it was saved, or a new one."""
-        if saved is not None:
-            return self.restore(saved.handle)
-        window = self._empty(name)
-        if self._plan.temporary:
-            self._temporary.append(window)
-        else:
-            # To begin anew is what a retry of this batch does, and a twin of this attempt right
-            # now: their pages are the same, so none may go before the batch is committed.
-            window.engine.hold()
-        return window
-
-    def restore(self, handle: bytes) -> AnyWindow:
-        """The window of a handle."""
-        # What all windows have in common is made once, in a window that takes no events.
-        if self._kind is None:
-            self._kind = self._empty("any")
-        return self._kind.sibling(handle)
-
-    def _empty(self, name: str) -> AnyWindow:
-        plan = self._plan
+    def __init__(
+        self,
+        plan: Plan,
+        store: PageStore,
+        before: bytes | Handles,
+        start: tuple[bytes, PageStore] | None = None,
+    ) -> None:
+        self.plan = plan
         settings: dict[str, Any] = {
-            "store": self._store,
-            "name": self._prefix + name,
-            "arity": plan.arity,
-            "leaf_arity": plan.leaf_arity,
-            "invalid": plan.invalid,
-            "retain": plan.retain,
-        }
+            "arity": plan.arity, "leaf_arity": plan.leaf_arity, "late": "drop",
+            "invalid": "drop", "retain": plan.retain, "timed": True,
+        }  # fmt: skip
         if plan.by_time:
-            settings["lateness"] = timedelta(microseconds=plan.lateness or 0)
-        if isinstance(plan.policy, Mapping):
-            return SharedWindows(plan.monoid, plan.policy, **settings)
-        aggregator = FiBA if plan.by_time else AmortizedMTA
-        return Window(plan.monoid, plan.policy, aggregator=aggregator, **settings)
+            settings["lateness"] = (plan.lateness or 0) / 1e6
+        if isinstance(before, bytes):
+            settings["promote_at"] = PROMOTE_AT
+            self.keyed = KeyedWindows.restore(before, plan.monoid, plan.policy, store, **settings)
+        else:
+            # With all rows in hand, and no more to come, a batch query needs no pages.
+            most = 1 << 24 if plan.temporary else PROMOTE_AT
+            name = f"{plan.name}.{plan.fingerprint()[:4].hex()}"
+            settings |= {"promote_at": most, "store": None if plan.temporary else store}
+            self.keyed = KeyedWindows(plan.monoid, plan.policy, name=name, **settings)
+            if start is not None:
+                self.keyed.take_over(*start)
+        self.bucket = self.keyed.bucket_of(_KIND)
+        self._apart, self._runs = self.bucket.apart, self._numbers()
+        if isinstance(before, Handles):
+            _carry_over(before, self.bucket, plan)
 
-    def discard_temporary(self) -> None:
-        """Delete the pages of a batch query's windows, also when the batch failed."""
-        for window in self._temporary:
-            window.delete_pages()
-        self._temporary.clear()
+    def _numbers(self) -> set[int]:
+        return {run.number for run in self.bucket.tiers.runs}
+
+    @property
+    def promotions(self) -> int:
+        """Windows that have come to have pages of their own, less those that were forgotten."""
+        return max(0, self.bucket.apart - self._apart)
+
+    @property
+    def merges(self) -> int:
+        """Runs of pages that were merged into others; known once a checkpoint was taken."""
+        return len(self._runs - self._numbers())
+
+    def advance(self, group: Sorted) -> Advance:
+        """Take in sorted rows. Raises InvalidValue and LateEvent, as the plan says."""
+        plan = self.plan
+        keys, ranks = ranked(group.keys, _KIND)
+        codes = np.repeat(ranks, np.diff(group.bounds))
+        columns = {name: to_numpy(group.rows.column(name)) for name in plan.values}
+        count = group.rows.num_rows
+        reader = self.keyed.reader
+        rows, _ = reader.rows(columns or range(count), count)
+        invalid = reader.invalid(rows, count) if count else None
+        rows = self.keyed.as_stored(rows, count)
+        batch = Batch(keys, codes, rows, group.times, invalid, late_first=True)
+        done = self.bucket.advance(batch, _wanted(plan))
+        if done.late is not None and plan.late == "error":
+            raise _late_event(done.late, group, codes, plan)
+        bad = count - len(done.line) - (0 if done.late is None else int(done.late.mask.sum()))
+        if bad and plan.invalid == "error":
+            raise InvalidValue(
+                f"bad value: {bad} of {count} rows of a bucket hold a NaN, or what no aggregation "
+                "takes; filter them out, or set invalid='drop' to drop and count them"
+            )
+        return done
+
+    def forget(self, watermark: int | None) -> Gone | None:
+        """Forget the keys whose windows are empty by the watermark; None if there are none."""
+        plan, lifetime = self.plan, self.plan.lifetime
+        if watermark is None or lifetime is None or plan.temporary:
+            return None
+        past, period = watermark - plan.patience - 1, plan.period
+        if period is not None:  # the last boundary for which all events have come
+            past = past // period * period
+        # An event at a boundary belongs to it, and so is late once it is given.
+        table = self.bucket.forget(
+            past - lifetime, lambda newest: self._end_of(newest) + (period is not None)
+        )
+        if not len(table):
+            return None
+        due = self.bucket.due(table, plan.every) if isinstance(plan.every, EveryPeriod) else None
+        return Gone(table, self._end_of(table.newest()), due)
+
+    def _end_of(self, newest: Any) -> Any:
+        """When windows become empty after their newest events, or the first boundaries then."""
+        assert self.plan.lifetime is not None
+        end, period = newest + self.plan.lifetime, self.plan.period
+        return end if period is None else -(-end // period) * period
+
+    def timer(self, watermark: int | None) -> int | None:
+        """Once the watermark is later than this, the bucket must be called; None for never.
+
+        Pages that are to be deleted are looked at again with the watermark's next move.
+        """
+        if self.plan.lifetime is None:
+            return None
+        if self.bucket.is_deleting:
+            return watermark or 0
+        earliest = self.bucket.earliest()
+        return None if earliest is None else int(self._end_of(earliest)) + self.plan.patience
 
 
-def events_of(window: AnyWindow) -> int:
-    """How many events a window has taken in since its beginning; no store call."""
-    return window.engine.structure.back
+def sweeps(plan: Plan) -> bool:
+    """Whether windows are swept by columns, in place of each key's by itself."""
+    return is_swept(plan.monoid, list(plan.policies.values()))
 
 
-def by_column(found: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    """What ``extend`` returned, by the names of the plan's columns."""
-    if not isinstance(plan.policy, Mapping):
-        return found
-    return {
-        column_name(alias, window): column
-        for window, results in found.items()
-        for alias, column in results.items()
-    }
+def _wanted(plan: Plan) -> Want:
+    if isinstance(plan.every, EveryPeriod):
+        return Boundaries(plan.every, ends=plan.temporary)
+    if isinstance(plan.every, EveryCount):
+        return plan.every
+    if plan.appends and plan.by_time:
+        return "changed" if plan.output == "event" else "newest"
+    return "each" if plan.output == "event" else "last"
 
 
-# --- results now and then -------------------------------------------------------------------------
+def _carry_over(handles: Handles, bucket: Bucket, plan: Plan) -> None:
+    """The windows of a state of handles, each a window by itself from now on."""
+    packed = sorted(handles.keys)
+    if packed:
+        keys = of_packed(_KIND, packed)
+        saved = [handles.keys[keys.packed(at)] for at in range(len(keys))]
+        bucket.carry_over(keys, [each.last_time for each in saved], [s.handle for s in saved])
+        # Where a greater lateness was allowed shortly before, or a key had begun anew.
+        floors = [(each.last_time, each.floor) for each in saved if each.floor is not None]
+        less = [(last, last - floor) for last, floor in floors if last - floor < plan.patience]
+        if less:
+            bucket.keep_since(Kept(min(late for _, late in less), max(last for last, _ in less)))
+    bucket.forgotten = handles.forgotten
+    for doomed in handles.doomed:
+        bucket.doom(doomed.handle, doomed.calls - 1)
 
 
-def _triggered(window: AnyWindow, plan: Plan, before: Saved | None) -> TriggeredWindow | SharedDue:
-    """A key's window, or several, with results at boundaries, where it has come to."""
-    due: TriggeredWindow | SharedDue
-    assert isinstance(plan.every, EveryPeriod)
-    if isinstance(window, SharedWindows):
-        due = SharedDue(window, plan.every)
+# --- rows that are late ---------------------------------------------------------------------------
+
+
+def _late_event(late: Late, group: Sorted, codes: Ints, plan: Plan) -> LateEvent:
+    """The error for the first key that has late rows: in which way they are, and what helps."""
+    place = int(np.argmax(late.mask))
+    number = int(np.searchsorted(group.bounds, place, side="right")) - 1
+    first, end = group.bounds[number], group.bounds[number + 1]
+    key = ", ".join(map(str, msgpack.unpackb(group.keys[number], timestamp=3)))
+    floor, last = int(late.floors[codes[place]]), int(late.newest[codes[place]])
+    remedy = "let the source deliver sooner, or set a greater allowed_lateness"
+    if plan.lateness is None:
+        remedy = "let the source deliver in order, or set allowed_lateness"
+    if last == NEVER:
+        old = (
+            "older than what silent keys, of which it may be one, were forgotten for, at "
+            f"{clock(floor)}"
+        )
+        remedy = "let the source deliver sooner, or the watermark wait longer"
+    elif floor == last - plan.patience:
+        by = f"more than {plan.patience / 1e6} s " if plan.patience else ""
+        old = f"{by}older than its last one, at {clock(last)}"
     else:
-        due = TriggeredWindow(window, plan.every)
-    due.progress = Progress(newest=before and before.last_time)
-    return due
-
-
-def results_due(
-    window: AnyWindow, plan: Plan, before: Saved | None, values: Any, moments: Any
-) -> list[Due]:
-    """A key's rows into its window, and the results at the boundaries that they make due.
-
-    In a batch query also that of the period in which the rows end, as no more will come.
-    """
-    triggered = _triggered(window, plan, before)
-    due = triggered.extend(values, moments)
-    return [due, triggered.flush()] if plan.temporary else [due]
-
-
-def results_of_silence(window: AnyWindow, plan: Plan, before: Saved) -> list[Due]:
-    """The results up to the first boundary at which the window of a silent key is empty."""
-    end = np.datetime64(end_of(before.last_time, plan), "us")
-    return [_triggered(window, plan, before).advance(end)]
-
-
-def places_due(every: EveryCount, before: int, count: int) -> Ints:
-    """Which of the next ``count`` events of a key are due, after ``before`` of them.
-
-    >>> places_due(EveryCount(3), 4, 7).tolist()
-    [1, 4]
-    """
-    return np.arange(-(before + 1) % every.count, count, every.count)
-
-
-def restore_any(
-    handle: bytes,
-    monoid: AbstractMonoid,
-    policy: AbstractPolicy | Mapping[str, AbstractPolicy],
-    store: PageStore,
-    by_time: bool,
-) -> AnyWindow:
-    """The window of a handle, or the several that share their events; no store call.
-
-    Raises CorruptHandle, HandleMismatch.
-    """
-    late: dict[str, Any] = {"lateness": 0} if by_time else {}
-    if isinstance(policy, Mapping):
-        return SharedWindows.restore(handle, monoid, policy, store, **late)
-    aggregator = FiBA if by_time else AmortizedMTA
-    return Window.restore(handle, monoid, policy, store, aggregator=aggregator, **late)
+        old = f"older than {clock(floor)}, before which no event is kept"
+    return LateEvent(
+        f"{int(late.mask[first:end].sum())} of {end - first} events of key {key} are {old}, the "
+        f"oldest by {plan.time!r} at {clock(int(group.times[place]))}; {remedy}, or set "
+        "late='drop' to drop and count them, or late='side' to have them marked among the results"
+    )

@@ -10,12 +10,12 @@ from random import Random
 import pytest
 
 from mta import CountWindow, Max, SharedWindows, TimeWindow, Window, describe_handle
-from mta.audit.opaque import restore_opaque
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptHandle, HandleMismatch, MissingPage
 from mta.fiba.aggregator import KeptTree
 from mta.pages.handle import Handle
 from mta.pages.structure import Aggregator
+from mta.windows.opaque import restore_opaque
 from mta.windows.shared_handle import SharedHandle
 from stores import MemoryStore
 from tests.support.naive import AGGREGATORS, joined, pages_of

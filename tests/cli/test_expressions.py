@@ -1,6 +1,6 @@
 import pytest
 
-from mta import CountWindow, TimeWindow
+from mta import CountWindow, SessionWindow, TimeWindow
 from spark_integration.cli.expressions import (
     FUNCTIONS,
     Aggregation,
@@ -64,7 +64,15 @@ def test_time_window(text):
     assert parse_window(text).fingerprint == TimeWindow(text.strip()).fingerprint
 
 
-@pytest.mark.parametrize("text", ["0 events", "yesterday", "24", "-3 hours", ""])
+@pytest.mark.parametrize("text", ["session 30 minutes", " session  30 minutes "])
+def test_session_window(text):
+    assert parse_window(text).fingerprint == SessionWindow("30 minutes").fingerprint
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["session", "session 5", "session 3 events", "0 events", "yesterday", "24", "-3 hours", ""],
+)
 def test_bad_window(text):
     with pytest.raises(InvalidRequest, match="--window"):
         parse_window(text)

@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_rgb
 
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.plot import _figure, _line, _panels
@@ -52,6 +53,30 @@ def test_a_figure_has_a_titled_panel_for_each_key(tmp_path):
     assert labels == ["watts", "peak = max(watts)"]
     figure.savefig(tmp_path / "plot.png")
     assert (tmp_path / "plot.png").stat().st_size > 5000
+
+
+def test_each_key_has_a_time_axis_of_its_own():
+    """Years apart, they would be slivers on one."""
+    rows = extremes(("a", "b"))
+    later = rows["key"] == "b"
+    rows.loc[later, "time"] += pd.Timedelta(days=1500)
+    panels = _panels(
+        [parse_aggregation(text, ()) for text in ("peak=max(watts)", "total=sum(watts)")]
+    )
+    figure = _figure(rows, ["a", "b"], panels, "")
+    spans = [np.diff(axes.get_xlim())[0] for axes in figure.axes]
+    assert np.allclose(spans, 49 / 24)
+    limits = [axes.get_xlim()[0] for axes in figure.axes]
+    assert limits[0] == limits[1] and limits[2] == limits[3] == limits[0] + 1500
+
+
+def test_values_stand_out_from_white_and_lie_below_the_results():
+    figure = _figure(extremes(), ["a"], _panels([parse_aggregation("peak=max(watts)", ())]), "")
+    values, peak = figure.axes[0].lines
+    assert (values.get_label(), peak.get_label()) == ("watts", "peak = max(watts)")
+    channels = np.array(to_rgb(values.get_color()))
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    assert 1.05 / (linear @ [0.2126, 0.7152, 0.0722] + 0.05) > 3  # contrast, as for any graphics
 
 
 def test_results_without_values_are_drawn_alone(tmp_path):

@@ -56,6 +56,7 @@ def test_run_continue_inspect(tmp_path, capsys):
     assert got["peak"].tolist() == expected["peak"].tolist()
     assert got["mean"].tolist() == pytest.approx(expected["mean"].tolist())
     assert (out / "plot.png").stat().st_size > 10_000
+    assert "plot.png (2 keys)" in printed
 
     assert mta(*command) == 0
     assert "nothing new" in capsys.readouterr().out

@@ -35,11 +35,33 @@ from stores import open_store
 
 EXTRAS = (
     "couchbase", "datasketches", "google", "matplotlib", "pandas", "pyarrow", "pyspark", "redis",
+    "zstandard",
 )  # fmt: skip
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))\n"
 WHOLE = WITHOUT + "from spark_integration.cli import main; sys.exit(main())"
 BARE = WITHOUT + "import runpy; runpy.run_module('mta', run_name='__main__')"
 EVENTS = [float(at * 37 % 101) for at in range(500)]
+
+
+@pytest.mark.parametrize("name", ["stores.py", "stores/__init__.py", "stores/errors.py"])
+@pytest.mark.parametrize("package", ["mta", "mta.errors", "spark_integration", "mta.__main__"])
+def test_a_folder_of_ones_own_that_hides_a_package_is_named(
+    tmp_path: Path, name: str, package: str
+) -> None:
+    mine = tmp_path / name
+    mine.parent.mkdir(exist_ok=True)
+    (mine.parent / "__init__.py").touch() if "/" in name else None
+    mine.write_text("SHOPS = ['corner']\n")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import {package}"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 1
+    hidden = tmp_path / ("stores.py" if "/" not in name else "stores/__init__.py")
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: the package 'stores'") and f"hidden by {hidden}" in last
+    assert "another name" in last
 
 
 def test_nothing_but_the_core_is_installed() -> None:

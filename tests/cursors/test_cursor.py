@@ -12,22 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mta import (
-    AmortizedMTA,
     ColumnarMonoid,
     Count,
     CountWindow,
     FiBA,
-    LogMTA,
     Max,
     Mean,
     Min,
-    PagedFlatFAT,
     Product,
     Sum,
     Window,
 )
 from mta.cursors.cursor import Cursor, Hand, Leaf
-from mta.errors import EventsGone, InvalidTime, UnsupportedOperation
+from mta.errors import EventsGone, InvalidTime
 from mta.folds.blocks import Blocks
 from mta.folds.fronts import Stretch, TimeFronts, rows_at
 from mta.folds.overlaps import Overlaps, may_overlap
@@ -38,6 +35,7 @@ from mta.pages.structure import Aggregator
 from mta.windows.shared import SharedWindows
 from tests.support.counted import Counted, rolling_hash
 from tests.support.naive import (
+    IN_ORDER,
     Event,
     Rule,
     any_rule,
@@ -255,7 +253,7 @@ def test_a_lookup_is_a_list(store: str | None, leaf_arity: int, arity: int) -> N
             assert list(leaf.rows) == [value for value, _ in events[leaf.first : leaf.stop]]
 
 
-@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA, FiBA])
+@pytest.mark.parametrize("aggregator", [*IN_ORDER, FiBA])
 def test_a_window_answers_ranges_of_its_events(aggregator: type[Aggregator]) -> None:
     events = timed([(str(i % 10), [0, 1, 1, 3][i % 4]) for i in range(90)])
     values, times = zip(*events, strict=True)
@@ -278,16 +276,14 @@ def test_a_window_answers_ranges_of_its_events(aggregator: type[Aggregator]) -> 
             found = window.range(*ask)
             assert found == text_of([event for event in events if after < event[1] <= until])
         except EventsGone:
-            left = 90 - len(window)  # a tree by time no longer knows when the last of them was
-            assert after < times[left if aggregator is FiBA else left - 1]
+            left = 90 - len(window)
+            assert after < times[left - 1]
         assert isinstance(window.range(*ask, partial=True), str)
     whole = np.datetime64(newest - 40 * SECOND, "us"), np.datetime64(newest, "us")
-    assert window.range(*whole, partial=aggregator is FiBA) == window.query()
+    assert window.range(*whole) == window.query()
 
 
-def test_what_answers_no_ranges_says_so() -> None:
-    with pytest.raises(UnsupportedOperation, match="does not answer ranges"):
-        Window(Max(), CountWindow(3), aggregator=PagedFlatFAT).range_of_positions(0, 0)
+def test_events_without_times_have_no_ranges_of_times() -> None:
     with pytest.raises(InvalidTime, match="have no times"):
         Window(Max(), CountWindow(3)).range(0, 1)
 

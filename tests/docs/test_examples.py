@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from stores import open_store
 from tests.support.documents import DOCS, README, blocks, documents, name_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ def needs_spark(block: str) -> bool:
     return bool(re.search(r"\bsliding_aggregate\(", block))
 
 
+def is_own(block: str) -> bool:
+    """Whether it has a function of the user's own that Spark runs."""
+    return bool(re.search(r"InPandas\(|mapInArrow\(|foreachBatch\(", block)) and not needs_spark(
+        block
+    )
+
+
 def run(block: str, page: Path, space: Space, folder: Path) -> Space:
     """What an example leaves, run with its pages in a folder of the test."""
     code = PLACE.sub(f"file://{folder}/pages", block)
@@ -54,7 +62,7 @@ def test_no_example_is_left_out() -> None:
     assert not elsewhere
     everywhere = sum(len(blocks(page, "python")) for page in PAGES)
     of_scripts = [block for page in SCRIPTS for block in scripts(page)]
-    kinds = (is_session, is_suite, needs_spark)
+    kinds = (is_session, is_suite, needs_spark, is_own)
     assert everywhere == sum(len(of_kind(kind)) for kind in kinds) + len(of_scripts)
 
 
@@ -68,7 +76,7 @@ def test_sessions(page: Path) -> None:
     sessions = "\n".join(block for block in blocks(page, "python") if is_session(block))
     test = doctest.DocTestParser().get_doctest(sessions, {}, page.name, None, 0)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    assert len(test.examples) > 10
+    assert len(test.examples) >= 4
     assert runner.run(test).failed == 0
 
 
@@ -144,7 +152,7 @@ SCRIPTS: dict[Path, Callable[[Space, str], None]] = {
 
 
 def scripts(page: Path) -> list[str]:
-    others = (is_session, is_suite, needs_spark)
+    others = (is_session, is_suite, needs_spark, is_own)
     return [block for block in blocks(page, "python") if not any(kind(block) for kind in others)]
 
 
@@ -157,6 +165,7 @@ def test_scripts(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 # --- Spark ----------------------------------------------------------------------------------------
 
 HOURS = 30
+SEAM = "2024-01-02"
 
 
 @pytest.fixture(scope="module")
@@ -211,6 +220,19 @@ def test_spark(page: Path, block: str, spark: SparkSession, incoming: Path, tmp_
         "Max": Max, "Mean": Mean, "TimeWindow": TimeWindow,
         "sliding_aggregate": sliding_aggregate,
     }  # fmt: skip
+    if "start_from=" in block:
+        space["history"] = space["events"]
+        stream = session.readStream.schema(space["events"].schema)
+        space["events"] = stream.parquet(str(incoming))
+        query = run(block, page, space, tmp_path)["results"].writeStream
+        query = query.format("memory").queryName("sample").trigger(availableNow=True)
+        query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+        found = session.table("sample").toPandas().sort_values(["device", "ts"])
+        wanted = expected(incoming)
+        wanted = wanted[wanted.ts >= SEAM]
+        assert 0 < len(wanted) < len(expected(incoming))
+        assert found.peak.tolist() == wanted.peak.tolist()
+        return
     results = run(block, page, space, tmp_path)["results"]
     said = re.search(r"^\)  # ([^(\n]*)$", block, re.MULTILINE)
     if said:
@@ -223,6 +245,48 @@ def test_spark(page: Path, block: str, spark: SparkSession, incoming: Path, tmp_
     assert len(found) > 2 * 60 * (HOURS - 1)
     at_events = found.merge(expected(incoming), on=["device", "ts"], suffixes=("", "_wanted"))
     assert len(at_events) == 2 * HOURS and at_events.peak.equals(at_events.peak_wanted)
+
+
+@pytest.mark.parametrize(("page", "block"), of_kind(is_own))
+def test_own_functions(
+    page: Path, block: str, spark: SparkSession, incoming: Path, tmp_path: Path
+) -> None:
+    """Also that windows which end with their task leave no page, and streams go on after a stop."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    pd = pytest.importorskip("pandas")
+    events = pd.read_parquet(incoming / "events.parquet")
+    middle = events.ts.min() + (events.ts.max() - events.ts.min()) / 2
+    folder, out = tmp_path / "in", tmp_path / "out"
+    for path in (folder, out, tmp_path / "roots"):
+        path.mkdir()
+    for old, new in {'"roots"': tmp_path / "roots", "out/{": f"{out}/{{"}.items():
+        block = block.replace(old, f'"{new}"' if old[0] == '"' else str(new))
+    block = block.replace('"checkpoint/"', f'"{tmp_path}/checkpoint"')
+    for at, part in enumerate((events[events.ts <= middle], events[events.ts > middle])):
+        part.to_parquet(folder / f"{at}.parquet", index=False)
+        space: Space = {
+            "__name__": "__main__",  # as in a script, whose functions travel by value
+            "events": session.read.parquet(str(incoming)),
+            "stream": session.readStream.schema("device string, ts timestamp, watts double")
+            .parquet(str(folder)),
+        }  # fmt: skip
+        space = run(block, page, space, tmp_path)
+        if "query" in space:
+            query = space["query"]
+        elif space["results"].isStreaming:
+            writer = space["results"].writeStream.option("checkpointLocation", f"{tmp_path}/cp")
+            query = writer.format("parquet").start(str(out))
+        else:
+            compare(space["results"].toPandas(), incoming)
+            with open_store(f"file://{tmp_path}/pages") as pages:
+                assert not [*pages.keys()]
+            return
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+    compare(session.read.parquet(str(out)).toPandas(), incoming)
 
 
 def test_the_stream_of_the_readme(

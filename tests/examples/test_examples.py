@@ -18,6 +18,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = {
     "edge": ["edge.py", "measure.py"],
     "feature_store": ["feature_store.py"],
+    "history_first": ["history_first.py"],
     "late_sensors": ["late_sensors.py"],
     "recovery": ["recovery.py"],
     "spark_redis": ["spark_redis.py"],
@@ -131,3 +132,9 @@ def test_spark_with_pages_in_redis(tmp_path: Path) -> None:
             assert client.dbsize() == 0  # it leaves nothing behind
     finally:
         server.stop()
+
+
+def test_history_first_has_no_seam(tmp_path: Path) -> None:
+    output = run("history_first/history_first.py", "--folder", tmp_path / "f", "--events", 8000)
+    assert output.count("and is stopped") == 2
+    assert output.endswith("results since the seam equal pandas over the whole year\n")

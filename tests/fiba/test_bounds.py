@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import Monoid
+from mta import CountWindow, FiBA, Monoid, Window
 from mta.fiba import FingerTree, Tree
 from mta.fiba.bulk import evict_first, insert_sorted
 from mta.fiba.fingers import after_time, before_time
+from mta.fiba.node import Node
 from tests.support.trees import coins, joined, spent
 
 MIN_ARITIES = pytest.mark.parametrize("min_arity", [2, 4, 8])
@@ -275,3 +276,62 @@ def test_a_range_takes_o_of_log_of_its_length_and_of_its_distance(min_arity: int
         counted.combines = 0
         assert tree.rank(before_time(start)) == start
         assert counted.combines == 0
+
+
+# --- nodes --------------------------------------------------------------------------------------
+
+
+class Visits:
+    """The nodes whose entries, children or sums are looked at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.nodes: set[int] | None = None
+        look = object.__getattribute__
+
+        def looking(node: Node, name: str) -> Any:
+            if self.nodes is not None and name in ("entries", "links", "sums"):
+                self.nodes.add(id(node))
+            return look(node, name)
+
+        monkeypatch.setattr(Node, "__getattribute__", looking)
+
+    def of(self, action: Callable[[], Any]) -> int:
+        self.nodes = set()
+        try:
+            action()
+            return len(self.nodes)
+        finally:
+            self.nodes = None
+
+
+@pytest.mark.parametrize("size", [1 << 10, 1 << 15])
+@pytest.mark.parametrize("min_arity", [2, 4])
+def test_what_is_near_the_newest_is_found_by_the_finger(
+    monkeypatch: pytest.MonkeyPatch, size: int, min_arity: int
+) -> None:
+    """Insertions at distance d, and ranges that begin there, visit O(log d) nodes."""
+    policy = CountWindow(1 << 30)
+    window = Window(
+        Monoid(float("-inf"), max, name="max"), policy, None, "w",
+        arity=min_arity, leaf_arity=min_arity, aggregator=FiBA, lateness="365 days",
+    )  # fmt: skip
+    times = [i * GAP for i in range(size)]
+    window.extend([1.0] * size, np.array(times, "M8[us]"), results="last")
+    fiba, visits = window.structure, Visits(monkeypatch)
+    assert isinstance(fiba, FiBA)
+    for distance in (0, 1, 2, 4, 16, 64, 256, 900):
+        high = 1 + math.log(distance + 1, min_arity)
+        steps, inserted = 30, 0
+        for _ in range(steps):
+            at = len(times) - distance
+            time = times[at - 1] + (1 if distance else GAP)
+            inserted += visits.of(lambda time=time: fiba.insert(1.0, time))
+            times.insert(at, time)
+            assert visits.of(lambda time=time: fiba.first_after(time)) <= 3 * high + 2
+            start = fiba.back - distance - 1
+            assert visits.of(lambda start=start: fiba.fold(start, fiba.back)) <= 3 * high + 2
+            stop = start + distance // 2
+            assert visits.of(lambda start=start, stop=stop: fiba.fold(start, stop)) <= 4 * high + 2
+        assert inserted <= steps * (3 * high + 3)  # splits amortised
+    window.check()
+    assert window.range_of_positions(0, 5) == 1.0

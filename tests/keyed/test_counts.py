@@ -183,8 +183,8 @@ def test_a_root_stays_small_however_much_is_doomed() -> None:
     windows = KeyedWindows(Max(), TimeWindow(50), store, "w", **settings)
     now = 0
     for _ in range(25):
-        keys = np.repeat(np.arange(now, now + 60), 2)
-        windows.extend(keys, np.ones(120), np.full(120, now))
+        keys = np.repeat(np.arange(now, now + 60), 5)
+        windows.extend(keys, np.ones(300), np.full(300, now))
         now += 30
         windows.forget(before=now)
         root = windows.checkpoint()

@@ -161,7 +161,7 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         ValueError, "there would be two columns 'a_b_c'",
     ),
     "float keys": ({"by": "v"}, UnsuitableKey, "keys are all integers"),
-    "keys of text for values": ({"aggregations": {"a": ("s", Max())}}, InvalidValue, "cannot"),
+    "keys of text for values": ({"aggregations": {"a": ("s", Sum())}}, InvalidValue, "cannot"),
 }  # fmt: skip
 
 

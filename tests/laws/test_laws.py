@@ -431,6 +431,7 @@ PAIRED = list(zip(RISING, map(float, SECONDS), strict=True))
         (Policy(lambda p, t: t - p >= 6, name="six"), RISING, {"on": Sum()}),
         (SinceMax(), RISING, {}),
         (SinceMax("x") | CountWindow(4), ROWS, {}),
+        (SinceMax(own=True), RISING, {"on": Max()}),
         (SinceLongestRun(), PAIRED, {"on": LongestIncreasingRun()}),
         (SinceLongestRun() | CountWindow(5), PAIRED, {"on": LongestIncreasingRun()}),
         (SinceLongestRun(("x", "t")), ROWS, {}),

@@ -10,19 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta import AmortizedMTA, CountWindow, LogMTA, TimeWindow, Window
+from mta import CountWindow, TimeWindow, Window
 from mta.cursors.reach import fold_between, fold_positions
 from mta.errors import EventsGone
-from mta.levels.kept import LeafReader
-from mta.levels.tree import MonoidTree
-from tests.support.naive import joined
+from mta.levels.queues import BEFORE_ALL
+from mta.pages.structure import Aggregator
+from tests.support.naive import IN_ORDER, joined
 
 BEGIN = 10**15
-
-
-def structure_of(window: Window) -> MonoidTree:
-    assert isinstance(window.structure, MonoidTree)
-    return window.structure
 
 
 @settings(max_examples=100, deadline=None)
@@ -31,7 +26,7 @@ def structure_of(window: Window) -> MonoidTree:
     size=st.integers(1, 30),
     leaf_arity=st.integers(2, 4),
     arity=st.integers(2, 3),
-    aggregator=st.sampled_from([AmortizedMTA, LogMTA]),
+    aggregator=st.sampled_from(IN_ORDER),
     batch=st.integers(1, 17),
     restored=st.booleans(),
 )
@@ -40,7 +35,7 @@ def test_ranges_that_begin_before_the_window(
     size: int,
     leaf_arity: int,
     arity: int,
-    aggregator: type[MonoidTree],
+    aggregator: type[Aggregator],
     batch: int,
     restored: bool,
 ) -> None:
@@ -59,7 +54,7 @@ def test_ranges_that_begin_before_the_window(
             window = Window.restore(
                 window.checkpoint(), joined(), policy, window.store, aggregator=aggregator
             )
-    structure = structure_of(window)
+    structure = window.structure
     front, newest = structure.front, times[-1]
     for after in range(BEGIN - 2, newest + 3, 1 + len(times) // 20):
         first = bisect_right(times, after)
@@ -68,7 +63,7 @@ def test_ranges_that_begin_before_the_window(
                 continue
             stop = bisect_right(times, until)
             expected = "".join(values[max(first, front) : stop])
-            events = LeafReader(structure)
+            events = structure.remembered()
             assert fold_between(events, after, until, partial=True)[0] == expected
             if first >= front:
                 assert fold_between(events, after, until, partial=False)[0] == expected
@@ -76,14 +71,14 @@ def test_ranges_that_begin_before_the_window(
                 with pytest.raises(EventsGone):
                     fold_between(events, after, until, partial=False)
     for position in range(len(times) + 1):
-        events = LeafReader(structure)
+        events = structure.remembered()
         found, count = fold_positions(events, position, len(times), partial=True)
         assert found == "".join(values[max(position, front) :])
         assert count == len(times) - max(position, front)
 
 
-@pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
-def test_what_a_time_window_holds_is_the_range_of_its_size(aggregator: type[MonoidTree]) -> None:
+@pytest.mark.parametrize("aggregator", IN_ORDER)
+def test_what_a_time_window_holds_is_the_range_of_its_size(aggregator: type[Aggregator]) -> None:
     """Also where all that had left filled its groups to the brim, and their pages are deleted."""
     for count in range(1, 40):
         window = Window(
@@ -95,18 +90,23 @@ def test_what_a_time_window_holds_is_the_range_of_its_size(aggregator: type[Mono
         window.checkpoint()
         window.insert("y", 1001.0)
         window.checkpoint()
-        events = LeafReader(structure_of(window))
+        events = window.structure.remembered()
         newest = 1_001_000_000
         held, size = fold_between(events, newest - 10_000_000, newest, partial=False)
         assert (held, size) == ("xy", 2)
 
 
-def test_a_count_window_knows_when_the_last_event_left() -> None:
-    window = Window(joined(), CountWindow(3) | TimeWindow("1 hour"), arity=2, leaf_arity=2)
+@pytest.mark.parametrize("aggregator", IN_ORDER)
+def test_a_count_window_knows_when_the_last_event_left(aggregator: type[Aggregator]) -> None:
+    policy = CountWindow(3) | TimeWindow("1 hour")
+    window = Window(joined(), policy, arity=2, leaf_arity=2, aggregator=aggregator)
     times = [float(i) for i in range(50)]
     for _, time in pairwise([0.0, *times]):
         window.insert("v", time)
         window.checkpoint()
-        structure = structure_of(window)
-        before = LeafReader(structure).time_before(structure.front)
-        assert before == (int(time - 3) * 1_000_000 if time >= 3 else None)
+        structure = window.structure
+        before = structure.remembered().time_before(structure.front)
+        if time >= 3:
+            assert before == int(time - 3) * 1_000_000
+        else:
+            assert before in (None, BEFORE_ALL)

@@ -13,11 +13,34 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from mta import Collect, CollectDistinct, CountWindow, Last, Max, Monoid, Sum, Window
+from mta import (
+    AmortizedMTA,
+    ArgMin,
+    CheckedSum,
+    Collect,
+    CollectDistinct,
+    CountWindow,
+    Decimals,
+    FiBA,
+    First,
+    FirstText,
+    Last,
+    LastText,
+    Max,
+    MaxText,
+    Mean,
+    Min,
+    MinText,
+    Monoid,
+    Product,
+    Sum,
+    Window,
+)
 from mta.columns.codec import is_plain
 from mta.columns.reading import is_missing, missing, read_column, read_value
 from mta.columns.schemas import Array, Objects, Record
 from mta.errors import InvalidValue
+from mta.pages.structure import Aggregator
 from tests.support.ids import shown
 
 NEWEST = Monoid(identity=None, combine=lambda a, b: a if b is None else b, name="newest")
@@ -261,3 +284,93 @@ CASES: list[Callable[[], Any]] = [lambda: 5, lambda: None, lambda: object()]
 def test_what_is_no_batch(make: Callable[[], Any]) -> None:
     with pytest.raises(InvalidValue):
         Window(NEWEST, CountWindow(2)).extend(make())
+
+
+# --- types ----------------------------------------------------------------------------------------
+
+EXACT_KINDS: dict[str, tuple[Any, list[Any]]] = {
+    "int64": ("int64", [BEYOND, BEYOND - 1, BEYOND + 1, -BEYOND, 3]),
+    "decimals": (Decimals(2), [Decimal(d) for d in ("0.10", "0.2", "-90071992547409.93", "7")]),
+}
+
+
+@pytest.mark.parametrize("kind", EXACT_KINDS)
+@pytest.mark.parametrize("nullable", [False, True])
+@pytest.mark.parametrize("aggregator", [AmortizedMTA, FiBA])
+def test_results_of_a_type_are_exact_on_every_way(
+    kind: str, nullable: bool, aggregator: type[Aggregator]
+) -> None:
+    dtype, values = EXACT_KINDS[kind]
+    makes: dict[str, tuple[Any, Callable[[list[Any]], Any]]] = {
+        "sum": (CheckedSum(dtype), sum),
+        "least": (Min(dtype, nullable), min),
+        "most": (Max(dtype, nullable), max),
+        "first": (First(dtype, nullable), lambda window: window[0]),
+        "last": (Last(dtype, nullable), lambda window: window[-1]),
+    }
+    for monoid, right in makes.values():
+        expected = [right(values[max(0, at - 2) : at + 1]) for at in range(len(values))]
+        window = Window(monoid, CountWindow(3), name="w", aggregator=aggregator, leaf_arity=2,
+                        arity=2)  # fmt: skip
+        batch = window.extend(values, range(len(values)))
+        assert batch.tolist() == expected
+        window = window.sibling(window.checkpoint())
+        assert window.query() == expected[-1] and type(window.query()) is type(expected[-1])
+        single = Window(monoid, CountWindow(3), aggregator=aggregator)
+        for at, value in enumerate(values):
+            single.insert(value, at)
+            assert single.query() == expected[at]
+
+
+def test_an_empty_window_of_a_type() -> None:
+    for make in (Min, Max, First, Last, ArgMin):
+        for monoid in (make("int64", nullable=True), make(Decimals(1))):
+            assert Window(monoid, CountWindow(1)).query() is None
+    assert Window(CheckedSum(Decimals(1)), CountWindow(1)).query() == Decimal(0)
+
+
+@pytest.mark.parametrize("make", [Sum, Min, Max, First, Last])
+@pytest.mark.parametrize("value", [BEYOND, 2**63 + 1, -(2**64) - 1, Decimal("0.1"), 10**400])
+def test_doubles_that_nobody_asked_for_round_nothing(make: Any, value: Any) -> None:
+    window = Window(make(), CountWindow(2), store=None)
+    arrays = [np.array([1, value], "u8")] if value in (BEYOND, 2**63 + 1) else []
+    for batch in ([value], [0.5, value], [1, value], np.array([value], object), *arrays):
+        with pytest.raises(InvalidValue, match="is no double: give the type"):
+            window.extend(batch)
+    with pytest.raises(InvalidValue, match="is no double: give the type"):
+        window.insert(value)
+    assert len(window) == 0
+    window.extend([BEYOND - 1, 2**60, Decimal("0.5")])
+    if value != 10**400:
+        Window(make("float64"), CountWindow(2), store=None).insert(value)
+
+
+def test_a_product_refuses_what_one_of_its_parts_would_round() -> None:
+    mean, top = ("v", Mean()), ("v", Max())
+    for both in ({"mean": mean, "top": top}, {"top": top, "mean": mean}):
+        with pytest.raises(InvalidValue, match="is no double"):
+            Window(Product(both), CountWindow(2)).insert({"v": BEYOND})
+    Window(Product({"mean": mean}), CountWindow(2)).insert({"v": BEYOND})
+
+
+def test_decimals_take_no_more_places_and_no_floats() -> None:
+    window = Window(Max(Decimals(2)), CountWindow(2))
+    for bad in (Decimal("0.125"), 0.5, None, Decimal("NaN"), Decimal("Infinity"), 10**17, "1"):
+        with pytest.raises(InvalidValue, match=r"Decimals\(2\)"):
+            window.insert(bad)
+    window.extend([Decimal("0.50"), 7, np.int32(3)])
+    assert window.query() == Decimal(7)
+
+
+@pytest.mark.parametrize("values", [["b", "a", "é", "a"], [b"x", b"", b"y"], [2**70, 1, -5]])
+def test_text_is_chosen_from(values: list[Any]) -> None:
+    choices: list[tuple[Monoid, Callable[[list[Any]], Any]]] = [
+        (MinText(), min), (MaxText(), max),
+        (FirstText(), lambda window: window[0]), (LastText(), lambda window: window[-1]),
+    ]  # fmt: skip
+    for monoid, right in choices:
+        window = Window(monoid, CountWindow(2), name="w")
+        assert window.query() is None
+        expected = [right(values[max(0, at - 1) : at + 1]) for at in range(len(values))]
+        assert window.extend(values).tolist() == expected
+        assert window.sibling(window.checkpoint()).query() == expected[-1]

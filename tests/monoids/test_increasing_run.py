@@ -17,11 +17,16 @@ from mta import (
     LogMTA,
     LongestIncreasingRun,
     Max,
+    Monoid,
     SinceLongestRun,
     SinceMax,
     TimeWindow,
     Window,
 )
+from mta.bench.mta_paper.algorithms import OneByOne, Rule
+from mta.bench.mta_paper.dimensions import columns, listing_3, opened
+from mta.bench.mta_paper.streams import memory_usage
+from mta.in_order import DABA
 from tests.support.catalogue import NUMBERS, batch_of, run_of
 
 BOTH = pytest.mark.parametrize("aggregator", [AmortizedMTA, LogMTA])
@@ -58,9 +63,10 @@ def test_runs_with_timestamps() -> None:
 
 @BOTH
 @pytest.mark.parametrize("size", [3, 20, 1000])
-def test_since_the_maximum(aggregator: Any, size: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("own", [False, True])
+def test_since_the_maximum(aggregator: Any, size: int, own: bool, tmp_path: Path) -> None:
     """The window begins at the oldest maximum; results are those of the count window alone."""
-    policy, store = CountWindow(size) | SinceMax(), f"file://{tmp_path}"
+    policy, store = CountWindow(size) | SinceMax(own=own), f"file://{tmp_path}"
     window = Window(Max(), policy, store, arity=3, aggregator=aggregator)
     kept: list[float] = []
     plain = Window(Max(), CountWindow(size)).extend(NUMBERS)
@@ -72,6 +78,60 @@ def test_since_the_maximum(aggregator: Any, size: int, tmp_path: Path) -> None:
         assert (len(window), window.query()) == (len(kept), expected)
         window = Window.restore(window.checkpoint(), Max(), policy, store, aggregator=aggregator)
     window.check()
+
+
+class Asked:
+    """A maximum in plain Python, and how often it is asked to combine; and searches for a cut."""
+
+    def __init__(self) -> None:
+        self.combines = self.searches = 0
+        self.monoid = Monoid(-math.inf, self._larger, name="counted maximum")
+
+    def _larger(self, a: float, b: float) -> float:
+        self.combines += 1
+        return a if a >= b else b
+
+    def watch(self, window: Window) -> None:
+        """Count the searches of a window."""
+        search = window.structure.longest_prefix
+
+        def counted(*args: Any) -> int:
+            self.searches += 1
+            return search(*args)
+
+        window.structure.longest_prefix = counted  # type: ignore[method-assign]
+
+
+@BOTH
+def test_nothing_is_searched_while_nothing_can_have_changed(aggregator: Any) -> None:
+    """Only where the maximum is another one, or has left, may a prefix leave."""
+    values = memory_usage(3000).tolist()
+    for own in (False, True):
+        asked = Asked()
+        window = Window(
+            asked.monoid if own else Max(), CountWindow(500) | SinceMax(own=own),
+            aggregator=aggregator,
+        )  # fmt: skip
+        asked.watch(window)
+        changes, top = 0, -math.inf
+        for value in values:
+            front = window.structure.front
+            window.insert(value)
+            changes += top != window.query() or front != window.structure.front
+            top = window.query()
+        assert changes < 600 and asked.searches <= 2 * changes
+
+
+def test_evicting_in_bulk_takes_fewer_combines_than_one_by_one() -> None:
+    """Experiment 3, on its own stream: beside DABA, which is asked about its oldest value."""
+    values, size = memory_usage(6000).tolist(), 1024
+    bulk, single = Asked(), Asked()
+    window = Window(bulk.monoid, CountWindow(size) | SinceMax(own=True))
+    daba = OneByOne(single.monoid, Rule(size, lambda prefix, total: prefix < total), DABA)
+    for value in values:
+        window.insert(value)
+        assert window.query() == daba.slide(value)
+    assert bulk.combines < single.combines
 
 
 @BOTH
@@ -94,3 +154,21 @@ def test_since_the_longest_run(aggregator: Any, size: int) -> None:
         assert window.query() == run_of(kept)
         assert window.query()[:4] == expected[:4]  # what left could not have come back
     window.check()
+
+
+def test_own_and_a_column_do_not_go_together() -> None:
+    with pytest.raises(ValueError, match="name no column"):
+        SinceMax("x", own=True)
+
+
+def test_the_dimensions_slide_by_listing_3(tmp_path: Path) -> None:
+    """Each update says how many the window is to hold; when that falls, many leave at once."""
+    window = opened(2, 16, listing_3(), str(tmp_path))
+    assert len(window) == 16
+    for size, expected in ((16.0, 16), (16.0, 16), (20.0, 17), (5.0, 5), (5.0, 5), (7.0, 6)):
+        window.insert({"count_0": 1.0, "count_1": 1.0, "maxSize": size})
+        assert len(window) == expected
+        assert window.query() == {"count_0": expected, "count_1": expected}
+    window.extend(columns(2, 10, 3))
+    assert len(window) == 3
+    window.close()

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgpack
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from mta import CountWindow, Max, Product, Sum, TimeWindow
+from mta import CountWindow, FiBA, Max, Product, Sum, TimeWindow, Window
+from mta.errors import LateEvent
 from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan
-from spark_integration.step import step as of_bucket
-from spark_integration.step.states import read_handles, read_root
+from spark_integration.step.states import Bucket, Saved, read_handles, read_root
 from spark_integration.step.step import Advanced, step
 from stores import MemoryStore, PageStore
 from tests.spark.test_step import FOLDS, distinct_times, in_form
-from tests.support.spark.events import SECOND, last_n, make_events, oracle
+from tests.support.spark.events import SECOND, START, last_n, make_events, oracle
 from tests.support.spark.late_streams import late_plan
 from tests.support.spark.places import check_places
 from tests.support.spark.plans import make_plan
+from tests.support.spark.saved import encode_handles
 from tests.support.spark.silences import rows_of
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -82,7 +85,7 @@ def test_a_state_of_handles_goes_on_by_columns(size: int) -> None:
 
 def test_the_state_of_today_is_read_by_the_programs_to_come() -> None:
     """Pinned with its pages, byte for byte: change it only together with its version."""
-    state, store = read("state-4")
+    state, store = read("state-5")
     assert read_root(state) is not None
     again = MemoryStore()
     assert begun(PLAN, again) == state
@@ -92,12 +95,15 @@ def test_the_state_of_today_is_read_by_the_programs_to_come() -> None:
     assert check_places([done[-1].state], store, EVENTS, WINDOW) > 0
 
 
-def test_the_state_of_handles_is_written_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    state, store = read("state-3")
-    monkeypatch.setattr(of_bucket, "sweeps", lambda plan: False)
-    again = MemoryStore()
-    assert begun(PLAN, again) == state
-    assert pages_of(again) == pages_of(store)
+def test_a_state_that_says_less_of_its_settings_goes_on() -> None:
+    """Of version 4: it is of one plan, which may be changed once the state is written anew."""
+    state, store = read("state-4")
+    with pytest.raises(StateMismatch, match="did not note which: restore these settings"):
+        step(state, EVENTS, make_plan(policy=CountWindow(WINDOW + 1)), store)
+    go_on(state, store, 100)
+    state, store = read("state-4")
+    done = step(state, EVENTS.slice(BEFORE, 100), PLAN, store)
+    step(done.state, EVENTS.slice(900, 10), make_plan(policy=CountWindow(WINDOW + 1)), store)
 
 
 # --- how late events may be -----------------------------------------------------------------------
@@ -114,48 +120,49 @@ def sums(done: Advanced) -> list[float]:
     return found
 
 
-def test_handles_that_know_of_events_gone_go_on_by_themselves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As long as a greater lateness reaches back further than events were kept for."""
-    store = MemoryStore()
-    little, much = (late_plan(**SUMS, lateness=late * SECOND) for late in (10, 50))
-    with monkeypatch.context() as patch:
-        patch.setattr(of_bucket, "sweeps", lambda plan: False)
-        rows = rows_of(*(("a", float(i), 1.0) for i in range(0, 1000, 10)))
-        state = step(None, rows, little, store).state
+def state_before(last: int, floor: int | None, plan: Plan, store: PageStore) -> bytes:
+    """A state of handles with a key "a" that had an event of 1 each 10 s up to one at ``last``."""
+    window = Window(
+        plan.monoid, plan.policy, store, "a", aggregator=FiBA, lateness=10, arity=4, leaf_arity=4
+    )
+    times = START + np.arange(0, last + 10, 10) * SECOND
+    window.extend({"watts": np.ones(len(times))}, times.view("M8[us]"))
+    at = int(times[-1])
+    saved = Saved(at, window.checkpoint(), None if floor is None else START + floor * SECOND)
+    return encode_handles(Bucket({msgpack.packb(["a"]): saved}), plan.buckets, plan.fingerprint())
+
+
+def test_handles_that_know_of_events_gone_take_nothing_from_before() -> None:
+    """A greater lateness had been set shortly before: some events that it needs had left."""
+    store, plan = MemoryStore(), late_plan(**SUMS, lateness=50 * SECOND)
+    state = state_before(990, 980, plan, store)
     # 980 is allowed as before; 970 would be by the greater lateness, but its window is gone.
-    done = step(state, rows_of(("a", 979, 1.0), ("a", 980, 1.0)), much, store)
+    done = step(state, rows_of(("a", 979, 1.0), ("a", 980, 1.0)), plan, store)
     assert (done.counts.rows_late, sums(done)) == (1, [7.0])
-    assert read_root(done.state) is None
-    done = step(done.state, rows_of(("a", 1029, 1.0)), much, store)
-    assert read_root(done.state) is None
-    done = step(done.state, rows_of(("a", 1030, 1.0)), much, store)
-    assert read_root(done.state) is None
-    done = step(done.state, rows_of(("a", 1031, 1.0), ("a", 985, 1.0)), much, store)
-    assert done.counts.rows_late == 0
     assert read_root(done.state) is not None
-    with monkeypatch.context() as patch:
-        patch.setattr(of_bucket, "sweeps", lambda plan: False)
-        alone, other = None, MemoryStore()
-        for part in ([("a", float(i), 1.0) for i in range(0, 1000, 10)], [("a", 980, 1.0)],
-                     [("a", 1029, 1.0), ("a", 1030, 1.0)]):  # fmt: skip
-            alone = step(alone, rows_of(*part), much, other).state
-        expected = step(alone, rows_of(("a", 1031, 1.0), ("a", 985, 1.0)), much, other)
-    assert sums(done) == sums(expected)
+    done = step(done.state, rows_of(("a", 1030, 1.0)), plan, store)
+    done = step(done.state, rows_of(("a", 980, 1.0), ("a", 979, 1.0)), plan, store)
+    assert (done.counts.rows_late, sums(done)) == (1, [8.0])
+    done = step(done.state, rows_of(("a", 1031, 1.0), ("a", 985, 1.0)), plan, store)
+    assert (done.counts.rows_late, sums(done)) == (0, [9.0, 7.0])
 
 
-def test_a_root_takes_a_smaller_lateness_and_names_what_it_keeps_for_a_greater_one() -> None:
+def test_a_root_takes_any_lateness_and_no_event_that_it_has_too_little_for() -> None:
     store = MemoryStore()
     plans = {late: late_plan(**SUMS, lateness=late * SECOND) for late in (10, 30, 50)}
     rows = rows_of(*(("a", float(i), 1.0) for i in range(0, 1000, 10)))
     state = step(None, rows, plans[30], store).state
     assert read_root(state) is not None
-    with pytest.raises(StateMismatch, match=r"allowed_lateness of 30\.0 s.*asks for 50\.0 s"):
-        step(state, rows_of(("a", 965, 1.0)), plans[50], store)
+    done = step(state, rows_of(("a", 959, 1.0), ("a", 960, 1.0)), plans[50], store)
+    assert (done.counts.rows_late, sums(done)) == (1, [7.0])
+    with pytest.raises(LateEvent, match="before which no event is kept"):
+        step(state, rows_of(("a", 959, 1.0)), replace(plans[50], late="error"), store)
     done = step(state, rows_of(("a", 965, 1.0), ("a", 985, 1.0)), plans[10], store)
     assert (done.counts.rows_late, sums(done)) == (1, [7.0])
-    with pytest.raises(StateMismatch, match=r"set allowed_lateness=10\.0"):
-        step(done.state, rows_of(("a", 985, 1.0)), plans[30], store)
-    done = step(done.state, rows_of(("a", 979, 1.0), ("a", 980, 1.0)), plans[10], store)
-    assert done.counts.rows_late == 1
+    state = step(done.state, rows_of(("a", 1000, 1.0)), plans[30], store).state
+    # From now on events are kept for 30 s again.
+    done = step(state, rows_of(("a", 979, 1.0), ("a", 980, 1.0)), plans[30], store)
+    assert (done.counts.rows_late, sums(done)) == (1, [7.0])
+    state = step(done.state, rows_of(("a", 1020, 1.0)), plans[30], store).state
+    done = step(state, rows_of(("a", 990, 1.0)), plans[30], store)
+    assert done.counts.rows_late == 0

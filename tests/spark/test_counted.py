@@ -17,7 +17,6 @@ from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
 from spark_integration.step.step import step
-from spark_integration.step.windows import places_due
 from stores.memory import MemoryStore
 from tests.spark.test_several_windows import WINDOWS, names_of, several_plan
 from tests.support.spark.events import SECOND
@@ -72,14 +71,6 @@ def compare(plan: Plan, parts: Iterable[pa.Table], k: int) -> int:
         state, full = done.state, all_rows.state
         given += len(expected)
     return given
-
-
-def test_places() -> None:
-    every = EveryCount(3)
-    assert places_due(every, 0, 2).tolist() == []
-    assert places_due(every, 0, 6).tolist() == [2, 5]
-    assert places_due(every, 5, 4).tolist() == [0, 3]
-    assert places_due(EveryCount(1), 7, 3).tolist() == [0, 1, 2]
 
 
 # --- several windows and late events --------------------------------------------------------------

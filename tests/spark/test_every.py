@@ -28,11 +28,11 @@ from mta.policies.base import AbstractPolicy
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
-from spark_integration.step.states import read_handles
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
 from tests.support.spark.events import SECOND, START
 from tests.support.spark.plans import make_plan
+from tests.support.spark.saved import keys_of
 from tests.support.spark.silences import SCHEMA, rows_of
 
 Event = tuple[str, float, float]
@@ -160,7 +160,7 @@ def test_the_trigger_may_change_and_leaves_the_state_as_it_is() -> None:
             counted += results_of([done.rows])
     window = every_k(events, 4, within(9))
     assert counted == [row for n, row in enumerate(window, 1) if (4 * n - 1) // 10 % 3 == 1]
-    assert len(read_handles(state)) == 1
+    assert len(keys_of(state, store)) == 1
 
 
 def test_late_and_invalid_rows_stay_apart() -> None:

@@ -17,11 +17,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from spark_integration import sliding_aggregate
-from spark_integration.carriers.batch import delete_abandoned
 from spark_integration.cli.checkpoints import saved_states
-from spark_integration.options import Options
-from spark_integration.request import make_request
-from spark_integration.sliding import run_request
 from stores import open_store
 from tests.support.servers import RedisServer, free_port
 from tests.support.spark.checkpoints import (
@@ -30,7 +26,6 @@ from tests.support.spark.checkpoints import (
     find_a_file,
     forget_commit,
 )
-from tests.support.spark.driver import PLAIN
 from tests.support.spark.drivers import (
     PATIENCE,
     Driver,
@@ -39,7 +34,7 @@ from tests.support.spark.drivers import (
     workers_below,
 )
 from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
-from tests.support.spark.faulty_steps import dying_inside, freezing_once
+from tests.support.spark.faulty_steps import freezing_once
 from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, spread
 from tests.support.spark.places import check_places
 
@@ -261,27 +256,6 @@ def test_killed_workers_of_two_executors(
     check_output(spark, driver, events)
     # A retry of a batch writes the pages that its dead attempts wrote.
     check_pages(spark, driver, events)
-
-
-def test_a_batch_query_whose_worker_was_killed_leaves_pages_that_can_be_told(
-    spark: SparkSession, job: Job, tmp_path: Path
-) -> None:
-    df = spark.createDataFrame(make_events(3000, 3))
-    # In one bucket: nobody else is still at work when the query has failed.
-    # Windows of a batch query that are swept have no pages.
-    plain = {"peak": ("watts", PLAIN)}
-    request = make_request(df, Options(**job.settings(buckets=1, aggregations=plain)))
-    dying = run_request(df, request, dying_inside(str(tmp_path / "killed"), 30))
-    with pytest.raises(Exception, match="worker exited unexpectedly"):
-        dying.collect()
-    with open_store(job.store) as store:
-        left = set(store.keys())
-        assert left
-        assert all(key.startswith("batch.") for key in left)
-        store.put_many({"another/0/0/page": b"of a stream"})
-        assert delete_abandoned(store) == 0  # they could be of a query that still runs
-        assert delete_abandoned(store, seconds=-2) == len(left)
-        assert set(store.keys()) == {"another/0/0/page"}
 
 
 # --- two attempts of one task ---------------------------------------------------------------------

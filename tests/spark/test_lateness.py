@@ -41,7 +41,6 @@ from spark_integration.plan import Plan
 from spark_integration.request import small_groups
 from spark_integration.sliding import METRICS
 from spark_integration.step.columns import from_micros, to_micros
-from spark_integration.step.states import read_handles
 from spark_integration.step.step import Advanced, step
 from stores import FaultyStore, PageStore
 from stores.errors import StoreUnavailable
@@ -61,6 +60,7 @@ from tests.support.spark.late_streams import (
     out_of_order,
     shuffled,
 )
+from tests.support.spark.saved import keys_of
 from tests.support.spark.silences import SIZE, Stream, plain, rows_of, silent_plan
 
 POLICIES: list[tuple[AbstractPolicy, Left]] = [
@@ -216,7 +216,7 @@ def test_late_is_what_is_older_than_the_newest_before_the_batch_by_more_than_is_
 
 def test_late_rows_stop_the_batch_and_say_by_how_much(store: MemoryStore) -> None:
     bucket = begun(late_plan(late="error"), store)
-    with pytest.raises(LateEvent, match=r"k:a are more than 30\.0 s older.*greater"):
+    with pytest.raises(LateEvent, match=r"key a are more than 30\.0 s older.*greater"):
         bucket.feed(LATE_BATCH)
     assert bucket.feed(LATE_BATCH[1:]).counts.rows_late == 0
 
@@ -249,7 +249,7 @@ def test_bad_values_beside_late_events(store: MemoryStore) -> None:
     assert [row[2:4] for row in again] == [(2.0, [3.0, 2.0])]
     # The newest is the one at 100 s still, and no window was made for "c".
     assert bucket.feed([("a", 69.0, 4.0), ("a", 70.0, 5.0)]).counts.rows_late == 1
-    assert len(read_handles(bucket.state or b"")) == 1
+    assert len(keys_of(bucket.state, store)) == 1
 
 
 # --- restarts -------------------------------------------------------------------------------------
@@ -335,9 +335,9 @@ def test_a_late_key_is_kept_for_as_much_longer(store: MemoryStore) -> None:
     moment = START + (10 + SIZE) * SECOND
     end = moment + 30 * SECOND
     kept = step(state, rows_of(), plan, store, end)
-    assert (len(read_handles(kept.state)), kept.timer, kept.rows.num_rows) == (1, end, 0)
+    assert (len(keys_of(kept.state, store)), kept.timer, kept.rows.num_rows) == (1, end, 0)
     done = step(state, rows_of(), plan, store, end + 1)
-    assert (read_handles(done.state), done.timer) == ({}, None)
+    assert (keys_of(done.state, store), done.timer) == (set(), None)
     assert plain(in_form(done.rows)) == [("a", moment, None, [], None, 0)]
     # What is no later than allowed, by the watermark, begins anew with the same result.
     anew = step(done.state, rows_of(("a", 10 + SIZE, 2.0)), plan, store, end + 1)
@@ -350,7 +350,7 @@ def test_a_key_that_began_anew_takes_nothing_from_before(store: MemoryStore) -> 
     plan = late_plan(silent="drop", lateness=300 * SECOND)
     done = step(None, rows_of(("a", 10, 1.0)), plan, store)
     done = step(done.state, rows_of(), plan, store, START + 400 * SECOND)
-    assert read_handles(done.state) == {}
+    assert keys_of(done.state, store) == set()
     done = step(done.state, rows_of(("a", 100, 2.0)), plan, store)
     # 40 s late is allowed, but the window at 60 s held the event of the life before.
     done = step(done.state, rows_of(("a", 60, 3.0), ("a", 75, 4.0)), plan, store)

@@ -61,7 +61,8 @@ def ask(df: DataFrame, **changes: Any) -> DataFrame:
         ({"aggregations": {"peak": Max()}}, "give a pair of column and monoid"),
         ({"aggregations": {"peak": ("watts", max)}}, "give a pair of column and monoid"),
         ({"aggregations": {"peak": ("volts", Max())}}, "aggregations names column 'volts'"),
-        ({"aggregations": {"peak": ("note", Max())}}, "Max cannot read column 'note'"),
+        ({"aggregations": {"peak": ("note", Sum())}}, "Sum cannot read column 'note'"),
+        ({"aggregations": {"peak": ("note", Max("f8"))}}, "Max cannot read column 'note'"),
         ({"aggregations": {"peak": ("ts", Mean())}}, "Mean cannot read column 'ts'"),
         ({"aggregations": {"all": ("tags", Collect())}}, "Collect cannot read column 'tags'"),
         ({"aggregations": {"at": ("watts", ArgMax())}}, "reads 2 column"),
@@ -217,9 +218,21 @@ def test_recommended_conf() -> None:
     assert "spark.sql.shuffle.partitions" not in recommended_conf()
 
 
+def test_checkpoints_on_a_local_disk_are_written_by_a_class_that_there_is(
+    spark: SparkSession,
+) -> None:
+    name = "spark.sql.streaming.checkpointFileManagerClass"
+    assert name not in recommended_conf()
+    assert spark._jvm.java.lang.Class.forName(recommended_conf(local_disk=True)[name])
+    assert spark.conf.get(name) == recommended_conf(local_disk=True)[name]
+
+
 def test_without_pyspark_the_error_names_the_extra() -> None:
     code = (
-        "import sys; sys.modules['pyspark'] = None\n"
+        "from importlib.machinery import PathFinder\n"
+        "find = PathFinder.find_spec\n"
+        "PathFinder.find_spec = lambda name, *rest: None if name == 'pyspark' else "
+        "find(name, *rest)\n"
         "import spark_integration\n"
         "try:\n"
         "    from spark_integration import sliding_aggregate\n"

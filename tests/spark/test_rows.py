@@ -9,6 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import msgpack
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -49,10 +50,10 @@ def test_any_order_of_the_rows_gives_the_same_order() -> None:
         shuffled = rows.take(np.random.default_rng(seed).permutation(300))
         group = sort_rows(shuffled, plan)
         assert sorted(map(tuple, (r.values() for r in group.rows.to_pylist()))) == expected
-        for i, name in enumerate(group.names):
+        for i, key in enumerate(group.keys):
             mine = group.rows.slice(group.bounds[i], group.bounds[i + 1] - group.bounds[i])
             assert [tuple(r.values()) for r in mine.to_pylist()] == [
-                row for row in expected if row[0] == name[2:]
+                row for row in expected if [row[0]] == msgpack.unpackb(key)
             ]
 
 
@@ -74,25 +75,22 @@ def test_nested_columns_to_keep_do_not_disturb_the_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "kind", "names"),
+    ("values", "kind"),
     [
-        (["a b", "ok-1"], pa.string(), ["x:", "k:ok-1"]),
-        ([-5, 7], pa.int32(), ["k:-5", "k:7"]),
-        ([True, False], pa.bool_(), ["k:True", "k:False"]),
-        ([b"\x00", b"\xff"], pa.binary(), ["x:", "x:"]),
-        ([dt.date(2024, 1, 2), dt.date(1960, 1, 1)], pa.date32(), ["k:19724", "k:-3653"]),
-        ([Decimal("1.50"), Decimal("-2.00")], pa.decimal128(9, 2), ["k:1.50", "k:-2.00"]),
-        ([dt.datetime(1970, 1, 1, 0, 0, 1)], pa.timestamp("us"), ["k:1000000"]),
-        ([0.5, float("inf")], pa.float64(), ["k:0.5", "k:inf"]),
-        (["x" * 33], pa.string(), ["x:"]),
-        (["", "ü"], pa.string(), ["x:", "x:"]),
+        (["a b", "ok-1", "", "ü", "x" * 33], pa.string()),
+        ([-5, 7], pa.int32()),
+        ([True, False], pa.bool_()),
+        ([b"\x00", b"\xff"], pa.binary()),
+        ([dt.date(2024, 1, 2), dt.date(1960, 1, 1)], pa.date32()),
+        ([Decimal("1.50"), Decimal("-2.00")], pa.decimal128(9, 2)),
+        ([dt.datetime(1970, 1, 1, 0, 0, 1)], pa.timestamp("us")),
+        ([0.5, float("inf")], pa.float64()),
     ],
 )
-def test_keys_of_any_atomic_type(values: list[Any], kind: pa.DataType, names: list[str]) -> None:
+def test_keys_of_any_atomic_type(values: list[Any], kind: pa.DataType) -> None:
     group = sort_rows(table(device=pa.array(values, kind)), make_plan())
-    assert len(set(group.keys)) == len(set(group.names)) == len(values)
-    for name, expected in zip(group.names, names, strict=True):
-        assert name == expected if expected != "x:" else name.startswith("x:")
+    assert len(set(group.keys)) == len(values)
+    assert key_columns(group.keys, [kind])[0].to_pylist() == values
 
 
 def test_both_zeros_are_one_key() -> None:
@@ -102,7 +100,7 @@ def test_both_zeros_are_one_key() -> None:
 def test_keys_of_several_columns_do_not_run_together() -> None:
     rows = table(device=["a", "ab", "a", "ab"], site=["bc", "c", "bc", "c"])
     group = sort_rows(rows, make_plan(keys=("device", "site")))
-    assert len(set(group.keys)) == len(set(group.names)) == 2
+    assert len(set(group.keys)) == 2
     assert group.bounds == [0, 2, 4]
 
 
@@ -189,7 +187,7 @@ def test_decimals_of_any_length_are_read_as_the_nearest_double(precision: int) -
         doubles = to_numpy(column)
         assert doubles.tolist() == [float(v) for v in values]
         # They come back as decimals of their type, the same ones where a double tells them apart.
-        back = as_input(doubles, column.type).to_pylist()
+        back = as_input(np.asarray(doubles), column.type).to_pylist()
         assert precision > 15 or back == values
         # As seconds they are exact to the microsecond.
         exact = [round(Fraction(v) * 1_000_000) for v in values]
@@ -201,7 +199,7 @@ def test_decimals_are_told_apart_as_keys() -> None:
     values = [Decimal(i).scaleb(-7) for i in range(1000)]
     kind = pa.decimal128(38, 7)
     group = sort_rows(table(device=pa.array(values, kind)), make_plan())
-    assert len(set(group.names)) == 1000
+    assert len(set(group.keys)) == 1000
     assert sorted(key_columns(group.keys, [kind])[0].to_pylist()) == values
 
 

@@ -13,13 +13,14 @@ from spark_integration.step.states import (
     Saved,
     decode_state,
     encode_root,
-    encode_state,
     read_doomed,
     read_handles,
     read_root,
 )
+from tests.support.spark.saved import encode_handles
 
 PLAN = b"p" * 16
+FIXED = [("key", "device string")]
 SAVED = {b"key one": Saved(7, b"handle" * 9), b"\x91\x02": Saved(-1, b"", -4)}
 BUCKET = Bucket(SAVED, -5, [Doomed(1, b"gone"), Doomed(2, b"")])
 
@@ -30,31 +31,32 @@ def signed(body: bytes) -> bytes:
 
 def test_round_trip() -> None:
     for bucket in (BUCKET, Bucket(SAVED), Bucket()):
-        assert decode_state(encode_state(bucket, 64, PLAN), 64, PLAN) == bucket
+        assert decode_state(encode_handles(bucket, 64, PLAN), 64, PLAN) == bucket
     assert decode_state(None, 64, PLAN) == Bucket()
-    state = encode_state(BUCKET, 64, PLAN)
+    state = encode_handles(BUCKET, 64, PLAN)
     assert read_handles(state) == {b"key one": b"handle" * 9, b"\x91\x02": b""}
     assert read_doomed(state) == [b"gone", b""]
 
 
 def test_round_trip_of_a_root() -> None:
-    state = encode_root(b"root", 64, PLAN)
-    assert decode_state(state, 64, PLAN) == b"root"
+    state = encode_root(b"root", 64, FIXED)
+    assert decode_state(state, 64, PLAN, FIXED) == b"root"
     assert read_root(state) == b"root"
     assert (read_handles(state), read_doomed(state)) == ({}, [])
-    assert read_root(encode_state(BUCKET, 64, PLAN)) is None
+    assert read_root(encode_handles(BUCKET, 64, PLAN)) is None
 
 
 def test_golden() -> None:
     """The format as it lies in checkpoints: change it only together with ``VERSION``."""
     keys = {b"k": Saved(5, b"h"), b"l": Saved(6, b"i", 9)}
     bucket = Bucket(keys, 7, [Doomed(1, b"d")])
-    assert encode_state(bucket, 2, b"p").hex() == GOLDEN
+    assert encode_handles(bucket, 2, b"p").hex() == GOLDEN
     assert decode_state(bytes.fromhex(GOLDEN), 2, b"p") == bucket
     # A fourth item, which is no longer written.
     keys[b"l"] = Saved(6, b"i")
     assert decode_state(bytes.fromhex(GOLDEN_3), 2, b"p") == bucket
-    assert encode_root(b"r", 2, b"p").hex() == GOLDEN_4
+    assert encode_root(b"r", 2, [("a", "b")]).hex() == GOLDEN_5
+    assert decode_state(bytes.fromhex(GOLDEN_5), 2, b"q", [("a", "b")]) == b"r"
     assert decode_state(bytes.fromhex(GOLDEN_4), 2, b"p") == b"r"
 
 
@@ -62,6 +64,7 @@ GOLDEN = (
     "08225ca7c804d73d97a96d74612d737061726b0302c4017082c4016b9205"
     "c40168c4016c9306c401690907919201c40164"
 )
+GOLDEN_5 = "4f929c0fd1a6b8cc95a96d74612d737061726b05029192a161a162c40172"
 GOLDEN_4 = "86077d1f9ab8731295a96d74612d737061726b0402c40170c40172"
 GOLDEN_3 = (
     "6506813461ac051497a96d74612d737061726b0302c4017082c4016b9205"
@@ -70,7 +73,7 @@ GOLDEN_3 = (
 
 
 @pytest.mark.parametrize(
-    "state", [encode_state(BUCKET, 64, PLAN), encode_root(b"root" * 20, 64, PLAN)]
+    "state", [encode_handles(BUCKET, 64, PLAN), encode_root(b"root" * 20, 64, FIXED)]
 )
 def test_every_truncation_and_every_flipped_bit_is_named(state: bytes) -> None:
     for end in range(len(state)):
@@ -109,6 +112,9 @@ def test_every_truncation_and_every_flipped_bit_is_named(state: bytes) -> None:
         ["mta-spark", 4, 64, PLAN, "root"],
         ["mta-spark", 4, 64, PLAN, b"root", 0],
         ["mta-spark", 4, 64, PLAN, {}, None, []],
+        ["mta-spark", 5, 64, PLAN, b"root"],
+        ["mta-spark", 5, 64, [["key"]], b"root"],
+        ["mta-spark", 5, 64, [["key", 1]], b"root"],
     ],
 )
 def test_foreign_content_under_a_good_digest_is_named(content: object) -> None:
@@ -124,12 +130,14 @@ def test_bytes_that_are_no_msgpack_are_named() -> None:
 
 
 def test_other_settings_say_what_to_restore() -> None:
-    for state in (encode_state(BUCKET, 64, PLAN), encode_root(b"root", 64, PLAN)):
+    for state in (encode_handles(BUCKET, 64, PLAN), encode_root(b"root", 64, FIXED)):
         with pytest.raises(StateMismatch, match="set buckets=64"):
             decode_state(state, 32, PLAN)
         with pytest.raises(StateMismatch, match="restore these settings"):
             decode_state(state, 64, b"q" * 16)
-    for version in (1, 2, 5):
+    with pytest.raises(StateMismatch, match=r"\* key +device string +id bigint"):
+        decode_state(encode_root(b"root", 64, FIXED), 64, PLAN, [("key", "id bigint")])
+    for version in (1, 2, 6):
         other = signed(msgpack.packb(["mta-spark", version, 64, PLAN, {}]))
         with pytest.raises(StateMismatch, match=f"state format {version}"):
             decode_state(other, 64, PLAN)

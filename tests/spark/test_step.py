@@ -200,9 +200,12 @@ def test_nothing_but_bad_rows(output: str, store: MemoryStore) -> None:
 def test_another_plan_is_named(store: MemoryStore) -> None:
     events = make_events(10, 2)
     state = step(None, events, make_plan(), store).state
-    for change in ({"policy": CountWindow(99)}, {"buckets": 2}, {"arity": 8}, {"time": "other"}):
+    for change in ({"buckets": 2}, {"time": "other"}, {"key_types": ("int",)}, {"lateness": 0}):
         with pytest.raises(StateMismatch):
             step(state, events, make_plan(**change), store)
+    later = make_events(20, 2).slice(10)
+    for change in ({"policy": CountWindow(99)}, {"arity": 8}):
+        assert step(state, later, make_plan(**change), store).rows.num_rows == 10
 
 
 def test_a_temporary_plan_leaves_no_pages(store: MemoryStore) -> None:

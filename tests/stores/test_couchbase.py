@@ -26,6 +26,7 @@ pytest.importorskip("couchbase")
 from couchbase import exceptions
 from couchbase.durability import DurabilityLevel
 
+from stores.compression import CompressedStore
 from stores.couchbase import CouchbaseStore
 from tests.support.faulty import eventually
 from tests.support.patience import LONG, in_time, set_deadline, short_deadline
@@ -36,8 +37,8 @@ HERE = "couchbase://user:hunter2@127.0.0.1:1"
 
 def bare(url: str) -> CouchbaseStore:
     store = open_store(url, write_buffer=0, cache=0)
-    assert isinstance(store, CouchbaseStore)
-    return store
+    assert isinstance(store, CompressedStore) and isinstance(store.store, CouchbaseStore)
+    return store.store
 
 
 # Addresses

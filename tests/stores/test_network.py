@@ -22,6 +22,7 @@ from stores import (
     WriteBuffer,
     open_store,
 )
+from stores.compression import CompressedStore
 from stores.redis import RedisStore
 from tests.support.patience import LONG, in_time, short_deadline
 from tests.support.proxy import Proxy
@@ -191,7 +192,7 @@ def test_a_flapping_network(own_redis: RedisServer) -> None:
 def test_reordered_and_duplicated_writes(redis_url: str) -> None:
     """reliability 14: the store applies background writes late, in any order, some twice."""
     raw = open_store(redis_url, write_buffer=0, cache=0)
-    assert isinstance(raw, RedisStore)
+    assert isinstance(raw, CompressedStore) and isinstance(raw.store, RedisStore)
     faulty = FaultyStore(raw, seed=5)
     faulty.hold(20, shuffle=True, duplicates=0.4)
     stream = Stream(WriteBuffer(HeadCache(faulty, 10_000), 5_000, LONG))

@@ -10,6 +10,7 @@ import pytest
 
 from stores import InvalidStoreURL, MissingDependency, open_store
 from stores.address import parse, size
+from stores.compression import CompressedStore
 from stores.head_cache import HeadCache
 from stores.local_disk import LocalDiskStore
 from stores.memory import MemoryStore
@@ -29,7 +30,8 @@ def test_memory_is_bare() -> None:
 def test_local_disk_has_a_buffer_and_no_cache(tmp_path: object) -> None:
     store = open_store(f"file://{tmp_path}")
     assert isinstance(store, WriteBuffer)
-    assert isinstance(store.store, LocalDiskStore)
+    assert isinstance(store.store, CompressedStore)  # which reads what others have packed
+    assert isinstance(store.store.store, LocalDiskStore)
 
 
 def test_redis_has_both() -> None:
@@ -38,7 +40,8 @@ def test_redis_has_both() -> None:
     assert (store._capacity, store._deadline) == (1 << 20, 3.0)
     assert isinstance(store.store, HeadCache)
     assert store.store._capacity == 2048
-    assert isinstance(store.store.store, RedisStore)
+    assert isinstance(store.store.store, CompressedStore)
+    assert isinstance(store.store.store.store, RedisStore)
     assert store.url == "redis://localhost:1/0"
 
 
@@ -51,8 +54,12 @@ def test_the_default_deadline_is_what_the_docs_say() -> None:
 
 
 def test_layers_can_be_left_out() -> None:
-    assert isinstance(open_store("redis://localhost:1", write_buffer=0, cache=0), RedisStore)
-    assert isinstance(open_store("redis://localhost:1?write_buffer=0&cache=0"), RedisStore)
+    url = "redis://localhost:1"
+    for store in (
+        open_store(url, write_buffer=0, cache=0),
+        open_store(f"{url}?write_buffer=0&cache=0"),
+    ):
+        assert isinstance(store, CompressedStore) and isinstance(store.store, RedisStore)
 
 
 def test_an_open_store_is_taken_as_it_is() -> None:
@@ -71,7 +78,7 @@ def test_an_open_store_is_taken_as_it_is() -> None:
         ("file://", "file:///folder"),
         ("file:///data?map_size=much", "64KiB"),
         ("file:///data?map_size=1k", "1MiB"),
-        ("file:///data?ttl=3", "cache, deadline, map_size, write_buffer"),
+        ("file:///data?ttl=3", "cache, compression, deadline, map_size, write_buffer"),
         ("file:///data?map_size", "malformed"),
         ("memory://a/b", "memory://name"),
         ("memory://a?ttl=3", "no option 'ttl'"),

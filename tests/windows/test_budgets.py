@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 from mta import (
+    AbstractPolicy,
     AmortizedMTA,
     BoundWindow,
     CountWindow,
+    FiBA,
     LogMTA,
     Max,
     Monoid,
     Policy,
+    Product,
     Sum,
     TimeWindow,
     Window,
@@ -100,7 +103,7 @@ def test_amortized_mta_takes_a_constant_number_of_combines(
         worst = max(worst, cost)
     assert len(window) == n
     assert 2 * len(stretch) <= total <= 7 * len(stretch)
-    assert worst <= 4 * path_length(n, leaf_arity, arity)
+    assert worst <= 2 * path_length(n, leaf_arity, arity)
     evicts_in_bulk_within_budget(counted, window, n, leaf_arity, arity)
 
 
@@ -122,6 +125,30 @@ def evicts_in_bulk_within_budget(
     assert counted.of(lambda: window.evict(n // 2)) <= bound
     assert counted.of(lambda: window.evict(n // 3)) <= bound
     assert len(window) == n - n // 2 - n // 3
+
+
+@pytest.mark.parametrize("at_most", [10**9, 4096, 3000])
+@pytest.mark.parametrize(
+    ("leaf_arity", "arity"), [(2, 2), (3, 3), (4, 4), (2, 16), (16, 2), (16, 16), (256, 16)]
+)
+def test_amortized_mta_takes_what_its_head_says(leaf_arity: int, arity: int, at_most: int) -> None:
+    """Insertions alone, and slides of full windows that begin at a border of groups or within."""
+    counted, steps = Counted(), 1 << 14
+    window = Window(
+        counted.monoid, CountWindow(at_most), store=None, leaf_arity=leaf_arity, arity=arity
+    )
+    window.extend(values(1 << 13).tolist(), results="last")
+    window.insert(0.5)
+    insert = 1 + 1 + 1 / leaf_arity
+    evict = (1 + 1 / (leaf_arity * (arity - 1))) * (at_most < steps)
+    more = counted.of(lambda: [window.insert(value) for value in values(steps).tolist()])
+    levels, height = window.structure.levels, window.structure.height
+    path = leaf_arity + arity * height
+    grow = path / levels.span(levels.top(window.structure.front))
+    refold = min(1, height / leaf_arity)
+    assert insert + evict - 1 <= more / steps <= insert + refold + grow + evict + 0.05
+    if (leaf_arity, arity) == (2, 2):
+        assert insert + refold + evict == (5.0 if evict else 3.5)
 
 
 def test_a_whole_window_passes_at_a_constant_number_of_combines() -> None:
@@ -202,6 +229,46 @@ def test_bulk_eviction_reads_at_most_a_page_a_level(
         window.evict(count)
         assert store.counts.get.pages <= most
         assert store.counts.put.calls == 0 or aggregator.by_time
+    window.check()
+
+
+#: Policies whose cut is searched for, in a window of about so many events of values and times 0, 1,
+#: 2, ...; where two are asked, their cuts lie a few events apart.
+HELD = 1 << 13
+SEARCHED: dict[str, Callable[[], AbstractPolicy]] = {
+    "time": lambda: TimeWindow(HELD),
+    "policy": lambda: Policy(lambda prefix, total: total - prefix >= HELD, name="span"),
+    "count or time": lambda: CountWindow(HELD) | TimeWindow(HELD + 5),
+    "time or policy": lambda: SEARCHED["time"]() | SEARCHED["policy"](),
+    "time and policy": lambda: TimeWindow(HELD + 5) & SEARCHED["policy"](),
+}
+
+
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+@pytest.mark.parametrize("which", SEARCHED)
+def test_a_cut_is_searched_and_made_with_one_read_a_page(which: str, aggregator: type) -> None:
+    """One event after the other on a store without a cache, then one that evicts half of all."""
+    leaf_arity, arity = 32, 16
+    window, store = counting_window(leaf_arity, arity, SEARCHED[which](), aggregator=aggregator)
+    done, steps = HELD + 999, 4096
+    start = np.arange(done)
+    window.extend(start.astype(float), start, results="last")
+    window.checkpoint()
+    for number in range(done, done + 2 * leaf_arity):
+        window.insert(float(number), number)
+    store.reset()
+    for number in range(done + 2 * leaf_arity, done + 2 * leaf_arity + steps):
+        window.insert(float(number), number)
+    held = len(window)
+    assert HELD <= held <= HELD + 5
+    assert steps / leaf_arity - 1 <= store.counts.get.pages <= 1.1 * steps / leaf_arity
+    store.reset()
+    window.insert(float(number + held // 2), number + held // 2)
+    assert abs(len(window) - held // 2) <= 6
+    if not aggregator.by_time:
+        most = window.stats().levels - 1
+        # Two cuts may lie in two leaves.
+        assert store.counts.get.pages <= most + (which in ("time or policy", "time and policy"))
     window.check()
 
 
@@ -370,3 +437,15 @@ def test_replaying_writes_the_same_pages() -> None:
                 again.extend(data[part], seconds[part], results=wanted)
             assert again.query() == result
             assert set(pages_of(store)) <= set(pages)
+
+
+def test_leaves_of_many_columns_have_as_many_rows_as_pay() -> None:
+    """Each column of each group costs calls of numpy's: a group of 50 must not be of a few rows."""
+    sums = Product({f"s{i}": (f"c{i}", Sum()) for i in range(50)})
+    batch = {f"c{i}": np.ones(8192) for i in range(50)}
+    for aggregator, least in ((AmortizedMTA, 896), (FiBA, 448)):
+        window = Window(sums, TimeWindow(4096), name="w", aggregator=aggregator)
+        assert window.structure.setting.leaf_arity >= least
+        results = window.extend(batch, np.arange(8192.0))
+        assert results["s49"][-1] == 4096.0
+    assert Window(Sum(), CountWindow(9), name="w").structure.setting.leaf_arity == 8128

@@ -76,7 +76,8 @@ def _section(done: Done) -> str:
         "What the paper shows": one.paper,
         "How it is measured here": one.setting,
         "Measured": f"{record['finished']}, size {record['size']:g} of the full form, "
-        f"{record['machine']}, Python {record['python']}, "
+        f"{record['machine']}, kernels {record.get('kernels', 'numpy')}, "
+        f"Python {record['python']}, "
         + ", ".join(f"{name} {number}" for name, number in record["packages"].items()),
     }
     listed = "".join(f"<dt>{k}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())

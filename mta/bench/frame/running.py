@@ -30,6 +30,7 @@ from mta.bench.frame.tables import (
     write_rows,
 )
 from mta.cli.console import say, table
+from mta.kernels import native
 
 
 class Bench:
@@ -154,6 +155,7 @@ def bench(
         if one is not None:
             done[one.experiment.name] = one
     path = write_report(Path(folder), [done[name] for name in modules if name in done])
+    say(f"Kernels in use: {native.in_use()}.")
     say(f"The report is {path}, with CSV files and plots beside it.")
     if failed:
         say(f"Failed: {', '.join(failed)}")

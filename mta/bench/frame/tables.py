@@ -11,6 +11,7 @@ from typing import Any
 
 from mta.bench.frame.experiment import Row, Rows
 from mta.cli.commands import installed
+from mta.kernels import native
 
 PACKAGES = (
     "numpy", "mta-windows", "pandas", "polars", "bottleneck", "duckdb", "river", "quixstreams",
@@ -20,7 +21,12 @@ PACKAGES = (
 
 def settings(size: float) -> dict[str, Any]:
     """What must be the same for rows to be taken as they are."""
-    return {"size": size, "python": platform.python_version(), "packages": packages()}
+    return {
+        "size": size,
+        "python": platform.python_version(),
+        "packages": packages(),
+        "kernels": native.in_use(),
+    }
 
 
 def packages() -> dict[str, str]:

@@ -1,15 +1,29 @@
-"""Single events: insert, evict, query with a Python lambda, beside Two-Stacks in plain Python."""
+"""Single events: insert, evict, query, beside Two-Stacks in plain Python with a lambda."""
 
 from __future__ import annotations
 
+import tempfile
+from collections import deque
 from collections.abc import Callable
+from math import inf
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from mta import CountWindow, Monoid, Window
+from mta import (
+    AbstractMonoid,
+    CountWindow,
+    FiBA,
+    Max,
+    Mean,
+    Monoid,
+    Product,
+    Sum,
+    TimeWindow,
+    Window,
+)
 from mta.bench.frame.beside import Figure, beside
 
 EVENTS, WINDOW = 1_000_000, 2**20
@@ -47,31 +61,60 @@ class TwoStacks:
         return self.combine(self.front[-1] if self.front else self.identity, self.back_fold)
 
 
+class TimedTwoStacks(TwoStacks):
+    """The same with the time of each value, for windows by time."""
+
+    def __init__(self, identity: Any, combine: Callable[[Any, Any], Any]) -> None:
+        super().__init__(identity, combine)
+        self.times: deque[float] = deque()
+
+    def insert_at(self, value: Any, time: float) -> None:
+        """As ``insert``."""
+        self.times.append(time)
+        self.insert(value)
+
+    def evict_until(self, time: float) -> None:
+        """Evict what is not later than a time."""
+        times = self.times
+        while times and times[0] <= time:
+            times.popleft()
+            self.evict()
+
+
 def run(size: float) -> list[Figure]:
     """Nanoseconds for an insert, an evict and a query."""
-    window = int(WINDOW * min(size, 1))
-    values = np.random.default_rng(1).random(window + int(EVENTS * size)).tolist()
-    sides: dict[str, Callable[[], tuple[float, float]]] = {
-        "Two-Stacks": lambda: two_stacks(values, window),
-        "in memory": lambda: windowed(values, window, None),
-        "in pages": lambda: windowed(values, window, "memory://"),
+    size_of, values = int(WINDOW * min(size, 1)), np.random.default_rng(1)
+    numbers = values.random(size_of + int(EVENTS * size)).tolist()
+    rows = [{"x": number} for number in numbers]
+    plain = Monoid(identity=-inf, combine=larger, name="larger")
+    both = Product({"most": ("x", Max()), "sum": ("x", Sum())})
+    sides: dict[str, tuple[Callable[[], float], str]] = {
+        "Two-Stacks": (lambda: two_stacks(numbers, size_of), ""),
+        "lambda, in memory": (lambda: windowed(plain, numbers, size_of, None), "<= 1.5"),
+        "lambda, in pages": (lambda: windowed(plain, numbers, size_of, "memory://"), ""),
+        "Max, on disk": (lambda: on_disk(Max(), numbers, size_of), "<= 2"),
+        "Mean, on disk": (lambda: on_disk(Mean(), numbers, size_of), ""),
+        "Product of two, on disk": (lambda: on_disk(both, rows, size_of), ""),
+        "Two-Stacks, by time": (lambda: two_stacks_by_time(numbers, size_of), ""),
+        "Max, by time, on disk": (lambda: on_disk(Max(), numbers, size_of, TimeWindow), "<= 2"),
+        "Max, FiBA, on disk": (
+            lambda: on_disk(Max(), numbers, size_of, CountWindow, aggregator=FiBA),
+            "",
+        ),
     }
     taken: dict[str, list[float]] = {name: [] for name in sides}
-    results = set()
     for _ in range(5):
-        for name, side in sides.items():
-            nanoseconds, result = side()
-            taken[name].append(nanoseconds)
-            results.add(result)
-    if len(results) != 1:
-        raise AssertionError(f"the sides differ: {results}")
-    peer, *ours = (median(found) for found in taken.values())
-    return [
-        Figure(
-            f"lambda, {where}", f"{mine:.0f} ns", f"{peer:.0f} ns, Two-Stacks", mine / peer, limit
-        )
-        for where, mine, limit in zip(("in memory", "in pages"), ours, ("<= 1.5", ""), strict=True)
-    ]
+        for name, (side, _) in sides.items():
+            taken[name].append(side())
+    found = {name: median(times) for name, times in taken.items()}
+    figures = []
+    for name, (_, limit) in sides.items():
+        if not name.startswith("Two-Stacks"):
+            peer = "Two-Stacks, by time" if "by time" in name else "Two-Stacks"
+            beside = f"{found[peer]:.0f} ns, {peer}"
+            ratio = found[name] / found[peer]
+            figures.append(Figure(name, f"{found[name]:.0f} ns", beside, ratio, limit))
+    return figures
 
 
 def larger(a: float, b: float) -> float:
@@ -79,9 +122,9 @@ def larger(a: float, b: float) -> float:
     return a if a >= b else b
 
 
-def two_stacks(values: list[float], size: int) -> tuple[float, float]:
-    """Nanoseconds an event, and the last result."""
-    queue, result = TwoStacks(float("-inf"), larger), 0.0
+def two_stacks(values: list[float], size: int) -> float:
+    """Nanoseconds an event."""
+    queue, result = TwoStacks(-inf, larger), 0.0
     for value in values[:size]:
         queue.insert(value)
     began = perf_counter()
@@ -90,20 +133,71 @@ def two_stacks(values: list[float], size: int) -> tuple[float, float]:
         if len(queue) > size:
             queue.evict()
         result = queue.query()
-    return 1e9 * (perf_counter() - began) / (len(values) - size), result
+    seconds = perf_counter() - began
+    require(result == max(values[-size:]))
+    return 1e9 * seconds / (len(values) - size)
 
 
-def windowed(values: list[float], size: int, store: str | None) -> tuple[float, float]:
-    """Nanoseconds an event, and the last result."""
-    monoid = Monoid(identity=float("-inf"), combine=larger, name="larger")
-    window, result = Window(monoid, CountWindow(size), store=store), 0.0
-    for value in values[:size]:
-        window.insert(value)
+def two_stacks_by_time(values: list[float], size: int) -> float:
+    """Nanoseconds an event; one comes every second."""
+    queue, result = TimedTwoStacks(-inf, larger), 0.0
+    for at, value in enumerate(values[:size]):
+        queue.insert_at(value, float(at))
+    time = float(size)
     began = perf_counter()
     for value in values[size:]:
-        window.insert(value)
-        result = window.query()
-    return 1e9 * (perf_counter() - began) / (len(values) - size), result
+        queue.insert_at(value, time)
+        queue.evict_until(time - size)
+        result = queue.query()
+        time += 1.0
+    seconds = perf_counter() - began
+    require(result == max(values[-size:]))
+    return 1e9 * seconds / (len(values) - size)
+
+
+def on_disk(
+    monoid: AbstractMonoid, values: list[Any], size: int, kind: Any = CountWindow, **settings: Any
+) -> float:
+    """Nanoseconds an event, pages on local disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        return windowed(monoid, values, size, f"file://{folder}", kind, **settings)
+
+
+def windowed(
+    monoid: AbstractMonoid,
+    values: list[Any],
+    size: int,
+    store: str | None,
+    kind: Any = CountWindow,
+    **settings: Any,
+) -> float:
+    """Nanoseconds an event; one comes every second, where times are looked at."""
+    window = Window(monoid, kind(size), store=store, **settings)
+    timed = window.engine.timed
+    for at, value in enumerate(values[:size]):
+        window.insert(value, float(at))
+    insert, query, time, result = window.insert, window.query, float(size), None
+    began = perf_counter()
+    if timed:
+        for value in values[size:]:
+            insert(value, time)
+            result = query()
+            time += 1.0
+    else:
+        for value in values[size:]:
+            insert(value)
+            result = query()
+    seconds = perf_counter() - began
+    if not isinstance(monoid, Mean | Product):
+        require(result == max(values[-size:]))
+    window.close()
+    return 1e9 * seconds / (len(values) - size)
+
+
+def require(agrees: bool) -> None:
+    """What is timed must be right."""
+    if not agrees:
+        raise AssertionError("the last result is not the largest value of the window")
 
 
 EXPERIMENTS = (

@@ -162,7 +162,7 @@ class DueLists:
         for index in self.stream.accepted([time for time, _ in batch]):
             time, trigger = batch[index][0], self.trigger
             due += self.before(time)
-            self.stream.add(batch[index])
+            self.window.make_room(self.stream.add(batch[index]))
             self.last = time
             self.window.move(self.stream)
             count = len(self.stream.events)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from mta import AbstractPolicy, BoundWindow, CountWindow, Policy, TimeWindow
+from mta import AbstractPolicy, BoundWindow, CountWindow, Policy, SessionWindow, TimeWindow
 from tests.support.random_windows.kinds import Kind
 
 SECOND = 1_000_000
@@ -49,6 +49,23 @@ def span(micros: int) -> Rule:
 
     policy = lambda: TimeWindow(timedelta(microseconds=micros))  # noqa: E731
     return Rule(f"time {micros} us", policy, cut, needs_times=True, lifetime=micros)
+
+
+def session(micros: int) -> Rule:
+    """Since the last gap of so long."""
+
+    def cut(events: list[Event], front: int, now: int) -> int:
+        if len(events) > front and now - events[-1][0] >= micros:
+            return len(events)
+        at = len(events) - 1
+        while at > front and events[at][0] - events[at - 1][0] < micros:
+            at -= 1
+        return max(at, front)
+
+    policy = lambda: SessionWindow(timedelta(microseconds=micros))  # noqa: E731
+    return Rule(
+        f"session {micros} us", policy, cut, positional=False, needs_times=True, lifetime=micros
+    )
 
 
 def bound(kind: Kind, most: int, checked: bool = False) -> Rule:
@@ -134,7 +151,12 @@ def _joined(
 
 
 def draw_rule(
-    random: Random, kind: Kind, settled: bool = False, positional: bool = False, depth: int = 2
+    random: Random,
+    kind: Kind,
+    settled: bool = False,
+    positional: bool = False,
+    depth: int = 2,
+    sessions: bool = True,
 ) -> Rule:
     """A policy, now and then of two or three joined by | and &."""
     size = random.choice([1, 2, 3, 5, 8, 20, 45])
@@ -142,12 +164,16 @@ def draw_rule(
         count(size),
         span(random.choice([size * SECOND, size * SECOND // 2, 250_000, 2_500_001])),
     ]
+    if sessions and not positional:
+        made.append(session(random.choice([SECOND, 2 * SECOND, 6 * SECOND])))
     if kind.on is not None and not positional:
         checked = random.random() < 0.3
         made += [bound(kind, size, checked), keep(kind, size, checked)]
         if not settled:
             made.append(half(kind))
     if depth and random.random() < 0.35:
-        parts = [draw_rule(random, kind, settled, positional, depth - 1) for _ in range(2)]
+        parts = [
+            draw_rule(random, kind, settled, positional, depth - 1, sessions) for _ in range(2)
+        ]
         return random.choice([either, both])(*parts)
     return random.choice(made)

@@ -47,7 +47,7 @@ class SharedLife(Life):
         self.now = random.choice(STARTS)
         lateness = random.choice([0, 5 * SECOND, 100 * SECOND]) if by_time else None
         chosen = {
-            name: draw_rule(random, kind, settled=True)
+            name: draw_rule(random, kind, settled=True, sessions=False)
             for name in _NAMES[: random.choice([0, 1, 2, 3, 4])]
         }
         #: Whether a policy looks at values: then one of that sort must stay.
@@ -142,7 +142,9 @@ class SharedLife(Life):
     def rule(self) -> Rule:
         """A policy that can be set."""
         while True:
-            rule = draw_rule(self.random, self.kind, settled=True, positional=not self.weighed)
+            rule = draw_rule(
+                self.random, self.kind, settled=True, positional=not self.weighed, sessions=False
+            )
             if self.lists.stream.timed or not rule.needs_times:
                 return rule
 

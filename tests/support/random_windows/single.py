@@ -13,7 +13,6 @@ from mta import CountWindow, TimeWindow, Window
 from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent
 from mta.pages.structure import Aggregator
 from stores import MemoryStore
-from tests.support.naive import IN_ORDER
 from tests.support.random_windows import hostile
 from tests.support.random_windows.base import Life
 from tests.support.random_windows.kinds import Kind
@@ -162,12 +161,8 @@ class SingleLife(Life):
         more = len(self.held) + self.random.choice([1, 2, 100])
         self.assert_refused(lambda: self.window.evict(more), EmptyWindow, f"evict({more})")
 
-    @property
-    def answers_ranges(self) -> bool:
-        return self.aggregator not in IN_ORDER[2:]
-
     def ask_for_times(self) -> None:
-        if not self.stream.timed or not self.answers_ranges:
+        if not self.stream.timed:
             return
         known = [time for time, _ in self.stream.events[-40:]] or [self.now]
         after = self.random.choice(known) - self.random.choice([0, 1, SECOND])
@@ -187,8 +182,6 @@ class SingleLife(Life):
         )
 
     def ask_for_positions(self) -> None:
-        if not self.answers_ranges:
-            return
         count = len(self.stream.events)
         first = self.random.choice([0, max(0, self.one.front - 3), self.one.front])
         start = self.random.randint(min(first, count), count)

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mta import Count, CountWindow, Max, Sum
 from spark_integration import sliding_aggregate
 from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.cli.checkpoints import has_commits, open_pages, read_pages, saved_states
+from spark_integration.checkpoint import has_commits, open_pages, read_pages, saved_states
 from spark_integration.options import Options
 from spark_integration.request import make_request
 from spark_integration.sliding import run_request
@@ -108,11 +108,17 @@ class Job:
 
 
 def counts_of(query: StreamingQuery) -> dict[str, int]:
-    """What the query's last batch has read and dropped."""
+    """What the query's last batch has read and dropped, of rows."""
     progress = query.lastProgress
     assert progress is not None
-    counts: dict[str, int] = progress["observedMetrics"]["sliding_aggregate"].asDict()
-    return counts
+    counts = progress["observedMetrics"]["sliding_aggregate"]
+    # A Row; with PySpark 3.5 a dictionary already.
+    return of_rows(counts if isinstance(counts, dict) else counts.asDict())
+
+
+def of_rows(counts: dict[str, int]) -> dict[str, int]:
+    """The counts that are of rows, not of pages."""
+    return {name: count for name, count in counts.items() if name.startswith("rows_")}
 
 
 def spread(events: pa.Table) -> pa.Table:

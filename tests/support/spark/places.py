@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from mta.audit.description import describe_handle
 from mta.audit.keyed import OpaqueKeys
-from mta.audit.opaque import restore_opaque
 from mta.audit.walk import live_keys
 from mta.keyed.doomed import Doomed
+from mta.windows.opaque import restore_opaque
 from spark_integration.step.states import read_handles, read_root
 from stores import PageStore
 

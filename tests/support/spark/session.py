@@ -29,22 +29,5 @@ def spark() -> Iterator[SparkSession]:
 
     session = local_session("tests", cores=2, memory="1g", conf=QUICK)
     session.sparkContext.setLogLevel("OFF")
-    session.conf.set("spark.sql.streaming.checkpointFileManagerClass", _file_manager(session))
     yield session
     session.stop()
-
-
-def _file_manager(session: SparkSession) -> str:
-    """Of Spark's two, the one that starts no ``chmod`` for each file of a checkpoint.
-
-    A fifth of a small stream's time is saved. Drivers that are killed keep to Spark's own choice.
-    """
-    from py4j.protocol import Py4JJavaError
-
-    streaming = "org.apache.spark.sql.execution.streaming"
-    name = f"{streaming}.checkpointing.FileSystemBasedCheckpointFileManager"
-    try:
-        session._jvm.java.lang.Class.forName(name)  # type: ignore[union-attr]
-    except Py4JJavaError:  # where it is in older versions
-        return name.replace("checkpointing.", "")
-    return name

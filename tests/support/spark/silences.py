@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from mta import Collect, Count, Max, Product, TimeWindow
 from spark_integration.plan import Plan
-from spark_integration.step.states import read_doomed, read_handles
 from spark_integration.step.step import Advanced, step
 from stores import PageStore
 from tests.support.spark.events import SECOND, START
 from tests.support.spark.plans import make_plan
+from tests.support.spark.saved import doomed_of, keys_of
 
 SIZE = 60
 SCHEMA = pa.schema({"device": pa.string(), "ts": pa.timestamp("us", "UTC"), "watts": pa.float64()})
@@ -164,12 +164,12 @@ class Stream:
     @property
     def keys(self) -> set[bytes]:
         """The keys that have a window."""
-        return set(read_handles(self.state or b""))
+        return keys_of(self.state, self.store)
 
     @property
     def doomed(self) -> int:
         """The windows that wait for the deletion of their pages."""
-        return len(read_doomed(self.state or b""))
+        return len(doomed_of(self.state))
 
 
 def windows_in(pages: Iterable[str]) -> set[str]:

@@ -6,6 +6,7 @@ from unittest import SkipTest
 
 import pyarrow as pa
 
+from spark_integration.carriers.metrics import MeteredStore
 from spark_integration.carriers.state_pages import StatePages
 from spark_integration.plan import Plan
 from spark_integration.step import step as steps
@@ -46,7 +47,8 @@ def conforming(report: str) -> steps.Step:
         store: PageStore,
         watermark: int | None = None,
     ) -> steps.Advanced:
-        assert isinstance(store, StatePages)
+        assert isinstance(store, MeteredStore) and isinstance(store.store, StatePages)
+        store = store.store
         with open(report, "a") as lines:
             for name in dir(OnSpark):
                 if name.startswith("test_"):

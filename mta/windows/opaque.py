@@ -17,18 +17,19 @@ them cannot be compared. Values and partials are left as they are, bytes that no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mta.audit.description import shared_handle
-from mta.columns.schemas import Objects, Payload, Rows, next_payload
-from mta.errors import CorruptPage, HandleMismatch
+from mta.columns.schemas import Objects, Payload, Record, Rows, Schema, next_payload
+from mta.cursors.ordered import Leaf, OrderedEvents
+from mta.errors import CorruptPage, HandleMismatch, UnsupportedOperation
 from mta.fiba import FiBA
 from mta.fiba.aggregator import KeptTree
 from mta.levels.amortized_mta import AmortizedMTA
-from mta.levels.kept import KeepAll, KeptEvents
+from mta.levels.kept import KeepAll, KeptEvents, LeafReader
 from mta.levels.log_mta import LogMTA
+from mta.levels.tree import MonoidTree
 from mta.monoids.base import Monoid, Partial
 from mta.pages.handle import MAX_ARITY, Handle, corrupt
 from mta.pages.structure import Structure
@@ -36,6 +37,7 @@ from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 from mta.windows.engine import Engine
 from mta.windows.settings import Settings
+from mta.windows.shared_handle import shared_handle
 from stores import PageStore
 
 #: Stands for any value and any partial. Not None: that is how pages are marked of which no parent
@@ -51,11 +53,36 @@ class Opaque:
     fronts: Mapping[str, int] | None = None
     """Where each window begins, of several that share these events; None of one by itself."""
 
+    def events(self) -> Iterator[Leaf]:
+        """The events that are kept, a leaf at a time, the oldest first; reads every page once.
 
-def restore_opaque(handle: bytes, store: str | PageStore) -> Opaque:
+        Raises UnsupportedOperation for FlatFAT and the Reactive Aggregator, MissingPage and
+        CorruptPage.
+        """
+        structure, monoid = self.engine.structure, self.engine.monoid
+        events: OrderedEvents
+        if isinstance(structure, KeptEvents | FiBA):
+            events = structure
+        elif isinstance(structure, MonoidTree):
+            events = LeafReader(structure)
+        else:
+            raise UnsupportedOperation(f"the events of {structure.name} cannot be read in order")
+        at = events.kept_from
+        while at < events.back:
+            leaf = events.leaf(at)
+            rows = monoid.inputs.cut(leaf.rows, at - leaf.first, leaf.count)
+            times = None if leaf.times is None else leaf.times[at - leaf.first : leaf.count]
+            yield Leaf(at, rows, times, leaf.stop - at)
+            at = leaf.stop
+
+
+def restore_opaque(
+    handle: bytes, store: str | PageStore, values: Sequence[Schema] | None = None
+) -> Opaque:
     """What ``audit`` and ``live_keys`` take, of a handle of a window or of several; no store call.
 
-    Raises CorruptHandle, and HandleMismatch for an aggregator that this release does not know.
+    ``values`` are the first columns of events, which can then be read (``Opaque.events``). Raises
+    CorruptHandle, and HandleMismatch for an aggregator that this release does not know.
     """
     shared = shared_handle(handle)
     fronts = {window.name: window.front for window in shared.windows} if shared else None
@@ -68,7 +95,7 @@ def restore_opaque(handle: bytes, store: str | PageStore) -> Opaque:
             f"the handle is of the aggregator {state.algorithm!r}, this release knows "
             f"{sorted(known)}; use the release that wrote it"
         )
-    monoid, policy = _UnknownMonoid(state), _UnknownPolicy(state)
+    monoid, policy = _UnknownMonoid(state, values), _UnknownPolicy(state)
     settings = Settings(aggregator=aggregator, lateness=0 if aggregator.by_time else None)
     engine = Engine(monoid, policy, store, state.window, settings.of_handle(state))
     engine.restore(state)
@@ -93,10 +120,12 @@ class _Untouched(Objects):
 class _UnknownMonoid(Monoid):
     """Stands for the monoid of a handle; every partial is the same as every other."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, values: Sequence[Schema] | None) -> None:
         super().__init__(_ANY, lambda left, right: _ANY, name=handle.monoid[0])
         inputs, partials = _columns_of(handle)
         self.inputs, self.partials = _Untouched(inputs), _Untouched(partials)
+        if values is not None:  # behind them is what policies look at
+            self.inputs = Record([*values, _Untouched(inputs - len(values))])
         self.fingerprint = handle.monoid[1]
 
     def fold(self, partials: Rows, count: int) -> Partial:

@@ -1,0 +1,85 @@
+/* Columns of rows as the kernels see them: bare pointers whose lengths module.c has checked.
+ *
+ * Every function of a kind returns 0, or one of the refusals below; then nothing it has written is
+ * to be looked at. None of them calls Python, so they run without its lock.
+ */
+#ifndef MTA_COLUMNS_H
+#define MTA_COLUMNS_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MAX_COLUMNS 3
+
+typedef struct {
+    void *at[MAX_COLUMNS];
+    int64_t count;
+} Columns;
+
+/* Positions: an array, or from a first one on by one. */
+typedef struct {
+    const int64_t *each;
+    int64_t first;
+} Positions;
+
+static inline int64_t position(const Positions *p, int64_t i) {
+    return p->each ? p->each[i] : p->first + i;
+}
+
+enum { REFUSED = -1, OVERFLOWN = -2 };
+
+/* When the rows in hand become the stack: never; after the event with which the front reaches the
+ * middle; or together with the event with which it does. */
+enum { NEVER, AFTER, WITH };
+
+typedef struct {
+    Columns rows;       /* lifted events; row 0 is position 0 */
+    Columns stack;      /* suffix folds of the events before the middle, the last one the identity */
+    int64_t stack_at;   /* the position of the stack's first entry */
+    int64_t middle;     /* where the stack ends and the aggregate on its right begins */
+    int64_t first;      /* the position of the first new event */
+    int64_t count;      /* how many new events there are */
+    Positions fronts;   /* after each of them */
+    Columns right;      /* one row: the aggregate from the middle to the first new event */
+    Columns room;       /* for the stacks to come: an entry a position, and one more */
+    int when;
+    int64_t coming;     /* how many events come in all: where a new stack would begin with a window */
+    int64_t brief;      /* of at most ``brief`` rows, and of at most twice as many, the sweep ends */
+    int lowered;        /* whether results are wanted in place of partials */
+    double lost;        /* degrees of freedom that a deviation loses */
+    Columns out;
+} Sweep;
+
+typedef struct {
+    Columns suffixes, prefixes, between, out;
+    Positions starts;
+    const int64_t *counts;
+    int64_t pairs, first;
+} Across;
+
+/* What each kind of monoid has: see folds.h. */
+typedef struct {
+    const char *name;
+    int columns;
+    int sizes[MAX_COLUMNS];
+    int (*scan)(const Columns *rows, const Columns *out, int backwards);
+    int (*blocks)(const Columns *rows, const Columns *out, int64_t size, int backwards);
+    int (*sweep)(Sweep *);
+    int (*ranges)(const Columns *rows, const int64_t *starts, const int64_t *lengths,
+                  const Columns *out);
+    int (*across)(const Across *);
+} Kind;
+
+extern const Kind KINDS[];
+extern const int KIND_COUNT;
+
+/* times.c */
+int ranks(const int64_t *times, int64_t size, const int64_t *keys, int64_t count, int64_t age,
+          int64_t *found);
+int first_later(const int64_t *times, int64_t size, const int64_t *bounds, int64_t segments,
+                const int64_t *which, const int64_t *asked, int64_t count, int64_t *found);
+int running_max(const int64_t *values, int64_t size, const int64_t *bounds, int64_t segments,
+                int64_t *found);
+
+#endif

@@ -1,0 +1,51 @@
+/* The folds of every kind of monoid: the same text (folds.h), once for each. */
+#include "monoids.h"
+
+#define K sum_f8
+#include "folds.h"
+#undef K
+#define K max_f8
+#include "folds.h"
+#undef K
+#define K min_f8
+#include "folds.h"
+#undef K
+#define K sum_i8
+#include "folds.h"
+#undef K
+#define K max_i8
+#include "folds.h"
+#undef K
+#define K min_i8
+#include "folds.h"
+#undef K
+#define K mean
+#include "folds.h"
+#undef K
+#define K moments
+#include "folds.h"
+#undef K
+#define K arg_max
+#include "folds.h"
+#undef K
+#define K arg_min
+#include "folds.h"
+#undef K
+#define K first
+#include "folds.h"
+#undef K
+#define K last
+#include "folds.h"
+#undef K
+
+#define KIND(K, count, ...)                                                                      \
+    { #K, count, {__VA_ARGS__}, K##_scan, K##_blocks, K##_sweep, K##_ranges, K##_across }
+
+const Kind KINDS[] = {
+    KIND(sum_f8, 1, 8), KIND(max_f8, 1, 8), KIND(min_f8, 1, 8),
+    KIND(sum_i8, 1, 8), KIND(max_i8, 1, 8), KIND(min_i8, 1, 8),
+    KIND(mean, 2, 8, 8), KIND(moments, 3, 8, 8, 8),
+    KIND(arg_max, 3, 8, 8, 1), KIND(arg_min, 3, 8, 8, 1),
+    KIND(first, 2, 8, 1), KIND(last, 2, 8, 1),
+};
+const int KIND_COUNT = sizeof KINDS / sizeof KINDS[0];

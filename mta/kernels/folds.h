@@ -1,0 +1,206 @@
+/* The folds of one kind of monoid, K: this file is included once for each (folds.c).
+ *
+ * scan      the rows folded up to each, from a first partial on, from either side
+ * blocks    the same within blocks of rows, each from its own first row on
+ * sweep     Two-Stacks: the fold of a sliding window after each of many events
+ * ranges    the folds of short ranges, out of blocks of 1, 2, 4, ... rows
+ * across    ranges that end in a later block than they begin in
+ */
+#define JOIN_(a, b) a##_##b
+#define JOIN(a, b) JOIN_(a, b)
+#define OF(name) JOIN(K, name)
+#define P OF(P)
+
+/* The longest range that is put together from pairs, and how many rows are paired at once. */
+#ifndef MTA_LONGEST
+#define MTA_LONGEST 64
+#define MTA_LEVELS 7
+#define MTA_PAIRED 512
+#endif
+
+static int OF(scan)(const Columns *rows, const Columns *out, int backwards) {
+    int64_t count = rows->count, step = backwards ? -1 : 1, to = backwards ? count : 0;
+    if (!count)
+        return 0;
+    int64_t from = backwards ? count - 1 : 0;
+    OF(run) run;
+    OF(begin)(&run, OF(load)(out, to), OF(load)(rows, from));
+    for (int64_t i = 0; i < count; i++, from += step) {
+        to += step;
+        if (backwards)
+            OF(step_back)(&run, OF(load)(rows, from));
+        else
+            OF(step)(&run, OF(load)(rows, from));
+        OF(store)(out, to, OF(value)(&run));
+    }
+    return OF(overflown)(&run) ? OVERFLOWN : 0;
+}
+
+static int OF(blocks)(const Columns *rows, const Columns *out, int64_t size, int backwards) {
+    for (int64_t start = 0; start < rows->count; start += size) {
+        int64_t stop = rows->count - start > size ? start + size : rows->count;
+        if (backwards) {
+            P fold = OF(load)(rows, stop - 1);
+            OF(store)(out, stop - 1, fold);
+            for (int64_t i = stop - 2; i >= start; i--) {
+                fold = OF(combine)(OF(load)(rows, i), fold);
+                OF(store)(out, i, fold);
+            }
+        } else {
+            P fold = OF(load)(rows, start);
+            OF(store)(out, start, fold);
+            for (int64_t i = start + 1; i < stop; i++) {
+                fold = OF(combine)(fold, OF(load)(rows, i));
+                OF(store)(out, i, fold);
+            }
+        }
+    }
+    return 0;
+}
+
+/* The events from ``start`` to ``stop`` become the stack: position i has the fold of [i, stop). */
+static int OF(turn)(Sweep *s, int64_t start, int64_t stop) {
+    OF(run) run;
+    OF(store)(&s->room, stop, OF(identity)());
+    OF(begin)(&run, OF(identity)(), OF(load)(&s->rows, stop - 1));
+    for (int64_t i = stop - 1; i >= start; i--) {
+        OF(step_back)(&run, OF(load)(&s->rows, i));
+        OF(store)(&s->room, i, OF(value)(&run));
+    }
+    s->stack = s->room;
+    s->stack_at = 0;
+    s->middle = stop;
+    return OF(overflown)(&run) ? OVERFLOWN : 0;
+}
+
+static inline void OF(put)(const Sweep *s, int64_t i, P p) {
+    if (s->lowered)
+        ((OF(result) *)s->out.at[0])[i] = OF(lower)(p, s->lost);
+    else
+        OF(store)(&s->out, i, p);
+}
+
+/* The fold after each event is that of the stack's entry at the front and the run on its right. */
+static int OF(sweep)(Sweep *s) {
+    P right = OF(load)(&s->right, 0);
+    int64_t i = 0, front = s->stack_at;
+    while (i < s->count) {
+        int64_t left = s->coming - i, length = s->first + i - front;
+        if (i && length <= s->brief && length <= 2 * left) {
+            s->count = i;
+            break;
+        }
+        OF(run) run;
+        int64_t turned = -1, before = front;
+        int64_t highest = s->when == WITH ? s->middle - 1 : s->middle;
+        const Columns stack = s->stack, rows = s->rows;
+        OF(begin)(&run, right, OF(load)(&rows, s->first + i));
+        for (; i < s->count && turned < 0; i++) {
+            int64_t next = position(&s->fronts, i);
+            if (next < front)
+                return REFUSED;
+            front = next;
+            if (front > highest)
+                break;
+            before = front;
+            OF(step)(&run, OF(load)(&rows, s->first + i));
+            OF(put)(s, i, OF(combine)(OF(load)(&stack, front - s->stack_at), OF(value)(&run)));
+            if (s->when == AFTER && front == highest)
+                turned = i;
+        }
+        if (OF(overflown)(&run))
+            return OVERFLOWN;
+        right = OF(value)(&run);
+        if (turned < 0) {
+            if (i == s->count)
+                break;
+            turned = i; /* its front is beyond the middle */
+        }
+        if (i == turned && i && s->first + i - before <= s->brief
+            && s->first + i - before <= 2 * (s->coming - i)) {
+            s->count = i;
+            break;
+        }
+        int64_t last = s->first + turned;
+        if (s->when == NEVER || (s->when == AFTER && i == turned) || front > last || front < 0)
+            return REFUSED;
+        if (OF(turn)(s, front, last + 1))
+            return OVERFLOWN;
+        right = OF(identity)();
+        if (i == turned) {
+            OF(put)(s, i, OF(combine)(OF(load)(&s->room, front), right));
+            i++;
+        }
+    }
+    OF(store)(&s->right, 0, right);
+    return 0;
+}
+
+/* A range is put together from blocks of 1, 2, 4, ... rows, one for every bit of its length. As
+ * many ranges as lie near each other share the folds of the blocks. */
+static int OF(ranges)(const Columns *rows, const int64_t *starts, const int64_t *lengths,
+                      const Columns *out) {
+    static const int64_t room = MTA_PAIRED + MTA_LONGEST;
+    P level[MTA_LEVELS][MTA_PAIRED + MTA_LONGEST];
+    for (int64_t i = 0; i < out->count;) {
+        int64_t low = starts[i], high = low, longest = 1, stop = i;
+        while (stop < out->count) {
+            int64_t start = starts[stop], length = lengths[stop];
+            if (start < 0 || length < 1 || length > MTA_LONGEST || start > rows->count - length)
+                return REFUSED;
+            if (stop > i && (start < low || start > high || start + length > low + room))
+                break;
+            high = start + length > high ? start + length : high;
+            longest = length > longest ? length : longest;
+            stop++;
+        }
+        int64_t count = high - low;
+        for (int64_t j = 0; j < count; j++)
+            level[0][j] = OF(load)(rows, low + j);
+        for (int64_t bit = 1, size = 1; 2 * size <= longest; bit++, size *= 2) {
+            count -= size;
+            for (int64_t j = 0; j < count; j++)
+                level[bit][j] = OF(combine)(level[bit - 1][j], level[bit - 1][j + size]);
+        }
+        for (; i < stop; i++) {
+            int64_t at = starts[i] - low, left = lengths[i], bit = 0;
+            while (!(left & 1))
+                left >>= 1, bit++;
+            P fold = level[bit][at];
+            at += (int64_t)1 << bit;
+            for (left >>= 1, bit++; left; left >>= 1, bit++)
+                if (left & 1) {
+                    fold = OF(combine)(fold, level[bit][at]);
+                    at += (int64_t)1 << bit;
+                }
+            OF(store)(out, i, fold);
+        }
+    }
+    return 0;
+}
+
+/* A suffix, what lies between for all ranges of one pair of blocks, and a prefix. */
+static int OF(across)(const Across *a) {
+    int64_t i = 0;
+    for (int64_t pair = 0; pair < a->pairs; pair++) {
+        if (a->counts[pair] < 0 || a->counts[pair] > a->out.count - i)
+            return REFUSED;
+        int64_t stop = i + a->counts[pair];
+        P middle = a->between.at[0] ? OF(load)(&a->between, pair) : OF(identity)();
+        for (; i < stop; i++) {
+            int64_t start = position(&a->starts, i);
+            if (start < 0 || start >= a->suffixes.count)
+                return REFUSED;
+            P fold = OF(load)(&a->suffixes, start);
+            if (a->between.at[0])
+                fold = OF(combine)(fold, middle);
+            OF(store)(&a->out, i, OF(combine)(fold, OF(load)(&a->prefixes, a->first + i)));
+        }
+    }
+    return i == a->out.count ? 0 : REFUSED;
+}
+
+#undef P
+#undef OF
+#undef JOIN
+#undef JOIN_

@@ -1,0 +1,335 @@
+/* The kernels as Python calls them, from mta/kernels/native.py alone.
+ *
+ * Columns come as buffers, contiguous ones; their types are checked there, their lengths here.
+ * Loops run without the interpreter's lock. Where a refusal is returned, a ValueError is raised;
+ * OVERFLOWN is returned as False: numpy's way has the answer.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "columns.h"
+
+#define MAX_HELD 24
+/* So that sums of two do not wrap. */
+#define MAX_POSITION (INT64_C(1) << 61)
+
+typedef struct {
+    Py_buffer views[MAX_HELD];
+    int count;
+} Held;
+
+static void let_go(Held *held) {
+    while (held->count)
+        PyBuffer_Release(&held->views[--held->count]);
+}
+
+/* One column of items of a size; its length in rows. */
+static void *column(Held *held, PyObject *given, int size, int writable, int64_t *rows) {
+    if (held->count == MAX_HELD) {
+        PyErr_SetString(PyExc_ValueError, "too many columns");
+        return NULL;
+    }
+    Py_buffer *view = &held->views[held->count];
+    if (PyObject_GetBuffer(given, view, writable ? PyBUF_CONTIG : PyBUF_CONTIG_RO))
+        return NULL;
+    held->count++;
+    if (view->itemsize != size || view->len % size) {
+        PyErr_Format(PyExc_ValueError, "a column of items of %zd bytes in place of %d",
+                     view->itemsize, size);
+        return NULL;
+    }
+    *rows = view->len / size;
+    return view->buf ? view->buf : (void *)&held->views[0]; /* never read where there are no rows */
+}
+
+/* The columns of a kind: a tuple of as many as it has, all of one length. */
+static int columns(Held *held, PyObject *given, int count, const int *sizes, int writable,
+                   Columns *found) {
+    if (!PyTuple_Check(given) || PyTuple_Size(given) != count) {
+        PyErr_Format(PyExc_ValueError, "a tuple of %d columns is wanted", count);
+        return 0;
+    }
+    for (int i = 0; i < count; i++) {
+        int64_t rows;
+        found->at[i] = column(held, PyTuple_GetItem(given, i), sizes[i], writable, &rows);
+        if (!found->at[i])
+            return 0;
+        if (i && rows != found->count) {
+            PyErr_SetString(PyExc_ValueError, "columns of one length are wanted");
+            return 0;
+        }
+        found->count = rows;
+    }
+    return 1;
+}
+
+static int of_kind(Held *held, const Kind *kind, PyObject *given, int writable, Columns *found) {
+    return columns(held, given, kind->columns, kind->sizes, writable, found);
+}
+
+static const Kind *kind_of(int number) {
+    if (number >= 0 && number < KIND_COUNT)
+        return &KINDS[number];
+    PyErr_SetString(PyExc_ValueError, "there is no such kind");
+    return NULL;
+}
+
+/* Positions as an array of so many, or as the first of them. */
+static int positions(Held *held, PyObject *given, int64_t count, Positions *found) {
+    if (PyLong_Check(given)) {
+        found->each = NULL;
+        found->first = PyLong_AsLongLong(given);
+        if (PyErr_Occurred())
+            return 0;
+        if (found->first < -MAX_POSITION || found->first > MAX_POSITION) {
+            PyErr_SetString(PyExc_ValueError, "a position that is out of range");
+            return 0;
+        }
+        return 1;
+    }
+    int64_t rows;
+    found->each = column(held, given, 8, 0, &rows);
+    if (found->each && rows != count) {
+        PyErr_SetString(PyExc_ValueError, "a position for each row is wanted");
+        return 0;
+    }
+    return found->each != NULL;
+}
+
+static int require(int holds, const char *what) {
+    if (!holds)
+        PyErr_SetString(PyExc_ValueError, what);
+    return holds;
+}
+
+/* What a kernel returned: True, False where it has overflown, or an error. */
+static PyObject *told(int status) {
+    if (PyErr_Occurred())
+        return NULL;
+    if (status == REFUSED) {
+        PyErr_SetString(PyExc_ValueError, "positions out of order or out of range");
+        return NULL;
+    }
+    return PyBool_FromLong(status >= 0);
+}
+
+#define WITHOUT_LOCK(call)                                                                       \
+    do {                                                                                         \
+        Py_BEGIN_ALLOW_THREADS                                                                   \
+        status = call;                                                                           \
+        Py_END_ALLOW_THREADS                                                                     \
+    } while (0)
+
+static PyObject *py_scan(PyObject *self, PyObject *args) {
+    (void)self;
+    int number, backwards, status = 0;
+    PyObject *given, *room;
+    Held held = {.count = 0};
+    Columns rows, out;
+    if (!PyArg_ParseTuple(args, "iOOp:scan", &number, &given, &room, &backwards))
+        return NULL;
+    const Kind *kind = kind_of(number);
+    if (kind && of_kind(&held, kind, given, 0, &rows) && of_kind(&held, kind, room, 1, &out)
+        && require(out.count == rows.count + 1, "a scan has a row more than it is given"))
+        WITHOUT_LOCK(kind->scan(&rows, &out, backwards));
+    let_go(&held);
+    return told(status);
+}
+
+static PyObject *py_blocks(PyObject *self, PyObject *args) {
+    (void)self;
+    int number, backwards, status = 0;
+    long long size;
+    PyObject *given, *room;
+    Held held = {.count = 0};
+    Columns rows, out;
+    if (!PyArg_ParseTuple(args, "iOOLp:blocks", &number, &given, &room, &size, &backwards))
+        return NULL;
+    const Kind *kind = kind_of(number);
+    if (kind && of_kind(&held, kind, given, 0, &rows) && of_kind(&held, kind, room, 1, &out)
+        && require(out.count == rows.count && size > 0, "a row each, and a size, are wanted"))
+        WITHOUT_LOCK(kind->blocks(&rows, &out, size, backwards));
+    let_go(&held);
+    return told(status);
+}
+
+static PyObject *py_sweep(PyObject *self, PyObject *args) {
+    (void)self;
+    int number, status = 0;
+    long long stack_at, middle, first, coming, brief;
+    PyObject *rows, *stack, *fronts, *right, *room, *out;
+    Held held = {.count = 0};
+    Sweep s = {.when = NEVER};
+    if (!PyArg_ParseTuple(args, "iOOLLLOOOiLLdO:sweep", &number, &rows, &stack, &stack_at, &middle,
+                          &first, &fronts, &right, &room, &s.when, &coming, &brief, &s.lost, &out))
+        return NULL;
+    const Kind *kind = kind_of(number);
+    static const int result[] = {8};
+    s.lowered = s.lost >= 0;
+    s.stack_at = stack_at;
+    s.middle = middle;
+    s.first = first;
+    s.coming = coming < MAX_POSITION ? coming : MAX_POSITION;
+    s.brief = brief;
+    if (kind && of_kind(&held, kind, rows, 0, &s.rows) && of_kind(&held, kind, stack, 0, &s.stack)
+        && of_kind(&held, kind, right, 1, &s.right)
+        && (s.lowered ? columns(&held, out, 1, result, 1, &s.out)
+                      : of_kind(&held, kind, out, 1, &s.out))
+        && (s.when == NEVER || of_kind(&held, kind, room, 1, &s.room))
+        && positions(&held, fronts, s.out.count, &s.fronts)
+        && require(s.right.count == 1, "the right side is one row")
+        && require(first >= 0 && first <= s.rows.count && s.out.count <= s.rows.count - first,
+                   "there are fewer rows than results")
+        && require(s.stack.count > 0 && s.stack_at <= s.middle
+                   && s.stack_at > -MAX_POSITION && s.middle < MAX_POSITION
+                   && s.middle - s.stack_at < s.stack.count, "the stack ends before the middle")
+        && require(s.when == NEVER || s.room.count > s.rows.count, "there is too little room")) {
+        s.count = s.out.count;
+        WITHOUT_LOCK(kind->sweep(&s));
+    }
+    let_go(&held);
+    PyObject *done = told(status);
+    if (done == Py_True) {
+        Py_DECREF(done);
+        return Py_BuildValue("LL", (long long)s.count, (long long)s.middle);
+    }
+    return done;
+}
+
+static PyObject *py_ranges(PyObject *self, PyObject *args) {
+    (void)self;
+    int number, status = 0;
+    PyObject *given, *begins, *sizes, *room;
+    Held held = {.count = 0};
+    Columns rows, out;
+    if (!PyArg_ParseTuple(args, "iOOOO:ranges", &number, &given, &begins, &sizes, &room))
+        return NULL;
+    const Kind *kind = kind_of(number);
+    if (kind && of_kind(&held, kind, given, 0, &rows) && of_kind(&held, kind, room, 1, &out)) {
+        int64_t starting, lasting;
+        const int64_t *starts = column(&held, begins, 8, 0, &starting);
+        const int64_t *lengths = starts ? column(&held, sizes, 8, 0, &lasting) : NULL;
+        if (lengths && require(starting == out.count && lasting == out.count,
+                               "a start and a length for each range are wanted"))
+            WITHOUT_LOCK(kind->ranges(&rows, starts, lengths, &out));
+    }
+    let_go(&held);
+    return told(status);
+}
+
+static PyObject *py_across(PyObject *self, PyObject *args) {
+    (void)self;
+    int number, status = 0;
+    long long first;
+    PyObject *suffixes, *starts, *between, *sizes, *prefixes, *out;
+    Held held = {.count = 0};
+    Across a = {.first = 0};
+    if (!PyArg_ParseTuple(args, "iOOOOOLO:across", &number, &suffixes, &starts, &between, &sizes,
+                          &prefixes, &first, &out))
+        return NULL;
+    const Kind *kind = kind_of(number);
+    if (kind && of_kind(&held, kind, suffixes, 0, &a.suffixes)
+        && of_kind(&held, kind, prefixes, 0, &a.prefixes)
+        && of_kind(&held, kind, out, 1, &a.out)
+        && positions(&held, starts, a.out.count, &a.starts)
+        && (a.counts = column(&held, sizes, 8, 0, &a.pairs)) != NULL
+        && (between == Py_None || (of_kind(&held, kind, between, 0, &a.between)
+                                   && require(a.between.count == a.pairs,
+                                              "a row for each pair of blocks is wanted")))
+        && require(first >= 0 && first <= a.prefixes.count
+                   && a.out.count <= a.prefixes.count - first, "there are too few prefixes")) {
+        a.first = first;
+        WITHOUT_LOCK(kind->across(&a));
+    }
+    let_go(&held);
+    return told(status);
+}
+
+static PyObject *py_ranks(PyObject *self, PyObject *args) {
+    (void)self;
+    int status = 0;
+    long long age;
+    PyObject *given, *wanted, *room;
+    Held held = {.count = 0};
+    int64_t size, count, places, *found = NULL;
+    if (!PyArg_ParseTuple(args, "OOLO:ranks", &given, &wanted, &age, &room))
+        return NULL;
+    const int64_t *keys = NULL, *times = column(&held, given, 8, 0, &size);
+    if (times && (keys = column(&held, wanted, 8, 0, &count)) != NULL
+        && (found = column(&held, room, 8, 1, &places)) != NULL
+        && require(places == count, "a rank for each key is wanted"))
+        WITHOUT_LOCK(ranks(times, size, keys, count, age, found));
+    let_go(&held);
+    if (PyErr_Occurred())
+        return NULL;
+    return PyBool_FromLong(status);
+}
+
+static PyObject *py_first_later(PyObject *self, PyObject *args) {
+    (void)self;
+    int status = 0;
+    PyObject *given[5];
+    Held held = {.count = 0};
+    int64_t *at[5] = {NULL}, rows[5];
+    if (!PyArg_ParseTuple(args, "OOOOO:first_later", &given[0], &given[1], &given[2], &given[3],
+                          &given[4]))
+        return NULL;
+    int read = 0;
+    while (read < 5 && (at[read] = column(&held, given[read], 8, read == 4, &rows[read])) != NULL)
+        read++;
+    if (read == 5
+        && require(rows[1] > 0 && rows[2] == rows[3] && rows[3] == rows[4],
+                   "bounds, and a segment, a time and a place for each search, are wanted"))
+        WITHOUT_LOCK(first_later(at[0], rows[0], at[1], rows[1] - 1, at[2], at[3], rows[4], at[4]));
+    let_go(&held);
+    return told(status);
+}
+
+static PyObject *py_running_max(PyObject *self, PyObject *args) {
+    (void)self;
+    int status = 0;
+    PyObject *given[3];
+    Held held = {.count = 0};
+    int64_t *at[3] = {NULL}, rows[3];
+    if (!PyArg_ParseTuple(args, "OOO:running_max", &given[0], &given[1], &given[2]))
+        return NULL;
+    int read = 0;
+    while (read < 3 && (at[read] = column(&held, given[read], 8, read == 2, &rows[read])) != NULL)
+        read++;
+    if (read == 3 && require(rows[1] > 0 && rows[0] == rows[2], "bounds and a row each are wanted"))
+        WITHOUT_LOCK(running_max(at[0], rows[0], at[1], rows[1] - 1, at[2]));
+    let_go(&held);
+    return told(status);
+}
+
+static PyMethodDef METHODS[] = {
+    {"scan", py_scan, METH_VARARGS, "scan(kind, rows, out, backwards)"},
+    {"blocks", py_blocks, METH_VARARGS, "blocks(kind, rows, out, size, backwards)"},
+    {"sweep", py_sweep, METH_VARARGS,
+     "sweep(kind, rows, stack, stack_at, middle, first, fronts, right, room, when, coming, brief, "
+     "lost, out)"},
+    {"ranges", py_ranges, METH_VARARGS, "ranges(kind, rows, starts, lengths, out)"},
+    {"across", py_across, METH_VARARGS,
+     "across(kind, suffixes, starts, between, counts, prefixes, first, out)"},
+    {"ranks", py_ranks, METH_VARARGS, "ranks(times, keys, age, out)"},
+    {"first_later", py_first_later, METH_VARARGS, "first_later(times, bounds, segments, asked, out)"},
+    {"running_max", py_running_max, METH_VARARGS, "running_max(values, bounds, out)"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef MODULE = {
+    PyModuleDef_HEAD_INIT, "compiled", "Loops over columns of numbers; see mta.kernels.native.", 0,
+    METHODS, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit_compiled(void) {
+    PyObject *module = PyModule_Create(&MODULE), *names = PyTuple_New(KIND_COUNT);
+    if (!module || !names)
+        return NULL;
+    for (int i = 0; i < KIND_COUNT; i++)
+        PyTuple_SetItem(names, i, PyUnicode_FromString(KINDS[i].name));
+    if (PyModule_AddObjectRef(module, "KINDS", names))
+        return NULL;
+    Py_DECREF(names);
+    return module;
+}

@@ -1,0 +1,167 @@
+/* The monoids whose partials are one or a few numbers, as mta/monoids/basic.py has them.
+ *
+ * A kind K has its partial (K_P), how it is read from and written to row i of its columns, the
+ * identity, combine and lower; and a *run*: what grows while events are folded in one by one, from
+ * the left or, back, from the right. A run of most kinds is a partial. All is computed in the order in which numpy does, without fused
+ * operations, so that results are the same to the last bit.
+ */
+#ifndef MTA_MONOIDS_H
+#define MTA_MONOIDS_H
+
+#include "columns.h"
+
+typedef double F8;
+typedef int64_t I8;
+
+/* --- a single column --- */
+
+#define ONE_COLUMN(K, T, IDENTITY, COMBINE, LOWER)                                               \
+    typedef T K##_P;                                                                             \
+    typedef T K##_result;                                                                        \
+    static inline T K##_load(const Columns *c, int64_t i) { return ((const T *)c->at[0])[i]; }  \
+    static inline void K##_store(const Columns *c, int64_t i, T p) { ((T *)c->at[0])[i] = p; }  \
+    static inline T K##_identity(void) { return IDENTITY; }                                      \
+    static inline T K##_combine(T a, T b) { return COMBINE; }                                    \
+    static inline T K##_lower(T p, double lost) { (void)lost; return LOWER; }                    \
+    PLAIN_RUN(K)
+
+#define PLAIN_RUN(K)                                                                             \
+    typedef K##_P K##_run;                                                                       \
+    static inline void K##_begin(K##_run *run, K##_P first, K##_P next) {                        \
+        (void)next;                                                                              \
+        *run = first;                                                                            \
+    }                                                                                            \
+    static inline void K##_step(K##_run *run, K##_P row) { *run = K##_combine(*run, row); }      \
+    static inline void K##_step_back(K##_run *run, K##_P row) { *run = K##_combine(row, *run); } \
+    static inline K##_P K##_value(const K##_run *run) { return *run; }                           \
+    static inline int K##_overflown(const K##_run *run) { (void)run; return 0; }
+
+/* p + 0.0 makes -0.0 0.0; a NaN is the greatest and the smallest of all; integers wrap. */
+ONE_COLUMN(sum_f8, F8, 0.0, a + b, p + 0.0)
+ONE_COLUMN(max_f8, F8, -INFINITY, (a >= b) | (a != a) ? a : b, p + 0.0)
+ONE_COLUMN(min_f8, F8, INFINITY, (a <= b) | (a != a) ? a : b, p + 0.0)
+ONE_COLUMN(sum_i8, I8, 0, (I8)((uint64_t)a + (uint64_t)b), p)
+ONE_COLUMN(max_i8, I8, INT64_MIN, a >= b ? a : b, p)
+ONE_COLUMN(min_i8, I8, INT64_MAX, a <= b ? a : b, p)
+
+/* --- the mean: (sum, count) --- */
+
+typedef struct { F8 sum, count; } mean_P;
+typedef F8 mean_result;
+static inline mean_P mean_load(const Columns *c, int64_t i) {
+    return (mean_P){((const F8 *)c->at[0])[i], ((const F8 *)c->at[1])[i]};
+}
+static inline void mean_store(const Columns *c, int64_t i, mean_P p) {
+    ((F8 *)c->at[0])[i] = p.sum;
+    ((F8 *)c->at[1])[i] = p.count;
+}
+static inline mean_P mean_identity(void) { return (mean_P){0.0, 0.0}; }
+static inline mean_P mean_combine(mean_P a, mean_P b) {
+    return (mean_P){a.sum + b.sum, a.count + b.count};
+}
+static inline F8 mean_lower(mean_P p, double lost) { (void)lost; return p.sum / p.count + 0.0; }
+PLAIN_RUN(mean)
+
+/* --- deviations: (n, mean, M2) --- */
+
+typedef struct { F8 n, mean, m2; } moments_P;
+typedef F8 moments_result;
+static inline moments_P moments_load(const Columns *c, int64_t i) {
+    return (moments_P){((const F8 *)c->at[0])[i], ((const F8 *)c->at[1])[i],
+                       ((const F8 *)c->at[2])[i]};
+}
+static inline void moments_store(const Columns *c, int64_t i, moments_P p) {
+    ((F8 *)c->at[0])[i] = p.n;
+    ((F8 *)c->at[1])[i] = p.mean;
+    ((F8 *)c->at[2])[i] = p.m2;
+}
+static inline moments_P moments_identity(void) { return (moments_P){0.0, 0.0, 0.0}; }
+
+/* numpy's maximum with a number: a NaN stays. */
+static inline F8 at_least(F8 value, F8 least) { return value <= least ? least : value; }
+
+/* Chan's merge; a weight of exactly 0 or 1 leaves the other side as it is. */
+static inline moments_P moments_combine(moments_P a, moments_P b) {
+    F8 n = a.n + b.n, weight = b.n / at_least(n, 1.0), delta = b.mean - a.mean;
+    F8 apart = delta * (a.n * weight) * delta;
+    apart = apart >= 0.0 ? apart : 0.0; /* NaN beside an infinite event: then M2 is known */
+    return (moments_P){n, a.mean + delta * weight, a.m2 + b.m2 + apart};
+}
+static inline F8 moments_lower(moments_P p, double lost) {
+    return sqrt(at_least(p.m2, 0.0) / (p.n - lost));
+}
+
+/* Welford's update as three running sums: the means as distances from the first one. Where M2 is
+ * not finite in the end, numpy's way says what it is. */
+typedef struct { F8 n, origin, distances, after, shown, m2; } moments_run;
+static inline void moments_begin(moments_run *run, moments_P first, moments_P next) {
+    run->n = first.n;
+    run->origin = first.n == 0.0 ? next.mean : first.mean;
+    run->distances = (run->origin - run->origin) * first.n;
+    run->after = run->distances / at_least(first.n, 1.0) + run->origin;
+    run->shown = first.mean;
+    run->m2 = first.m2;
+}
+static inline void moments_step(moments_run *run, moments_P row) {
+    F8 before = run->after;
+    run->n = run->n + row.n;
+    run->distances = run->distances + (row.mean - run->origin) * row.n;
+    run->after = run->shown = run->distances / at_least(run->n, 1.0) + run->origin;
+    run->m2 = run->m2 + (row.m2 + (row.mean - before) * row.n * (row.mean - run->after));
+}
+static inline void moments_step_back(moments_run *run, moments_P row) { moments_step(run, row); }
+static inline moments_P moments_value(const moments_run *run) {
+    return (moments_P){run->n, run->shown, run->m2};
+}
+static inline int moments_overflown(const moments_run *run) { return !isfinite(run->m2); }
+
+/* --- those that choose an event: (what decides, what is chosen, whether there is any) --- */
+
+typedef struct { F8 key; uint64_t chosen; uint8_t any; } arg_P;
+#define ARG_EXTREME(K, WORST, BETTER)                                                            \
+    typedef arg_P K##_P;                                                                         \
+    typedef uint64_t K##_result;                                                                 \
+    static inline arg_P K##_load(const Columns *c, int64_t i) {                                  \
+        return (arg_P){((const F8 *)c->at[0])[i], ((const uint64_t *)c->at[1])[i],               \
+                       ((const uint8_t *)c->at[2])[i]};                                          \
+    }                                                                                            \
+    static inline void K##_store(const Columns *c, int64_t i, arg_P p) {                         \
+        ((F8 *)c->at[0])[i] = p.key;                                                             \
+        ((uint64_t *)c->at[1])[i] = p.chosen;                                                    \
+        ((uint8_t *)c->at[2])[i] = p.any;                                                        \
+    }                                                                                            \
+    static inline arg_P K##_identity(void) { return (arg_P){WORST, 0, 0}; }                      \
+    static inline arg_P K##_combine(arg_P a, arg_P b) {                                          \
+        int wins = b.any & ((b.key BETTER a.key) | ((b.key != b.key) & (a.key == a.key)) | !a.any); \
+        arg_P p = wins ? b : a;                                                                  \
+        p.any = a.any | b.any;                                                                   \
+        return p;                                                                                \
+    }                                                                                            \
+    static inline uint64_t K##_lower(arg_P p, double lost) { (void)lost; return p.chosen; }      \
+    PLAIN_RUN(K)
+
+ARG_EXTREME(arg_max, -INFINITY, >)
+ARG_EXTREME(arg_min, INFINITY, <)
+
+typedef struct { uint64_t chosen; uint8_t any; } end_P;
+#define END(K, FIRST, SECOND)                                                                    \
+    typedef end_P K##_P;                                                                         \
+    typedef uint64_t K##_result;                                                                 \
+    static inline end_P K##_load(const Columns *c, int64_t i) {                                  \
+        return (end_P){((const uint64_t *)c->at[0])[i], ((const uint8_t *)c->at[1])[i]};         \
+    }                                                                                            \
+    static inline void K##_store(const Columns *c, int64_t i, end_P p) {                         \
+        ((uint64_t *)c->at[0])[i] = p.chosen;                                                    \
+        ((uint8_t *)c->at[1])[i] = p.any;                                                        \
+    }                                                                                            \
+    static inline end_P K##_identity(void) { return (end_P){0, 0}; }                             \
+    static inline end_P K##_combine(end_P a, end_P b) {                                          \
+        return (end_P){FIRST.any ? FIRST.chosen : SECOND.chosen, a.any | b.any};                 \
+    }                                                                                            \
+    static inline uint64_t K##_lower(end_P p, double lost) { (void)lost; return p.chosen; }      \
+    PLAIN_RUN(K)
+
+END(first, a, b)
+END(last, b, a)
+
+#endif

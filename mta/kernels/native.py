@@ -1,0 +1,296 @@
+"""The compiled kernels, where they were built: loops in C for what numpy takes several passes for.
+
+Every one of them has a twin of numpy's, gives the same bits, and is used where it serves: for the
+monoids whose partials are one or a few numbers (``Kernel``). A function here returns None where
+numpy's way must go: without the extension, for other columns, and where squares overflow.
+
+The environment variable ``MTA_KERNELS`` chooses: ``numpy`` leaves the extension alone, ``native``
+requires it; unless it is set, they are used if they are there.
+
+``Kernel`` says which kind of loop a monoid takes; rows are an array, or a tuple of them. Types and
+contiguity are seen to here, lengths in C (``module.c``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+Rows = Any
+
+#: When rows in hand become the stack: never; after the event with which the front reaches the
+#: middle; or together with the event with which it does. As in ``columns.h``.
+When = Literal[0, 1, 2]
+NEVER: When = 0
+AFTER: When = 1
+WITH: When = 2
+
+_VARIABLE, _CHOICES = "MTA_KERNELS", ("numpy", "native")
+_F8, _I8, _BOOL = np.dtype("f8"), np.dtype("i8"), np.dtype("?")
+#: The types of a kind's columns; None is any number of 8 bytes.
+_TYPES: dict[str, tuple[np.dtype | None, ...]] = {
+    "sum_f8": (_F8,), "max_f8": (_F8,), "min_f8": (_F8,),
+    "sum_i8": (_I8,), "max_i8": (_I8,), "min_i8": (_I8,),
+    "mean": (_F8, _F8), "moments": (_F8, _F8, _F8),
+    "arg_max": (_F8, None, _BOOL), "arg_min": (_F8, None, _BOOL),
+    "first": (None, _BOOL), "last": (None, _BOOL),
+}  # fmt: skip
+_OF_UFUNCS: dict[np.ufunc, str] = {np.add: "sum", np.maximum: "max", np.minimum: "min"}
+#: The longest range of ``ranges``, as in ``folds.h``.
+LONGEST = 64
+
+
+def load() -> Any:
+    """The extension, or None. Raises ImportError where it is required and is not there."""
+    asked = os.environ.get(_VARIABLE, "")
+    if asked and asked not in _CHOICES:
+        raise ImportError(f"{_VARIABLE} is one of {_CHOICES}, not {asked!r}")
+    if asked == "numpy":
+        return None
+    try:
+        found = import_module("mta.kernels.compiled")
+        if tuple(found.KINDS) != tuple(_TYPES):
+            raise ImportError("they were built from other sources")
+        return found
+    except ImportError as error:
+        if asked == "native":
+            raise ImportError(
+                f"{_VARIABLE}=native, but the compiled kernels are not there ({error}): install "
+                "the package where there is a C compiler, or leave the variable unset"
+            ) from error
+        return None
+
+
+#: The extension; None where numpy's way goes.
+compiled: Any = load()
+
+
+def in_use() -> str:
+    """The kernels in use, for people: native or numpy, and why."""
+    if compiled is not None:
+        return "native"
+    if os.environ.get(_VARIABLE) == "numpy":
+        return f"numpy ({_VARIABLE}=numpy)"
+    return "numpy (the compiled ones are not built)"
+
+
+@contextmanager
+def numpy_alone() -> Iterator[None]:
+    """Leave the compiled kernels alone for a while, to compare; not while others use windows."""
+    global compiled
+    before, compiled = compiled, None
+    try:
+        yield
+    finally:
+        compiled = before
+
+
+class Kernel(NamedTuple):
+    """Which loop a monoid takes, and how it lowers."""
+
+    kind: str
+    lost: float | None = None
+    """Degrees of freedom that a deviation loses, else 0; None where C does not know the result."""
+
+    @classmethod
+    def of(cls, ufunc: np.ufunc, dtype: Any, lost: float | None = None) -> Kernel | None:
+        """That of a single column and a ufunc; None where there is none."""
+        kind = f"{_OF_UFUNCS.get(ufunc)}_{np.dtype(dtype).str[1:]}"
+        return cls(kind, lost) if kind in _TYPES else None
+
+    @property
+    def number(self) -> int:
+        """As C knows it."""
+        return _NUMBERS[self.kind]
+
+    @property
+    def in_any_order(self) -> bool:
+        """Whether the same rows have the same fold, to the bit, however they are put together."""
+        return self.kind not in ("sum_f8", "mean", "moments")
+
+
+_NUMBERS = {kind: number for number, kind in enumerate(_TYPES)}
+
+
+def scan(kernel: Kernel, rows: Rows, room: Rows, backwards: bool) -> bool:
+    """``rows`` folded up to each, into ``room``, whose first row (or last) is there to begin with.
+
+    False where numpy's way must go.
+    """
+    given, out = _columns(kernel, rows), _columns(kernel, room, writable=True)
+    if given is None or out is None:
+        return False
+    done: bool = compiled.scan(kernel.number, given, out, backwards)
+    return done
+
+
+def blocks(kernel: Kernel, rows: Rows, size: int, backwards: bool) -> Rows | None:
+    """The folds within blocks of ``size`` rows, up to each row, or from each row on."""
+    given = _columns(kernel, rows)
+    if given is None:
+        return None
+    out = _new(given, len(given[0]))
+    compiled.blocks(kernel.number, given, out, size, backwards)
+    return _like(rows, out)
+
+
+def ranges(kernel: Kernel, rows: Rows, starts: np.ndarray, lengths: np.ndarray) -> Rows | None:
+    """The fold of each range of at most ``LONGEST`` rows."""
+    given = _columns(kernel, rows)
+    if given is None:
+        return None
+    out = _new(given, len(starts))
+    compiled.ranges(kernel.number, given, _whole(starts), _whole(lengths), out)
+    return _like(rows, out)
+
+
+def across(
+    kernel: Kernel,
+    suffixes: Rows,
+    starts: range | np.ndarray,
+    between: Rows | None,
+    counts: np.ndarray,
+    prefixes: Rows,
+    first: int,
+) -> Rows | None:
+    """The suffix at each start, what is ``between`` for ``counts`` of them, and a prefix.
+
+    The prefixes are those from the ``first`` on.
+    """
+    lefts, rights = _columns(kernel, suffixes), _columns(kernel, prefixes)
+    middles = None if between is None else _columns(kernel, between)
+    if lefts is None or rights is None or (between is not None and middles is None):
+        return None
+    out = _new(lefts, len(starts))
+    compiled.across(
+        kernel.number, lefts, _positions(starts), middles, _whole(counts), rights, first, out
+    )
+    return _like(suffixes, out)
+
+
+class Swept(NamedTuple):
+    """What a sweep has come to."""
+
+    done: int
+    """How many of the events are in."""
+    middle: int
+    """Where the stack ends now."""
+    right: Rows
+    """One row: the aggregate from the middle on."""
+    stacks: Rows
+    """The stack, if it is another than at first: an entry for each position."""
+
+
+def sweep(
+    kernel: Kernel,
+    rows: Rows,
+    stack: Rows,
+    stack_at: int,
+    middle: int,
+    first: int,
+    fronts: range | np.ndarray,
+    right: Rows,
+    when: When,
+    coming: int,
+    brief: int,
+    out: Rows,
+    lowered: bool,
+) -> Swept | None:
+    """Two-Stacks: the fold of rows from each front to its row, from row ``first`` on, into ``out``.
+
+    ``stack`` has the folds from position ``stack_at`` on and after, each to the middle; ``right``
+    (one row) that from there to the first row. Positions are places in ``rows``. Where the front
+    reaches the middle, the rows from it on become the stack, as ``when`` says; but there the sweep
+    ends if the window has at most ``brief`` rows, and at most twice as many as are still to come of
+    ``coming``. ``lowered``: results and not partials are wanted.
+    """
+    given, known = _columns(kernel, rows), _columns(kernel, stack)
+    aside = _columns(kernel, right)
+    into = (out,) if lowered else _columns(kernel, out, writable=True)
+    if given is None or known is None or aside is None or into is None:
+        return None
+    aside = tuple([column.copy() for column in aside])
+    room = given if when == NEVER else _new(given, len(given[0]) + 1)
+    lost = -1.0 if not lowered or kernel.lost is None else kernel.lost
+    done: tuple[int, int] | Literal[False] = compiled.sweep(
+        kernel.number, given, known, stack_at, middle, first, _positions(fronts), aside,
+        room, when, coming, brief, lost, into,
+    )  # fmt: skip
+    return Swept(*done, _like(right, aside), _like(rows, room)) if done else None
+
+
+def ranks(times: np.ndarray, keys: np.ndarray, age: int, room: np.ndarray) -> bool | None:
+    """How many times are not later than each key less the age, into ``room``.
+
+    Returns whether they grow by one from key to key; None where numpy's way must go.
+    """
+    if compiled is None:
+        return None
+    steady: bool = compiled.ranks(_whole(times), _whole(keys), age, room)
+    return steady
+
+
+def first_later(
+    times: np.ndarray, bounds: np.ndarray, segments: np.ndarray, asked: np.ndarray
+) -> np.ndarray | None:
+    """As ``segments.first_later``."""
+    if compiled is None:
+        return None
+    found = np.empty(len(asked), np.int64)
+    compiled.first_later(*map(_whole, (times, bounds, segments, asked)), found)
+    return found
+
+
+def running_max(values: np.ndarray, bounds: np.ndarray) -> np.ndarray | None:
+    """As ``segments.running_max``."""
+    if compiled is None:
+        return None
+    found = np.empty(len(values), np.int64)
+    compiled.running_max(_whole(values), _whole(bounds), found)
+    return found
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def _columns(kernel: Kernel, rows: Rows, writable: bool = False) -> tuple[np.ndarray, ...] | None:
+    """Rows as contiguous columns of a kind; None where they are others, or nothing is compiled."""
+    if compiled is None:
+        return None
+    columns = rows if type(rows) is tuple else (rows,)
+    types = _TYPES[kernel.kind]
+    if len(columns) != len(types):
+        return None
+    found = []
+    for column, dtype in zip(columns, types, strict=True):
+        own = column.dtype
+        if own != dtype and (dtype is not None or own.kind not in "iuf" or own.itemsize != 8):
+            return None
+        if not column.flags.c_contiguous:
+            if writable:
+                return None
+            column = np.ascontiguousarray(column)
+        found.append(column)
+    return tuple(found)
+
+
+def _new(columns: tuple[np.ndarray, ...], count: int) -> tuple[np.ndarray, ...]:
+    return tuple([np.empty(count, column.dtype) for column in columns])
+
+
+def _like(rows: Rows, columns: tuple[np.ndarray, ...]) -> Rows:
+    return columns if type(rows) is tuple else columns[0]
+
+
+def _whole(numbers: np.ndarray) -> np.ndarray:
+    """Whole numbers as C takes them."""
+    return np.ascontiguousarray(numbers, np.int64)
+
+
+def _positions(positions: range | np.ndarray) -> int | np.ndarray:
+    return positions.start if isinstance(positions, range) else _whole(positions)

@@ -1,0 +1,511 @@
+"""Windows of many keys under other windows, or other aggregations, than they were kept for.
+
+What is stored of a swept key are its events, column by column, and no aggregate. So whatever reads
+columns that are there goes on from the events that are kept, exactly. A root under other windows or
+aggregations is *carried over*, whole and once, when it is restored:
+
+    tables of the root -> what its windows held -> the columns of today -> one run, with new pages
+    windows by themselves -> their events, in order -> swept again, or windows by themselves
+
+- Each key keeps just what its windows held before (late events to come included). What is stored
+  beside that may have holes, where a merge has trimmed younger tables and not yet an older one.
+- A column that was not stored has no values in older events. It is stored with *marks* from now on
+  (``mta.monoids.begun``), and what reads it begins empty.
+- A window that is not within one of before may lack events that left.
+- Windows by themselves that go by counts alone have no times in their pages. Under a policy that
+  looks at times such a key begins anew.
+
+What lacks events says up to which moment these can have been, and how many of a key's newest are
+all there: a ``Start``. So for each result it is known from when on it lacks nothing: ``Lacking``.
+
+It costs a read and a write of all that is kept. Pages of before stay for as long as roots do that
+name them. Names of new windows by themselves have the number of the change in them, since their
+pages may have the content and the place of old ones, which are deleted later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from mta.columns.reading import read_column
+from mta.columns.schemas import Array, Decimals, Objects, Record, Rows, Schema, Vector
+from mta.cursors.ordered import Leaf
+from mta.errors import HandleMismatch
+from mta.keyed.bucket import Bucket
+from mta.keyed.doomed import DoomedPages, Entry
+from mta.keyed.keys import Keys
+from mta.keyed.kind import AnyWindow
+from mta.keyed.pages import TableLayout
+from mta.keyed.root import Root, Start, Unread
+from mta.keyed.sweep import Lanes
+from mta.keyed.table import ALL, HANDLE, Table, blank, join
+from mta.keyed.tiers import PageSize, RunPages, Tiers
+from mta.keyed.work import given_back
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.begun import MARKS, begun, mark_of
+from mta.monoids.product import Product, column_names
+from mta.policies.base import AbstractPolicy
+from mta.policies.known import covers, held_for, policy_of, whole_after
+from mta.windows.opaque import restore_opaque
+from stores import PageStore
+
+Columns = list[tuple[str, str]]
+_CACHED = 1 << 22
+_NUMBERS = re.compile(r"Array\('[<|][biuf]\d'\)")
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """A result that lacks events since a change; it lacks nothing once either has come."""
+
+    window: str
+    aggregation: str
+    """"" where there is but one."""
+    moment: np.datetime64 | None
+    """Results of events from this moment on are whole; None where no moment tells."""
+    events: int | None
+    """So are those of events before which, with them, so many of their key came since then."""
+
+
+# --- columns ------------------------------------------------------------------------------------
+
+
+def columns_of(monoid: AbstractMonoid) -> Columns:
+    """What is stored of an event."""
+    return list(monoid.stored) if isinstance(monoid, Product) else [("", repr(monoid.inputs))]
+
+
+def with_marks(monoid: AbstractMonoid, root: Root) -> AbstractMonoid:
+    """A monoid as the events of a root are stored for it."""
+    marked = {name for name, _ in root.columns or [] if name.startswith("\0")}
+    return _marked(monoid, lambda column: mark_of(column) in marked)
+
+
+def stored_after(monoid: AbstractMonoid, columns: Columns) -> AbstractMonoid:
+    """A monoid as events are stored for it that were stored as some columns before."""
+    marked = {name for name, _ in columns}
+
+    def lacks(column: tuple[str, str]) -> bool:
+        origin = _origin(column, columns)
+        return origin is None or mark_of(origin) in marked
+
+    return _marked(monoid, lacks)
+
+
+def require_observed(
+    reader: AbstractMonoid, policies: Mapping[str, AbstractPolicy], columns: Columns
+) -> None:
+    """Raises HandleMismatch where a policy looks at a column that some events are without."""
+    observed = [names for policy in policies.values() for _, names, _ in policy.observers]
+    looked_at = {name for names in observed for name in column_names(names)}
+    stored = columns_of(reader)
+    for column in stored:
+        lacks = _origin(column, columns) is None or (mark_of(column), repr(MARKS)) in stored
+        if column[0] in looked_at and lacks:
+            raise HandleMismatch(
+                f"a policy looks at {column[0]!r}, which the root's events are stored without: "
+                "restore it with another policy"
+            )
+
+
+def _origin(column: tuple[str, str], columns: Columns) -> tuple[str, str] | None:
+    """The stored column that one is read from: itself, or numbers of another kind."""
+    if column in columns:
+        return column
+    name, kind = column
+    if kind == "Objects()" or kind.startswith("Array('<f"):
+        return next((c for c in columns if c[0] == name and _NUMBERS.fullmatch(c[1])), None)
+    return None
+
+
+def _marked(monoid: AbstractMonoid, lacks: Callable[[tuple[str, str]], bool]) -> AbstractMonoid:
+    missing = [column for column in columns_of(monoid) if lacks(column)]
+    return begun(monoid, missing) if missing and isinstance(monoid, Product) else monoid
+
+
+def as_stored(own: AbstractMonoid, stored: AbstractMonoid, rows: Rows, count: int) -> Rows:
+    """Rows as a monoid reads them, with marks for what is stored with these."""
+    if own is stored or not isinstance(own, Product):
+        return rows
+    found = dict(zip(columns_of(own), rows, strict=True))
+    here = np.ones(count, bool)
+    return tuple([found.get(column, here) for column in columns_of(stored)])
+
+
+def _schemas(columns: Columns, like: AbstractMonoid) -> list[Schema]:
+    """The columns of pages. Raises HandleMismatch for a kind that nobody knows here."""
+    own = like.stored.values() if isinstance(like, Product) else [like.inputs]
+    known = {repr(schema): schema for schema in own}
+    found: list[Schema] = []
+    for name, kind in columns:
+        if kind in known:
+            found.append(known[kind])
+        elif array := re.fullmatch(r"Array\('([^']+)'\)", kind):
+            found.append(Array(array[1]))
+        elif vector := re.fullmatch(r"Vector\('([^']+)', (\d+)\)", kind):
+            found.append(Vector(vector[1], int(vector[2])))
+        elif places := re.fullmatch(r"Decimals\((\d+)\)", kind):
+            found.append(Decimals(int(places[1])))
+        elif kind == "Objects()":
+            found.append(Objects())
+        else:
+            raise HandleMismatch(
+                f"the root stores {name!r} as {kind}, which only what wrote it can read: restore "
+                "it with what it was made with"
+            )
+    return found
+
+
+# --- what a root holds --------------------------------------------------------------------------
+
+
+@dataclass
+class Source:
+    """The keys of a root with the events that their windows held, as columns; never written to."""
+
+    unread: Unread
+    store: PageStore
+    columns: Columns
+    like: AbstractMonoid
+    """What reads some of the columns."""
+    #: Whether events of any key are gone, and the latest moment at which one of these can be.
+    any_gone: bool = False
+    gone: int | None = None
+    #: How many of its newest events each key has that lacks some.
+    known: int | None = None
+    #: The time of the newest event.
+    newest: int | None = None
+    handles: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        root = self.unread.root
+        #: Whether events are bare values, not mappings.
+        self.bare = [name for name, _ in self.columns] == [""]
+        schemas = _schemas(self.columns, self.like)
+        schema = schemas[0] if self.bare else Record(schemas)
+        self.is_record = isinstance(schema, Record)
+        self.schemas = schema.schemas if isinstance(schema, Record) else (schema,)
+        layout = TableLayout(root.window, root.kind or "int", schema, root.timed)
+        self.root = self.unread.read(layout)
+        pages = RunPages(self.store, layout, PageSize(1, _CACHED))
+        found = {name: policy_of(text, mark) for name, text, mark in root.policies}
+        #: The windows, where all of them go by counts and times.
+        self.policies = {name: policy for name, policy in found.items() if policy is not None}
+        whole = [p for name, p in self.policies.items() if name not in root.starts]
+        self._held = max([held_for(policy) for policy in whole], default=0) + (root.lateness or 0)
+        self._tiers = Tiers(layout, pages, self._trimmed, root.lateness is not None)
+        self._tiers.runs = root.runs
+        self._tiers.young = [] if root.young is None else [root.young]
+        if root.forgotten is not None:
+            self.any_gone, self.gone, self.known = True, root.forgotten, 0
+
+    def _trimmed(self, table: Table) -> Table:
+        """Without what no window of before needs; holes are in that."""
+        if len(self.policies) < len(self.root.policies) or not table.events:
+            return table
+        lanes = Lanes(table.bounds, table.times)
+        starts = [lanes.needed(p, self.root.lateness) for p in self.policies.values()]
+        return table.without_oldest(np.minimum.reduce(starts))
+
+    def tables(self) -> Iterator[Table]:
+        """All keys in order, range by range; reads every page once or twice."""
+        for table in self._tiers.everything():
+            swept = table.marks != HANDLE
+            counts, some = table.counts, swept & (table.left > 0)
+            if table.times is not None and table.events:
+                newest = table.newest()
+                self.newest = max(int(newest.max()), self.newest or int(newest.max()))
+                if some.any():
+                    oldest = table.times[table.bounds[:-1][some]]
+                    self._note(np.minimum(oldest, newest[some] - self._held), counts[some])
+            elif some.any():
+                self._note(None, counts[some])
+            yield table
+
+    def _note(self, gone: np.ndarray | None, counts: np.ndarray) -> None:
+        """Some keys lack events up to a moment, and have so many."""
+        self.any_gone, least = True, int(counts.min())
+        self.known = least if self.known is None else min(self.known, least)
+        if gone is not None:
+            self.gone = max(int(gone.max()), int(gone.max()) if self.gone is None else self.gone)
+
+    def events(self, handle: bytes, left: int, last: int | None) -> tuple[int, list[Leaf]]:
+        """The events of a window by itself, and how many of its key came before them.
+
+        Pages are read as one goes through the leaves. ``last`` is the time of the newest event.
+        """
+        self.handles.append(handle)
+        events = restore_opaque(handle, self.store, self.schemas)
+        leaves = self._needed([*events.events()])
+        before = left + (leaves[0].first if leaves else events.engine.structure.back)
+        if before:
+            moment = last
+            if leaves and leaves[0].times is not None and last is not None:
+                moment = min(int(leaves[0].times[0]), last - self._held)
+            self._note_one(moment, sum(leaf.count for leaf in leaves))
+        return before, leaves
+
+    def give_up(self, left: int, leaves: Sequence[Leaf], last: int | None) -> int:
+        """Do without the events of a key; how many have left with them."""
+        self._note_one(last, 0)
+        return left + sum(leaf.count for leaf in leaves)
+
+    def _note_one(self, gone: int | None, count: int) -> None:
+        self._note(None if gone is None else np.array([gone]), np.array([count]))
+
+    def _needed(self, leaves: list[Leaf]) -> list[Leaf]:
+        """Without what no window of before needs, as though the key were swept."""
+        if len(self.policies) < len(self.root.policies) or not leaves:
+            return leaves
+        times = [leaf.times for leaf in leaves if leaf.times is not None]
+        bounds = np.array([0, sum(leaf.count for leaf in leaves)])
+        lanes = Lanes(bounds, np.concatenate(times) if times else None)
+        starts = [lanes.needed(policy, self.root.lateness) for policy in self.policies.values()]
+        first, found = leaves[0].first + int(min(starts)[0]), []
+        schema = Record([*self.schemas, Objects()])
+        for leaf in leaves:
+            start = max(0, first - leaf.first)
+            if start < leaf.count:
+                kept = None if leaf.times is None else leaf.times[start:]
+                rows = schema.cut(leaf.rows, start, leaf.count)
+                found.append(Leaf(leaf.first + start, rows, kept, leaf.count - start))
+        return found
+
+    def rows(self, rows: Rows, count: int, columns: Columns) -> Rows:
+        """Rows as they are stored, as those of other columns."""
+        if self.bare:
+            return rows
+        found = dict(zip(self.columns, rows, strict=False))
+        return tuple([self._column(found, column, count) for column in columns])
+
+    def _column(self, found: Mapping[tuple[str, str], Rows], wanted: Any, count: int) -> Rows:
+        if wanted[0].startswith("\0"):
+            origin = self.origin_of_marks(wanted[0])
+            if origin is None:
+                return np.zeros(count, bool)
+            marks = mark_of(origin), repr(MARKS)
+            return found[marks] if marks in found else np.ones(count, bool)
+        origin = _origin(wanted, self.columns)
+        schema = _schemas([wanted], self.like)[0]
+        if origin is None:
+            return blank(schema, count)
+        return found[origin] if origin == wanted else read_column(found[origin], schema)
+
+    def origin_of_marks(self, name: str) -> tuple[str, str] | None:
+        """The stored column which that is read from that some marks are about."""
+        _, column, kind = name.split("\0", 2)
+        return _origin((column, kind), self.columns)
+
+    def of_window(self, leaf: Leaf, columns: Columns) -> Rows:
+        """The rows of a leaf of a window by itself, behind which policies may keep more."""
+        rows = leaf.rows[: len(self.schemas)]
+        return self.rows(rows if self.is_record else rows[0], leaf.count, columns)
+
+
+# --- carrying over ------------------------------------------------------------------------------
+
+
+def carry(source: Source, bucket: Bucket) -> None:
+    """All that a root holds into a bucket.
+
+    Writes one run. When a store call fails, nothing has changed but that pages are there which
+    nobody names; to carry it over again writes the same ones.
+    """
+    tiers, root = bucket.tiers, source.root
+    assert tiers.pages is not None
+    found = [0, 0]
+
+    def fed() -> Iterator[Table]:
+        for table in source.tables():
+            made = _fed(source, table, bucket)
+            found[0] += len(made)
+            found[1] += int((made.marks == HANDLE).sum())
+            yield made
+
+    run = tiers.pages.write(tiers.number + 1, fed())
+    tiers.number += 1
+    tiers.runs += [] if run is None else [run]
+    bucket.keys += found[0]
+    bucket.apart += found[1]
+    if root.forgotten is not None:
+        bucket.forgotten = max(root.forgotten, bucket.forgotten or root.forgotten)
+
+
+def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
+    """The keys of a table, as the windows of a bucket have them."""
+    kind, schema = bucket.kind, bucket.tiers.layout.schema
+    columns = columns_of(kind.reader)
+    plain = table.take(np.flatnonzero(table.marks != HANDLE))
+    rows = source.rows(plain.rows, plain.events, columns)
+    plain = kind.trimmed(
+        Table(schema, plain.keys, plain.marks, plain.left, plain.bounds, plain.times, rows)
+    )
+    plain.marks[:] = ALL
+    grown = np.ones(len(plain), bool) if not kind.swept else plain.counts > kind.promote_at
+    tables, apart = [plain.take(np.flatnonzero(~grown))], _Apart(bucket)
+    for place in np.flatnonzero(grown).tolist():
+        start, stop = int(plain.bounds[place]), int(plain.bounds[place + 1])
+        times = None if plain.times is None else plain.times[start:stop]
+        leaf = Leaf(0, schema.cut(plain.rows, start, stop), times, stop - start)
+        last = None if times is None else int(times[-1])
+        apart.add(plain.keys.cut(place, place + 1), int(plain.left[place]), last, [leaf])
+    numbers = table.handle_numbers
+    for place in np.flatnonzero(table.marks == HANDLE).tolist():
+        keys = table.keys.cut(place, place + 1)
+        last = None if table.times is None else int(table.newest()[place])
+        handle = table.handles[int(numbers[place])]
+        left, leaves = source.events(handle, int(table.left[place]), last)
+        leaves = [Leaf(0, source.of_window(f, columns), f.times, f.count) for f in leaves]
+        if leaves and kind.timed and leaves[0].times is None:
+            if any(policy.needs_times for policy in kind.policies.values()):
+                left, leaves = source.give_up(left, leaves, last), []
+        elif kind.swept and 0 < sum(leaf.count for leaf in leaves) <= kind.promote_at:
+            tables.append(kind.trimmed(_of_leaves(schema, keys, left, leaves)))
+            continue
+        apart.add(keys, left, last, leaves)
+    return join([*tables, *apart.tables], late=False)
+
+
+def _of_leaves(schema: Schema, keys: Keys, left: int, leaves: Sequence[Leaf]) -> Table:
+    """A key with few events as a table."""
+    count = sum(leaf.count for leaf in leaves)
+    rows, at = schema.new(count), 0
+    for leaf in leaves:
+        schema.put_many(rows, at, leaf.rows)
+        at += leaf.count
+    times = [leaf.times for leaf in leaves if leaf.times is not None]
+    found = Table.of(
+        schema, keys, np.array([0, count]), np.concatenate(times) if times else None, rows, ALL
+    )
+    found.left[:] = left
+    return found
+
+
+class _Apart:
+    """Windows by themselves, which events go into; their entries among the keys."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+        self.tables: list[Table] = []
+
+    def add(self, keys: Keys, left: int, last: int | None, leaves: Iterable[Leaf]) -> None:
+        """A key's window, after so many events that are not in it."""
+        bucket, schema = self._bucket, self._bucket.tiers.layout.schema
+        window: AnyWindow = bucket.begin(keys.packed(0))
+        for leaf in leaves:
+            rows = given_back(bucket.kind.reader, leaf.rows, leaf.count)
+            times = None if leaf.times is None else leaf.times.view("M8[us]")
+            window.extend(rows, times, "last")
+        times = None if not bucket.tiers.layout.timed else np.array([last], "<i8")
+        entry = Table.of(schema, keys, np.array([0, 1]), times, blank(schema, 1), HANDLE)
+        entry.left[:] = left
+        entry.handles = [window.handle()]
+        self.tables.append(entry)
+
+
+def doomed_by(source: Source) -> list[Entry]:
+    """What no root needs any more that is made after all of a source was carried over."""
+    runs = source.root.runs
+    pages: list[Entry] = [DoomedPages(r.number, r.height, r.top.names) for r in runs]
+    return [*pages, *source.handles]
+
+
+def starts_after(
+    sources: Sequence[Source], monoid: AbstractMonoid, policies: Mapping[str, AbstractPolicy]
+) -> dict[str, Start]:
+    """What windows and columns of today lack, where all that there is comes out of some roots."""
+    found: dict[str, Start] = {}
+    for source in sources:
+        root = source.root
+        for name, policy in policies.items():
+            wider = [n for n, p in source.policies.items() if covers(p, policy)]
+            wider += [n for n, _, mark in root.policies if mark == policy.fingerprint]
+            if any(n not in root.starts for n in wider):
+                continue
+            if wider:
+                _add(found, name, root.starts[wider[0]])
+            elif source.any_gone:
+                _add(found, name, Start(source.gone, source.known or 0))
+        for name, _ in columns_of(monoid):
+            if name.startswith("\0"):
+                origin = source.origin_of_marks(name)
+                if origin is None:
+                    _add(found, name, Start(source.newest, 0))
+                elif mark_of(origin) in root.starts:
+                    _add(found, name, root.starts[mark_of(origin)])
+    return found
+
+
+def _add(starts: dict[str, Start], name: str, start: Start) -> None:
+    """Note that something lacks as much as this, too."""
+    other = starts.get(name, start)
+    both = None not in (other.moment, start.moment)
+    moment = max(other.moment or 0, start.moment or 0) if both else None
+    starts[name] = Start(moment, min(other.known, start.known))
+
+
+def lacking(
+    starts: Mapping[str, Start], monoid: AbstractMonoid, policies: Mapping[str, AbstractPolicy]
+) -> list[Lacking]:
+    """The results that lack events, and from when on they lack none."""
+    found = []
+    for window, policy in policies.items():
+        for alias, columns in _reads(monoid):
+            names = [window, *map(mark_of, columns)]
+            sides = [whole_after(policy, *starts[name]) for name in names if name in starts]
+            if not sides:
+                continue
+            moment, events = (_latest(side) for side in zip(*sides, strict=True))
+            when = None if moment is None else np.datetime64(moment, "us")
+            if events != 0:
+                found.append(Lacking(window, alias, when, events))
+    return found
+
+
+def _latest(found: Sequence[int | None]) -> int | None:
+    there = [each for each in found if each is not None]
+    return max(there) if len(there) == len(found) else None
+
+
+def _reads(monoid: AbstractMonoid) -> Iterator[tuple[str, Columns]]:
+    """Each aggregation, and the columns that it reads."""
+    if not isinstance(monoid, Product):
+        yield "", []
+        return
+    for alias, part in zip(monoid.aliases, monoid.monoids, strict=True):
+        given = monoid.aggregations[alias]
+        names = column_names(None if isinstance(given, AbstractMonoid) else given[0])
+        schemas = part.inputs.schemas if isinstance(part.inputs, Record) else (part.inputs,)
+        yield alias, [(n, repr(s)) for n, s in zip(names, schemas, strict=True)]
+
+
+# --- saying what differs ------------------------------------------------------------------------
+
+
+def side_by_side(
+    old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]], titles: tuple[str, str]
+) -> str:
+    """What was and what is asked for, line by line; lines that differ begin with an asterisk.
+
+    >>> print(side_by_side([("window", "3")], [("window", "5")], ("saved", "asked")))
+                saved  asked
+    * window    3      5
+    """
+    names = dict.fromkeys(name for name, _ in [*old, *new])
+    lines = [("  ", "", *titles)]
+    for name in names:
+        texts = [[text for each, text in side if each == name] for side in (old, new)]
+        for one, other in zip_longest(*texts, fillvalue="-"):
+            lines.append(("  " if one == other else "* ", name, one, other))
+    widths = [max(len(line[at]) for line in lines) for at in (1, 2)]
+    widths[0] = max(widths[0], 8)
+    return "\n".join(
+        f"{mark}{name:{widths[0]}}  {one:{widths[1]}}  {other}".rstrip()
+        for mark, name, one, other in lines
+    )

@@ -1,0 +1,90 @@
+"""What all windows of a set of keyed windows have in common, and how one is by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from mta.fiba import FiBA
+from mta.keyed.sweep import Lanes, is_swept
+from mta.keyed.table import Table
+from mta.levels.amortized_mta import AmortizedMTA
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import reader_of
+from mta.policies.base import AbstractPolicy
+from mta.windows.settings import Settings
+from mta.windows.shared import SharedWindows
+from mta.windows.window import Window
+from stores import PageStore
+
+AnyWindow = Window | SharedWindows
+
+
+@dataclass(slots=True)
+class Kind:
+    """What all windows of a set have in common."""
+
+    monoid: AbstractMonoid
+    policies: Mapping[str, AbstractPolicy]
+    """By name; a single one has the name ""."""
+    settings: Settings
+    timed: bool
+    promote_at: int
+    name: str
+    store: PageStore | None
+    changes: int = 0
+    """How often windows or monoid were changed; in the names of windows by themselves."""
+    swept: bool = field(init=False)
+    reader: AbstractMonoid = field(init=False)
+    """What reads the columns of events, those that policies look at among them."""
+
+    def __post_init__(self) -> None:
+        self.swept = is_swept(self.monoid, list(self.policies.values()))
+        observed = [each[1:] for policy in self.policies.values() for each in policy.observers]
+        self.reader = reader_of(self.monoid, observed)
+
+    @property
+    def single(self) -> AbstractPolicy | None:
+        """The policy, where there is but one, without a name."""
+        return self.policies.get("") if len(self.policies) == 1 else None
+
+    @property
+    def longest(self) -> int | None:
+        """How long after its newest event time has emptied all windows of a key that it empties."""
+        found = [policy.lifetime for policy in self.policies.values()]
+        return max((lifetime for lifetime in found if lifetime is not None), default=None)
+
+    def open(self, packed: bytes) -> AnyWindow:
+        """A new window by itself for a key."""
+        settings = self.settings
+        change = f"{self.changes}-" if self.changes else ""
+        name = f"{self.name}:{change}{xxhash.xxh3_128_hexdigest(packed)}"
+        given: dict[str, Any] = {
+            "store": self.store, "name": name, "arity": settings.arity,
+            "leaf_arity": settings.leaf_arity, "late": settings.late,
+            "invalid": "accept", "retain": settings.retain,
+        }  # fmt: skip
+        late = None if settings.lateness is None else settings.lateness / 1e6
+        if self.single is None:
+            return SharedWindows(self.monoid, self.policies, lateness=late, **given)
+        if late is None:
+            return Window(self.monoid, self.single, aggregator=AmortizedMTA, **given)
+        return Window(self.monoid, self.single, aggregator=FiBA, lateness=late, **given)
+
+    def trimmed(self, table: Table) -> Table:
+        """A table without the events that no window of its keys needs any more."""
+        if not self.swept or not table.events:
+            return table
+        lanes = Lanes(table.bounds, table.times)
+        return table.without_oldest(self.needed(lanes))
+
+    def needed(self, lanes: Lanes) -> np.ndarray:
+        """The first row of each lane that any window needs, or may need for an event to come."""
+        lateness = self.settings.lateness
+        found = [lanes.needed(policy, lateness) for policy in self.policies.values()]
+        least: np.ndarray = np.minimum.reduce(found)
+        return least

@@ -1,0 +1,446 @@
+"""A batch beside what is known of its keys: which results are wanted, and what they are.
+
+    known     a  1 5 .        the events that are held of each key
+    new       a  3 9          those of the batch
+    union     a  1 3 5 9      one lane for each key, swept with all others (``sweep``)
+
+What is wanted is the results of some windows of each lane, each of which ends with a row at a time:
+
+    "each"            after each new event
+    "last", "now"     after the last of them; of the window as it is then, which differs where the
+                      last one has come late
+    "changed"         of each event from the first new one on, also of those that were there: what
+                      a late event changes. Of "newest" the last one of each key
+    EveryCount(k)     after each event that is the k-th, the 2k-th, ... of its key
+    Boundaries        at each boundary that the events make due
+
+Windows by themselves are asked for the same, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from mta.columns.reading import as_given
+from mta.columns.schemas import Rows
+from mta.cursors.ordered import OrderedEvents
+from mta.kernels.segments import bounds_of, sort_within, spread
+from mta.keyed.kind import AnyWindow, Kind
+from mta.keyed.sweep import Lanes, empties, folds
+from mta.keyed.table import ALL, HANDLE, Table, blank
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import Product
+from mta.triggers.rules import EveryCount, EveryPeriod, Progress
+from mta.triggers.triggered import Due, SharedDue, TriggeredWindow
+from mta.windows.shared import SharedWindows
+from mta.windows.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Boundaries:
+    """Results at the boundaries of a period; ``ends`` if no event comes after those of the batch.
+
+    Then the period in which they end has a result too.
+    """
+
+    trigger: EveryPeriod
+    ends: bool = False
+
+
+Want = Literal["each", "last", "now", "changed", "newest"] | EveryCount | Boundaries
+
+
+@dataclass(slots=True)
+class Found:
+    """Results, key by key and in order of time."""
+
+    of: np.ndarray
+    """The place of each one's key."""
+    at: np.ndarray
+    """Where the event of each stands in the line; -1 of one that was there before, or of none."""
+    outputs: list[Rows]
+    """For each policy a row for each."""
+    times: np.ndarray | None = None
+    """The time of each one's event, or its boundary, where these were wanted."""
+    rows: Rows = None
+    """Each one's event, for "changed" and "newest"."""
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    def take(self, monoid: AbstractMonoid, places: np.ndarray) -> Found:
+        """Those at some places."""
+        return Found(
+            self.of[places],
+            self.at[places],
+            [monoid.outputs.take(rows, places) for rows in self.outputs],
+            None if self.times is None else self.times[places],
+            None if self.rows is None else monoid.inputs.take(self.rows, places),
+        )
+
+    @property
+    def lasts(self) -> np.ndarray:
+        """Where the last one of each key stands."""
+        return np.flatnonzero(np.append(self.of[1:] != self.of[:-1], True)[: len(self)])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self], monoid: AbstractMonoid, policies: int) -> Found:
+        """All parts, each of which has its keys in order, as one."""
+        if len(parts) == 1:
+            return parts[0]
+        of = np.concatenate([np.zeros(0, np.int64), *(part.of for part in parts)])
+        at = np.concatenate([np.zeros(0, np.int64), *(part.at for part in parts)])
+        outputs = [monoid.outputs.new(len(of)) for _ in range(policies)]
+        times = rows = None
+        if parts and parts[0].times is not None:
+            times = np.concatenate([part.times for part in parts if part.times is not None])
+        if parts and parts[0].rows is not None:
+            rows = monoid.inputs.new(len(of))
+        begin = 0
+        for part in parts:
+            for room, found in zip(outputs, part.outputs, strict=True):
+                monoid.outputs.put_many(room, begin, found)
+            if rows is not None:
+                monoid.inputs.put_many(rows, begin, part.rows)
+            begin += len(part)
+        whole = cls(of, at, outputs, times, rows)
+        if (of[1:] >= of[:-1]).all():
+            return whole
+        return whole.take(monoid, np.argsort(of, kind="stable"))
+
+
+class Work:
+    """A batch by key, in order, and what is known of its keys, while results are made of both.
+
+    ``at`` is the place of each key in ``known``, -1 of a new one; ``before`` how many events each
+    had, and ``last`` when its newest was, or of a new key its first one.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        new: Table,
+        known: Table | None,
+        at: np.ndarray,
+        before: np.ndarray,
+        last: np.ndarray | None,
+        want: Want,
+    ) -> None:
+        self.kind, self.new, self.known, self.at, self.want = kind, new, known, at, want
+        self.before, self.last = before, last
+        #: How many events each window began with that was made of swept ones.
+        self.moved: list[int] = []
+        self._parts: list[Found] = []
+        self._numbers = None if known is None else known.handle_numbers
+
+    @property
+    def found(self) -> Found:
+        """All results."""
+        return Found.joined(self._parts, self.kind.monoid, len(self.kind.policies))
+
+    # --- by columns -----------------------------------------------------------------------------
+
+    def sweep(self, places: np.ndarray) -> np.ndarray:
+        """Results of the keys at some places, by columns; how many events each must keep."""
+        new = self.new
+        if not len(places):
+            return np.zeros(0, np.int64)
+        part = new if len(places) == len(new) else new.take(places)
+        held, at = self._held(places)
+        late = self.kind.settings.lateness is not None
+        self._union, newest = _union(held, at, part, late)
+        lanes = Lanes(self._union.bounds, self._union.times)
+        self._swept = places
+        found = sweep_results(self.kind, self._union, *self._wanted(places, part, newest))
+        if len(places) < len(new):
+            found.of = places[found.of]
+        self._parts.append(found)
+        self._starts = self.kind.needed(lanes)
+        kept: np.ndarray = self._union.bounds[1:] - self._starts
+        return kept
+
+    def _wanted(
+        self, places: np.ndarray, part: Table, newest: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, bool]:
+        """The lane of each wanted result, its event in the line, its last row, and its boundary.
+
+        At last whether the events themselves are wanted. ``newest`` are the rows of new events.
+        """
+        want, union, bounds = self.want, self._union, part.bounds
+        line = np.arange(part.events)
+        if len(places) < len(self.new):
+            line = spread(self.new.bounds[places], part.counts)
+        lanes = np.arange(len(places))
+        if isinstance(want, Boundaries):
+            of, before, moments = self._due(places, part)
+            rows = np.append(newest, 0)[before] - 1
+            ends = before == bounds[of + 1]
+            rows[ends] = union.bounds[of[ends] + 1] - 1
+            return of, np.full(len(of), -1), rows, moments, False
+        if want in ("changed", "newest", "now"):
+            stood = np.full(union.events, -1)
+            stood[newest] = line
+            if want == "changed":
+                first = newest[bounds[:-1]]
+                counts = union.bounds[1:] - first
+                rows, of = spread(first, counts), np.repeat(lanes, counts)
+            else:
+                rows, of = union.bounds[1:] - 1, lanes
+            return of, stood[rows], rows, None, want != "now"
+        if want == "last":
+            picked = bounds[1:] - 1
+            return lanes, line[picked], newest[picked], None, False
+        of = np.repeat(lanes, part.counts)
+        if isinstance(want, EveryCount):
+            number = np.arange(1, part.events + 1) + (self.before[places] - bounds[:-1])[of]
+            picked = np.flatnonzero(number % want.count == 0)
+            return of[picked], line[picked], newest[picked], None, False
+        return of, line, newest, None, False
+
+    def _due(self, places: np.ndarray, part: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each boundary that is due its lane, the new event that comes after it, and itself."""
+        want, times = self.want, part.times
+        assert isinstance(want, Boundaries) and times is not None and self.last is not None
+        before, trigger = np.empty_like(times), want.trigger
+        before[1:] = times[:-1]
+        before[part.bounds[:-1]] = self.last[places]
+        counts, first = trigger.between(before, times, self.kind.longest)
+        events, moments = trigger.spread(counts, first)
+        of = np.searchsorted(part.bounds, events, side="right") - 1
+        if want.ends:
+            lanes, ends = np.arange(len(places)), part.bounds[1:]
+            rooms = np.searchsorted(of, lanes, side="right")
+            of, events = np.insert(of, rooms, lanes), np.insert(events, rooms, ends)
+            moments = np.insert(moments, rooms, trigger.boundary(times[ends - 1]))
+        return of, events, moments
+
+    def _held(self, places: np.ndarray) -> tuple[Table, np.ndarray]:
+        """What is known of keys, and the place of each there, -1 of a new one."""
+        if self.known is None:
+            return self.new.cut(0, 0), np.full(len(places), -1)
+        return self.known, self.at[places]
+
+    # --- windows by themselves ------------------------------------------------------------------
+
+    def move(self, place: int, window: AnyWindow) -> None:
+        """What a swept key must keep, into a window by itself."""
+        at = int(np.searchsorted(self._swept, place))
+        start, stop = int(self._starts[at]), int(self._union.bounds[at + 1])
+        reader = self.kind.reader
+        rows = reader.inputs.cut(self._union.rows, start, stop)
+        times = None if self._union.times is None else self._union.times[start:stop]
+        window.extend(given_back(reader, rows, stop - start), _moments(times), "last")
+        self.moved.append(stop - start)
+
+    def extend(self, place: int, window: AnyWindow) -> None:
+        """A key's new events into its window, and their results out."""
+        monoid, new, want = self.kind.monoid, self.new, self.want
+        start, stop = int(new.bounds[place]), int(new.bounds[place + 1])
+        reader = self.kind.reader
+        rows = given_back(reader, reader.inputs.cut(new.rows, start, stop), stop - start)
+        times = None if new.times is None else _moments(new.times[start:stop])
+        if isinstance(want, Boundaries):
+            newest = None
+            if self.last is not None and self.before[place]:
+                newest = int(self.last[place])
+            due = triggered(window, want.trigger, newest)
+            self._parts += found_due(self.kind, place, due.extend(rows, times))
+            if want.ends:
+                self._parts += found_due(self.kind, place, due.flush())
+            return
+        if want in ("changed", "newest"):
+            self._revise(place, window, rows, times)
+            return
+        picked = np.arange(stop - start)
+        if isinstance(want, EveryCount):
+            picked = picked[(int(self.before[place]) + 1 + picked) % want.count == 0]
+        elif want != "each":
+            picked = picked[-1:]
+        # After the last of late ones the window is not as it is now.
+        late = want == "last" and self.kind.settings.lateness is not None
+        every = want == "each" or late or (isinstance(want, EveryCount) and len(picked) > 0)
+        found = window.extend(rows, times, "all" if every else "last")
+        if len(picked):
+            outputs = outputs_of(self.kind, found)
+            if late or isinstance(want, EveryCount):
+                outputs = [monoid.outputs.take(each, picked) for each in outputs]
+            self._parts.append(Found(np.full(len(picked), place), start + picked, outputs))
+
+    def _revise(self, place: int, window: AnyWindow, values: Any, times: Any) -> None:
+        monoid = self.kind.monoid
+        assert isinstance(window, Window)
+        revision = window.revise(values, times)
+        index, moments = revision.index, revision.times.view("i8")
+        rows, _ = monoid.rows(revision.values or range(len(index)), len(index))
+        at = np.where(index < 0, -1, index + int(self.new.bounds[place]))
+        outputs = outputs_of(self.kind, revision.results)
+        found = Found(np.full(len(index), place), at, outputs, moments, rows)
+        if self.want == "newest":
+            found = found.take(monoid, found.lasts)
+        self._parts.append(found)
+
+    def gathered(self, place: int, events: OrderedEvents) -> Table:
+        """All that is kept of a key in a window by itself; a page read a leaf."""
+        new, schema = self.new, self.new.schema
+        first, stop = events.kept_from, events.back
+        rows, at = schema.new(stop - first), first
+        times = None if new.times is None else np.empty(stop - first, "<i8")
+        while at < stop:
+            leaf = events.leaf(at)
+            begin, end = at - leaf.first, min(leaf.stop, stop) - leaf.first
+            schema.put_many(rows, at - first, schema.cut(leaf.rows, begin, end))
+            if times is not None and leaf.times is not None:
+                times[at - first : at - first + end - begin] = leaf.times[begin:end]
+            at = leaf.first + end
+        keys, bounds = new.keys.cut(place, place + 1), np.array([0, stop - first])
+        table = Table.of(schema, keys, bounds, times, rows, ALL)
+        table.left += self.left(place) + first
+        return table
+
+    def left(self, place: int) -> int:
+        """How many events of a key came before its window by itself began."""
+        at = int(self.at[place])
+        return 0 if self.known is None or at < 0 else int(self.known.left[at])
+
+    def handle(self, place: int) -> bytes:
+        """The handle of a key; none of a new one, or one that is open."""
+        at = int(self.at[place])
+        if self.known is None or self._numbers is None or at < 0:
+            return b""
+        return self.known.handles[int(self._numbers[at])]
+
+    def entries(self, places: np.ndarray) -> Table:
+        """Entries of keys with windows by themselves, which are open: when they were last given.
+
+        The events are in the windows; of what they brought nothing stays here.
+        """
+        new, (held, at) = self.new.take(places), self._held(places)
+        union = _union(held, at, new, self.kind.settings.lateness is not None)[0]
+        entries = union.without_oldest(union.bounds[1:] - 1)
+        marks = np.full(len(places), HANDLE, "u1")
+        left = np.zeros(len(places), "<i8")
+        return Table(
+            new.schema, new.keys, marks, left, entries.bounds, entries.times,
+            blank(new.schema, len(places)), [b""] * len(places),
+        )  # fmt: skip
+
+
+def sweep_results(
+    kind: Kind,
+    table: Table,
+    of: np.ndarray,
+    at: np.ndarray,
+    rows: np.ndarray,
+    moments: np.ndarray | None = None,
+    events: bool = False,
+) -> Found:
+    """Results of windows that end with some rows of a table's lanes, at those rows' times or later.
+
+    ``events`` says that the rows' own times and values are wanted too.
+    """
+    monoid, outputs = kind.monoid, []
+    if len(rows):
+        lanes = Lanes(table.bounds, table.times)
+        lifted = monoid.lift_rows(table.rows, table.events)
+        asked = moments
+        if asked is None and table.times is not None:
+            asked = table.times[rows]
+        for policy in kind.policies.values():
+            fronts = lanes.fronts_at(policy, of, rows, asked)
+            some = np.flatnonzero(fronts <= rows)
+            if len(some) == len(rows):
+                found = monoid.lower_rows(folds(monoid, lifted, table.events, fronts, rows))
+            else:  # time has emptied the others
+                found = empties(monoid, len(rows))
+                if len(some):
+                    part = folds(monoid, lifted, table.events, fronts[some], rows[some])
+                    monoid.outputs.put_at(found, some, monoid.lower_rows(part))
+            outputs.append(found)
+    else:
+        outputs = [monoid.outputs.new(0) for _ in kind.policies]
+    if not events:
+        return Found(of, at, outputs, moments)
+    times = None if table.times is None else table.times[rows]
+    return Found(of, at, outputs, times, monoid.inputs.take(table.rows, rows))
+
+
+def triggered(
+    window: AnyWindow, trigger: EveryPeriod, newest: int | None
+) -> TriggeredWindow | SharedDue:
+    """A key's window with results at boundaries, all of those given up to its newest event."""
+    due: TriggeredWindow | SharedDue
+    if isinstance(window, SharedWindows):
+        due = SharedDue(window, trigger)
+    else:
+        due = TriggeredWindow(window, trigger)
+    due.progress = Progress(newest=newest)
+    return due
+
+
+def found_due(kind: Kind, place: int, due: Due) -> list[Found]:
+    """What was due of a key with a window by itself, if anything was."""
+    count, moments = len(due.moments), due.moments.view("i8")
+    nowhere = np.full(count, -1)
+    outputs = outputs_of(kind, due.results)
+    return [Found(np.full(count, place), nowhere, outputs, moments)] if count else []
+
+
+def outputs_of(kind: Kind, found: Any) -> list[Rows]:
+    """What a window's ``extend`` returned, for each policy."""
+    each = [found] if kind.single is not None else [found[name] for name in kind.policies]
+    return [as_outputs(kind.monoid, results) for results in each]
+
+
+def _union(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table, np.ndarray]:
+    """The events held of keys, ``at`` their places or -1, and the new ones; where the new are.
+
+    The new ones keep their order, as they are in order of time where events may be late.
+    """
+    if not held.events or (at < 0).all():
+        return new, np.arange(new.events)
+    begins, counts = np.where(at < 0, 0, held.bounds[at]), np.where(at < 0, 0, held.counts[at])
+    starts = np.stack((begins, new.bounds[:-1] + held.events), axis=1).reshape(-1)
+    lengths = np.stack((counts, new.counts), axis=1).reshape(-1)
+    events = spread(starts, lengths)
+    bounds = bounds_of(counts + new.counts)
+    schema = new.schema
+    rows = schema.new(held.events + new.events)
+    schema.put_many(rows, 0, held.rows)
+    schema.put_many(rows, held.events, new.rows)
+    times = None
+    if held.times is not None and new.times is not None:
+        times = np.concatenate((held.times, new.times))[events]
+        if late:
+            codes = np.repeat(np.arange(len(new)), counts + new.counts)
+            order = sort_within(times, codes)
+            if order is not None:
+                events, times = events[order], times[order]
+    newest = np.flatnonzero(events >= held.events)
+    union = Table.of(schema, new.keys, bounds, times, schema.take(rows, events))
+    return union, newest
+
+
+def given_back(monoid: AbstractMonoid, rows: Rows, count: int) -> Any:
+    """Input rows as a batch that a window takes."""
+    if isinstance(monoid, Product):
+        named = monoid.named(rows)
+        return named or range(count)
+    return range(count) if isinstance(rows, tuple) and not rows else as_given(rows, monoid.inputs)
+
+
+def as_outputs(monoid: AbstractMonoid, found: Any) -> Rows:
+    """What ``extend`` of a window returned, as rows of outputs."""
+    if isinstance(monoid, Product):
+        parts = zip(monoid.monoids, found.values(), strict=True)
+        return tuple([as_outputs(part, column) for part, column in parts])
+    if isinstance(found, np.ndarray) and isinstance(monoid.outputs.new(0), list):
+        return found.tolist()
+    return found
+
+
+def _moments(times: np.ndarray | None) -> np.ndarray | None:
+    return None if times is None else times.view("M8[us]")

@@ -1,0 +1,98 @@
+"""Policies on counts and times: out of their descriptions, and which of them hold less than others.
+
+>>> hour = policy_of("TimeWindow(3600000000 us)", TimeWindow("1 hour").fingerprint)
+>>> covers(hour, TimeWindow("1 minute") | CountWindow(5)), covers(hour, TimeWindow("1 day"))
+(True, False)
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from mta.policies.base import AbstractPolicy, Both
+from mta.policies.windows import CountWindow, TimeWindow
+
+#: No description of a policy that is read is longer.
+_LONGEST = 1000
+
+
+def policy_of(text: str, fingerprint: bytes) -> AbstractPolicy | None:
+    """The policy of a description, if it is one on counts and times, and has the fingerprint."""
+    try:
+        policy = _parsed(text) if len(text) <= _LONGEST else None
+    except ValueError:
+        return None
+    return policy if policy is not None and policy.fingerprint == fingerprint else None
+
+
+def _parsed(text: str) -> AbstractPolicy | None:
+    if found := re.fullmatch(r"CountWindow\((\d{1,18})\)", text):
+        return CountWindow(int(found[1]))
+    if found := re.fullmatch(r"TimeWindow\((\d{1,18}) us\)", text):
+        return TimeWindow(timedelta(microseconds=int(found[1])))
+    if not text.startswith("(") or not text.endswith(")"):
+        return None
+    depth = 0
+    for at in range(1, len(text) - 1):
+        depth += (text[at] == "(") - (text[at] == ")")
+        if depth == 0 and text[at - 1 : at + 2] in (" | ", " & "):
+            one, other = _parsed(text[1 : at - 1]), _parsed(text[at + 2 : -1])
+            if one is None or other is None:
+                return None
+            return one | other if text[at] == "|" else one & other
+    return None
+
+
+def covers(one: AbstractPolicy, other: AbstractPolicy) -> bool:
+    """Whether the window of one policy surely holds all that the other one's holds."""
+    if one.fingerprint == other.fingerprint:
+        return True
+    if isinstance(one, Both):
+        sides = (covers(side, other) for side in (one.one, one.other))
+        if all(sides) if one.any_of else any(sides):
+            return True
+    if isinstance(other, Both):
+        sides = (covers(one, side) for side in (other.one, other.other))
+        return any(sides) if other.any_of else all(sides)
+    for kind in (CountWindow, TimeWindow):
+        if type(one) is kind and type(other) is kind:
+            return one.size >= other.size
+    return False
+
+
+def held_for(policy: AbstractPolicy) -> int:
+    """For how long, in microseconds, every event surely is held.
+
+    >>> held_for(TimeWindow(60) & CountWindow(5)), held_for(TimeWindow(60) | CountWindow(5))
+    (60000000, 0)
+    """
+    if isinstance(policy, Both):
+        sides = held_for(policy.one), held_for(policy.other)
+        return min(sides) if policy.any_of else max(sides)
+    return policy.size if type(policy) is TimeWindow else 0
+
+
+def whole_after(
+    policy: AbstractPolicy, gone: int | None, known: int
+) -> tuple[int | None, int | None]:
+    """From when on a window lacks nothing, where events up to a moment may be gone.
+
+    All but the ``known`` newest of each key at that time: a moment in microseconds, and after how
+    many more events of a key. It lacks nothing once either has come; None where that never tells.
+    """
+    if isinstance(policy, Both):
+        sides = [whole_after(side, gone, known) for side in (policy.one, policy.other)]
+        found = []
+        for pair in zip(*sides, strict=True):
+            there = [each for each in pair if each is not None]
+            if policy.any_of:
+                found.append(min(there, default=None))
+            else:
+                found.append(max(there) if len(there) == 2 else None)
+        return found[0], found[1]
+    if type(policy) is CountWindow:
+        return None, max(0, policy.size - known)
+    if type(policy) is TimeWindow and gone is not None:
+        return gone + policy.size, None
+    return None, None

@@ -1,0 +1,83 @@
+"""What a bucket's step asks of its store, and what becomes of its pages, as counts of the query.
+
+The counts stand beside those of rows in ``observedMetrics``, summed over all buckets of a batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from stores.base import PageStore
+from stores.testing.counting import CountingStore
+
+
+class PageCounts(NamedTuple):
+    """What became of pages in a micro-batch."""
+
+    pages_read: int = 0
+    pages_written: int = 0
+    pages_deleted: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    pages_cached: int = 0
+    """Of those that were read, pages that were at hand already."""
+    store_micros: int = 0
+    """How long tasks waited for the store, in microseconds, all of them together."""
+    promotions: int = 0
+    """Windows that came to have pages of their own, less those that were forgotten."""
+    merges: int = 0
+    """Runs of pages that were merged into others."""
+
+
+NO_PAGES = PageCounts()
+
+
+class MeteredStore(CountingStore):
+    """Counts what passes, and how long the caller waits."""
+
+    def __init__(self, store: PageStore) -> None:
+        super().__init__(store)
+        self._seconds, self._cached = 0.0, 0
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        with self._waiting():
+            return super().get_many(keys)
+
+    def put_many(self, pages: Mapping[str, bytes]) -> None:
+        with self._waiting():
+            super().put_many(pages)
+
+    def flush(self) -> None:
+        with self._waiting():
+            super().flush()
+
+    def peek(self, key: str) -> bytes | None:
+        page = super().peek(key)
+        self._cached += page is not None
+        return page
+
+    def page_counts(self, promotions: int, merges: int) -> PageCounts:
+        """What was counted, and what became of the windows."""
+        counts = self.counts
+        return PageCounts(
+            counts.get.pages - counts.missing,
+            counts.put.pages,
+            counts.delete.pages,
+            counts.get.bytes,
+            counts.put.bytes,
+            self._cached,
+            round(self._seconds * 1e6),
+            promotions,
+            merges,
+        )
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds += time.perf_counter() - began

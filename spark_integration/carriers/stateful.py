@@ -1,0 +1,82 @@
+"""The step over a state of several variables, the handles and a map of pages.
+
+For ``spark://state`` alone, which needs PySpark 4.0 or later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+from pyspark.sql.types import BinaryType, StringType, StructType
+
+from spark_integration.carriers.bucket import advance_bucket
+from spark_integration.carriers.state_pages import HANDLES, KEY, PAGE, PAGES, StatePages
+from spark_integration.plan import Plan
+
+if TYPE_CHECKING:
+    from spark_integration.step.step import Step
+
+_STATE_SCHEMA = StructType().add("state", BinaryType())
+_KEY_SCHEMA = StructType().add(KEY, StringType())
+_PAGE_SCHEMA = StructType().add(PAGE, BinaryType())
+
+
+class StateWithPages(StatefulProcessor):
+    """Runs the step on a bucket's state of several variables; Spark makes one for each task."""
+
+    def __init__(self, plan: Plan, step: Step) -> None:
+        self._plan, self._step = plan, step
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Name the state's variables; Spark calls it on the driver too."""
+        self._timers = handle
+        #: The timer that is being handled.
+        self._fired: int | None = None
+        self._handles = handle.getValueState(HANDLES, _STATE_SCHEMA)
+        self._pages = handle.getMapState(PAGES, _KEY_SCHEMA, _PAGE_SCHEMA)
+
+    def handleInputRows(
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
+    ) -> Iterator[pd.DataFrame]:
+        """Advance a bucket by its packed rows."""
+        saved, reached = self._handles.get(), timerValues.getCurrentWatermarkInMs()
+        before = None if saved is None else bytes(saved[0])
+        pages = StatePages(self._pages)
+        plan = self._plan.of_bucket(key[0])
+        after = advance_bucket(plan, self._step, before, rows, pages, reached)
+        self._handles.update((after.state,))
+        if self._plan.lifetime is not None:
+            self._set_timer(after.timer)
+        yield after.results
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
+    ) -> Iterator[pd.DataFrame]:
+        """Advance a bucket whose keys have fallen silent; Spark deletes the timer afterwards."""
+        self._fired = expiredTimerInfo.getExpiryTimeInMs()
+        try:
+            yield from self.handleInputRows(key, iter(()), timerValues)
+        finally:
+            self._fired = None
+
+    def _set_timer(self, wanted: int | None) -> None:
+        """Have the bucket called once the watermark is later than that, and at no other time."""
+        if wanted is not None and wanted == self._fired:
+            wanted += 1  # Spark deletes the one that fired, and with it one of the same moment
+        present = list(self._timers.listTimers())
+        for timer in present:
+            if timer != wanted:
+                self._timers.deleteTimer(timer)
+        if wanted is not None and wanted not in present:
+            self._timers.registerTimer(wanted)
+
+    def close(self) -> None:
+        """Nothing is left to do: the state is Spark's to commit."""

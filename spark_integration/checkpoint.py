@@ -1,0 +1,103 @@
+"""What a query's checkpoint holds: handles and roots in Spark's state, or pages as well.
+
+Spark's reader of state stores tells it as it was after the last batch. Where the pages are in that
+state too (``spark://state``), they are copied to local disk to be read.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgpack
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_integration.carriers.state_pages import HANDLES, KEY, PAGE, PAGES, is_state_url
+from spark_integration.step.states import read_handles, read_root
+from spark_integration.versions import require_spark_4
+from stores import PageStore, open_store
+
+
+def has_commits(checkpoint: Path) -> bool:
+    """Whether a micro-batch has been committed; before that there is no state to read."""
+    return last_batch(checkpoint / "commits") >= 0
+
+
+def last_batch(log: Path) -> int:
+    """The number of the newest batch in one of Spark's logs, -1 for none."""
+    return max(
+        (int(entry.name) for entry in log.glob("[0-9]*") if entry.name.isdecimal()), default=-1
+    )
+
+
+def saved_handles(spark: SparkSession, checkpoint: Path, store_url: str) -> list[tuple[str, bytes]]:
+    """The handle of every key in Spark's state store after its last committed batch, by key."""
+    return handles_in(saved_states(spark, checkpoint, store_url))
+
+
+def saved_states(spark: SparkSession, checkpoint: Path, store_url: str) -> list[bytes]:
+    """Every bucket's state in Spark's state store after its last committed batch."""
+    variable = HANDLES if is_state_url(store_url) else None
+    rows = _read_state(spark, checkpoint, variable).collect()
+    return [state for row in rows for state in _binaries(row["value"].asDict(recursive=True))]
+
+
+def roots_in(states: Iterable[bytes]) -> list[bytes]:
+    """The roots of those states whose windows are swept."""
+    return [root for root in map(read_root, states) if root is not None]
+
+
+def handles_in(states: Iterable[bytes]) -> list[tuple[str, bytes]]:
+    """The handle of every key, by key."""
+    saved = [
+        (shown(key), handle) for state in states for key, handle in read_handles(state).items()
+    ]
+    return sorted(saved, key=lambda pair: pair[0])
+
+
+def shown(key: bytes) -> str:
+    """A key as people write it, of several columns with commas between."""
+    return ", ".join(map(str, msgpack.unpackb(key, timestamp=3)))
+
+
+def read_pages(spark: SparkSession, checkpoint: Path) -> DataFrame:
+    """A row for each page in Spark's state, with the columns ``key`` and ``page``."""
+    key, page = F.col("user_map_key")[KEY], F.col("user_map_value")[PAGE]
+    return _read_state(spark, checkpoint, PAGES).select(key.alias("key"), page.alias("page"))
+
+
+@contextmanager
+def open_pages(spark: SparkSession, checkpoint: Path, address: str) -> Iterator[PageStore]:
+    """The store at the address; of pages in Spark's state a copy on local disk, for as long."""
+    if not is_state_url(address):
+        with open_store(address) as store:
+            yield store
+        return
+    folder = tempfile.TemporaryDirectory(prefix="mta-pages-")
+    with folder as name, open_store(f"file://{name}") as store:
+        for row in read_pages(spark, checkpoint).toLocalIterator():
+            store.put_many({row.key: bytes(row.page)})
+        store.flush()
+        yield store
+
+
+def _read_state(spark: SparkSession, checkpoint: Path, variable: str | None = None) -> DataFrame:
+    """The state of a checkpoint's last committed batch; of one variable, where there are some."""
+    require_spark_4("reading a checkpoint", "read it with a newer one, on any machine")
+    reader = spark.read.format("statestore")
+    if variable is not None:
+        reader = reader.option("stateVarName", variable)
+    return reader.load(str(checkpoint.absolute()))
+
+
+def _binaries(value: Any) -> Iterator[bytes]:
+    """The binary fields of a state value, however Spark nests them."""
+    if isinstance(value, dict):
+        for field in value.values():
+            yield from _binaries(field)
+    elif isinstance(value, (bytes, bytearray)):
+        yield bytes(value)

@@ -1,0 +1,101 @@
+"""History first: the windows of a batch DataFrame, for a stream to go on from.
+
+    history before the seam -> windows in a store -> the stream from the seam on
+    save_history(...)                                sliding_aggregate(..., start_from=...)
+
+The seam is a moment. Of history the rows before it count, of the stream those that are not before
+it, by the same reading of times to the microsecond: so no event counts twice, and none never.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from mta.times import to_time
+from spark_integration.carriers.packing import BLOB, BUCKET, from_blobs
+from spark_integration.carriers.state_pages import is_state_url
+from spark_integration.carriers.workers import store_of
+from spark_integration.step.columns import to_micros
+from spark_integration.step.rows import complete, sort_rows
+from spark_integration.step.starts import PREFIX, Start, begin, finish, put_starts
+from spark_integration.step.states import Bucket
+from spark_integration.step.windows import Windows, sweeps
+from stores import open_store
+
+from .errors import InvalidRequest
+from .options import History, Options
+from .plan import Plan
+from .request import make_request
+from .sliding import column, packed_rows
+
+
+def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> History:
+    """Make the windows that a stream goes on from, of all rows before a moment.
+
+    ``options`` are those of ``sliding_aggregate`` for the stream, with the store that is to have
+    these windows; of them key, time, buckets and whether there is an ``allowed_lateness`` must be
+    the stream's. ``until`` is a datetime, or seconds since 1970. What was made under the same name
+    before is replaced.
+
+    Runs one Spark job: a shuffle, and of windows by time alone only the rows that are in them.
+    Raises InvalidRequest, InvalidTime, and what a batch query and the store raise.
+    """
+    seam = to_time(until)
+    if df.isStreaming:
+        raise InvalidRequest("save_history takes a batch DataFrame: read the history by spark.read")
+    asked = Options(**{**options, "name": PREFIX + name, "start_from": None})
+    if is_state_url(asked.store):
+        raise InvalidRequest(
+            f"the store is {asked.store}, which a batch has not: give one of its own, and to the "
+            f"stream start_from=History({name!r}, that store)"
+        )
+    plan = replace(make_request(df, asked).plan, output="last", every=None, late="drop")
+    if not sweeps(plan):
+        raise InvalidRequest(
+            "a history is of windows that are swept: by count and time under aggregations of "
+            "columns"
+        )
+    with open_store(plan.store) as store:
+        begin(store, name)
+        packed = packed_rows(_needed(df, asked, seam), plan)
+
+        def advance(rows: pa.Table) -> pa.Table:
+            number = rows.column(BUCKET)[0].as_py()
+            of_bucket = from_blobs(blob.as_buffer() for blob in rows.column(BLOB))
+            with store_of(plan.store) as pages:
+                root = _root(of_bucket, plan, pages, seam)
+                put_starts(pages, name, {number: Start(plan.buckets, seam, plan.fixed, root)})
+            return pa.table({BUCKET: pa.array([number], pa.int32())})
+
+        made = packed.groupBy(BUCKET).applyInArrow(advance, f"{BUCKET} int").collect()
+        whole = Start(plan.buckets, seam, plan.fixed)
+        finish(store, name, whole, [row[0] for row in made])
+    return History(name, plan.store)
+
+
+def _root(rows: pa.Table, plan: Plan, store: Any, seam: int) -> bytes:
+    """The root of a bucket's windows after all of its rows before the seam."""
+    rows = complete(rows, plan)
+    rows = rows.filter(pc.less(pa.array(to_micros(rows.column(plan.time))), seam))
+    windows = Windows(plan, store, Bucket())
+    windows.advance(sort_rows(rows, plan))
+    return windows.keyed.checkpoint()
+
+
+def _needed(df: DataFrame, options: Options, seam: int) -> DataFrame:
+    """Without rows that no window of a later event holds, where the source can tell cheaply."""
+    lives = [policy.lifetime for policy in options.windows.values()]
+    known = [life for life in lives if life is not None]
+    is_timestamp = isinstance(df.schema[options.time].dataType, T.TimestampType)
+    if len(known) < len(lives) or not is_timestamp or options.every is not None:
+        return df
+    oldest = seam - max(known) - (options.lateness or 0) - 1_000_000
+    at = column(options.time)
+    return df.where(at.isNull() | (at >= F.timestamp_micros(F.lit(oldest))))

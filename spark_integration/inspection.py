@@ -1,0 +1,219 @@
+"""Into a query's windows from a notebook: all keys as a frame, or one key's events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pandas as pd
+from pyspark.sql import SparkSession
+
+from mta import FiBA, KeyedWindows, SharedWindows
+from mta.audit.description import HandleSummary, describe_handle
+from mta.audit.keyed import OpaqueKeys
+from mta.errors import HandleMismatch
+from mta.fiba.aggregator import KeptTree
+from mta.keyed.kind import AnyWindow
+from mta.keyed.work import given_back
+from mta.levels.search import SegmentedWindow
+from mta.policies.base import AbstractPolicy
+from spark_integration.checkpoint import open_pages, roots_in, saved_states, shown
+from spark_integration.errors import InvalidRequest
+from spark_integration.options import Aggregations
+from spark_integration.plan import column_name, policies_of
+from spark_integration.request import make_product
+from spark_integration.step.states import read_handles
+from stores import PageStore
+
+Policies = AbstractPolicy | Mapping[str, AbstractPolicy]
+
+
+def inspect_query(
+    checkpoint: str | Path,
+    store: str,
+    *,
+    aggregations: Aggregations | None = None,
+    policy: Policies | None = None,
+) -> pd.DataFrame:
+    """The windows of a query after its last committed batch: a row for each key, by its name.
+
+    Columns: ``key`` (of several columns with commas between), ``events``, the times of the
+    ``oldest`` and ``newest`` where windows look at times, ``pages`` of the key's own (0 of keys
+    that share theirs) and ``bytes`` of its handle. With the query's ``aggregations`` and ``policy``
+    also the results. Of several windows key by key ``events`` are those kept. The frame's
+    ``attrs`` have the ``bytes`` of all states. Reads every table of keys; the query may go on
+    running. Raises InvalidRequest, HandleMismatch for other aggregations or policies than the
+    query's, and the store's errors.
+    """
+    rows: list[dict[str, Any]] = []
+    with _Inside(checkpoint, store, aggregations, policy) as inside:
+        for key, summary, results in inside.windows():
+            rows.append({
+                "key": shown(key), "events": summary.events,
+                "oldest": _moment(summary.front_time), "newest": _moment(summary.last_time),
+                "pages": summary.pages, "bytes": summary.handle_bytes, **results,
+            })  # fmt: skip
+        size = sum(map(len, inside.states))
+    frame = pd.DataFrame(rows, columns=None if rows else ["key", "events", "oldest", "newest"])
+    frame = frame.sort_values("key", ignore_index=True)
+    frame.attrs["bytes"] = size
+    return frame
+
+
+def events_of_key(
+    checkpoint: str | Path,
+    store: str,
+    key: Any,
+    *,
+    aggregations: Aggregations,
+    policy: Policies,
+) -> pd.DataFrame:
+    """The events in one key's window, oldest first: what the aggregations read, and their times.
+
+    These are there where windows look at times, or events may come late.
+    ``key`` is its value, of several columns a tuple. Of several windows that share their events it
+    has all that are kept. Reads every page of the window. Raises KeyError for a key without a
+    window, and what ``inspect_query`` raises.
+    """
+    with _Inside(checkpoint, store, aggregations, policy) as inside:
+        window = inside.window(msgpack.packb(list(key) if isinstance(key, tuple) else [key]))
+        if window is None:
+            raise KeyError(f"no window of the key {key!r} is known; inspect_query lists all keys")
+        monoid = window.engine.monoid
+        frames = []
+        for rows, times, count in _parts(window):
+            named = given_back(monoid, rows, count)
+            values = named if isinstance(named, dict) else {}
+            moments = {} if times is None else {"time": times.astype("<i8").view("M8[us]")}
+            frames.append(pd.DataFrame({**moments, **values}, index=range(count)))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+class _Inside:
+    """A checkpoint's states and the store that their pages are in, for as long as it is open."""
+
+    def __init__(
+        self,
+        checkpoint: str | Path,
+        store: str,
+        aggregations: Aggregations | None,
+        policy: Policies | None,
+    ) -> None:
+        if (aggregations is None) != (policy is None):
+            raise InvalidRequest("results need both, aggregations and policy: those of the query")
+        session = SparkSession.getActiveSession()
+        if session is None:
+            raise InvalidRequest("no Spark session is active, which reads the checkpoint: make one")
+        folder = Path(checkpoint)
+        if not (folder / "state").is_dir():
+            raise InvalidRequest(f"{folder} is no checkpoint of a query with a state")
+        self.states = saved_states(session, folder, store)
+        self._pages = open_pages(session, folder, store)
+        self._monoid = None if aggregations is None else make_product(aggregations)
+        self._policy = policy
+
+    def __enter__(self) -> _Inside:
+        self._store: PageStore = self._pages.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._pages.__exit__(*error)
+
+    def windows(self) -> Iterator[tuple[bytes, HandleSummary, dict[str, Any]]]:
+        """Every key, what is known of its window, and its results."""
+        for root in roots_in(self.states):
+            found = list(OpaqueKeys(root, self._store).summaries())
+            results = self._results(root, [key for key, _ in found])
+            for at, (key, summary) in enumerate(found):
+                yield key, summary, {name: column[at] for name, column in results.items()}
+        for state in self.states:
+            for key, handle in read_handles(state).items():
+                yield key, describe_handle(handle), self._results_of(handle)
+
+    def window(self, key: bytes) -> AnyWindow | None:
+        """A key's window, to read."""
+        for root in roots_in(self.states):
+            windows = self._restored(root)
+            assert windows is not None
+            if key in windows:
+                return windows.window(key)
+        for state in self.states:
+            handle = read_handles(state).get(key)
+            if handle is not None:
+                return self._opened(handle)
+        return None
+
+    def _restored(self, root: bytes) -> KeyedWindows | None:
+        if self._monoid is None or self._policy is None:
+            return None
+        known = OpaqueKeys(root, self._store).root
+        asked = policies_of(self._policy)
+        own = {name: policy.fingerprint for name, policy in asked.items()}
+        written = {name: fingerprint for name, _, fingerprint in known.policies}
+        if (known.monoid[1], written) != (self._monoid.fingerprint, own):
+            # To go on under others would write, and this is to look.
+            texts = {name: text for name, text, _ in known.policies}
+            raise HandleMismatch(
+                f"the query's windows are of {known.monoid[0]} over {texts}, not of "
+                f"{self._monoid.name} over {asked}: give its own policies and aggregations, these "
+                "with the types of their columns, as Max('int64')"
+            )
+        late: dict[str, Any] = {} if known.lateness is None else {"lateness": known.lateness / 1e6}
+        return KeyedWindows.restore(
+            root, self._monoid, self._policy, self._store, timed=known.timed, **late
+        )
+
+    def _results(self, root: bytes, keys: list[bytes]) -> dict[str, Any]:
+        windows = self._restored(root)
+        if windows is None or not keys:
+            return {}
+        found = windows.query(keys)
+        return _by_column(found if isinstance(self._policy, Mapping) else {"": found})
+
+    def _opened(self, handle: bytes) -> AnyWindow:
+        assert self._monoid is not None and self._policy is not None
+        by_time = describe_handle(handle).algorithm in (FiBA.name, KeptTree.name)
+        late: dict[str, Any] = {"lateness": 0} if by_time else {}
+        keyed = KeyedWindows(self._monoid, self._policy, self._store, **late)
+        return keyed.bucket_of("bytes").pattern.sibling(handle)
+
+    def _results_of(self, handle: bytes) -> dict[str, Any]:
+        if self._monoid is None or self._policy is None:
+            return {}
+        window = self._opened(handle)
+        if isinstance(window, SharedWindows):
+            return _by_column({name: window.query(name) for name in policies_of(self._policy)})
+        return _by_column({"": window.query()})
+
+
+def _by_column(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        column_name(alias, window): column
+        for window, results in found.items()
+        for alias, column in results.items()
+    }
+
+
+def _parts(window: AnyWindow) -> Iterator[tuple[Any, np.ndarray | None, int]]:
+    """A window's events, leaf by leaf: input rows, times, and how many."""
+    structure: Any = window.engine.structure
+    inputs = window.engine.monoid.inputs
+    if isinstance(structure, SegmentedWindow):
+        for group, start, stop in structure.leaves():
+            times = None if group.times is None else group.times[start:stop]
+            yield inputs.cut(group.rows, start, stop), times, stop - start
+        return
+    position = structure.front
+    while position < structure.back:
+        leaf = structure.leaf(position)
+        start, stop = position - leaf.first, min(leaf.count, structure.back - leaf.first)
+        times = None if leaf.times is None else leaf.times[start:stop]
+        yield inputs.cut(leaf.rows, start, stop), times, stop - start
+        position = leaf.first + stop
+
+
+def _moment(micros: int | None) -> Any:
+    return pd.NaT if micros is None else pd.Timestamp(micros, unit="us")

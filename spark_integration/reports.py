@@ -1,0 +1,52 @@
+"""The counts of streaming queries, batch by batch, to whoever watches them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from spark_integration.sliding import METRICS
+
+#: Takes a query's name, or its id if it has none, and what one batch counted.
+Report = Callable[[str, Mapping[str, int]], None]
+
+
+def report_counts(
+    spark: SparkSession, report: Report, metrics: str = METRICS
+) -> StreamingQueryListener:
+    """Call ``report(query, counts)`` after each micro-batch of any query that counts ``metrics``.
+
+    In the driver, on a thread of Spark, with the counts of ``observedMetrics`` as a dictionary.
+    Returns the listener, for ``spark.streams.removeListener``.
+    """
+    listener = _Listener(report, metrics)
+    spark.streams.addListener(listener)
+    return listener
+
+
+class _Listener(StreamingQueryListener):
+    def __init__(self, report: Report, metrics: str) -> None:
+        self._report, self._metrics = report, metrics
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        progress = event.progress
+        row = progress.observedMetrics.get(self._metrics)
+        if row is not None:
+            self._report(progress.name or str(progress.id), row.asDict())
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Nothing is counted yet."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Nothing was counted."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """All is counted."""

@@ -1,0 +1,132 @@
+"""A start: windows in a store that a stream goes on from, made of history.
+
+    key of a bucket = "start." name "/" bucket
+    its page        = body digest (as a handle: ``mta.pages.handle``), of
+                      [ "mta-start", 1, buckets, until, fixed, root ]
+    until           = microseconds since 1970, the seam: rows before it are in the windows, and
+                      those of the stream begin with it; nil for none
+    fixed           = as in a state (``states``)
+    root            = what ``KeyedWindows.checkpoint`` returned; empty where the bucket has no keys
+    key of the whole = "start." name "/whole", a page like the others without root, written last
+
+A bucket without a state takes up its start with its first rows: all that it keeps is read, and
+written under the query's own names into the query's own store. So any number of queries may begin
+with one start, and it stays until you delete it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from mta.errors import MissingPage
+from mta.keyed.changes import side_by_side
+from mta.pages.handle import corrupt, seal, unseal
+from spark_integration.errors import StateMismatch
+from spark_integration.plan import Plan
+from spark_integration.step.columns import to_micros
+from spark_integration.step.states import Fixed
+from stores import open_store
+from stores.base import PageStore
+
+MAGIC, VERSION = "mta-start", 1
+#: What the names of the windows of a start begin with, before its own name.
+PREFIX = "start."
+
+
+class Start(NamedTuple):
+    """A start as a page says."""
+
+    buckets: int
+    until: int | None
+    fixed: list[tuple[str, str]]
+    root: bytes = b""
+
+    def encode(self) -> bytes:
+        """The page."""
+        return seal(MAGIC, VERSION, [*self])
+
+
+def put_starts(store: PageStore, name: str, starts: dict[int, Start]) -> None:
+    """Write the pages of some buckets; they are durable then."""
+    store.put_many({_key(name, bucket): start.encode() for bucket, start in starts.items()})
+    store.flush()
+
+
+def begin(store: PageStore, name: str) -> None:
+    """Let a start be none until it is whole."""
+    store.delete_many([_key(name, "whole")])
+    store.flush()
+
+
+def finish(store: PageStore, name: str, start: Start, made: Sequence[int]) -> None:
+    """Say that a start is whole, of which some buckets were made and the others have no keys."""
+    bare = start._replace(root=b"")
+    rest = [bucket for bucket in range(start.buckets) if bucket not in set(made)]
+    for at in range(0, len(rest), 256):
+        put_starts(store, name, dict.fromkeys(rest[at : at + 256], bare))
+    store.put_many({_key(name, "whole"): bare.encode()})
+    store.flush()
+
+
+def read_start(store: PageStore, name: str, bucket: int | None = None) -> Start:
+    """The start of a bucket, or of the whole. Raises MissingPage and CorruptHandle."""
+    key = _key(name, "whole" if bucket is None else bucket)
+    data = store.get_many([key])[0]
+    if data is None:
+        raise MissingPage(
+            f"there is no whole start {name!r} in {store.url} (page {key}): make it with "
+            "save_history, or name the store that has it"
+        )
+    return unseal(data, MAGIC, VERSION, "a start", _validated)
+
+
+@contextmanager
+def root_of(plan: Plan, store: PageStore) -> Iterator[tuple[bytes, PageStore] | None]:
+    """The root that a plan's bucket begins with, and the store of its pages; None without any.
+
+    Raises MissingPage, CorruptHandle and StateMismatch.
+    """
+    asked = plan.start
+    if asked is None:
+        yield None
+        return
+    with nullcontext(store) if asked.store == plan.store else open_store(asked.store) as pages:
+        start = read_start(pages, asked.name, asked.bucket)
+        require_suitable(start, asked.name, plan.buckets, plan.fixed)
+        yield (start.root, pages) if start.root else None
+
+
+def behind_the_seam(rows: pa.Table, plan: Plan) -> pa.Table:
+    """The rows that are not in the start."""
+    if plan.start is None or plan.start.until is None:
+        return rows
+    return rows.filter(pa.array(to_micros(rows.column(plan.time)) >= plan.start.until))
+
+
+def require_suitable(start: Start, name: str, buckets: int, fixed: Fixed) -> None:
+    """Raises StateMismatch for a start of other keys, times or number of buckets."""
+    old = [("buckets", str(start.buckets)), *start.fixed]
+    new = [("buckets", str(buckets)), *fixed]
+    if old != [*map(tuple, new)]:
+        shown = side_by_side(old, new, ("the start", "the query"))
+        raise StateMismatch(
+            f"the start {name!r} does not go with this query: make it with the query's settings, "
+            f"or give the query its own\n{shown}"
+        )
+
+
+def _key(name: str, bucket: int | str) -> str:
+    return f"{PREFIX}{name}/{bucket}"
+
+
+def _validated(values: list[Any]) -> Start:
+    match values:
+        case [int(buckets), int() | None as until, list(fixed), bytes(root)]:
+            lines = [(what, text) for what, text in fixed]
+            if all(type(part) is str for line in lines for part in line):
+                return Start(buckets, until, lines, root)
+    raise corrupt("its fields are of the wrong types")

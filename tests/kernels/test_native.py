@@ -1,0 +1,297 @@
+"""The compiled kernels: the same bits as numpy's way, and no crash on anything that is let through.
+
+Where numpy itself says what a NaN's sign is by where it stands in a column, every NaN is one; so is
+a -0.0 beside 0.0 among extremes, which no result shows.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mta import (
+    ArgMax,
+    ArgMin,
+    CheckedSum,
+    Count,
+    First,
+    GeometricMean,
+    Last,
+    Max,
+    Mean,
+    Min,
+    PopulationStdDev,
+    Product,
+    SampleStdDev,
+    Sum,
+)
+from mta.folds.blocks import Blocks, fold_ranges
+from mta.folds.scans import scan_blocks
+from mta.folds.sliding import SlidingFolds
+from mta.kernels import native
+from mta.kernels.native import Kernel, numpy_alone
+from mta.kernels.ranks import SortedTimes
+from mta.kernels.segments import bounds_of, first_later, running_max
+from mta.monoids.base import AbstractMonoid
+from tests.support import oracle
+from tests.support.bits import HARD, bits
+
+needs_compiled = pytest.mark.skipif(
+    native.compiled is None, reason=f"the compiled kernels are not in use: {native.in_use()}"
+)
+
+MONOIDS: dict[str, Callable[[], AbstractMonoid]] = {
+    "sum": Sum, "max": Max, "min": Min, "mean": Mean, "geometric": GeometricMean,
+    "sample": SampleStdDev, "population": PopulationStdDev, "count": Count, "first": First,
+    "last": Last, "argmax": ArgMax, "argmin": lambda: ArgMin("int64"),
+    "sum of integers": lambda: Sum("int64"), "max of integers": lambda: Max("int64"),
+    "min of integers": lambda: Min("int64"), "last of integers": lambda: Last("int64"),
+    "checked": CheckedSum,
+    "product": lambda: Product({"a": ("x", Mean()), "b": ("x", Max()), "n": Count()}),
+}  # fmt: skip
+ENDS = [-(2**63), 2**63 - 1, 0, 1, -1, 2**62]
+
+
+def drawn(monoid: AbstractMonoid, count: int, rng: random.Random, hard: bool) -> tuple[Any, int]:
+    """Lifted rows of values that are easy, or hard."""
+    floats = np.array([rng.choice(HARD) if hard else rng.gauss(0, 3) for _ in range(count)], "f8")
+    whole = np.array([rng.choice(ENDS) if hard else rng.randrange(99) for _ in range(count)], "i8")
+    if isinstance(monoid, Product):
+        rows: Any = (floats,)
+    elif isinstance(monoid, Count):
+        rows = ()
+    elif isinstance(monoid, (ArgMax, ArgMin)):
+        rows = floats, whole.astype(monoid.inputs.schemas[1].dtype)
+    else:
+        rows = whole if monoid.inputs.dtype.kind == "i" else floats
+        if isinstance(monoid, GeometricMean):
+            rows = np.abs(rows)
+    with np.errstate(all="ignore"):
+        return monoid.lift_rows(rows, count), count
+
+
+def same_with_and_without(work: Callable[[], Any]) -> None:
+    with np.errstate(all="ignore"):
+        found = work()
+        with numpy_alone():
+            expected = work()
+    assert bits(found) == bits(expected)
+
+
+@needs_compiled
+@pytest.mark.parametrize("name", MONOIDS)
+@pytest.mark.parametrize("hard", [False, True])
+def test_the_same_bits(name: str, hard: bool) -> None:
+    rng, monoid = random.Random(f"{name} {hard}"), MONOIDS[name]()
+    schema, identity = monoid.partials, monoid.identity
+    for count in (0, 1, 2, 3, 63, 64, 65, 127, 128, 129, 700):
+        rows, _ = drawn(monoid, count, rng, hard)
+        one, _ = drawn(monoid, 1, rng, hard)
+        for start in (identity, schema.at(one, 0)):
+            same_with_and_without(lambda r=rows, n=count, s=start: monoid.prefixes(r, n, s))
+            same_with_and_without(lambda r=rows, n=count, s=start: monoid.suffixes(r, n, s))
+        for size in (1, 2, 5, 128):
+            for back in (False, True):
+                same_with_and_without(
+                    lambda r=rows, n=count, s=size, b=back: scan_blocks(monoid, r, n, s, b)
+                )
+        if not count:
+            continue
+        for reach in (1, 3, 64, 1000):
+            starts = np.sort([rng.randrange(count) for _ in range(50)])
+            most = np.minimum(count - starts, reach)
+            lengths = np.array([rng.randint(1, int(m)) for m in most])
+            same_with_and_without(
+                lambda r=rows, n=count, s=starts, e=lengths: fold_ranges(monoid, r, n, s, e)
+            )
+            fronts = np.maximum(np.arange(count) - reach + 1, 0)
+            for each in (fronts, np.maximum.accumulate(fronts // 7 * 7)):
+                same_with_and_without(
+                    lambda r=rows, n=count, f=each: SlidingFolds(monoid, r, n).folds(f, 0)
+                )
+            first = count // 2
+            some = range(max(first - reach, 0), max(first - reach, 0) + count - first)
+            same_with_and_without(
+                lambda r=rows, n=count, f=some, at=first: Blocks(monoid, r, n, 3).folds(f, at)
+            )
+
+
+@needs_compiled
+@pytest.mark.parametrize("seed", range(40))
+def test_searches(seed: int) -> None:
+    rng = random.Random(seed)
+    near = rng.choice([3, 50, 2**40])
+    size, count = rng.choice([0, 1, 2, 9, 500]), rng.choice([1, 2, 130, 2000])
+    times = np.sort(np.array([rng.randint(-near, near) for _ in range(size)], "i8"))
+    keys = np.sort(np.array([rng.randint(-near, near) for _ in range(count)], "i8"))
+    found = SortedTimes(times).ranks(keys, age=near // 3)
+    assert list(found) == times.searchsorted(keys - near // 3, side="right").tolist()
+    counts = np.array([rng.choice([0, 0, 1, 5]) for _ in range(30)])
+    bounds = bounds_of(counts)
+    rows = np.array([rng.randint(-near, near) for _ in range(int(bounds[-1]))], "i8")
+    lanes = rows.copy()
+    for start, stop in pairwise(bounds.tolist()):
+        lanes[start:stop].sort()
+    which = np.sort(np.array([rng.randrange(30) for _ in range(200)]))
+    asked = np.array([rng.randint(-near, near) for _ in range(200)], "i8")
+    same_with_and_without(lambda: running_max(rows, bounds))
+    same_with_and_without(lambda: first_later(lanes, bounds, which, asked))
+
+
+@needs_compiled
+def test_ranks_that_grow_by_one_are_a_range() -> None:
+    times = np.arange(300) * 10
+    assert SortedTimes(times).ranks(times[20:] + 5, age=100) == range(11, 291)
+
+
+@needs_compiled
+def test_what_does_not_suit_is_left_to_numpy() -> None:
+    kernel = Kernel("sum_f8")
+    with np.errstate(all="ignore"):
+        assert native.blocks(kernel, np.arange(3), 2, False) is None
+        assert native.blocks(kernel, np.arange(3.0, dtype="f4"), 2, False) is None
+        assert native.blocks(kernel, (np.arange(3.0), np.arange(3.0)), 2, False) is None
+        every_second = np.arange(6.0)[::2]
+        found = native.blocks(kernel, every_second, 3, False)
+    assert found is not None and found.tolist() == [0.0, 2.0, 6.0]
+
+
+@needs_compiled
+def test_a_function_put_in_the_place_of_a_monoids_own_is_called() -> None:
+    class Doubled(Sum):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lower = lambda partial: 2 * partial
+
+    class Weighed(Sum):
+        def __init__(self) -> None:
+            super().__init__()
+            self.combine = lambda one, other: one + 2 * other
+
+    assert not Doubled().kernel_lowers and Sum().kernel_lowers
+    assert Weighed().kernel is None and Doubled().kernel is not None
+
+
+# --- whatever Python lets through -----------------------------------------------------------------
+
+
+def _fuzz(rng: random.Random) -> None:
+    """Call a kernel with columns, positions and sizes that may fit, or not at all."""
+    module = native.compiled
+
+    def number() -> int:
+        near = rng.choice([3, 3, 12, 70, 2**61, 2**63, 2**70])
+        return rng.choice([rng.randint(-3, 9), rng.randint(-near, near)])
+
+    def column(dtype: str, count: int) -> Any:
+        if rng.random() < 0.03:
+            return rng.choice([None, 3, b"12345678", "text", [1.0], np.zeros((2, 2)), 1.5])
+        count = count if rng.random() < 0.97 else rng.randrange(99)
+        if dtype == "f8":
+            values = np.array([rng.choice(HARD) for _ in range(count)], "f8")
+        elif dtype == "?":
+            values = np.array([rng.random() < 0.7 for _ in range(count)], "?")
+        else:
+            values = np.array([rng.choice([*range(9), count, *ENDS]) for _ in range(count)], "i8")
+            if rng.random() < 0.8:
+                values = np.sort(values % (count + 1 if rng.random() < 0.8 else 2**40))
+        if rng.random() < 0.02:
+            values = values.astype("f4") if rng.random() < 0.5 else np.repeat(values, 2)[::2]
+        return values
+
+    kind = rng.choice([*range(len(module.KINDS)), -1, 99] if rng.random() < 0.1 else
+                      range(len(module.KINDS)))  # fmt: skip
+    name = module.KINDS[kind] if 0 <= kind < len(module.KINDS) else "sum_f8"
+    types = {"mean": ("f8", "f8"), "moments": ("f8",) * 3, "first": ("i8", "?"),
+             "last": ("i8", "?"), "arg_max": ("f8", "i8", "?"), "arg_min": ("f8", "i8", "?"),
+             }.get(name, (name[-2:],))  # fmt: skip
+
+    def rows(count: int) -> Any:
+        return tuple([column(dtype, count) for dtype in types])
+
+    def numbers(count: int) -> Any:
+        return column("i8", count)
+
+    count, more = rng.choice([0, 1, 2, 7, 40, 200]), rng.choice([0, 1, 3, 40])
+    places = number() if rng.random() < 0.4 else numbers(more)
+    lengths = numbers(more)
+    if isinstance(lengths, np.ndarray) and lengths.dtype.kind == "i" and rng.random() < 0.7:
+        lengths = lengths % 70 + 1
+    lost = rng.choice([-1.0, 0.0, 1.0])
+    out = (column("f8", more),) if lost >= 0 else rows(more)
+    calls: list[Callable[[], Any]] = [
+        lambda: module.scan(kind, rows(count), rows(count + 1), rng.random() < 0.5),
+        lambda: module.blocks(kind, rows(count), rows(count), number(), rng.random() < 0.5),
+        lambda: module.sweep(
+            kind, rows(count + more), rows(rng.choice([1, 5])), rng.choice([0, number()]),
+            rng.choice([0, 1, number()]), rng.choice([count, number()]), places, rows(1),
+            rows(count + more + 1), rng.choice([0, 1, 2, 3]), number(), number(), lost, out,
+        ),
+        lambda: module.ranges(kind, rows(count), numbers(more), lengths, rows(more)),
+        lambda: module.across(
+            kind, rows(count), places, rng.choice([None, rows(3)]), numbers(3), rows(count),
+            rng.choice([0, number()]), rows(more),
+        ),
+        lambda: module.ranks(numbers(count), numbers(more), number(), numbers(more)),
+        lambda: module.first_later(
+            numbers(count), numbers(4), numbers(more), numbers(more), numbers(more)
+        ),
+        lambda: module.running_max(numbers(count), numbers(4), numbers(count)),
+    ]  # fmt: skip
+    try:
+        with np.errstate(all="ignore"):
+            rng.choice(calls)()
+    except (ValueError, TypeError, BufferError, OverflowError):
+        pass
+
+
+@needs_compiled
+def test_no_input_crashes() -> None:
+    for seed in range(3000):
+        _fuzz(random.Random(seed))
+
+
+@needs_compiled
+@pytest.mark.soak
+def test_no_input_crashes_for_long() -> None:
+    seed = oracle.seed("hostile calls of kernels")
+    for at in range(300_000):
+        _fuzz(random.Random(seed + at))
+
+
+# --- which are in use -----------------------------------------------------------------------------
+
+
+def told(choice: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mta", "--version"],
+        env={**os.environ, "MTA_KERNELS": choice}, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_numpy_is_chosen() -> None:
+    assert "kernels   numpy (MTA_KERNELS=numpy)" in told("numpy").stdout
+
+
+def test_an_unknown_choice_is_refused() -> None:
+    found = told("fortran")
+    assert found.returncode and "MTA_KERNELS is one of" in found.stderr
+
+
+def test_native_ones_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    if native.compiled is not None:
+        assert "kernels   native" in told("native").stdout
+    monkeypatch.setitem(sys.modules, "mta.kernels.compiled", None)
+    monkeypatch.setenv("MTA_KERNELS", "native")
+    with pytest.raises(ImportError, match="C compiler"):
+        native.load()
+    monkeypatch.delenv("MTA_KERNELS")
+    assert native.load() is None

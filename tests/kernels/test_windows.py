@@ -1,0 +1,168 @@
+"""Windows with compiled kernels and without: the same results, the same state, the same handles."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mta import (
+    ArgMax,
+    ArgMin,
+    Count,
+    CountWindow,
+    First,
+    KeyedWindows,
+    Last,
+    Max,
+    Mean,
+    Min,
+    Product,
+    SampleStdDev,
+    SharedWindows,
+    Sum,
+    TimeWindow,
+    Window,
+)
+from mta.kernels import native
+from mta.kernels.native import numpy_alone
+from mta.monoids.base import AbstractMonoid
+from mta.policies.base import AbstractPolicy
+from tests.support import oracle
+from tests.support.bits import bits
+
+pytestmark = pytest.mark.skipif(
+    native.compiled is None, reason=f"the compiled kernels are not in use: {native.in_use()}"
+)
+
+#: What sums and squares of keep to the last bit only in one order.
+VALUES: list[Callable[[random.Random], float]] = [
+    lambda rng: rng.gauss(100, 10),
+    lambda rng: round(rng.gauss(0, 3)),
+    lambda rng: rng.choice([0.0, -0.0, 1e300, -1e300, 5e-324, 1.0, 1e17]),
+    lambda rng: rng.choice([1.0, 2.5, float("inf"), -float("inf")]),
+]
+MONOIDS: list[Callable[[], AbstractMonoid]] = [
+    Max, Sum, Mean, SampleStdDev, Count, First, ArgMax,
+    lambda: Min("int64"), lambda: Sum("int64"), lambda: Last("int64"), lambda: ArgMin("int64"),
+    lambda: Product({"a": ("x", Mean()), "b": ("x", Max()), "n": Count()}),
+]  # fmt: skip
+
+
+def policy_of(rng: random.Random) -> AbstractPolicy:
+    few, many = rng.randint(1, 40), rng.randint(1, 900)
+    count, time = CountWindow(rng.choice([few, many])), TimeWindow(rng.choice([few, many]))
+    return rng.choice([count, count, time, time, count | time, count & time])
+
+
+def given(monoid: AbstractMonoid, values: np.ndarray) -> Any:
+    """A batch of such values that a monoid takes."""
+    whole = np.where(np.abs(values) < 1e9, values, 7).astype("i8")
+    if isinstance(monoid, Product):
+        return {"x": values}
+    if isinstance(monoid, (ArgMax, ArgMin)):
+        return values, whole.astype(monoid.inputs.schemas[1].dtype)
+    if isinstance(monoid, Count):
+        return range(len(values))
+    return whole if monoid.inputs.dtype.kind == "i" else values
+
+
+def batches(rng: random.Random, sizes: list[int]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Values and times, which pause now and then for longer than most windows."""
+    value, now, found = rng.choice(VALUES), 0, []
+    for _ in range(rng.randint(1, 5)):
+        count = rng.choice(sizes)
+        times = []
+        for _ in range(count):
+            now += rng.choice([0, 1, 1, 2, 3]) if rng.random() < 0.995 else 200
+            times.append(now)
+        values = np.array([value(rng) for _ in range(count)], "f8")
+        found.append((values, np.array(times).astype("M8[s]")))
+    return found
+
+
+def one_life(seed: int) -> None:
+    rng = random.Random(seed)
+    make, policy = rng.choice(MONOIDS), policy_of(rng)
+    sizes = {"leaf_arity": rng.choice([2, 3, 8, 64, 300, 1000]), "arity": rng.choice([2, 3, 16])}
+    came, kind = batches(rng, [1, 2, 5, 50, 700, 1500]), rng.choice(["window", "window", "shared"])
+
+    def live() -> list[Any]:
+        monoid = make()
+        if kind == "shared":
+            policies = {"one": policy, "other": CountWindow(20)}
+            window: Any = SharedWindows(monoid, policies, name="w", **sizes)
+        else:
+            window = Window(monoid, policy, name="w", **sizes)
+        seen = []
+        for values, times in came:
+            seen.append(bits(window.extend(given(monoid, values), times)))
+            seen.append(bits(window.query()))
+            if isinstance(window, Window):
+                structure = window.structure
+                with np.errstate(all="ignore"):
+                    seen.append((structure.front, structure.middle, bits(structure.query())))
+        return seen
+
+    found = live()
+    with numpy_alone():
+        assert found == live(), f"seed {seed}"
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_windows(part: int) -> None:
+    for seed in range(part * 30, part * 30 + 30):
+        one_life(seed)
+
+
+@pytest.mark.soak
+def test_windows_for_long() -> None:
+    seed = oracle.seed("windows with kernels and without")
+    for at in range(3000):
+        one_life(seed + at)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_keyed_windows(seed: int) -> None:
+    rng = random.Random(seed)
+    make, policy, lateness = rng.choice(MONOIDS), policy_of(rng), rng.choice([None, 5.0])
+    came = [(v, t, [rng.randrange(9) for _ in v]) for v, t in batches(rng, [1, 20, 300])]
+
+    def live() -> list[Any]:
+        monoid = make()
+        settings: Any = {} if lateness is None else {"lateness": lateness}
+        windows = KeyedWindows(monoid, policy, name="k", timed=True, promote_at=200, **settings)
+        return [bits(windows.extend(keys, given(monoid, v), t)) for v, t, keys in came]
+
+    found = live()
+    with numpy_alone():
+        assert found == live()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_handle_goes_on_with_either(seed: int) -> None:
+    """What one has begun the other one continues, to the bit."""
+    rng = random.Random(seed)
+    policy = rng.choice([CountWindow(900), TimeWindow(700), CountWindow(60)])
+    came = [batch for _ in range(3) for batch in batches(random.Random(seed), [300, 700])]
+    steps = np.concatenate([times for _, times in came]).argsort(kind="stable")
+    values = np.concatenate([values for values, _ in came])[steps]
+    times = np.sort(np.concatenate([times for _, times in came]))
+
+    def live(ways: list[bool]) -> list[Any]:
+        monoid, seen = Mean(), []
+        window = Window(monoid, policy, name="w", leaf_arity=500, arity=4)
+        for at, compiled in zip(range(0, len(values), 400), cycle(ways)):
+            with nullcontext() if compiled else numpy_alone():
+                batch = values[at : at + 400], times[at : at + 400]
+                seen.append(bits(window.extend(*batch)))
+                handle = window.checkpoint()
+                window = Window.restore(handle, monoid, policy, window.store)
+        return [*seen, handle]
+
+    assert live([True, False]) == live([False]) == live([True])

@@ -1,0 +1,81 @@
+"""A running query is given other windows and aggregations, and goes on from what is kept."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from mta import Count, CountWindow, Max, Min, Product, Sum, TimeWindow
+from spark_integration.errors import StateMismatch
+from spark_integration.step.states import read_root
+from spark_integration.step.step import step
+from stores import MemoryStore
+from tests.support.spark.events import make_events, write_files
+from tests.support.spark.jobs import Job, spread
+from tests.support.spark.plans import make_plan
+from tests.support.spark.silences import rows_of
+
+
+def totals(policy: Any, **aggregations: Any) -> Any:
+    """A plan with columns of doubles."""
+    product = Product(aggregations or {"sum": ("watts", Sum())})
+    windows = policy if isinstance(policy, dict) else {"": policy}
+    names = [f"{a}_{w}" if w else a for a in product.aliases for w in windows]
+    return make_plan(policy=policy, monoid=product, results=dict.fromkeys(names, pa.float64()))
+
+
+def test_windows_and_aggregations_of_a_checkpoint_are_changed() -> None:
+    store = MemoryStore()
+    rows = rows_of(*(("a", float(i), 1.0) for i in range(100)))
+    state = step(None, rows, totals(TimeWindow(30)), store).state
+    windows = {"short": TimeWindow(10), "long": TimeWindow(60)}
+    other = totals(windows, total=("watts", Sum()), low=("watts", Min()))
+    done = step(state, rows_of(("a", 100.0, 5.0)), other, store)
+    found = done.rows.to_pylist()[0]
+    # Of the long one 70 to 100 are kept: as many as the window of before held.
+    assert (found["total_short"], found["total_long"], found["low_long"]) == (14.0, 35.0, 1.0)
+    again = step(state, rows_of(("a", 100.0, 5.0)), other, store)
+    assert again.state == done.state
+    last = step(done.state, rows_of(("a", 129.0, 1.0)), other, store).rows.to_pylist()[0]
+    # From here on it lacks nothing: what left came at 69 or before.
+    assert last["total_long"] == 36.0
+
+
+def test_what_cannot_be_changed_is_shown_side_by_side() -> None:
+    store, plan = MemoryStore(), totals(TimeWindow(30))
+    state = step(None, rows_of(("a", 1.0, 1.0)), plan, store).state
+    assert read_root(state) is not None
+    other = make_plan(policy=TimeWindow(30), keys=("site",), key_types=("bigint",))
+    with pytest.raises(StateMismatch, match=r"\* key +device string +site bigint\n  time +ts"):
+        step(state, rows_of(), other, store)
+
+
+def test_a_query_is_restarted_with_other_windows(spark: SparkSession, tmp_path: Path) -> None:
+    job = Job(spark, tmp_path)
+    events = spread(make_events(600, 3))
+    write_files(events.slice(0, 400), job.input, files=1)
+    job.run(policy=CountWindow(50))
+    write_files(events.slice(400), job.input, files=1, first=1)
+    wanted = {"low": ("watts", Min()), "peak": ("watts", Max()), "n": (None, Count())}
+    job.run(policy={"few": CountWindow(20), "many": CountWindow(80)}, aggregations=wanted)
+    held: dict[str, list[float]] = {}
+    expected = {}
+    for row, event in enumerate(events.sort_by("ts").to_pylist()):
+        line = held.setdefault(event["device"], [])
+        if row == 400:
+            held = {key: values[-50:] for key, values in held.items()}
+            line = held[event["device"]]
+        line.append(event["watts"])
+        few, many = line[-20:], line[-80:]
+        expected[event["device"], event["ts"]] = (
+            min(few), min(many), max(few), max(many), len(few), len(many)
+        )  # fmt: skip
+    assert len(job.batches[1]) == 200
+    for found in job.batches[1]:
+        results = tuple(found[name] for name in found.asDict() if "_" in name)
+        assert results == expected[found.device, found.ts.astimezone(UTC)]

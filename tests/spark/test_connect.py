@@ -1,0 +1,65 @@
+"""sliding_aggregate through Spark Connect, where its client's libraries are installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_integration.java import ensure_java
+
+for library in ("grpc", "grpc_status", "zstandard"):
+    pytest.importorskip(library)
+
+#: A process of its own, as a program has one kind of session.
+JOB = """
+import sys
+from pyspark.sql import SparkSession
+from mta import Count, CountWindow, Max
+from spark_integration import check_workers, recommended_conf, sliding_aggregate
+
+folder = sys.argv[1]
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+assert "connect" in type(spark).__module__
+check_workers(spark)
+for setting, value in recommended_conf(2).items():
+    spark.conf.set(setting, value)
+rows = [("a", i, float(i * 7 % 10)) for i in range(20)]
+events = spark.createDataFrame(rows, "k string, t long, v double")
+
+def windows(events, store):
+    return sliding_aggregate(
+        events, key="k", time="t", aggregations={"peak": ("v", Max()), "n": (None, Count())},
+        policy=CountWindow(3), store=store, buckets=2,
+    )
+
+wanted = [(t, max(v for _, _, v in rows[max(0, t - 2) : t + 1])) for t in range(20)]
+found = windows(events, f"file://{folder}/pages").collect()
+assert sorted((row.t, row.peak) for row in found) == wanted
+events.coalesce(1).write.parquet(f"{folder}/in")
+for number, store in enumerate((f"file://{folder}/pages", "spark://state")):
+    stream = spark.readStream.schema(events.schema).parquet(f"{folder}/in")
+    writer = windows(stream, store).writeStream.format("parquet").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", f"{folder}/checkpoint{number}")
+    query = writer.start(f"{folder}/out{number}")
+    query.awaitTermination()
+    found = spark.read.parquet(f"{folder}/out{number}").collect()
+    assert sorted((row.t, row.peak) for row in found) == wanted, store
+    print(store.partition(":")[0], query.lastProgress.numInputRows)
+spark.stop()
+"""
+
+
+def test_batches_and_streams(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(JOB)
+    left_out = ("SPARK_HOME", "SPARK_REMOTE")
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    environment |= {"JAVA_HOME": str(ensure_java()), "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, "job.py", str(tmp_path)], cwd=tmp_path, env=environment,
+        capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["file 20", "spark 20"], done.stderr[-2000:]

@@ -1,0 +1,155 @@
+"""Results have the types of their columns: whole numbers, decimals and text are never rounded."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import msgpack
+import pyarrow as pa
+import pytest
+import xxhash
+from pyspark.sql import DataFrame, SparkSession
+
+from mta import ArgMax, ArgMin, CountWindow, First, Last, Max, Mean, Min, Sum, TimeWindow
+from spark_integration import sliding_aggregate
+from spark_integration.errors import InvalidRequest, StateMismatch
+from spark_integration.options import Options
+from spark_integration.request import make_request
+from spark_integration.step.states import decode_state
+from spark_integration.step.step import step
+from stores import MemoryStore
+
+#: No double: it comes back as the one below.
+BEYOND = 2**53 + 1
+PRICE = Decimal("1234567890123456.78")
+CHOICES: dict[str, Any] = {"Min": Min, "Max": Max, "First": First, "Last": Last}
+
+
+def rows(spark: SparkSession, times: list[int] | None = None) -> DataFrame:
+    """Four rows of one device, in which neighbours are one double."""
+    table = pa.table({
+        "device": ["a"] * 4,
+        "ts": pa.array([t * 1_000_000 for t in times or [0, 1, 2, 3]], pa.timestamp("us", "UTC")),
+        "big": [BEYOND, BEYOND - 1, BEYOND + 1, BEYOND],
+        "small": pa.array([3, 1, 2, 3], pa.int16()),
+        "price": pa.array([PRICE, PRICE + Decimal("0.01"), PRICE, -PRICE], pa.decimal128(18, 2)),
+        "long": pa.array([Decimal(1)] * 4, pa.decimal128(19, 2)),
+        "text": ["b", "é", "a", "c"], "raw": [b"b", b"\xff", b"a", b"c"],
+    })  # fmt: skip
+    return spark.createDataFrame(table)
+
+
+def run(df: DataFrame, store: str, aggregations: dict[str, Any], **changes: Any) -> pa.Table:
+    settings: dict[str, Any] = {"key": "device", "time": "ts", "policy": CountWindow(2)}
+    asked = {**settings, "store": store, "aggregations": aggregations, **changes}
+    return sliding_aggregate(df, **asked).toArrow().sort_by("ts")
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [("big", pa.int64()), ("small", pa.int16()), ("price", pa.decimal128(18, 2)),
+     ("text", pa.string()), ("raw", pa.binary())],
+)  # fmt: skip
+def test_what_is_chosen_is_what_was_sent(
+    spark: SparkSession, store: str, column: str, kind: pa.DataType
+) -> None:
+    done = run(rows(spark), store, {name: (column, make()) for name, make in CHOICES.items()})
+    sent = rows(spark).toArrow().sort_by("ts")[column].to_pylist()
+    pairs = [(sent[max(at - 1, 0)], sent[at]) for at in range(4)]
+    assert {done.schema.field(name).type for name in CHOICES} == {kind}
+    assert done["Min"].to_pylist() == list(map(min, pairs))
+    assert done["Max"].to_pylist() == list(map(max, pairs))
+    assert done["First"].to_pylist() == [one for one, _ in pairs]
+    assert done["Last"].to_pylist() == sent
+
+
+def test_sums_and_arguments(spark: SparkSession, store: str) -> None:
+    asked: dict[str, Any] = {
+        "sum": ("big", Sum()), "money": ("price", Sum()), "few": ("small", Sum()),
+        "at": (("big", "price"), ArgMax()), "least": (("price", "big"), ArgMin()),
+        "mean": ("big", Mean()), "double": ("big", Max("float64")),
+    }  # fmt: skip
+    done = run(rows(spark), store, asked)
+    assert done["sum"].to_pylist() == [BEYOND, 2 * BEYOND - 1, 2 * BEYOND, 2 * BEYOND + 1]
+    assert done["money"].to_pylist()[1] == 2 * PRICE + Decimal("0.01")
+    assert done["money"].to_pylist()[3] == 0
+    assert done.schema.field("money").type == pa.decimal128(28, 2)
+    assert done.schema.field("sum").type == done.schema.field("few").type == pa.int64()
+    prices = done["price"].to_pylist()
+    assert done["at"].to_pylist() == [prices[0], prices[0], prices[2], prices[2]]
+    assert done["least"].to_pylist() == [BEYOND, BEYOND, BEYOND + 1, BEYOND]
+    assert done["mean"].to_pylist()[0] == float(BEYOND)
+    assert done["double"].to_pylist()[0] == float(BEYOND)
+
+
+@pytest.mark.parametrize("value", [2**62, Decimal("9" * 16 + ".99")])
+def test_a_sum_that_does_not_fit_is_named(spark: SparkSession, store: str, value: Any) -> None:
+    kind = pa.int64() if isinstance(value, int) else pa.decimal128(18, 2)
+    times = pa.array(range(20), pa.int64())
+    table = pa.table({"device": ["a"] * 20, "ts": times, "v": pa.array([value] * 20, kind)})
+    with pytest.raises(Exception, match="ResultOutOfRange: the aggregation 'total'"):
+        run(spark.createDataFrame(table), store, {"total": ("v", Sum())}, policy=CountWindow(20))
+
+
+def test_a_window_without_events_has_no_extreme(spark: SparkSession, store: str) -> None:
+    asked: dict[str, Any] = {
+        "top": ("big", Max()), "price": ("price", Min()), "sum": ("big", Sum()),
+        "first": ("big", First()), "at": (("small", "big"), ArgMin()), "newest": ("text", Last()),
+    }  # fmt: skip
+    asked["cheapest"] = asked.pop("price")
+    done = run(
+        rows(spark, [0, 58, 60, 178]),
+        store,
+        asked,
+        policy=TimeWindow("5 seconds"),
+        every="1 minute",
+    )
+    names = ["top", "cheapest", "first", "at", "newest"]
+    empty = [all(row[name] is None for name in names) for row in done.to_pylist()]
+    assert empty == [False, False, True, False]
+    assert done["sum"].to_pylist() == [BEYOND, 2 * BEYOND, 0, BEYOND]
+    assert done["top"].to_pylist()[0] == BEYOND
+
+
+def test_rows_given_again_are_as_they_were_sent(spark: SparkSession) -> None:
+    """Also where an aggregation beside it reads the column as doubles."""
+    sent = rows(spark, [0, 10, 20, 30])
+    options = Options(
+        key="device", time="ts", policy=CountWindow(2), store="file:///nowhere",
+        aggregations={"top": ("big", Max()), "mean": ("big", Mean()), "last": ("price", Last())},
+        allowed_lateness=60, corrections="append", name="again",
+    )  # fmt: skip
+    plan, table, store = make_request(sent, options).plan, sent.toArrow(), MemoryStore()
+    first = step(None, table.select(plan.columns).take([0, 2, 3]), plan, store)
+    done = step(first.state, table.select(plan.columns).take([1]), plan, store).rows
+    again = done.filter(done["corrected"])
+    assert again["big"].to_pylist() == [BEYOND + 1, BEYOND]
+    assert again["price"].to_pylist() == [PRICE, -PRICE]
+    assert again["top"].to_pylist() == [BEYOND + 1] * 2
+
+
+def test_decimals_that_are_too_long_are_refused(spark: SparkSession, store: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"'long' is decimal\(19,2\).*Sum\(\"float64\"\)"):
+        run(rows(spark), store, {"sum": ("long", Sum())})
+    done = run(rows(spark), store, {"sum": ("long", Sum("float64")), "mean": ("long", Mean())})
+    assert done["sum"].to_pylist() == [1.0, 2.0, 2.0, 2.0]
+
+
+def test_checkpoints_of_doubles_go_on_where_doubles_are_asked_for(spark: SparkSession) -> None:
+    def asked(monoid: Any, column: str = "big") -> bytes:
+        options = Options(
+            key="device", time="ts", policy=CountWindow(2), store="file:///nowhere",
+            aggregations={"top": (column, monoid)},
+        )  # fmt: skip
+        return make_request(rows(spark), options).plan.fingerprint()
+
+    assert asked(Max("float64")).hex() == OF_DOUBLES
+    body = msgpack.packb(["mta-spark", 4, 64, asked(Max("float64")), b"root"])
+    state = xxhash.xxh3_64_digest(body) + body
+    with pytest.raises(StateMismatch, match=r"doubles .* Max\(\"float64\"\)"):
+        decode_state(state, 64, asked(Max()))
+
+
+#: Of the plan as it was when every column of numbers was read as doubles.
+OF_DOUBLES = "90410492f1d502953387ba6a4bd8ae9b"

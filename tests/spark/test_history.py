@@ -1,0 +1,130 @@
+"""History first, then a stream: every event in the windows once, whichever side brings it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from mta import Max, Min, Product, SessionWindow, Sum, TimeWindow
+from mta.errors import MissingPage
+from spark_integration import History, save_history, sliding_aggregate
+from spark_integration.errors import InvalidRequest, StateMismatch
+from spark_integration.plan import StartFrom
+from spark_integration.step.starts import Start, put_starts
+from spark_integration.step.states import read_root
+from spark_integration.step.step import step
+from stores import MemoryStore, open_store
+from tests.support.spark.events import (
+    SCHEMA,
+    SECOND,
+    START,
+    in_form,
+    last_n,
+    make_events,
+    oracle,
+    write_files,
+)
+from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, counts_of, spread
+from tests.support.spark.plans import make_plan
+from tests.support.spark.silences import rows_of
+
+SEAM = START + 100 * SECOND
+
+
+def begun(store: MemoryStore, until: int | None) -> Any:
+    """The start of one bucket with the events of seconds 0 to 99, and the plan of its stream."""
+    product = Product({"sum": ("watts", Sum())})
+    plan = make_plan(policy=TimeWindow(30), monoid=product, results={"sum": pa.float64()})
+    rows = rows_of(*(("a", float(i), 1.0) for i in range(100)))
+    root = read_root(step(None, rows, plan, store).state)
+    assert root is not None
+    put_starts(store, "h", {0: Start(1, until, plan.fixed, root)})
+    return plan
+
+
+def test_a_bucket_begins_with_what_is_kept_and_leaves_it_as_it_is() -> None:
+    store = MemoryStore()
+    plan = begun(store, SEAM)
+    before = {*store.keys()}
+    start = StartFrom("h", "memory://", SEAM)
+    changed = make_plan(
+        policy=TimeWindow(10), start=start,
+        monoid=Product({"sum": ("watts", Sum()), "low": ("watts", Min())}),
+        results={"sum": pa.float64(), "low": pa.float64()},
+    )  # fmt: skip
+    same = make_plan(**vars(plan) | {"start": start})
+    for other, sums in ((same, [30.0, 28.0]), (changed, [10.0, 8.0])):
+        rows = rows_of(("a", 99.0, 7.0), ("a", 100.0, 1.0), ("a", 103.0, 1.0))
+        done = step(None, rows, other, store)
+        assert done.rows.column("sum").to_pylist() == sums
+        assert (done.counts.rows_read, done.counts.rows_dropped, done.counts.rows_late) == (3, 1, 0)
+        # A retry gives the same, and a later batch asks for the start no more.
+        assert step(None, rows, other, store).state == done.state
+        store.delete_many(["start.h/0"])
+        later = step(done.state, rows_of(("a", 50.0, 9.0), ("b", 104.0, 2.0)), other, store)
+        assert later.rows.column("sum").to_pylist() == [2.0]
+        begun(store, SEAM)
+        assert before <= {*store.keys()}
+
+
+def test_a_start_that_is_not_there_or_of_others_is_named() -> None:
+    store = MemoryStore()
+    plan = begun(store, None)
+    with pytest.raises(MissingPage, match="make it with save_history"):
+        step(None, rows_of(), make_plan(start=StartFrom("g", "memory://", None)), store)
+    other = make_plan(start=StartFrom("h", "memory://", None), keys=("site",), key_types=("int",))
+    with pytest.raises(StateMismatch, match=r"\* key +device string +site int"):
+        step(None, rows_of().rename_columns(["site", "ts", "watts"]), other, store)
+    assert plan.start is None
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_a_stream_goes_on_from_history(spark: SparkSession, tmp_path: Path, state: bool) -> None:
+    """Both have rows beyond the seam, and the stream is stopped and started again."""
+    job = Job(spark, tmp_path)
+    events = spread(make_events(900, 6))
+    times = events.column("ts").cast(pa.int64()).to_numpy()
+    seam = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(times[500]))
+    (tmp_path / "history").mkdir()
+    write_files(events.slice(0, 600), tmp_path / "history", files=2)
+    frame = spark.read.schema(SCHEMA).parquet(str(tmp_path / "history"))
+    history = save_history(frame, "past", until=seam, **job.settings())
+    assert history == History("past", job.store)
+    if state:
+        job.store = "spark://state"
+    write_files(events.slice(400, 300), job.input, files=1)
+    first = job.run(start_from=history)
+    assert counts_of(first)["rows_dropped"] == 100
+    write_files(events.slice(700), job.input, files=1, first=1)
+    job.run(start_from=history)
+    expected = [row for row in oracle(events, last_n(WINDOW), FOLDS) if row[1] >= int(times[500])]
+    assert job.results() == expected
+    assert len(in_form(job.batches[0], *ALIASES)) == 200
+    if not state:  # What history has made is there for other streams.
+        with open_store(history.store) as store:
+            assert [*store.keys("start.past")]
+
+
+def test_what_cannot_be_gone_on_from_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    job = Job(spark, tmp_path)
+    frame = spark.createDataFrame(make_events(20, 2).to_pandas())
+    aggregations = {"peak": ("watts", Max())}
+    given = job.settings(aggregations=aggregations)
+    with pytest.raises(InvalidRequest, match="no whole start 'none'"):
+        job.run(start_from="none")
+    with pytest.raises(InvalidRequest, match="is for streams"):
+        sliding_aggregate(frame, **given, start_from="none")
+    with pytest.raises(InvalidRequest, match="which a batch has not"):
+        save_history(frame, "h", until=0, **job.settings(store="spark://state"))
+    with pytest.raises(InvalidRequest, match="takes a batch DataFrame"):
+        save_history(job.source(), "h", until=0, **given)
+    save_history(frame, "h", until=0, **given)
+    with pytest.raises(InvalidRequest, match=r"\* buckets +2 +4"):
+        job.run(start_from="h", buckets=4)
+    with pytest.raises(InvalidRequest, match="windows that are swept"):
+        job.run(start_from="h", policy=SessionWindow("1 minute"))

@@ -1,0 +1,99 @@
+"""Into a query's windows from a notebook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from mta import Count, CountWindow, Max, Mean, Monoid, TimeWindow
+from mta.errors import HandleMismatch
+from spark_integration import events_of_key, inspect_query
+from spark_integration.errors import InvalidRequest
+from stores import open_store
+from tests.support.spark.events import SECOND, make_events, write_files
+from tests.support.spark.jobs import Job, spread
+
+PLAIN = Monoid(identity=float("-inf"), combine=max, name="plain max")
+SEVERAL = {"few": TimeWindow("20 seconds"), "many": TimeWindow("4 minutes")}
+
+
+def newest(events: pa.Table, device: str, seconds: int) -> list[tuple[int, float]]:
+    """Times and values of a key's last seconds."""
+    columns = (events.column("device"), events.column("ts").cast(pa.int64()), events["watts"])
+    rows = zip(*(column.to_pylist() for column in columns), strict=True)
+    own = [(time, watts) for name, time, watts in rows if name == device]
+    return [row for row in own if row[0] > own[-1][0] - seconds * SECOND]
+
+
+@pytest.mark.parametrize("store", ["file", "state"])
+@pytest.mark.parametrize(
+    "policy", [TimeWindow("100 seconds"), SEVERAL], ids=["one window", "several"]
+)
+@pytest.mark.parametrize("lateness", [None, "1 minute"])
+@pytest.mark.parametrize("monoid", [Max(), PLAIN], ids=["swept", "key by key"])
+def test_each_key_and_one_keys_events(
+    spark: SparkSession, tmp_path: Path, monoid: Any, lateness: Any, policy: Any, store: str
+) -> None:
+    if store == "state" and (lateness is not None or policy is SEVERAL):
+        pytest.skip("where pages are makes no difference to that")
+    job = Job(spark, tmp_path)
+    job.store = "spark://state" if store == "state" else job.store
+    events = spread(make_events(600, 4))
+    write_files(events, job.input, files=2)
+    aggregations = {"peak": ("watts", monoid), "n": (None, Count())}
+    job.run(
+        aggregations=aggregations,
+        types={"peak": "double"},
+        policy=policy,
+        allowed_lateness=lateness,
+    )
+    found = inspect_query(job.checkpoint, job.store)
+    assert found.key.tolist() == ["d0", "d1", "d2", "d3"] and "n" not in found
+    assert found.attrs["bytes"] > 0
+    full = inspect_query(job.checkpoint, job.store, aggregations=aggregations, policy=policy)
+    sizes = {"few": 20, "many": 240} if policy is SEVERAL else {"": 100}
+    for row in full.to_dict("records"):
+        assert row["newest"].value // 1000 == newest(events, row["key"], 1)[-1][0]
+        for name, size in sizes.items():
+            values = [watts for _, watts in newest(events, row["key"], size)]
+            mark = f"_{name}" if name else ""
+            assert (row[f"peak{mark}"], row[f"n{mark}"]) == (max(values), len(values))
+        held = len(newest(events, row["key"], max(sizes.values())))
+        # Of several key by key it is what is kept, in whole groups.
+        assert row["events"] == held or (row["events"] > held and policy is SEVERAL)
+    one = events_of_key(job.checkpoint, job.store, "d2", aggregations=aggregations, policy=policy)
+    times = (one.time.astype("M8[us]").astype("i8")).tolist()
+    wanted = newest(events, "d2", max(sizes.values()))
+    assert list(zip(times, one.watts, strict=True))[-len(wanted) :] == wanted
+    # More is kept where events may come late, and of several windows in whole groups.
+    assert len(one) == len(wanted) or lateness is not None or policy is SEVERAL
+
+
+def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    job = Job(spark, tmp_path)
+    write_files(spread(make_events(60, 2)), job.input, files=1)
+    job.run()
+    own = job.settings()
+    asked = {"aggregations": own["aggregations"], "policy": own["policy"]}
+    with pytest.raises(KeyError, match="'d7' is known"):
+        events_of_key(job.checkpoint, job.store, "d7", **asked)
+    with pytest.raises(HandleMismatch):
+        inspect_query(
+            job.checkpoint, job.store, aggregations={"m": ("watts", Mean())}, policy=own["policy"]
+        )
+    with open_store(job.store) as store:
+        before = sorted(store.keys())
+    with pytest.raises(HandleMismatch, match="give its own policies"):
+        inspect_query(
+            job.checkpoint, job.store, aggregations=own["aggregations"], policy=CountWindow(2)
+        )
+    with open_store(job.store) as store:  # a look writes nothing
+        assert sorted(store.keys()) == before
+    with pytest.raises(InvalidRequest, match="both, aggregations and policy"):
+        inspect_query(job.checkpoint, job.store, policy=own["policy"])
+    with pytest.raises(InvalidRequest, match="is no checkpoint"):
+        inspect_query(tmp_path, job.store)

@@ -1,0 +1,111 @@
+"""The workers' Python is looked at before a query starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mta import Count, CountWindow
+from spark_integration import check_workers, interpreter, sliding_aggregate
+from spark_integration.errors import InvalidRequest
+from spark_integration.java import ensure_java
+
+ROOT = Path(__file__).parents[2]
+
+#: A job as one writes it first: a session of its own, and nothing set.
+JOB = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from pyspark.sql import SparkSession
+from mta import Count, CountWindow
+from spark_integration import check_workers, interpreter, sliding_aggregate
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+events = spark.createDataFrame([("a", 1.0)], "k string, t double")
+try:
+    sliding_aggregate(
+        events, key="k", time="t", aggregations={{"n": (None, Count())}}, policy=CountWindow(1),
+        store="file:///nowhere",
+    )
+except ValueError as error:
+    print("up front:", error)
+interpreter.is_local = lambda context: False  # as on a cluster, where a task is asked
+try:
+    check_workers(spark)
+except ValueError as error:
+    print("by a task:", error)
+"""
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python without packages."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder, with_pip=False)
+    return folder / "bin" / "python3"
+
+
+def counted(spark: SparkSession, store: str) -> Any:
+    events = spark.createDataFrame([("a", 1.0)], "k string, t double")
+    return sliding_aggregate(
+        events, key="k", time="t", aggregations={"n": (None, Count())}, policy=CountWindow(1),
+        store=store,
+    )  # fmt: skip
+
+
+def test_a_job_without_activation_is_told_what_to_set(bare: Path, tmp_path: Path) -> None:
+    """In place of some hundred lines from the workers."""
+    (tmp_path / "job.py").write_text(JOB)
+    left_out = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH", "SPARK_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    environment |= {"PATH": f"{bare.parent}:{os.environ['PATH']}", "JAVA_HOME": str(ensure_java())}
+    done = subprocess.run(
+        [sys.executable, "job.py"], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        timeout=600,
+    )  # fmt: skip
+    up_front, by_a_task = done.stdout.splitlines()
+    assert up_front.startswith("up front: Spark's workers run 'python3', which lacks spark_int")
+    assert f"PYSPARK_PYTHON={sys.executable} before the session" in up_front
+    assert by_a_task.startswith("by a task: the Python of Spark's workers lacks spark_integration")
+    assert "--archives" in by_a_task
+
+
+def test_what_is_amiss_is_named(
+    spark: SparkSession, bare: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = spark.sparkContext
+    monkeypatch.setattr(context, "pythonExec", str(bare))
+    with pytest.raises(InvalidRequest, match=r"lacks numpy, pandas, pyarrow, msgpack.*: set the"):
+        counted(spark, store)  # the packages of the project itself are on PYTHONPATH
+    monkeypatch.setattr(context, "pythonExec", "/no/such/python")
+    with pytest.raises(InvalidRequest, match="'/no/such/python', which does not run"):
+        counted(spark, store)
+    monkeypatch.setattr(interpreter, "NEEDED", ())
+    monkeypatch.setattr(sys, "version_info", (3, 99, 0))
+    monkeypatch.setattr(context, "pythonExec", sys.executable + "3")
+    monkeypatch.setattr(interpreter, "_found_by", lambda *_: interpreter._what_is_amiss(["3", "9"]))
+    with pytest.raises(InvalidRequest, match=r"is Python 3.9, where this program is run by 3.99"):
+        counted(spark, store)
+
+
+def test_what_executors_are_given_counts(
+    spark: SparkSession, bare: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their environment, and the files that were shipped, bring packages too."""
+    site = str(Path(pytest.__file__).parents[1])
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(bare))
+    monkeypatch.setitem(spark.sparkContext.environment, "PYTHONPATH", f"{ROOT}:{site}")
+    assert counted(spark, store).columns == ["k", "t", "n"]
+
+
+def test_a_good_one_is_let_pass(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_workers(spark)
+    monkeypatch.setattr(interpreter, "is_local", lambda context: False)
+    check_workers(spark)

@@ -1,0 +1,52 @@
+"""What a query counts of its pages, and how that is handed on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mta import CountWindow, Max, Monoid
+from spark_integration import report_counts
+from stores import open_store
+from tests.support.spark.events import make_events, write_files
+from tests.support.spark.jobs import Job, spread
+
+PLAIN = Monoid(identity=float("-inf"), combine=max, name="plain max")
+
+
+@pytest.mark.parametrize("monoid", [Max(), PLAIN], ids=["swept", "key by key"])
+def test_counts_are_those_of_the_store(job: Job, monoid: Any) -> None:
+    """Each page that is in the store was counted when it was written, with its bytes."""
+    events = spread(make_events(1200, 4))
+    write_files(events, job.input, files=3)
+    seen: list[Mapping[str, int]] = []
+    listener = report_counts(job.spark, lambda query, counts: seen.append(counts))
+    try:
+        policy = CountWindow(100_000)
+        aggregations = {"peak": ("watts", monoid)}
+        job.run(aggregations=aggregations, types={"peak": "double"}, policy=policy, retain=50)
+        until = time.monotonic() + 60
+        while len(seen) < 3 and time.monotonic() < until:  # Spark tells of a batch a little later
+            time.sleep(0.05)
+    finally:
+        job.spark.streams.removeListener(listener)
+    total = {name: sum(counts[name] for counts in seen) for name in seen[0]}
+    assert total["rows_read"] == 1200
+    with open_store(job.store) as store:
+        keys = list(store.keys())
+        size = sum(len(page or b"") for page in store.get_many(keys))
+    assert (total["pages_written"] - total["pages_deleted"]) == len(keys)
+    if not total["pages_deleted"]:
+        assert total["bytes_written"] == size
+    assert total["pages_written"] > 0 and total["bytes_written"] >= size
+    assert total["store_micros"] > 0
+
+
+@pytest.fixture
+def job(spark: SparkSession, tmp_path: Path) -> Job:
+    return Job(spark, tmp_path)

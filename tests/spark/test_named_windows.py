@@ -1,0 +1,112 @@
+"""Windows by name in Spark: what bounds them may be a column that no aggregation reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from mta import (
+    ADWIN,
+    AbstractPolicy,
+    Collect,
+    Count,
+    CountWindow,
+    DeltaWindow,
+    KeyedWindows,
+    Product,
+    PunctuationWindow,
+    SessionWindow,
+)
+from spark_integration import sliding_aggregate
+from spark_integration.errors import InvalidRequest
+from tests.support.spark.events import START, write_files
+
+AGGREGATIONS: dict[str, Any] = {"all": ("n", Collect()), "count": (None, Count())}
+POLICIES: dict[str, AbstractPolicy] = {
+    "session": SessionWindow(5),
+    "delta": DeltaWindow(10, "km"),
+    "punctuation": PunctuationWindow("start", last=2) | CountWindow(9),
+    "adwin": ADWIN(0.05, "load", clock=2),
+}
+
+
+def drives(seed: int, count: int = 400) -> pa.Table:
+    random, rows = Random(seed), []
+    now, km = START, 0.0
+    for n in range(count):
+        now += random.choice([1, 1, 2, 6]) * 1_000_000
+        km += random.choice([0.5, 2.0, 7.0])
+        load = random.random() / 5 + (n // 60 % 2) * 0.6
+        car, start = random.choice("abc"), random.random() < 0.1
+        rows.append({"car": car, "ts": now, "n": n, "km": km, "start": start, "load": load})
+    table = pa.Table.from_pylist(rows)
+    return table.set_column(1, "ts", table["ts"].cast(pa.timestamp("us", "UTC")))
+
+
+def of_keyed(events: pa.Table, policies: dict[str, AbstractPolicy]) -> dict[str, list[Any]]:
+    """What ``KeyedWindows`` gives, whose own tests hold it to plain lists."""
+    windows = KeyedWindows(Product(AGGREGATIONS), policies, store=None)
+    found = windows.extend(events["car"], events, events["ts"])
+    return {name: [list(one) for one in columns["all"]] for name, columns in found.items()}
+
+
+def test_a_batch(spark: SparkSession, store: str) -> None:
+    events = drives(1)
+    expected = of_keyed(events, POLICIES)
+    done = sliding_aggregate(
+        spark.createDataFrame(events),
+        key="car", time="ts", aggregations=AGGREGATIONS, policy=POLICIES, store=store, buckets=2,
+    ).collect()  # fmt: skip
+    rows = {row["n"]: row for row in done}
+    assert len(rows) == events.num_rows
+    for name, windows in expected.items():
+        found = [rows[n][f"all_{name}"] for n in range(len(rows))]
+        assert found == windows
+    assert rows[7]["km"] == events["km"][7].as_py()
+
+
+def test_a_column_that_is_not_there(spark: SparkSession, store: str) -> None:
+    given = spark.createDataFrame(drives(1, 5))
+    settings: dict[str, Any] = {
+        "key": "car", "time": "ts", "aggregations": AGGREGATIONS, "store": store,
+    }  # fmt: skip
+    with pytest.raises(InvalidRequest, match="policy names column 'miles'"):
+        sliding_aggregate(given, policy=DeltaWindow(10, "miles"), **settings)
+    with pytest.raises(InvalidRequest, match=r"policy DeltaWindow.*cannot read column 'car'"):
+        sliding_aggregate(given, policy=DeltaWindow(10, "car"), **settings)
+
+
+def test_a_stream_that_is_started_again(spark: SparkSession, store: str, tmp_path: Path) -> None:
+    events = drives(2, 240)
+    policy = POLICIES["session"] | POLICIES["punctuation"]
+    expected = of_keyed(events, {"one": policy})["one"]
+    found: dict[int, list[int]] = {}
+
+    def keep(frame: Any, _: int) -> None:
+        found.update((row["n"], row["all"]) for row in frame.collect())
+
+    for part in range(2):
+        write_files(events.slice(part * 120, 120), tmp_path / "in", 2, first=2 * part)
+        stream = spark.readStream.schema("car string, ts timestamp, n bigint, km double, "
+                                         "start boolean, load double")  # fmt: skip
+        done = sliding_aggregate(
+            stream.option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in")),
+            key="car", time="ts", aggregations=AGGREGATIONS, policy=policy, store=store, buckets=1,
+            silent="keep",
+        )  # fmt: skip
+        query = (
+            done.writeStream.option("checkpointLocation", str(tmp_path / "cp"))
+            .foreachBatch(
+                lambda frame, _: found.update((r["n"], r["all"]) for r in frame.collect())
+            )
+            .trigger(availableNow=True)
+            .outputMode("append")
+            .start()
+        )
+        query.awaitTermination()
+    assert [found[n] for n in range(240)] == expected

@@ -1,0 +1,146 @@
+"""The core of what Spark does here, kept short: it runs on every supported version of PySpark.
+
+``make spark-versions`` runs this file with the oldest ones, ``make test`` with the newest.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_integration
+from mta import Count, CountWindow, Mean, Monoid, TimeWindow
+from spark_integration import sliding_aggregate, versions
+from spark_integration.checkpoint import saved_states
+from spark_integration.cli import main
+from spark_integration.errors import InvalidRequest
+from stores.errors import MissingDependency
+from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
+from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, counts_of, spread
+
+OLD = versions.INSTALLED < (4, 0)
+
+
+@pytest.fixture
+def job(spark: SparkSession, tmp_path: Path) -> Job:
+    return Job(spark, tmp_path)
+
+
+@pytest.fixture
+def events() -> pa.Table:
+    return spread(make_events(900, 6))
+
+
+#: One that no column can sweep: its windows go key by key.
+LARGEST = Monoid(float("-inf"), max, name="largest")
+
+
+@pytest.mark.parametrize("pages", ["file", "redis", "state"])
+def test_a_stream_goes_on_after_a_restart(
+    job: Job, events: pa.Table, pages: str, request: pytest.FixtureRequest
+) -> None:
+    if pages == "redis":
+        job.store = request.getfixturevalue("redis_url")
+    if pages == "state":
+        job.store = "spark://state"
+    if pages == "state" and OLD:
+        with pytest.raises(InvalidRequest, match=r"needs PySpark 4\.0 or later"):
+            job.run()
+        return
+    write_files(events.slice(0, 600), job.input, files=2)
+    query = job.run()
+    assert counts_of(query)["rows_read"] == 300
+    write_files(events.slice(600), job.input, files=1, first=2)
+    job.run()
+    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
+
+
+def test_windows_key_by_key(job: Job, events: pa.Table) -> None:
+    write_files(events, job.input, files=2)
+    job.run(
+        aggregations={"peak": ("watts", LARGEST), "n": (None, Count())},
+        types={"peak": "double"},
+        allowed_lateness="1 minute",
+    )
+    found = in_form((row for rows in job.batches.values() for row in rows), "peak", "n")
+    assert found == oracle(events, last_n(WINDOW), [max, len])
+
+
+def test_silent_keys_go_by_the_watermark(job: Job, events: pa.Table) -> None:
+    """One key stops after the first file, and its window is empty a minute later."""
+    others = pc.not_equal(events.column("device"), "d5")
+    write_files(events.slice(0, 300), job.input, files=1)
+    write_files(events.filter(others).slice(300), job.input, files=2, first=1)
+    settings = job.settings(policy=TimeWindow("1 minute"), silent="emit")
+    stream = job.source().withWatermark("ts", "0 seconds")
+    job.run_frame(sliding_aggregate(stream, **settings))
+    emptied = [row for rows in job.batches.values() for row in rows if row.watts is None]
+    (gone,) = [row for row in emptied if row.device == "d5" and row.n == 0]
+    heard = events.slice(0, 300).filter(pc.equal(events.slice(0, 300).column("device"), "d5"))
+    last = heard.column("ts")[-1].value
+    assert round(gone.ts.timestamp() * 1e6) == last + 60_000_000
+
+
+def test_a_batch(job: Job, events: pa.Table) -> None:
+    write_files(events, job.input, files=2)
+    frame = job.spark.read.parquet(str(job.input))
+    found = sliding_aggregate(frame, **job.settings()).collect()
+    assert in_form(found, *ALIASES) == oracle(events, last_n(WINDOW), FOLDS)
+    means = job.settings(aggregations={"mean": ("watts", Mean())}, policy=CountWindow(1))
+    naive = frame.selectExpr("device", "cast(ts as timestamp_ntz) as ts", "watts")
+    assert all(row["mean"] == row.watts for row in sliding_aggregate(naive, **means).collect())
+
+
+def test_the_state_of_a_checkpoint_is_read(job: Job, events: pa.Table) -> None:
+    write_files(events, job.input, files=1)
+    job.run()
+    if OLD:
+        with pytest.raises(InvalidRequest, match=r"reading a checkpoint needs PySpark 4\.0"):
+            saved_states(job.spark, job.checkpoint, job.store)
+    else:
+        assert saved_states(job.spark, job.checkpoint, job.store)
+
+
+def test_the_command(tmp_path: Path, spark: SparkSession, capsys: Any) -> None:
+    lines = [f"2024-01-01T00:00:{second:02d}Z,{second % 7}" for second in range(60)]
+    (tmp_path / "events.csv").write_text("\n".join(["ts,watts", *lines]))
+    arguments = ["--value", "watts", "--window", "10 events", "--no-plot"]
+    out = tmp_path / "out"
+    assert main(["run", str(tmp_path / "events.csv"), *arguments, "--output", str(out)]) == 0
+    assert "done      60 rows in 1 batch" in capsys.readouterr().out
+    assert spark.read.parquet(str(out / "results")).count() == 60
+
+
+def test_what_an_old_version_cannot_do_is_said_up_front(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "INSTALLED", (3, 5))
+    with pytest.raises(InvalidRequest, match=r"store='spark://state' needs .* redis://host"):
+        sliding_aggregate(job.source(), **job.settings(store="spark://state"))
+
+
+@pytest.mark.parametrize("version", ["3.4.1", "2.4.8"])
+def test_a_version_too_old_is_named(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", version)
+    monkeypatch.delitem(sys.modules, "spark_integration.versions")
+    with pytest.raises(MissingDependency, match=f"PySpark {version} is installed, and 3.5"):
+        __import__("spark_integration.versions")
+
+
+def test_what_a_library_lacks_is_not_taken_for_the_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql.pandas", None)
+    monkeypatch.delitem(sys.modules, "spark_integration.sliding")
+    monkeypatch.delattr(spark_integration, "sliding")
+    for name in [name for name in sys.modules if name.startswith("spark_integration.")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ModuleNotFoundError) as caught:
+        spark_integration.sliding_aggregate  # noqa: B018
+    assert not isinstance(caught.value, MissingDependency)

@@ -1,0 +1,66 @@
+"""What a worker keeps: open stores, and modules that are no garbage."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_integration import executor_store
+from spark_integration.carriers.packing import unpack
+from stores import open_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+
+def test_pages_are_durable_behind_the_block_and_the_store_stays_open(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/pages"
+    with executor_store(url) as store:
+        store.put_many({"a": b"1"})
+    with open_store(url) as other:
+        assert other.get_many(["a"]) == [b"1"]
+    with executor_store(url) as again:
+        assert again is store
+        again.put_many({"b": b"2"})
+
+
+def test_an_error_waits_for_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"file://{tmp_path}/pages"
+    flushed = []
+    with executor_store(url) as store:
+        monkeypatch.setattr(type(store), "flush", lambda self: flushed.append(self))
+    assert sum(each is store for each in flushed) == 1
+    with pytest.raises(KeyError), executor_store(url):
+        raise KeyError("the function of a user")
+    assert sum(each is store for each in flushed) == 1
+
+
+def test_a_worker_s_modules_are_no_garbage(spark: SparkSession) -> None:
+    def frozen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import gc
+
+        import pyarrow as pa
+
+        for _ in batches:
+            list(unpack(iter(())))
+            yield pa.record_batch({"frozen": [gc.get_freeze_count()]})
+
+    assert spark.range(1).mapInArrow(frozen, "frozen long").collect()[0].frozen > 10_000
+
+
+def test_modules_are_set_aside_once_in_a_process() -> None:
+    code = (
+        "import gc\n"
+        "from spark_integration.carriers.workers import settle\n"
+        "settle()\n"
+        "first, kept = gc.get_freeze_count(), [[] for _ in range(1000)]\n"
+        "settle()\n"
+        "assert gc.get_freeze_count() == first > 1000\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,113 @@
+"""Small things at the door: classes, paths, contexts, notebooks, units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mta import (
+    CountWindow,
+    KeyedWindows,
+    Max,
+    OnDemand,
+    Product,
+    SharedWindows,
+    SlicedWindow,
+    TimeWindow,
+    TriggeredWindow,
+    Window,
+)
+from stores import MemoryStore, StoreClosed, open_store
+
+HOUR = TimeWindow("1 hour")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Window(Max, CountWindow(2)),  # type: ignore[arg-type]
+     lambda: SharedWindows(Max, {"a": CountWindow(2)}),  # type: ignore[arg-type]
+     lambda: KeyedWindows(Max, CountWindow(2)),  # type: ignore[arg-type]
+     lambda: SlicedWindow(Max, HOUR),  # type: ignore[arg-type]
+     lambda: Product({"top": ("w", Max)})],  # type: ignore[dict-item]
+)  # fmt: skip
+def test_a_class_in_place_of_a_monoid(make: Any) -> None:
+    with pytest.raises(TypeError, match=r"Max is a class: write Max\(\)"):
+        make()
+    with pytest.raises(TypeError, match=r"CountWindow is a class: write CountWindow\(\)"):
+        Window(Max(), CountWindow)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["pages", "pages of 100% #1 ?"])
+def test_a_path_is_a_store(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    window = Window(Max(), CountWindow(2), Path(name), "w")
+    window.extend([1.0, 3.0, 2.0])
+    handle = window.checkpoint()
+    window.close()
+    assert Window.restore(handle, Max(), CountWindow(2), tmp_path / name).query() == 3.0
+    shared = SharedWindows(Max(), {"a": CountWindow(2)}, Path(name), "s")
+    keyed = KeyedWindows(Max(), CountWindow(2), Path(name), "k")
+    assert shared.store is not None and keyed.store is not None
+    assert shared.store.url == keyed.store.url
+    with open_store(tmp_path / name) as store:
+        assert store.url == shared.store.url
+    for each in (shared, keyed):
+        each.close()
+
+
+@pytest.mark.parametrize("store", [5, b"file:///x", object()])
+def test_what_is_no_store(store: Any) -> None:
+    for make in (Window, KeyedWindows):
+        with pytest.raises(TypeError, match="a store is a URL, a Path, an open store, or None"):
+            make(Max(), CountWindow(2), store)
+
+
+def test_a_window_is_a_context(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/pages"
+    makes: list[Any] = [
+        lambda store: Window(Max(), CountWindow(2), store, "w"),
+        lambda store: SharedWindows(Max(), {"a": CountWindow(2)}, store, "s"),
+        lambda store: KeyedWindows(Max(), CountWindow(2), store, "k"),
+        lambda store: SlicedWindow(Max(), CountWindow(4), 2, store, "t"),
+        lambda store: TriggeredWindow(Window(Max(), CountWindow(2), store, "o"), OnDemand()),
+    ]
+    for make in makes:
+        with make(url) as window:
+            inside = getattr(window, "store", None) or window.engine.store
+            inside.put_many({"0": b"1"})
+        with pytest.raises(StoreClosed):
+            inside.get_many(["0"])
+        mine = MemoryStore()
+        with pytest.raises(ZeroDivisionError), make(mine) as window:
+            raise ZeroDivisionError
+        mine.put_many({"0": b"1"})  # a store that was open stays so
+
+
+def test_a_notebook_shows_a_table() -> None:
+    window = Window(Max(), HOUR, name="w")
+    window.extend([1.0, 2.0], [0, 10])
+    shared = SharedWindows(Max(), {"a<b": HOUR}, name="s")
+    keyed = KeyedWindows(Max(), HOUR, name="k")
+    shown = {each: each._repr_html_() for each in (window, shared, keyed)}
+    for html in shown.values():
+        assert html.startswith("<table>") and html.endswith("</table>")
+        assert "TimeWindow(&#x27;1 hour&#x27;)" in html
+    assert "<tr><th>events</th><td>2</td></tr>" in shown[window]
+    assert "a&lt;b" in shown[shared] and "a<b" not in shown[shared]
+    assert "<th>keys</th>" in shown[keyed]
+
+
+def test_microseconds_where_seconds_are_meant() -> None:
+    with pytest.warns(UserWarning, match=r"window of 2,738 years.*write TimeWindow\('1 day'\)"):
+        TimeWindow(86_400_000_000)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_time_window_shows_what_makes_it() -> None:
+    for size in ("24 hours", "90 seconds", "1 hour", "250 ms", "7 us", "36500 days", 86_400.0):
+        window = TimeWindow(size)
+        assert eval(repr(window)).size == window.size
+    assert repr(TimeWindow("24 hours")) == "TimeWindow('1 day')"
+    assert TimeWindow(5).describe() == "TimeWindow(5000000 us)"  # as in handles

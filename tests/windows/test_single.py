@@ -1,0 +1,227 @@
+"""Single events: the same bits as batches, and nothing computed twice."""
+
+from __future__ import annotations
+
+import math
+import struct
+import warnings
+from collections.abc import Callable
+from itertools import product as pairs
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mta import (
+    ArgMax,
+    ArgMin,
+    Count,
+    CountWindow,
+    First,
+    GeometricMean,
+    Last,
+    Max,
+    MaxCount,
+    Mean,
+    Min,
+    MinCount,
+    Monoid,
+    PopulationStdDev,
+    Product,
+    SampleStdDev,
+    Sum,
+    TimeWindow,
+    Window,
+)
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.basic import CheckedSum
+from mta.monoids.columnar import ColumnarMonoid
+
+DOUBLES = [0.0, -0.0, 1.0, -1.5, 0.1, 3e-310, 1e300, -1e300, math.inf, -math.inf, math.nan]
+LONGS = [0, 1, -1, 2**31, -(2**63), 2**63 - 1]
+OF_DOUBLES: list[Callable[[], ColumnarMonoid]] = [
+    Sum, Max, Min, Mean, GeometricMean, MinCount, MaxCount, First, Last,
+    SampleStdDev, PopulationStdDev, ArgMin, ArgMax,
+]  # fmt: skip
+OF_LONGS: list[Callable[[], ColumnarMonoid]] = [
+    lambda: Sum("int64"), lambda: Max("int64"), lambda: Min("int64"), CheckedSum,
+    lambda: First("int64"), lambda: Last("int64"),
+]  # fmt: skip
+
+
+def bits(value: Any) -> Any:
+    """A number, or numbers, so that equal means equal to the last bit; any NaN is like another."""
+    if isinstance(value, tuple | list):
+        return tuple(map(bits, value))
+    if isinstance(value, np.ndarray | np.generic):
+        return bits(value.tolist())
+    if isinstance(value, float):
+        return "nan" if value != value else struct.pack("<d", value + 0.0)
+    return value
+
+
+def columns_at(monoid: AbstractMonoid, rows: Any) -> Any:
+    """The single partial in rows of one, as the array functions made them."""
+    return tuple(column[0] for column in rows) if isinstance(rows, tuple) else rows[0]
+
+
+@pytest.mark.parametrize(
+    "make, values",
+    [(make, DOUBLES) for make in OF_DOUBLES] + [(make, LONGS) for make in OF_LONGS],
+)
+def test_plain_functions_give_the_bits_of_the_array_functions(make: Any, values: Any) -> None:
+    monoid = make()
+    assert monoid.is_plain
+    two = isinstance(monoid, ArgMin | ArgMax)
+    rows = [monoid.row((value, 7.0) if two else value) for value in values]
+    partials = [monoid.identity]
+    with np.errstate(all="ignore"):
+        for row in rows:
+            lifted = monoid.lift(row)
+            by_columns = monoid.lift_rows(monoid.inputs.one(row), 1)
+            assert bits(lifted) == bits(columns_at(monoid, by_columns))
+            partials.append(lifted)
+        for depth in range(2):
+            found = []
+            for left, right in pairs(partials, partials):
+                one, other = monoid.partials.one(left), monoid.partials.one(right)
+                combined = monoid.combine(left, right)
+                by_columns = monoid.combine_rows(one, other, 1)
+                assert bits(combined) == bits(columns_at(monoid, by_columns)), (left, right)
+                found.append(combined)
+            partials = found[:: 7 + depth]
+        for partial in partials:
+            if monoid.same(partial, monoid.identity) or isinstance(monoid, CheckedSum):
+                continue
+            by_columns = monoid.lower_rows(monoid.partials.one(partial))
+            assert bits(monoid.lower(partial)) == bits(columns_at(monoid, by_columns)), partial
+
+
+@pytest.mark.parametrize("policy", [CountWindow(50), TimeWindow(50)])
+@pytest.mark.parametrize(
+    "make", [Sum, Max, Min, Mean, GeometricMean, MinCount, MaxCount, First, Last, Count]
+)
+def test_single_events_give_the_bits_of_batches(make: Any, policy: Any) -> None:
+    rng = np.random.default_rng(7)
+    values, times = rng.random(900) * 10.0 ** rng.integers(-8, 8, 900), np.arange(900.0)
+    # Batches of one take a vector's way and leave the same groups behind.
+    one_by_one, batches = (
+        Window(make(), policy, store=None, name="w", arity=4, leaf_arity=16) for _ in range(2)
+    )
+    for value, time in zip(values.tolist(), times.tolist(), strict=True):
+        one_by_one.insert(value, time)
+        single = one_by_one.query()
+        batch = batches.extend(np.array([value]), np.array([time]))
+        if not isinstance(one_by_one.monoid, Sum | Mean | GeometricMean):
+            assert bits(single) == bits(batch[0])
+        else:  # a short window is folded anew for every batch, in another order
+            assert single == pytest.approx(batch[0], rel=1e-12)
+        assert type(single) in (float, int)
+    one_by_one.check()
+
+
+@pytest.mark.parametrize("make", [Sum, Mean, GeometricMean])
+def test_single_events_give_the_bits_of_batches_where_nothing_is_folded_anew(make: Any) -> None:
+    rng = np.random.default_rng(8)
+    values = rng.random(40_000)
+    single, batch = (
+        Window(make(), CountWindow(20_000), store=None, name="w", leaf_arity=64) for _ in range(2)
+    )
+    for window in (single, batch):
+        window.extend(values[:20_000], results="last")
+    found = []
+    for value in values[20_000:].tolist():
+        single.insert(value)
+        found.append(single.query())
+    # A whole leaf group at a time: a window so long is no short one beside it.
+    in_batches = [batch.extend(values[at : at + 64]) for at in range(20_000, 40_000, 64)]
+    assert bits(found) == bits(np.concatenate(in_batches))
+
+
+def test_a_query_of_an_unchanged_window_combines_nothing() -> None:
+    calls = []
+
+    def larger(a: float, b: float) -> float:
+        calls.append((a, b))
+        return max(a, b)
+
+    biggest = Max()
+    biggest.combine = larger
+    for monoid in (Monoid(-math.inf, larger, lower=str, name="larger"), biggest):
+        window = Window(monoid, CountWindow(8), store=None, name="w", arity=2)
+        for value in range(100):
+            window.insert(float(value))
+            first = window.query()
+            calls.clear()
+            assert window.query() == first
+            assert calls == []
+
+
+def test_an_empty_window_is_not_taken_for_one_whose_events_make_no_difference() -> None:
+    for monoid, value, shown in ((Max(), -math.inf, -math.inf), (Sum(), 0.0, 0.0)):
+        window = Window(monoid, CountWindow(3), store=None, name="w", arity=2)
+        for _ in range(5):
+            assert window.query() == monoid.empty or math.isnan(window.query())
+            window.insert(value)
+            assert (window.query(), window.query()) == (shown, shown)
+            window.insert(value)
+            assert window.query() == shown
+            window.evict(2)
+            assert len(window) == 0
+
+
+def test_a_result_of_several_is_the_callers_own() -> None:
+    window = Window(
+        Product({"most": ("x", Max()), "sum": ("x", Sum())}), CountWindow(3), store=None, name="w"
+    )
+    window.insert({"x": 2.0})
+    window.query()["most"] = "spoilt"
+    assert window.query() == {"most": 2.0, "sum": 2.0}
+
+
+def test_a_part_of_numpys_numbers_beside_one_of_pythons() -> None:
+    """What users wrote for numpy's numbers gets those, whatever stands beside it."""
+    rounded = ColumnarMonoid(
+        "Rounded", partials="f8", identity=0.0, lift=lambda v: v.round(1), ufuncs=(np.add,)
+    )
+    one: Any = {"a": ("x", Max())}
+    other: Any = {"b": ("x", rounded)}
+    for parts in (one | other, other | one):
+        window = Window(Product(parts), CountWindow(2), store=None, name="w")
+        for value in (1.26, 0.5, 0.26):
+            window.insert({"x": value})
+        assert window.query() == {"a": 0.5, "b": pytest.approx(0.8)}
+
+
+@pytest.mark.parametrize("policy", [CountWindow(5), TimeWindow(5)])
+def test_single_events_and_batches_in_turn(policy: Any) -> None:
+    rng = np.random.default_rng(9)
+    window = Window(Max(), policy, store="memory://", name="w", arity=3, leaf_arity=4)
+    plain: list[float] = []
+    for step in range(600):
+        time, kind = float(step), rng.integers(5)
+        value = float(rng.integers(1000))
+        if kind == 0:
+            window.extend([value], [time])
+        elif kind == 1 and plain:
+            window.insert(value, time)
+            window.evict(1)
+        else:
+            window.insert(value, time)
+        plain = [*plain, value][-5:]
+        plain = plain[len(plain) - len(window) :]
+        assert window.query() == max(plain, default=math.nan) or not plain
+        if kind == 2:
+            window.check()
+        if kind == 3:
+            window = Window.restore(window.checkpoint(), Max(), policy, window.store)
+
+
+def test_single_events_warn_of_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for make in OF_DOUBLES[:11]:
+            window = Window(make(), CountWindow(4), store=None, name="w", arity=2, invalid="accept")
+            for value in DOUBLES * 5:
+                window.insert(value)
+                window.query()
