@@ -18,6 +18,7 @@ In a handle, beside the common fields:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Self
@@ -292,13 +293,22 @@ class TreePages(Aggregator):
 
     # --- verifying ------------------------------------------------------------------------------
 
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        known = self._leaves, self._leaves_stamp
+        try:
+            with self.cache.undisturbed():
+                yield
+        finally:
+            self._leaves, self._leaves_stamp = known
+
     def check(self) -> None:
         """Assert the tree's invariants and the result, reading all pages; changes nothing."""
         if not self.kept_from <= self.front <= self.back:
             raise InvariantViolation(f"kept {self.kept_from}, front {self.front}")
         tree, monoid = self.tree, self.monoid
         tree.check()
-        with self.cache.undisturbed():
+        with self.undisturbed():
             entries = islice(tree.entries(), self.front - self.kept_from, None)
             fold = Refold(monoid, (monoid.lift(row) for _, row in entries))
             # A query would fold what has not been folded yet.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import index as whole_number
 from typing import Any, Literal, Protocol, Self
@@ -234,6 +235,11 @@ class Structure(ABC):
         """Values and partials in memory."""
 
     # --- verifying ------------------------------------------------------------------------------
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """What is read meanwhile is forgotten at the end, as though nobody had asked for it."""
+        yield
 
     @abstractmethod
     def check(self) -> None:

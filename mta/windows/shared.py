@@ -309,16 +309,18 @@ class SharedWindows(EventsFace):
 
         Reads all pages. Raises InvariantViolation.
         """
-        engine, monoid = self.engine, self.engine.monoid
         self.structure.check()
-        for name, cursor in engine.cursors.items():
-            cursor = engine.ready(copy(cursor))  # what is folded here must not be kept
-            found = cursor.query()
-            if not self.structure.front <= cursor.front <= cursor.back:
-                raise InvariantViolation(f"window {name!r} begins before the events it is of")
-            fold = Refold(monoid, cursor.partials())
-            if not fold.agrees(found):
-                raise InvariantViolation(f"window {name!r} is {found!r} instead of {fold!r}")
+        with self.structure.undisturbed():
+            for name, cursor in self.engine.cursors.items():
+                self._check_window(name, copy(cursor))  # what is folded here must not be kept
+
+    def _check_window(self, name: str, cursor: Cursor) -> None:
+        found = self.engine.ready(cursor).query()
+        if not self.structure.front <= cursor.front <= cursor.back:
+            raise InvariantViolation(f"window {name!r} begins before the events it is of")
+        fold = Refold(self.engine.monoid, cursor.partials())
+        if not fold.agrees(found):
+            raise InvariantViolation(f"window {name!r} is {found!r} instead of {fold!r}")
 
     def __repr__(self) -> str:
         what, where = f"{self.monoid!r} over {self.windows!r}", self.engine.where()
