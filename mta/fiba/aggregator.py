@@ -187,7 +187,8 @@ class FiBA(TreePages):
     def retract(self, time: int) -> Row:
         """Take out the newest event of a time; its value.
 
-        O(arity * log d) combines at distance d. Raises NoSuchEvent, EventsGone.
+        O(arity * log d) combines and O(log d) nodes at distance d from the nearer end. Raises
+        NoSuchEvent, EventsGone.
         """
         self.trim()
         position = self._position_of(time)
@@ -195,13 +196,19 @@ class FiBA(TreePages):
             raise NoSuchEvent(
                 f"there is no event at {clock(time)}: only what is there can be taken out"
             )
-        if position is None or position < self.needed_from(self.setting.policy, self.front):
+        if position is None or self._is_gone(position):
             raise EventsGone(f"an event at {clock(time)} has left already, if there was one")
         node, index = self.tree.entry_at(position - self.kept_from)
         row = node.entries.part_at(1, index)
         self.tree.remove(node, index)
         self._note_late(position, -1)
         return row
+
+    def _is_gone(self, position: int) -> bool:
+        """Whether neither the window nor a late event may ask for a position any more."""
+        return position < self.front and position < self.needed_from(
+            self.setting.policy, self.front
+        )
 
     def put_back(self, row: Row, time: int) -> None:
         """Undo the last ``retract``, which nothing has followed."""

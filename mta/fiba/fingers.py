@@ -260,9 +260,11 @@ class FingerTree(Tree):
     def entry_at(self, position: int) -> tuple[Node, int]:
         """The entry of a position, counted from the oldest: its node and index.
 
-        At most a page read a level; of a leaf only where the entry is in it.
+        O(log d) nodes at distance d from the nearer end, if there is a left spine, and at most a
+        page read a level; of a leaf only where the entry is in it.
         """
-        node = self.root
+        node, before = self._near(position)
+        position -= before
         while node.level:
             index, passage = self.at_position(position)(node)
             if passage == "all before":
@@ -468,6 +470,23 @@ class FingerTree(Tree):
             below += node.count + (int(node.sizes()[:-1].sum()) if node.level else 0)
             if position >= self.size - below:
                 return node, self.size - below
+        return self.root, 0
+
+    def _near(self, position: int) -> tuple[Node, int]:
+        """The lowest node of either spine that has a position below it, or the root.
+
+        Also, how many entries come before those below it.
+        """
+        first = last = 0
+        for level, node in enumerate(self.right):
+            last += node.count + (int(node.sizes()[:-1].sum()) if level else 0)
+            if position >= self.size - last:
+                return node, self.size - last
+            if self._left is not None:
+                node = self._left[level]
+                first += node.count + (int(node.sizes()[1:].sum()) if level else 0)
+                if position < first:
+                    return node, 0
         return self.root, 0
 
     def rank_after(self, time: int) -> int:

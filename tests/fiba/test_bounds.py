@@ -18,8 +18,7 @@ from mta import CountWindow, FiBA, Monoid, Window
 from mta.fiba import FingerTree, Tree
 from mta.fiba.bulk import evict_first, insert_sorted
 from mta.fiba.fingers import after_time, before_time
-from mta.fiba.node import Node
-from tests.support.trees import coins, joined, spent
+from tests.support.trees import Visits, coins, joined, spent
 
 MIN_ARITIES = pytest.mark.parametrize("min_arity", [2, 4, 8])
 GAP = 1 << 20
@@ -281,29 +280,6 @@ def test_a_range_takes_o_of_log_of_its_length_and_of_its_distance(min_arity: int
 # --- nodes --------------------------------------------------------------------------------------
 
 
-class Visits:
-    """The nodes whose entries, children or sums are looked at."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.nodes: set[int] | None = None
-        look = object.__getattribute__
-
-        def looking(node: Node, name: str) -> Any:
-            if self.nodes is not None and name in ("entries", "links", "sums"):
-                self.nodes.add(id(node))
-            return look(node, name)
-
-        monkeypatch.setattr(Node, "__getattribute__", looking)
-
-    def of(self, action: Callable[[], Any]) -> int:
-        self.nodes = set()
-        try:
-            action()
-            return len(self.nodes)
-        finally:
-            self.nodes = None
-
-
 @pytest.mark.parametrize("size", [1 << 10, 1 << 15])
 @pytest.mark.parametrize("min_arity", [2, 4])
 def test_what_is_near_the_newest_is_found_by_the_finger(
@@ -335,3 +311,40 @@ def test_what_is_near_the_newest_is_found_by_the_finger(
         assert inserted <= steps * (3 * high + 3)  # splits amortised
     window.check()
     assert window.range_of_positions(0, 5) == 1.0
+
+
+@pytest.mark.parametrize("size", [1 << 10, 1 << 15])
+@pytest.mark.parametrize("min_arity", [2, 4])
+@pytest.mark.parametrize("operation", ["replace", "combine", "retract"])
+def test_a_correction_near_an_end_visits_few_nodes(
+    monkeypatch: pytest.MonkeyPatch, size: int, min_arity: int, operation: str
+) -> None:
+    """The paper's insert at a time that is there, and its evict, at distance d: O(log d) nodes."""
+    window = Window(
+        Monoid(float("-inf"), max, name="max"), CountWindow(1 << 30), None, "w",
+        arity=min_arity, leaf_arity=min_arity, aggregator=FiBA, lateness="365 days",
+        existing="beside" if operation == "retract" else operation,  # type: ignore[arg-type]
+    )  # fmt: skip
+    times = [i * GAP for i in range(size)]
+    window.extend([1.0] * size, np.array(times, "M8[us]"), results="last")
+    fiba, visits = window.structure, Visits(monkeypatch)
+    assert isinstance(fiba, FiBA)
+    fiba.tree.load_left()
+    for from_oldest in (False, True):
+        for distance in (0, 1, 2, 4, 16, 64, 256):
+            high = 1 + math.log(distance + 1, min_arity)
+            steps, found = 16, []
+            for _ in range(steps):
+                at = distance if from_oldest else len(times) - distance - 1
+                time = times[at]
+                if operation == "retract":
+                    found.append(visits.of(lambda time=time: fiba.retract(time)))
+                    del times[at]
+                else:
+                    found.append(visits.of(lambda time=time: fiba.insert(0.0, time)))
+            if operation == "retract":  # merges and moves amortised
+                assert sum(found) <= steps * (6 * high + 6), (distance, from_oldest, found)
+            else:
+                assert max(found) <= 4 * high + 4, (distance, from_oldest, found)
+    window.check()
+    assert len(fiba) == len(times)

@@ -32,9 +32,15 @@ from mta import (
     TimeWindow,
     Window,
 )
-from mta.errors import EventsGone, NoSuchEvent, UnsuitableMonoid, UnsupportedOperation
+from mta.errors import (
+    EventsGone,
+    NoSuchEvent,
+    StoreUnavailable,
+    UnsuitableMonoid,
+    UnsupportedOperation,
+)
 from mta.fiba import FingerTree
-from stores import MemoryStore
+from stores import FaultyStore, MemoryStore
 from stores.testing.counting import CountingStore
 from tests.support.counted import Counted
 from tests.support.naive import CrowdedFiBA
@@ -388,3 +394,64 @@ def test_a_policy_that_raises_changes_nothing(operation: str) -> None:
         window.check()
         assert (window.query(), len(window)) == (190.0, 20)
         assert window.range_of_positions(time, time + 1) == float(time)
+
+
+@pytest.mark.parametrize("existing", ["beside", "replace", "combine"])
+@pytest.mark.parametrize("shared", [False, True], ids=["one", "shared"])
+def test_a_failing_store_loses_nothing(existing: Any, shared: bool) -> None:
+    """Each call of the store in turn fails: a correction is whole then, or has not begun."""
+    memory = MemoryStore()
+    store = FaultyStore(memory)
+    settings: dict[str, Any] = {
+        "lateness": 10**6, "existing": existing, "arity": 2, "leaf_arity": 4
+    }  # fmt: skip
+    policies = {"few": CountWindow(150), "all": TimeWindow(10**6)}
+
+    def restored(handle: bytes) -> Window | SharedWindows:
+        if shared:
+            return SharedWindows.restore(handle, Max(), policies, store, **settings)
+        return Window.restore(
+            handle, Max(), CountWindow(150), store, aggregator=CrowdedFiBA, **settings
+        )
+
+    window: Window | SharedWindows
+    if shared:
+        window = SharedWindows(Max(), policies, store, "w", **settings)
+    else:
+        window = Window(Max(), CountWindow(150), store, "w", aggregator=CrowdedFiBA, **settings)
+    window.extend([float(i) for i in range(200)], range(200), "last")
+    handle, failed = window.checkpoint(), 0
+    for time in (51, 120, 199):
+        for step in ("retract", "insert"):
+            for nth in range(1, 40):
+                window = restored(handle)
+                before = restored(handle)
+                store.heal()
+                seen = window.query(), window.stats()
+                store.fail(nth, operations=["get", "put"])
+                fired = store.fired
+                try:
+                    _correct(window, step, time)
+                except StoreUnavailable:
+                    assert store.fired == fired + 1
+                    failed += 1
+                    store.heal()
+                    window.check()
+                    assert (window.query(), window.stats().inserted) == (seen[0], seen[1].inserted)
+                    _correct(window, step, time)
+                met = store.fired > fired
+                store.heal()
+                _correct(before, step, time)
+                assert window.query() == before.query()
+                assert window.range(0, 10**6, partial=True) == before.range(0, 10**6, partial=True)
+                window.check()
+                if not met:
+                    break
+    assert failed >= 10
+
+
+def _correct(window: Window | SharedWindows, step: str, time: int) -> None:
+    if step == "retract":
+        window.retract(time)
+    else:
+        window.insert(1000.0, time)

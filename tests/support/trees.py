@@ -7,8 +7,10 @@ A leaf is a text, an inner node a list of subtrees and the letters between them 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import pytest
 
 from mta import Monoid
 from mta.fiba import FingerTree, Tree
@@ -158,3 +160,29 @@ def _coins(tree: Tree, node: Node) -> int:
 def spent(tree: Tree) -> int:
     """The splits, merges and moves so far."""
     return sum(tree.steps.values())
+
+
+# --- looking at nodes ---------------------------------------------------------------------------
+
+
+class Visits:
+    """The nodes whose entries, children or sums are looked at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.nodes: set[int] | None = None
+        look = object.__getattribute__
+
+        def looking(node: Node, name: str) -> Any:
+            if self.nodes is not None and name in ("entries", "links", "sums"):
+                self.nodes.add(id(node))
+            return look(node, name)
+
+        monkeypatch.setattr(Node, "__getattribute__", looking)
+
+    def of(self, action: Callable[[], Any]) -> int:
+        self.nodes = set()
+        try:
+            action()
+            return len(self.nodes)
+        finally:
+            self.nodes = None
