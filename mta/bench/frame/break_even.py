@@ -27,7 +27,7 @@ from typing import Any
 
 from mta.bench.daba_paper.operators import Operator
 from mta.bench.frame.experiment import Finding, Row
-from mta.bench.frame.fits import SAME_ORDER
+from mta.bench.frame.fits import CLOSE as NEAR
 from mta.bench.reactive_paper.operators import baseline
 from mta.monoids.equality import same
 
@@ -166,7 +166,7 @@ def told(window: float | None, tried: float) -> str:
 
 
 def within(paper: float | None, row: Row) -> bool | None:
-    """Whether a break-even is within a factor of ``SAME_ORDER`` of the paper's (None: never).
+    """Whether a break-even is within a factor of ``NEAR`` of the paper's (None: never).
 
     None where windows that large have not been tried.
     """
@@ -174,8 +174,8 @@ def within(paper: float | None, row: Row) -> bool | None:
     if paper is None:
         return here is None
     if here is None:
-        return False if tried >= paper * SAME_ORDER else None
-    return bool(paper / SAME_ORDER <= here <= paper * SAME_ORDER)
+        return False if tried >= paper * NEAR else None
+    return bool(paper / NEAR <= here <= paper * NEAR)
 
 
 def judged(what: str, paper: float | None, row: Row, why: str) -> Finding:

@@ -96,6 +96,11 @@ class Done:
     findings: list[Finding]
 
 
+def exponents(least: int, top: int) -> list[int]:
+    """The powers of two that are measured: enough of them to tell a shape."""
+    return list(range(least, top + 1, 2 if top - least > 12 else 1))
+
+
 def where(rows: Rows, **wanted: Any) -> Rows:
     """The rows that have these values."""
     return [row for row in rows if all(row[key] == value for key, value in wanted.items())]

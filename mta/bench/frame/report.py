@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mta.bench.frame.experiment import Done, Finding, Rows
-from mta.bench.frame.fits import ALIKE, SAME_ORDER
+from mta.bench.frame.fits import CLOSE, LEAST
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
@@ -37,12 +37,12 @@ def page(done: Sequence[Done]) -> str:
         "<h1>The papers' experiments</h1>",
         "<p>Every algorithm beside the others at this machine's scale: for each figure what the "
         "paper shows, what we see, and why where they differ. Whether a curve is constant, "
-        "logarithmic or linear is told from slopes that are fitted by least squares: "
-        "<i>x^s</i> is the line on two logarithmic scales (0 is constant, 1 linear), and what a "
-        "doubling adds is the line over a logarithmic scale. The papers ran C++, Java or Rust; "
-        "here nearly everything is plain Python, so shapes and orders are compared, not times: a "
-        f"ratio agrees with the paper's if it is on the same side of 1 (or within {ALIKE - 1:.0%} "
-        f"of 1) and within a factor of {SAME_ORDER:g}.</p>",
+        "logarithmic or linear is told by comparing models with Akaike's criterion, corrected for "
+        f"few points, over at least {LEAST} sizes: on combines where they are counted, which "
+        "no machine has a part in, else on times. What cannot be told at this scale neither "
+        "agrees nor differs. The papers ran C++, Java or Rust; here nearly everything is plain "
+        "Python. A ratio agrees with the paper's if it is on the same side of 1 and within a "
+        f"factor of {CLOSE:g} of it.</p>",
         _contents(done),
         *map(_section, done),
     ]

@@ -123,7 +123,7 @@ def found(rows: Rows) -> list[Finding]:
         paper = 50 * PAPER_ONE / (PAPER_ONE + 49 * PAPER_EACH)
         what = f"{kind}: 50 windows of their own to one of 50 dimensions"
         why = "The work on each column outweighs what the columns share."
-        findings.append(ratio(what, paper, 50 * y[0], y[-1], "ns", why))
+        findings.append(ratio(what, paper, 50 * y[0], y[-1], "ns", less=why))
     return findings
 
 

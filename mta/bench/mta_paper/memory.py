@@ -25,14 +25,14 @@ import numpy as np
 
 from mta import AmortizedMTA, CountWindow, FiBA, LogMTA, Max, Monoid, TimeWindow, Window
 from mta.bench.frame.experiment import Experiment, Finding, Progress, Rows, distinct, points, where
-from mta.bench.frame.fits import power
+from mta.bench.frame.fits import shape
 from mta.bench.frame.plots import lines
 from mta.in_order import DABA, InOrderAggregator, RecalculateFromScratch, TwoStacks
 from mta.pages.structure import Aggregator
 from mta.reactive.in_memory import ReactiveAggregator
 
 CAPACITY, BATCH = 2**25, 2**14
-LIMITS = (16, 32, 64, 128, 256, 512)
+LIMITS = (16, 24, 32, 48, 64, 96, 128, 256, 512)
 MIB = 1 << 20
 #: A run that has not reached its end by then is stopped where it is.
 SECONDS, STUCK = 60, "out of time"
@@ -102,7 +102,7 @@ ALGORITHMS: dict[str, Open] = {
 def reached(size: float, progress: Progress) -> Rows:
     """The window that each algorithm reaches within each limit."""
     capacity = max(BATCH, int(CAPACITY * size))
-    limits = LIMITS if size > 0.25 else LIMITS[:3]
+    limits = LIMITS if size > 0.25 else LIMITS[:5]
     cells = [(name, limit) for name in ALGORITHMS for limit in limits]
     rows = []
     for name, limit in progress.over(cells, lambda cell: f"{cell[0]}, {cell[1]} MiB"):
@@ -197,11 +197,8 @@ def found(rows: Rows) -> list[Finding]:
             seen = f"reaches {capacity:,} from {min(full)} MiB on" if full else "too few points"
             findings.append(Finding(f"{name}: window over the limit", "linear", seen))
             continue
-        fit = power(x, y)
-        seen = f"limit^{fit.slope:.2f} (R2 {fit.r2:.2f}); {y[-1] / x[-1]:,.0f} updates a MiB"
-        agrees = 0.7 <= fit.slope <= 1.5
-        why = "" if agrees else "Arrays grow by doubling, and the next one does not fit."
-        findings.append(Finding(f"{name}: window over the limit", "linear", seen, agrees, why))
+        what = f"{name}: window over the limit"
+        findings.append(shape(what, x, y, "linear", "updates"))
     return findings
 
 

@@ -208,15 +208,15 @@ def found(rows: Rows) -> list[Finding]:
     for name, (local, daba, stored) in PAPER.items():
         ours = table[name, "Amortized MTA"]
         for peer, theirs, paper, why in (
-            ("DABA", table[name, "DABA"], local / daba, CALLS),
+            ("DABA", table[name, "DABA"], local / daba, {"more": CALLS}),
             ("in the store", table[name, "Amortized MTA, on disk"], local / stored,
-             "Groups of a thousand events make the store's share small."),
+             {"more": "Groups of a thousand events make the store's share small."}),
         ):  # fmt: skip
             what = f"{name}: Amortized MTA in memory to {peer}"
-            findings.append(ratio(what, paper, ours, theirs, "ns", why))
+            findings.append(ratio(what, paper, ours, theirs, "ns", **why))
         pairs = table[name, "Log MTA, pairs"], table[name, "Amortized MTA, pairs"]
         what = f"{name}: Log MTA to Amortized MTA, both of pairs"
-        findings.append(ratio(what, (2.4, 3.5), *pairs, "ns", SHORT))
+        findings.append(ratio(what, (2.4, 3.5), *pairs, "ns", less=SHORT))
     return [*findings, *_policies(table, rows[0]["window"])]
 
 
@@ -227,7 +227,7 @@ def _policies(table: dict[tuple[str, str], float], window: int) -> list[Finding]
     return [
         ratio(
             "Max: Naive to the median of the others", 0.6, table["Max", "Naive"], others, "ns",
-            f"Naive is linear in a window, and this one is {share:.2g} times the paper's.",
+            less=f"Naive is linear in a window, and this one is {share:.2g} times the paper's.",
         ),
         ratio(what, 86_000 * share, table["Sum", "Naive"], table["Sum", "DABA"], "ns"),
     ]  # fmt: skip
