@@ -19,10 +19,10 @@ from mta.fiba.aggregator import KeptTree
 from mta.keyed.kind import AnyWindow
 from mta.keyed.work import given_back
 from mta.levels.search import SegmentedWindow
+from mta.monoids.product import Aggregations
 from mta.policies.base import AbstractPolicy
 from spark_integration.checkpoint import open_pages, roots_in, saved_states, shown
 from spark_integration.errors import InvalidRequest
-from spark_integration.options import Aggregations
 from spark_integration.plan import column_name, policies_of
 from spark_integration.request import make_product
 from spark_integration.step.states import read_handles

@@ -13,15 +13,13 @@ from functools import cached_property
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from mta import EveryCount, EveryPeriod, FiBA, Trigger
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import Aggregations
 from mta.policies.base import AbstractPolicy
 from mta.windows.settings import to_lateness
 
 from .errors import InvalidRequest
 from .plan import CORRECTED, LATE, Corrections, OnBadRow, OnLate, Output, Silent, policies_of
 
-Columns = str | tuple[str, ...] | None
-Aggregations = Mapping[str, tuple[Columns, AbstractMonoid]]
 Every = int | str | timedelta | None
 Lateness = float | str | timedelta | None
 MAX_BUCKETS = 1 << 16

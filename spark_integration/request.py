@@ -23,7 +23,7 @@ from mta import CheckedSum, Product, Sum
 from mta.columns.schemas import Array, Decimals, Record, Schema
 from mta.errors import MissingPage
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import column_names
+from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of
 from mta.pages.page import NAME_BYTES
 from mta.policies.base import AbstractPolicy
 from spark_integration.carriers.state_pages import is_state_url
@@ -36,7 +36,7 @@ from spark_integration.versions import arrow_schema, arrow_type, type_of
 from stores import open_store
 
 from .errors import InvalidRequest, StateMismatch
-from .options import Aggregations, Columns, History, Options
+from .options import History, Options
 from .plan import LATE, Plan, StartFrom, column_name, values_of
 
 #: What a group's columns may weigh; names and numbers around them take up to 200 bytes more.
@@ -180,20 +180,10 @@ def result_schema(
 
 def make_product(aggregations: Aggregations) -> Product:
     """The product of the aggregations; raises InvalidRequest for one that cannot be read."""
-    if not aggregations:
-        raise InvalidRequest(
-            'aggregations is empty: name at least one, as {"peak": ("watts", Max())}'
-        )
-    for alias, pair in aggregations.items():
-        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], AbstractMonoid)):
-            raise InvalidRequest(
-                f"aggregation {alias!r} is {pair!r}: give a pair of column and monoid, "
-                'as ("watts", Max()), with None for the column of Count()'
-            )
-    checked = {alias: (names, _checked(alias, one)) for alias, (names, one) in aggregations.items()}
     try:
-        return Product(checked)
-    except ValueError as error:
+        pairs = pairs_of(aggregations).items()
+        return Product({alias: (names, _checked(alias, one)) for alias, (names, one) in pairs})
+    except (TypeError, ValueError) as error:
         raise InvalidRequest(str(error)) from error
 
 
@@ -209,13 +199,13 @@ def _label(alias: str) -> str:
     return f"the aggregation {alias!r}"
 
 
-def typed_by(fields: dict[str, T.DataType], options: Options) -> Aggregations:
+def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
     """The aggregations, whose results are of their columns' types unless other ones were given."""
     positional = all(policy.positional for policy in options.windows.values())
     by_period = options.trigger is not None and options.trigger.needs_times
     nullable = by_period or options.silent == "emit" or not positional
-    typed: dict[str, tuple[Columns, AbstractMonoid]] = {}
-    for alias, (columns, monoid) in options.aggregations.items():
+    typed: Pairs = {}
+    for alias, (columns, monoid) in pairs_of(options.aggregations).items():
         read = [fields[name] for name in column_names(columns)]
         found = monoid.of_types(*map(_type_of, read), nullable=nullable)
         if found is not monoid:
@@ -256,7 +246,7 @@ def check_columns(df: DataFrame, **wanted: Iterable[str]) -> None:
         raise InvalidRequest("key is empty: name at least one column")
 
 
-def check_types(fields: dict[str, T.DataType], typed: Aggregations, options: Options) -> None:
+def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -> None:
     """Raises InvalidRequest for a column of a type that its role cannot take."""
     for key in options.keys:
         if not isinstance(fields[key], T.AtomicType):
@@ -411,7 +401,7 @@ def _require_short(
 
 
 def result_types(
-    typed: Aggregations, options: Options, fields: dict[str, T.DataType]
+    typed: Pairs, options: Options, fields: dict[str, T.DataType]
 ) -> dict[str, T.DataType]:
     """The Spark type of each aggregation: as asked for, or as the monoid's output tells."""
     asked = options.types or {}

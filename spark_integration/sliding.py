@@ -18,12 +18,13 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StructType, TimestampType
 
+from mta.monoids.product import Aggregations
 from spark_integration.carriers.batch import advance_batch
 from spark_integration.carriers.packing import BLOB, BUCKET, COUNTS, TIME, pack, unpack
 from spark_integration.carriers.streaming import advance_stream
 from spark_integration.step.step import Step, step
 
-from .options import Aggregations, Every, History, Lateness, Options
+from .options import Every, History, Lateness, Options
 from .plan import Corrections, OnBadRow, OnLate, Output, Plan, Silent
 from .request import WATERMARK_DELAY, Request, check_chain, make_request, watermark_delay
 from .versions import BY_FILE_SYSTEM
@@ -65,7 +66,7 @@ def sliding_aggregate(
     whatever the window's length; Spark's state holds at most 64 KiB a bucket.
 
     - key: one or several columns. time: a timestamp, a date, or a number of seconds
-    - aggregations: result column -> (value column or columns or None, monoid)
+    - aggregations: result column -> (value column or columns, monoid), or a monoid that reads none
     - policy: which events the window holds; or several windows by name, which share their pages,
       and whose result columns are called ``<aggregation>_<window>``
     - store: a URL; ``file://`` for one machine, a server for a cluster, or ``spark://state`` for

@@ -479,8 +479,7 @@ def _reads(monoid: AbstractMonoid) -> Iterator[tuple[str, Columns]]:
         yield "", []
         return
     for alias, part in zip(monoid.aliases, monoid.monoids, strict=True):
-        given = monoid.aggregations[alias]
-        names = column_names(None if isinstance(given, AbstractMonoid) else given[0])
+        names = column_names(monoid.aggregations[alias][0])
         schemas = part.inputs.schemas if isinstance(part.inputs, Record) else (part.inputs,)
         yield alias, [(n, repr(s)) for n, s in zip(names, schemas, strict=True)]
 

@@ -21,7 +21,7 @@ from mta.columns.schemas import Decimals
 from mta.errors import InvalidValue
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Columns, Product, column_names
+from mta.monoids.product import Aggregations, Columns, Product, column_names
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import to_times
@@ -32,7 +32,6 @@ _Frame = TypeVar("_Frame")
 _CHUNK = 1 << 20
 
 Size = AbstractPolicy | str | timedelta | int
-Aggregations = Mapping[str, tuple[Columns, AbstractMonoid] | AbstractMonoid]
 
 
 def rolling(
@@ -58,8 +57,8 @@ def rolling(
     raises.
     """
     names = [by] if isinstance(by, str) else list(by)
-    if not names or not aggregations:
-        raise ValueError("by= names the columns of the key, aggregations= those to come: one each")
+    if not names:
+        raise ValueError("by= names the columns of the key: at least one")
     windows = window if isinstance(window, Mapping) else {"": window}
     policies = {name: _policy(size) for name, size in windows.items()}
     if on is None and any(policy.needs_times for policy in policies.values()):
@@ -68,7 +67,7 @@ def rolling(
     named = isinstance(window, Mapping)
     columns = [f"{alias}_{name}" if named else alias for alias in aggregations for name in windows]
     table = _opened(frame, [*names, *product.columns, *([] if on is None else [on])])
-    product = Product({alias: _typed(pair, table) for alias, pair in aggregations.items()})
+    product = Product({a: _typed(*pair, table) for a, pair in product.aggregations.items()})
     taken = [name for name in columns if columns.count(name) > 1 or name in table.names]
     if taken:
         raise ValueError(f"there would be two columns {taken[0]!r}: give one another name")
@@ -96,12 +95,9 @@ def rolling(
 
 
 def _typed(
-    aggregation: tuple[Columns, AbstractMonoid] | AbstractMonoid, table: _Table
+    columns: Columns, monoid: AbstractMonoid, table: _Table
 ) -> tuple[Columns, AbstractMonoid]:
     """The aggregation by a monoid of its columns' types."""
-    if isinstance(aggregation, AbstractMonoid):
-        return None, aggregation
-    columns, monoid = aggregation
     types = [_type_of(table.column(name)) for name in column_names(columns)]
     return columns, monoid.of_types(*types)
 

@@ -23,7 +23,7 @@ from mta.columns.reading import read_column, read_value
 from mta.columns.schemas import Array, Record, Row, Rows
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
-from mta.monoids.product import Columns, Parts, Product, column_names
+from mta.monoids.product import Pairs, Parts, Product, column_names
 
 MARKS = Array("?")
 
@@ -113,10 +113,9 @@ class Begun(Parts):
 
 def begun(product: Product, columns: Collection[tuple[str, str]]) -> Product:
     """A Product some of whose columns (name and kind) some events are without."""
-    aggregations: dict[str, tuple[Columns, AbstractMonoid]] = {}
+    aggregations: Pairs = {}
     for alias, monoid in zip(product.aliases, product.monoids, strict=True):
-        given = product.aggregations[alias]
-        names = column_names(None if isinstance(given, AbstractMonoid) else given[0])
+        names = column_names(product.aggregations[alias][0])
         schemas = monoid.inputs.schemas if isinstance(monoid.inputs, Record) else [monoid.inputs]
         reads = [(name, repr(schema)) for name, schema in zip(names, schemas, strict=True)]
         marks = [mark_of(column) for column in dict.fromkeys(reads) if column in columns]

@@ -35,6 +35,10 @@ class EventTimes(Enum):
 EVENT_TIMES = EventTimes.EVENT_TIMES
 #: What an aggregation reads: a column, several, or none (Count). Policies may read event times.
 Columns = str | Sequence[str] | EventTimes | None
+#: What results are called, and for each the columns and the monoid, or a monoid that reads none.
+Aggregations = Mapping[str, tuple[Columns, AbstractMonoid] | AbstractMonoid]
+#: The same, each as a pair.
+Pairs = dict[str, tuple[Columns, AbstractMonoid]]
 
 
 class NamedRows(dict[str, Any]):
@@ -115,19 +119,13 @@ class Product(Parts):
     Events are mappings from column to value; batches are mappings, data frames or Arrow tables.
     """
 
-    def __init__(
-        self, aggregations: Mapping[str, tuple[Columns, AbstractMonoid] | AbstractMonoid]
-    ) -> None:
-        if not aggregations:
-            raise ValueError("a Product needs at least one aggregation")
-        self.aggregations = dict(aggregations)
+    def __init__(self, aggregations: Aggregations) -> None:
+        self.aggregations = pairs_of(aggregations)
         self._schemas: dict[tuple[str, str], Schema] = {}
         parts: list[tuple[AbstractMonoid, Pick]] = []
         judges: dict[Hashable, tuple[AbstractMonoid, Pick]] = {}
         described = []
-        for alias, aggregation in aggregations.items():
-            pair = (None, aggregation) if isinstance(aggregation, AbstractMonoid) else aggregation
-            columns, monoid = pair
+        for alias, (columns, monoid) in self.aggregations.items():
             parts.append((monoid, self._pick(alias, columns, monoid)))
             reads = alias if monoid.has_own_rule else (*column_names(columns), repr(monoid.inputs))
             judges.setdefault(reads, parts[-1])
@@ -187,15 +185,13 @@ class Product(Parts):
 
     def _pick(self, alias: str, columns: Columns, monoid: AbstractMonoid) -> Pick:
         """Register what a monoid reads as stored columns; return how to take it out of a row."""
-        if isinstance(monoid, type):
-            name = monoid.__name__
-            raise TypeError(f"aggregation {alias!r}: {name} is a class: write {name}()")
         names, inputs = column_names(columns), monoid.inputs
         schemas = inputs.schemas if isinstance(inputs, Record) else [inputs]
         if len(names) != len(schemas):
+            wanted = f"{len(schemas)}; write (column, monoid)" if schemas else "none; give it alone"
             raise ValueError(
-                f"aggregation {alias!r}: {monoid.name} reads {len(schemas)} column(s), "
-                f"but {len(names)} given; write (column, monoid)"
+                f"aggregation {alias!r} names {len(names)} column(s), "
+                f"but {monoid.name} reads {wanted}"
             )
         keys = [(name, repr(schema)) for name, schema in zip(names, schemas, strict=True)]
         for key, schema in zip(keys, schemas, strict=True):
@@ -390,6 +386,26 @@ def reader_of(
         if not set(column_names(columns)) <= set(monoid.columns)
     ]
     return monoid.with_more(more) if more else monoid
+
+
+def pairs_of(aggregations: Aggregations) -> Pairs:
+    """Aggregations as pairs of columns and monoid. Raises ValueError for none, and TypeError."""
+    if not aggregations:
+        raise ValueError('aggregations is empty: name at least one, as {"peak": ("watts", Max())}')
+    found: Pairs = {}
+    for alias, given in aggregations.items():
+        pair = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
+        columns, monoid = pair
+        if isinstance(monoid, type) and issubclass(monoid, AbstractMonoid):
+            name = monoid.__name__
+            raise TypeError(f"aggregation {alias!r}: {name} is a class: write {name}()")
+        if not isinstance(monoid, AbstractMonoid):
+            raise TypeError(
+                f"aggregation {alias!r} is {given!r}: give a pair of column and monoid, as "
+                '("watts", Max()), or a monoid that reads no column, as Count()'
+            )
+        found[alias] = columns, monoid
+    return found
 
 
 def column_names(columns: Columns) -> list[str]:

@@ -19,9 +19,10 @@ from pyspark.sql import functions as F
 from mta import Max, Mean, TimeWindow
 from mta.bench.frame.beside import Figure, beside
 from mta.cli.console import say
+from mta.monoids.product import Aggregations
 from spark_integration.bench.generator import write_stream
 from spark_integration.bench.trivial import trivial_step
-from spark_integration.options import Aggregations, Options
+from spark_integration.options import Options
 from spark_integration.request import make_request
 from spark_integration.session import local_session
 from spark_integration.sliding import run_request

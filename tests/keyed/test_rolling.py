@@ -152,9 +152,9 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no such value": ({"aggregations": {"a": ("q", Max())}}, InvalidValue, "no column 'q'"),
     "no such time": ({"on": "q"}, InvalidValue, "there is no column 'q'"),
     "no time": ({"on": None}, ValueError, "a window by time needs on=, the column of the time"),
-    "no keys": ({"by": []}, ValueError, "by= names the columns of the key, aggregations="),
+    "no keys": ({"by": []}, ValueError, "by= names the columns of the key"),
     "no windows": ({"window": {}}, ValueError, "policies are one, or several by name"),
-    "no aggregations": ({"aggregations": {}}, ValueError, "aggregations= those"),
+    "no aggregations": ({"aggregations": {}}, ValueError, "aggregations is empty"),
     "a column twice": ({"aggregations": {"v": ("v", Max())}}, ValueError, "two columns 'v'"),
     "names that meet": (
         {"window": {"b_c": 2, "c": 3}, "aggregations": {"a": Count(), "a_b": Count()}},

@@ -94,7 +94,7 @@ def test_a_product_of_plain_and_columnar_parts() -> None:
 def test_products_that_make_no_sense() -> None:
     with pytest.raises(ValueError, match="at least one"):
         Product({})
-    with pytest.raises(ValueError, match="reads 2 column"):
+    with pytest.raises(ValueError, match="reads 2; write"):
         Product({"a": ("x", ArgMax())})
-    with pytest.raises(ValueError, match="reads 1 column"):
+    with pytest.raises(ValueError, match="reads 1; write"):
         Product({"a": Max()})

@@ -32,7 +32,7 @@ events = spark.createDataFrame(rows, "k string, t long, v double")
 
 def windows(events, store):
     return sliding_aggregate(
-        events, key="k", time="t", aggregations={"peak": ("v", Max()), "n": (None, Count())},
+        events, key="k", time="t", aggregations={"peak": ("v", Max()), "n": Count()},
         policy=CountWindow(3), store=store, buckets=2,
     )
 
