@@ -39,4 +39,7 @@ EXPERIMENTS = {
     "shared": "mta.bench.ours.shared",
     "approximate": "mta.bench.ours.approximate",
     "peers": "mta.bench.ours.peers",
+    "public_nexmark": "mta.bench.public.experiments",
+    "public_shuffle": "mta.bench.public.experiments",
+    "public_scotty": "mta.bench.public.experiments",
 }

@@ -8,6 +8,7 @@ EXPERIMENTS = {
     "pba_engine": "spark_integration.bench.engine",
     "spark": "spark_integration.bench.spark",
     "spark_keys": "spark_integration.bench.keys",
+    "spark_public": "spark_integration.bench.public",
     "state_40mb": "spark_integration.bench.state",
     "state_1gb": "spark_integration.bench.state",
     "state_keys": "spark_integration.bench.state",

@@ -45,7 +45,15 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(late, "EVENTS", 2**20)
 
 
-ON_SPARK = ("spark", "spark_keys", "pba_engine", "state_40mb", "state_1gb", "state_keys")
+ON_SPARK = (
+    "spark",
+    "spark_keys",
+    "spark_public",
+    "pba_engine",
+    "state_40mb",
+    "state_1gb",
+    "state_keys",
+)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Public benchmarks of stream engines: Nexmark's query 5, ShuffleBench, Scotty."""
