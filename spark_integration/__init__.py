@@ -9,6 +9,7 @@ PySpark is an extra, so it is imported only when one of these names is asked for
 - ``carriers``: how Spark calls the step
 - ``session``, ``java``, ``versions``: a local Spark, and what differs between its versions
 - ``checkpoint``, ``inspection``: what a query has left, and a look into its windows
+- ``migration``: its state with other buckets, or in another store
 - ``reports``: the counts of queries, to whoever watches them
 - ``interpreter``: whether the workers' Python has the packages
 - ``errors``, ``cli``, ``bench``: what goes wrong, the command line, Spark's experiments

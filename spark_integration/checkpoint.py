@@ -41,9 +41,25 @@ def saved_handles(spark: SparkSession, checkpoint: Path, store_url: str) -> list
 
 def saved_states(spark: SparkSession, checkpoint: Path, store_url: str) -> list[bytes]:
     """Every bucket's state in Spark's state store after its last committed batch."""
+    return list(states_by_bucket(spark, checkpoint, store_url).values())
+
+
+def states_by_bucket(spark: SparkSession, checkpoint: Path, store_url: str) -> dict[int, bytes]:
+    """The state of each bucket in Spark's state store after its last committed batch."""
     variable = HANDLES if is_state_url(store_url) else None
     rows = _read_state(spark, checkpoint, variable).collect()
-    return [state for row in rows for state in _binaries(row["value"].asDict(recursive=True))]
+    return {
+        row["key"][0]: state
+        for row in rows
+        for state in _binaries(row["value"].asDict(recursive=True))
+    }
+
+
+def is_timed(checkpoint: Path) -> bool:
+    """Whether Spark wakes the buckets by time, as it must where silent keys are forgotten."""
+    notes = [*checkpoint.glob("state/0/_metadata/v2/*"), *checkpoint.glob("state/0/*/_metadata/*")]
+    texts = [note.read_bytes() for note in notes if note.is_file()]
+    return any(b"timeoutTimestamp" in text or b"EventTime" in text for text in texts)
 
 
 def roots_in(states: Iterable[bytes]) -> list[bytes]:

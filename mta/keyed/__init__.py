@@ -11,5 +11,6 @@
 - ``windows``: what users hold
 - ``bucket``: windows of many keys at work: events in, results out, silent keys forgotten
 - ``changes``: other windows and aggregations for what is kept
+- ``dealing``: keys dealt out to other roots
 - ``rolling``: the same over a data frame
 """

@@ -138,10 +138,12 @@ def as_stored(own: AbstractMonoid, stored: AbstractMonoid, rows: Rows, count: in
     return tuple([found.get(column, here) for column in columns_of(stored)])
 
 
-def _schemas(columns: Columns, like: AbstractMonoid) -> list[Schema]:
+def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Schema]:
     """The columns of pages. Raises HandleMismatch for a kind that nobody knows here."""
-    own = like.stored.values() if isinstance(like, Product) else [like.inputs]
-    known = {repr(schema): schema for schema in own}
+    known: dict[str, Schema] = {}
+    if like is not None:
+        own = like.stored.values() if isinstance(like, Product) else [like.inputs]
+        known = {repr(schema): schema for schema in own}
     found: list[Schema] = []
     for name, kind in columns:
         if kind in known:
@@ -187,7 +189,7 @@ class Source:
         root = self.unread.root
         #: Whether events are bare values, not mappings.
         self.bare = [name for name, _ in self.columns] == [""]
-        schemas = _schemas(self.columns, self.like)
+        schemas = schemas_of(self.columns, self.like)
         schema = schemas[0] if self.bare else Record(schemas)
         self.is_record = isinstance(schema, Record)
         self.schemas = schema.schemas if isinstance(schema, Record) else (schema,)
@@ -292,7 +294,7 @@ class Source:
             marks = mark_of(origin), repr(MARKS)
             return found[marks] if marks in found else np.ones(count, bool)
         origin = _origin(wanted, self.columns)
-        schema = _schemas([wanted], self.like)[0]
+        schema = schemas_of([wanted], self.like)[0]
         if origin is None:
             return blank(schema, count)
         return found[origin] if origin == wanted else read_column(found[origin], schema)
@@ -429,20 +431,20 @@ def starts_after(
             if any(n not in root.starts for n in wider):
                 continue
             if wider:
-                _add(found, name, root.starts[wider[0]])
+                add_start(found, name, root.starts[wider[0]])
             elif source.any_gone:
-                _add(found, name, Start(source.gone, source.known or 0))
+                add_start(found, name, Start(source.gone, source.known or 0))
         for name, _ in columns_of(monoid):
             if name.startswith("\0"):
                 origin = source.origin_of_marks(name)
                 if origin is None:
-                    _add(found, name, Start(source.newest, 0))
+                    add_start(found, name, Start(source.newest, 0))
                 elif mark_of(origin) in root.starts:
-                    _add(found, name, root.starts[mark_of(origin)])
+                    add_start(found, name, root.starts[mark_of(origin)])
     return found
 
 
-def _add(starts: dict[str, Start], name: str, start: Start) -> None:
+def add_start(starts: dict[str, Start], name: str, start: Start) -> None:
     """Note that something lacks as much as this, too."""
     other = starts.get(name, start)
     both = None not in (other.moment, start.moment)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _MESSAGES = "pyspark.sql.streaming.proto.StateMessage_pb2"
-_STATE_SCHEMA = "state binary"
+STATE_SCHEMA = "state binary"
 
 
 def check_session(spark: SparkSession) -> None:
@@ -88,4 +88,4 @@ def advance_stream(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
         yield after.results
 
     timeout = GroupStateTimeout.EventTimeTimeout if timed else GroupStateTimeout.NoTimeout
-    return buckets.applyInPandasWithState(advance, RESULT_SCHEMA, _STATE_SCHEMA, "append", timeout)
+    return buckets.applyInPandasWithState(advance, RESULT_SCHEMA, STATE_SCHEMA, "append", timeout)

@@ -1,4 +1,4 @@
-"""``mta inspect``, ``check`` and ``gc`` for what a run, or any query, has left in its checkpoint.
+"""``mta inspect``, ``check``, ``gc`` and ``migrate`` for what a query left in its checkpoint.
 
 Its handles and roots are in Spark's state, which Spark's reader of state stores reads as it was
 after the last batch. Where the pages are in that state too (``spark://state``), nobody but the
@@ -42,6 +42,7 @@ from mta.errors import CorruptPage, MissingPage
 from mta.keyed.kind import AnyWindow
 from mta.times import to_duration
 from mta.windows.opaque import Opaque, restore_opaque
+from spark_integration import migration
 from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.checkpoint import (
     handles_in,
@@ -57,6 +58,7 @@ from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import read_job
 from spark_integration.errors import InvalidRequest
+from spark_integration.plan import Silent
 from spark_integration.request import make_product
 from spark_integration.session import local_session
 from spark_integration.step.states import read_doomed
@@ -270,6 +272,36 @@ def _seconds(grace: str) -> float:
         return to_duration(grace) / 1e6
     except ValueError as error:
         raise InvalidRequest(f"--grace {grace!r}: write '1 hour' or '90 seconds'") from error
+
+
+# migrate
+
+
+@spark_errors()
+def migrate(
+    checkpoint: Path,
+    target: Path,
+    store: str,
+    to: str | None,
+    buckets: int | None,
+    silent: Silent | None,
+) -> None:
+    """Make a checkpoint anew, and say how the query goes on."""
+    if read_job(checkpoint) is not None or read_job(checkpoint.parent) is not None:
+        raise InvalidRequest(
+            f"{checkpoint} is of 'mta run', which notes its store and cannot go on elsewhere: "
+            "give another run an --output of its own"
+        )
+    locate(checkpoint, store)
+    made = migration.migrate(
+        local_session(), checkpoint, target, store, to=to, buckets=buckets, silent=silent
+    )
+    home = handles.without_credentials(to or store)
+    say(f"made      {target}, after batch {made.batch}, with {plural(made.states, 'bucket')}")
+    say(f"store     {home}")
+    say(f"go on     with checkpointLocation {target}, store={home!r}, buckets={made.buckets}")
+    say(f"          and silent={'drop or emit' if made.timed else 'keep'}")
+    say("          Once it has, the checkpoint of before must not be started again.")
 
 
 # What a checkpoint holds

@@ -9,13 +9,14 @@ from __future__ import annotations
 import warnings
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from mta.bench.command import add_bench
 from mta.cli import handles
 from mta.cli.commands import Command, CommandLine, at_least_one
 from spark_integration.bench import EXPERIMENTS
 from spark_integration.cli.job import Job, add_options
+from spark_integration.plan import Silent
 from stores.errors import StoreAccessDenied
 
 RUN_EXAMPLES = """examples:
@@ -40,6 +41,10 @@ def command_line() -> CommandLine:
     run.add_argument("--config", metavar="FILE", help="a TOML file with any of these options")
     add_options(run)
     _add_demo(line.add("demo", _demo, help="run on a generated stream, or on your data"))
+    _add_migrate(line.add(
+        "migrate", _migrate, help="make a stopped query's checkpoint anew, for other buckets or "
+        "another store",
+    ))  # fmt: skip
     add_bench(line, EXPERIMENTS)
     line.commands["gc"].add_argument(
         "--grace", metavar="TIME", default="1 hour",
@@ -59,6 +64,21 @@ def _add_demo(parser: ArgumentParser) -> None:
         parser.add_argument(option, help="for data of your own; else guessed")
     for option in ("--value", "--window"):
         parser.add_argument(option, nargs=1, help="for data of your own; else guessed")
+
+
+def _add_migrate(parser: ArgumentParser) -> None:
+    parser.add_argument("checkpoint", type=Path, help="that of a query of your own, as it is")
+    parser.add_argument("target", type=Path, help="the checkpoint to go on with, a new folder")
+    parser.add_argument("--store", metavar="URL", required=True, help="where the pages are")
+    parser.add_argument("--to", metavar="URL", help="where they are to be")
+    parser.add_argument("--buckets", metavar="N", type=at_least_one, help="as the query is to have")
+    parser.add_argument("--silent", choices=get_args(Silent), help="as the query is to have it")
+
+
+def _migrate(**given: Any) -> None:
+    from spark_integration.cli.checkpoints import migrate
+
+    migrate(**given)
 
 
 def _run(**given: Any) -> None:

@@ -129,6 +129,20 @@ def read_doomed(state: bytes) -> list[bytes]:
     return [] if isinstance(bucket, bytes) else [doomed.handle for doomed in bucket.doomed]
 
 
+def read_fixed(state: bytes) -> tuple[int, Fixed, bytes]:
+    """The number of buckets, what is fixed, and the root of a state as it is written now.
+
+    Raises StateMismatch for a state of an earlier release, and CorruptState.
+    """
+    buckets, fixed, root = _parse(state)
+    if isinstance(fixed, bytes) or not isinstance(root, bytes):
+        raise StateMismatch(
+            "a state of an earlier release did not note of which keys it is: run the query until "
+            "each bucket has had rows, and then try again"
+        )
+    return buckets, fixed, root
+
+
 def read_root(state: bytes) -> bytes | None:
     """The root of a state of any plan, if it is one, for inspection. Raises CorruptState."""
     bucket = _parse(state)[2]

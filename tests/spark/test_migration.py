@@ -1,0 +1,329 @@
+"""A stopped query goes on with other buckets, in another store, with other timers: exactly once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from mta import Collect, CountWindow, Max, TimeWindow
+from mta.keyed import dealing
+from spark_integration import migration, sliding_aggregate
+from spark_integration.checkpoint import is_timed, states_by_bucket
+from spark_integration.cli import main
+from spark_integration.errors import InvalidRequest, StateMismatch
+from spark_integration.migration import migrate
+from spark_integration.step.columns import plain
+from spark_integration.step.hashes import hasher_of
+from spark_integration.step.states import Bucket, encode_root, read_fixed
+from stores import open_store
+from tests.support.servers import RedisServer
+from tests.support.spark.events import last_n, last_seconds, make_events, oracle, write_files
+from tests.support.spark.jobs import FOLDS, WINDOW, Job, spread
+from tests.support.spark.saved import encode_handles, keys_of
+
+# --- hashes ---------------------------------------------------------------------------------------
+
+EDGES: dict[str, list[Any]] = {
+    "boolean": [True, False],
+    "tinyint": [0, -1, 127, -128],
+    "smallint": [0, -1, 32767, -32768],
+    "int": [0, -1, 1, 2**31 - 1, -(2**31)],
+    "bigint": [0, -1, 1, 2**63 - 1, -(2**63), 9007199254740993],
+    "float": [0.0, -0.0, 1.5, -1e-40, 3.4e38, float("nan"), float("inf"), float("-inf")],
+    "double": [0.0, -0.0, 1.5, 5e-324, float("nan"), float("inf"), float("-inf"), 0.1],
+    "date": [datetime(1970, 1, 1), datetime(1600, 2, 29), datetime(9999, 12, 31)],
+    "timestamp": [datetime(1970, 1, 1), datetime(1650, 1, 1, 3, 4, 5, 678), datetime(2024, 2, 29)],
+    "timestamp_ntz": [datetime(1970, 1, 1), datetime(1650, 1, 1, 3, 4, 5, 678)],
+    "decimal(18,3)": [Decimal(0), Decimal("-0.001"), Decimal("999999999999999.999")],
+    "decimal(9,0)": [Decimal(0), Decimal(-1), Decimal(999999999)],
+    "decimal(38,10)": [
+        *map(Decimal, (0, -1, 1, 255, 128, -128, -129, 2**63, -(2**63))), Decimal("1E-10"),
+        Decimal("-9999999999999999999999999999.9999999999"), Decimal("0.0000000128"),
+    ],
+    "string": ["", "a", "żółć", "x" * 31, "y" * 32, "z" * 33, "\0", "漢字" * 40],
+    "binary": [b"", b"\0", b"\xff" * 31, bytes(range(256))],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", EDGES)
+def test_the_hash_of_a_key_is_that_of_spark(spark: SparkSession, kind: str) -> None:
+    rng = np.random.default_rng(5)
+    values = list(EDGES[kind])
+    if kind in ("int", "bigint"):
+        bits = 31 if kind == "int" else 63
+        values += rng.integers(-(2**bits), 2**bits, 200).tolist()
+    elif kind == "double":
+        values += rng.normal(size=200).tolist()
+    elif kind == "string":
+        values += ["".join(map(chr, rng.integers(32, 900, n))) for n in range(70)]
+    elif kind == "timestamp":
+        micros = rng.integers(-(2**50), 2**50, 100).tolist()
+        values += [datetime(1970, 1, 1) + timedelta(microseconds=n) for n in micros]
+    elif kind.startswith("decimal(38"):
+        values += [Decimal(int(n)) * Decimal(10) ** 9 for n in rng.integers(-(2**62), 2**62, 100)]
+    if kind == "date":
+        values = [value.date() for value in values]
+    frame = spark.createDataFrame(
+        [(value, n) for n, value in enumerate(values)], f"k {kind}, n int"
+    )
+    keys = [F.col("k"), F.col("n")]
+    found = frame.select(*keys, F.xxhash64("k").alias("one"), F.xxhash64("n", "k").alias("two"))
+    table = found.toArrow()
+    parts = [plain(table.column(name)).to_pylist() for name in ("k", "n")]
+    name = "a name decimal(1,2)"
+    one, two = hasher_of([f"{name} {kind}"]), hasher_of(["n int", f"{name} {kind}"])
+    packed = [(msgpack.packb([k]), msgpack.packb([n, k])) for k, n in zip(*parts, strict=True)]
+    assert len(packed) == len(values)
+    assert [one(key) for key, _ in packed] == table.column("one").to_pylist()
+    assert [two(key) for _, key in packed] == table.column("two").to_pylist()
+
+
+def test_a_type_whose_hash_is_not_known() -> None:
+    with pytest.raises(InvalidRequest, match="'k string collate UNICODE' is not known here"):
+        hasher_of(["k string collate UNICODE"])
+
+
+# --- queries --------------------------------------------------------------------------------------
+
+
+def moved(job: Job, name: str, **changes: Any) -> Job:
+    """The job on a checkpoint made anew."""
+    target = job.checkpoint.with_name(name)
+    migrate(job.spark, job.checkpoint, target, job.store, **changes)
+    job.checkpoint = target
+    job.store = changes.get("to") or job.store
+    return job
+
+
+PLAIN = {"all": ("watts", Collect()), "peak": ("watts", Max())}
+#: By name: what a query asks for, and what the naive oracle says of it.
+QUERIES: dict[str, tuple[dict[str, Any], Any, list[Any]]] = {
+    "swept": ({}, last_n(WINDOW), FOLDS),
+    "promoted": ({"policy": CountWindow(1200)}, last_n(1200), FOLDS),
+    "key by key": ({"aggregations": PLAIN, "policy": CountWindow(9)}, last_n(9), [list, max]),
+    "late": (
+        {"policy": TimeWindow("5 minutes"), "allowed_lateness": 30}, last_seconds(300), FOLDS,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_from_disk_to_redis_and_back(
+    spark: SparkSession, tmp_path: Path, query: str, request: pytest.FixtureRequest
+) -> None:
+    """Every batch has its number, whichever checkpoint it is of, and every event counts once."""
+    settings, expired, folds = QUERIES[query]
+    redis = RedisServer(tmp_path)
+    request.addfinalizer(redis.stop)
+    job, home = Job(spark, tmp_path), f"file://{tmp_path}/home"
+    events = spread(make_events(4000, 1 if query == "promoted" else 40))
+    parts = [events.slice(at, 1000) for at in range(0, 4000, 1000)]
+    write_files(parts[0], job.input, files=2)
+    job.run(**settings)
+    write_files(parts[1], job.input, files=1, first=2)
+    job = moved(job, "two", to=redis.url, buckets=3)
+    shutil.move(tmp_path / "pages", tmp_path / "gone")  # what was before is not asked any more
+    job.run(buckets=3, **settings)
+    write_files(parts[2], job.input, files=1, first=3)
+    job.run(buckets=3, **settings)  # a restart
+    write_files(parts[3], job.input, files=1, first=4)
+    job = moved(job, "three", to=home, buckets=8)
+    redis.stop()
+    job.run(buckets=8, **settings)
+    assert sorted(job.batches) == [0, 1, 2, 3, 4]
+    names = settings.get("aggregations", {"peak": 0, "sum": 0, "n": 0})
+    rows = [row for batch in job.batches.values() for row in batch]
+    found = sorted(
+        (r.device, round(r.ts.timestamp() * 1e6), r.watts, *(r[name] for name in names))
+        for r in rows
+    )
+    assert found == oracle(events, expired, folds)
+
+
+def test_a_folder_of_results_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's sink of files, which passes over the numbers of batches that it has had."""
+    job = Job(spark, tmp_path)
+    events = spread(make_events(1400, 20))
+
+    def run(buckets: int) -> None:
+        frame = sliding_aggregate(job.source(), **job.settings(buckets=buckets))
+        writer = frame.writeStream.format("parquet").trigger(availableNow=True)
+        writer.option("checkpointLocation", str(job.checkpoint)).start(
+            str(tmp_path / "out")
+        ).awaitTermination()
+
+    spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", "3")
+    try:
+        for part, buckets in enumerate((2, 2, 5, 5, 1, 64, 64)):
+            write_files(events.slice(200 * part, 200), job.input, files=1, first=part)
+            if part in (2, 4, 5):
+                moved(job, f"cp{part}", buckets=buckets)
+            run(buckets)
+    finally:
+        spark.conf.unset("spark.sql.streaming.fileSink.log.compactInterval")
+    job.batches[0] = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
+
+
+def test_pages_come_out_of_sparks_own_state(spark: SparkSession, tmp_path: Path) -> None:
+    job = Job(spark, tmp_path)
+    job.store = "spark://state"
+    events = spread(make_events(1200, 20))
+    write_files(events.slice(0, 600), job.input, files=1)
+    job.run()
+    write_files(events.slice(600), job.input, files=1, first=1)
+    with pytest.raises(InvalidRequest, match="which only the query itself can write"):
+        moved(job, "two", buckets=3)
+    moved(job, "two", to=f"file://{tmp_path}/home").run()
+    assert sorted(job.batches) == [0, 1]
+    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
+
+
+def test_silent_keys_are_forgotten_from_now_on_and_kept_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    job = Job(spark, tmp_path)
+    events = spread(make_events(900, 3))
+    names = events.column("device").to_pylist()
+    names[:300] = [f"old-{name}" for name in names[:300]]
+    events = events.set_column(events.column_names.index("device"), "device", pa.array(names))
+    plain_source = job.source
+    given: dict[str, Any] = {"policy": TimeWindow(60), "silent": "keep"}
+    write_files(events.slice(0, 300), job.input, files=1)
+    job.run(**given)
+    job.source = lambda files=1: plain_source(files).withWatermark("ts", "0 seconds")  # type: ignore[method-assign]
+    moved(job, "dropping", silent="emit", buckets=4)
+    assert is_timed(job.checkpoint)
+    write_files(events.slice(300, 300), job.input, files=2, first=1)
+    job.run(policy=TimeWindow(60), silent="drop", buckets=4)
+    with open_store(job.store) as store:
+        keys = {key for state in states_of(job).values() for key in keys_of(state, store)}
+    assert len(keys) == 3 and not any(b"old" in key for key in keys)
+    moved(job, "keeping", silent="keep")
+    assert not is_timed(job.checkpoint)
+    write_files(events.slice(600), job.input, files=1, first=3)
+    job.run(policy=TimeWindow(60), silent="keep", buckets=4)
+    assert job.results() == oracle(events, last_seconds(60), FOLDS)
+
+
+def states_of(job: Job) -> dict[int, bytes]:
+    return states_by_bucket(job.spark, job.checkpoint, job.store)
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    job = Job(spark, tmp_path_factory.mktemp("stopped"))
+    write_files(spread(make_events(600, 12)), job.input, files=1)
+    job.run()
+    return job
+
+
+def broken(after: int, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is killed at one of its calls."""
+    calls = 0
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > after:
+            raise KeyboardInterrupt
+        return function(*arguments, **named)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("whose", "call", "calls"),
+    [
+        (dealing._Made, "settle", 2),  # some buckets are written
+        (migration, "_copy_logs", 0),
+        (migration, "_write_states", 0),
+        (shutil, "rmtree", 1),  # Spark has written its state
+        (migration, "_require_still", 1),
+    ],
+)
+def test_what_broke_off_is_done_again(
+    stopped: Job, tmp_path: Path, whose: Any, call: str, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing has changed but for pages that nobody names, and the second try writes the same."""
+    job, target, to = stopped, tmp_path / "new", f"file://{tmp_path}/to"
+    old = {path: path.read_bytes() for path in job.checkpoint.rglob("*") if path.is_file()}
+    with monkeypatch.context() as patch:
+        patch.setattr(whose, call, broken(calls, getattr(whose, call)))
+        with pytest.raises(KeyboardInterrupt):
+            migrate(job.spark, job.checkpoint, target, job.store, to=to, buckets=5)
+    assert not target.exists()
+    with open_store(to) as store:
+        written = {*store.keys()}
+    made = migrate(job.spark, job.checkpoint, target, job.store, to=to, buckets=5)
+    assert made == (0, 5, False, 5)
+    with open_store(to) as store:
+        assert written <= {*store.keys()}
+    assert {p: p.read_bytes() for p in job.checkpoint.rglob("*") if p.is_file()} == old
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_the_command(stopped: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [str(stopped.checkpoint), str(tmp_path / "new"), "--store", stopped.store]
+    assert main(["migrate", *given, "--buckets", "7"]) == 0
+    said = capsys.readouterr().out
+    assert "after batch 0, with 7 buckets" in said and "buckets=7" in said
+    assert main(["migrate", *given, "--buckets", "7"]) == 2
+    assert "new is there already" in capsys.readouterr().err
+    (stopped.checkpoint.parent / "job.json").write_text("{}")
+    try:
+        assert main(["migrate", *given]) == 2
+    finally:
+        (stopped.checkpoint.parent / "job.json").unlink()
+    assert "is of 'mta run'" in capsys.readouterr().err
+
+
+def test_what_cannot_be_made_anew_is_refused(
+    stopped: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, copy = stopped, tmp_path / "copy"
+    shutil.copytree(job.checkpoint, copy)
+    asked: Any = (job.spark, copy, tmp_path / "new", job.store)
+    with pytest.raises(InvalidRequest, match="must be between 1 and 65536"):
+        migrate(*asked, buckets=1 << 17)
+    (copy / "offsets" / "1").write_text("v1")
+    with pytest.raises(InvalidRequest, match=r"batch 1 of .* has begun and not ended"):
+        migrate(*asked)
+    (copy / "offsets" / "1").unlink()
+    (copy / "state" / "1").mkdir()
+    with pytest.raises(InvalidRequest, match="2 operators that have a state"):
+        migrate(*asked)
+    (copy / "state" / "1").rmdir()
+    (copy / "commits" / "0").write_text('v1\n{"stateUniqueIds":{}}')
+    with pytest.raises(InvalidRequest, match="version 2 of Spark's format"):
+        migrate(*asked)
+    shutil.copy2(job.checkpoint / "commits" / "0", copy / "commits" / "0")
+    (copy / "commits" / ".0.crc").unlink()
+    state = next(iter(states_of(job).values()))
+    buckets, _, root = read_fixed(state)
+    odd = {0: encode_root(root, buckets, [("key", "k string collate UNICODE")])}
+    monkeypatch.setattr(migration, "states_by_bucket", lambda *_: odd)
+    with pytest.raises(InvalidRequest, match="is not known here"):
+        migrate(*asked, buckets=3)
+    older = {0: encode_handles(Bucket(), 2, b"plan")}
+    monkeypatch.setattr(migration, "states_by_bucket", lambda *_: older)
+    with pytest.raises(StateMismatch, match="until each bucket has had rows"):
+        migrate(*asked, buckets=3)
+    monkeypatch.setattr(migration, "states_by_bucket", lambda *_: {})
+    with pytest.raises(InvalidRequest, match="has no key yet"):
+        migrate(*asked, buckets=3)
+    assert not (tmp_path / "new").exists()
