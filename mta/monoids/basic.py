@@ -500,7 +500,7 @@ class _StdDev(ColumnarMonoid):
         if not squares < math.inf:  # then the mean says nothing
             return bool(one[0] == other[0]) and close(one[2], other[2], 0.0)
         rounding = 2 * (count + 1) * ROUNDING
-        off = rounding * (abs(float(one[1])) + math.sqrt(max(squares, 0.0)))
+        off = rounding * (abs(float(one[1])) + math.sqrt(max(squares, 0.0) + count * _TINY))
         slack = 2 * math.sqrt(count * abs(squares)) * off + count * off * off + count * _TINY
         alike = close(one[1], other[1], off) and close(one[2], other[2], slack, rounding)
         return alike and bool(one[0] == other[0])

@@ -24,6 +24,8 @@ import numpy as np
 TOLERANCE = 1e-6
 #: By what part of them a combine may round that adds, multiplies or chooses; two ways do it twice.
 ROUNDING = 2.0**-51
+#: What a combine may round by near 0, where doubles have no more digits.
+_STEP = 2.0**-1073
 _NUMBERS = (int, float, np.number)
 
 
@@ -103,10 +105,11 @@ def same(one: Any, other: Any, scale: Scale | None = None, rounding: float = TOL
         return all(map(same, parts, others, scales, repeat(rounding)))
     if _is_inexact(one) or (_is_inexact(other) and isinstance(one, _NUMBERS)):
         is_number = isinstance(other, (*_NUMBERS, np.ndarray)) and _shape(one) == _shape(other)
-        size: Any = 1.0 if scale is None else scale.whole()
-        if scale is not None and len(scale.total) == 1:
-            size = scale.total[0]
-        return is_number and close(one, other, rounding * size, rounding)
+        slack: Any = rounding
+        if scale is not None:
+            size = scale.total[0] if len(scale.total) == 1 else scale.whole()
+            slack = rounding * size + scale.count * _STEP
+        return is_number and close(one, other, slack, rounding)
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return np.shape(one) == np.shape(other) and bool(np.all(_equal(one, other)))
     return bool(_equal(one, other))

@@ -62,6 +62,8 @@ SERIES = {
     "1e300": cancelling(1e300),
     "one far away": lambda random, count: [1e17, *(random.random() for _ in range(count - 1))],
     "nearly alike": lambda random, count: [1e9 + random.random() for _ in range(count)],
+    "near 0": lambda random, count: random.choices([5e-324, -5e-324, 1e-310, 1e-320, 0.0], k=count),
+    "squares near 0": lambda random, count: random.choices([1e-162, -1.1e-162, 1e-170], k=count),
 }
 PLAIN_SUM = Monoid(identity=0.0, combine=lambda a, b: a + b, name="plain sum")
 MONOIDS: dict[str, Callable[[], AbstractMonoid]] = {
