@@ -3,6 +3,7 @@
 PySpark is an extra, so it is imported only when one of these names is asked for.
 
 - ``sliding``: ``sliding_aggregate`` itself
+- ``boundary``: the Parallel Boundary Aggregator, over streams and batches
 - ``history``: the windows that a stream goes on from, made of a batch
 - ``request``, ``options``, ``plan``: from what is asked to plain data for the workers
 - ``step``: one micro-batch of some keys, without Spark
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from mta.errors import MissingDependency
 
 if TYPE_CHECKING:
+    from .boundary import boundary_aggregate
     from .carriers.workers import executor_store
     from .history import save_history
     from .inspection import events_of_key, inspect_query
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 #: What is exported, and the module that has it.
 _HOMES = {
     "History": "options",
+    "boundary_aggregate": "boundary",
     "check_workers": "interpreter",
     "events_of_key": "inspection",
     "executor_store": "carriers.workers",
@@ -47,8 +50,9 @@ _HOMES = {
     "sliding_aggregate": "sliding",
 }
 __all__ = [
-    "History", "check_workers", "events_of_key", "executor_store", "inspect_query",
-    "recommended_conf", "report_counts", "save_history", "sliding_aggregate", "small_groups",
+    "History", "boundary_aggregate", "check_workers", "events_of_key", "executor_store",
+    "inspect_query", "recommended_conf", "report_counts", "save_history", "sliding_aggregate",
+    "small_groups",
 ]  # fmt: skip
 
 

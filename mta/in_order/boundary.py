@@ -36,7 +36,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate, islice, repeat
 from typing import Any, Self
 
@@ -484,13 +484,24 @@ class SBA(BoundaryAggregator):
         return chunk
 
 
+@cache
+def _threads(process: int) -> ThreadPoolExecutor:
+    """The threads of a process (a forked one has its own), which all windows share.
+
+    As many as the machine has cores, begun as they are needed: the paper's pool of a slot.
+    """
+    del process
+    quietly = partial(np.seterr, all="ignore")  # numpy's warnings are off thread by thread
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="lcs", initializer=quietly)
+
+
 class ParallelChunk(Chunk):
     """A chunk whose lcs another thread computes, for which one waits when it is asked."""
 
-    def __init__(self, thread: ThreadPoolExecutor, *of: Any) -> None:
+    def __init__(self, *of: Any) -> None:
         super().__init__(*of)
         self._process = os.getpid()
-        self._computed = thread.submit(self.compute)
+        self._computed = _threads(self._process).submit(self.compute)
 
     def wait(self) -> None:
         if self._lcs is None and self._process == os.getpid():
@@ -508,7 +519,8 @@ class PBA(BoundaryAggregator):
     and beside it chunk_size - 2 for each chunk.
 
     Space: 3 * chunk_size + 2 partials, that is 3n/2 + 5 at a slide of 1; and while an lcs is
-    computed a chunk more. The thread begins with the first boundary and ends with the window.
+    computed a chunk more. All windows share one pool of threads, no more than there are cores; they
+    begin with the first boundary, and end with the process.
 
     When this pays in Python: a thread runs beside another only while it is inside numpy, which
     releases the interpreter's lock. So the monoid must be columnar (a ``Monoid`` of Python
@@ -524,15 +536,8 @@ class PBA(BoundaryAggregator):
 
     name = "Parallel Boundary Aggregator"
 
-    _process = 0
-    _thread: ThreadPoolExecutor
-
     def _chunk(self, *of: Any) -> Chunk:
-        if self._process != os.getpid():  # none yet, or left behind in the parent
-            self._process = os.getpid()
-            quietly = partial(np.seterr, all="ignore")  # numpy's warnings are off thread by thread
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="lcs", initializer=quietly)
-        return ParallelChunk(self._thread, *of)
+        return ParallelChunk(*of)
 
 
 # --- the optimal chunk size (section 4.3) ---------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import threading
@@ -184,7 +183,8 @@ def test_pba_folds_lcs_in_the_other_thread() -> None:
     for chunk in window._chunks:
         chunk.lcs(1)
     assert window.chunk_size == 33
-    assert counted.by_thread["lcs_0"] == (64 * 8 // 33) * (33 - 2)
+    folded = sum(n for name, n in counted.by_thread.items() if name.startswith("lcs"))
+    assert folded == (64 * 8 // 33) * (33 - 2)
 
 
 def test_sba_folds_lcs_at_the_boundary() -> None:
@@ -428,7 +428,8 @@ def test_who_needs_lcs_waits_for_the_thread() -> None:
         window.insert(value)
     threading.Timer(0.1, monoid.leave.set).start()
     assert window.query() == 4.0
-    assert monoid.folds == ["lcs_0"], "and not folded here a second time"
+    (thread,) = monoid.folds
+    assert thread.startswith("lcs"), "and not folded here a second time"
 
 
 def test_a_failure_in_the_thread_is_the_callers() -> None:
@@ -470,19 +471,15 @@ def test_numpys_warnings_are_off_in_the_thread() -> None:
     assert not warned, [str(warning.message) for warning in warned]
 
 
-def test_no_thread_stays() -> None:
-    gc.collect()
-    before = {thread.ident for thread in threading.enumerate()}
-    for _ in range(20):
-        window = PBA(SampleStdDev(), 16)
-        for value in np.random.default_rng(1).random(100):
+def test_all_windows_share_one_pool() -> None:
+    """At most a thread a core, where 400 windows had 400."""
+    windows = [PBA(SampleStdDev(), 16) for _ in range(400)]
+    for value in np.random.default_rng(1).random(100):
+        for window in windows:
             window.insert(value)
-            window.query()
-    del window
-    for thread in threading.enumerate():
-        if thread.name.startswith("lcs"):
-            thread.join(10)
-    assert {thread.ident for thread in threading.enumerate()} <= before
+    assert len({window.query() for window in windows}) == 1
+    threads = [one for one in threading.enumerate() if one.name.startswith("lcs")]
+    assert 1 <= len(threads) <= (os.cpu_count() or 1)
 
 
 def test_numpys_folds_are_the_same_in_both() -> None:

@@ -1,0 +1,181 @@
+"""The Parallel Boundary Aggregator as an operator on Spark, over streams and over batches.
+
+PBA paper (KDD 2021), section 5.2: in a stream engine a slot has one pool of threads, which compute
+the lcs of the windows that the slot's tasks advance. Here a Python worker is a slot: all keys'
+windows of a worker share the threads of ``mta.in_order.boundary``.
+
+What Spark keeps of a key between two micro-batches are the values since the beginning of the next
+window that will end, fewer than the range. So a key is advanced by what it would compute anyway,
+and a replay gives the same rows. It is meant for few keys with many rows each, and for windows that
+fit into memory; ``sliding_aggregate`` is for all others.
+
+A state is plain data, packed by ``mta.columns.codec``:
+
+    [1, time of the newest value in microseconds, how many values, [kind, bytes] of each column]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+
+from mta import CountWindow
+from mta.columns.codec import pack, unpack
+from mta.columns.schemas import Array
+from mta.errors import CorruptPage, InvalidTime, LateEvent
+from mta.in_order import PBA, BoundaryAggregator
+from mta.monoids.base import AbstractMonoid
+from mta.monoids.product import column_names
+from spark_integration.errors import CorruptState, InvalidRequest, NullKey
+from spark_integration.interpreter import check_interpreter
+from spark_integration.options import Options
+from spark_integration.request import check_columns, check_types, inputs_of, result_types, typed_by
+
+VERSION = 1
+
+
+def boundary_aggregate(
+    df: DataFrame,
+    *,
+    key: str | Sequence[str],
+    time: str,
+    values: str | Sequence[str],
+    monoid: AbstractMonoid,
+    range: int,
+    slide: int = 1,
+    result: str = "result",
+    algorithm: type[BoundaryAggregator] = PBA,
+) -> DataFrame:
+    """Each key's windows of the last ``range`` values, one as every ``slide`` values have come.
+
+    Rows are the key, the time of the value that ends the window, and the result. ``algorithm`` may
+    be SBA, which has no threads. A streaming query must run in output mode "append". Costs 3
+    combines a slide and chunk_size - 2 a chunk in another thread; a micro-batch costs range
+    combines more for each key that it touches. Raises InvalidRequest; while the query runs NullKey,
+    InvalidTime, LateEvent for a row before its key's newest one, and CorruptState.
+    """
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    options = Options(
+        key=keys, time=time, aggregations={result: (values, monoid)}, policy=CountWindow(range),
+        store="memory://",
+    )  # fmt: skip
+    check_columns(df, key=keys, time=[time], values=column_names(values))
+    fields = {field.name: field.dataType for field in df.schema}
+    typed = typed_by(fields, options)
+    check_types(fields, typed, options)
+    if any(type(schema) is not Array for schema in inputs_of(typed[result][1])):
+        raise InvalidRequest(
+            f"{monoid.name} reads {monoid.inputs!r}: boundary_aggregate takes columns of numbers; "
+            "cast them, or use sliding_aggregate"
+        )
+    if result in (*keys, time):
+        raise InvalidRequest(f"the result is called {result!r}, as a column is: call it otherwise")
+    if not 1 <= slide <= range:
+        raise InvalidRequest(f"slide is from 1 to the range {range}, not {slide}")
+    check_interpreter(df.sparkSession)
+    kind = result_types(typed, options, fields)[result]
+    schema = T.StructType(
+        [*(df.schema[name] for name in (*keys, time)), T.StructField(result, kind)]
+    )
+    work = _Work(
+        keys, time, tuple(column_names(values)), typed[result][1], range, slide, result, algorithm
+    )
+    needed = list(dict.fromkeys([*keys, time, *work.values]))
+    grouped = df.select(*needed).groupBy(*keys)
+    if df.isStreaming:
+        return grouped.applyInPandasWithState(
+            work.advance_stream, schema, "state binary", "append", GroupStateTimeout.NoTimeout
+        )
+
+    def whole(rows: pd.DataFrame) -> pd.DataFrame:
+        return work.advance(None, rows)[1]
+
+    return grouped.applyInPandas(whole, schema)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a worker does for one key."""
+
+    keys: tuple[str, ...]
+    time: str
+    values: tuple[str, ...]
+    monoid: AbstractMonoid
+    range: int
+    slide: int
+    result: str
+    algorithm: type[BoundaryAggregator]
+
+    def advance_stream(
+        self, key: tuple[Any, ...], parts: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        """A key's rows of one micro-batch, after those that its state holds."""
+        del key
+        (before,) = state.get if state.exists else (None,)
+        after, results = self.advance(before, pd.concat(list(parts)))
+        state.update((after,))
+        yield results
+
+    def advance(self, state: bytes | None, rows: pd.DataFrame) -> tuple[bytes, pd.DataFrame]:
+        """The state after these rows, and the rows at which windows end, with their results."""
+        if rows[list(self.keys)].isna().any(axis=None):
+            raise NullKey(f"a row has no {' or '.join(self.keys)}; drop such rows first")
+        if rows[self.time].isna().any():
+            raise InvalidTime(f"a row has no {self.time!r}; drop such rows first")
+        rows = rows.sort_values([self.time, *self.values], kind="stable")
+        inputs, window = self.monoid.inputs, self.algorithm(self.monoid, self.range, self.slide)
+        newest, held, kept = self._read(state)
+        times = rows[self.time].to_numpy().astype("M8[us]").astype("i8")
+        if held and times[0] < newest:
+            raise LateEvent(
+                f"a row at {rows[self.time].iloc[0]} is before the newest one of its key: sort "
+                "what the source gives, or take sliding_aggregate with allowed_lateness"
+            )
+        columns = [rows[name].to_numpy() for name in self.values]
+        new, count = self.monoid.rows(columns[0] if len(columns) == 1 else tuple(columns))
+        found = window.extend(self._joined(kept, held, new, count))
+        ends = np.arange(self.range - 1, held + count, self.slide) - held
+        out = rows[[*self.keys, self.time]].iloc[ends].copy()
+        out[self.result] = found
+        # The next window begins a slide after the one that ended last, or with what is held.
+        first = len(ends) * self.slide
+        room = inputs.new(held + count - first)
+        left = max(held - first, 0)
+        if left:
+            inputs.put_many(room, 0, inputs.cut(kept, first, held))
+        inputs.put_many(room, left, inputs.cut(new, max(first - held, 0), count))
+        payloads = [list(one) for one in inputs.dump(room)]
+        return pack([VERSION, int(times[-1]), held + count - first, payloads]), out
+
+    def _joined(self, kept: Any, held: int, new: Any, count: int) -> Any:
+        """The values that are held, and the new ones, as one column."""
+        if not held:
+            return new
+        inputs = self.monoid.inputs
+        room = inputs.new(held + count)
+        inputs.put_many(room, 0, kept)
+        inputs.put_many(room, held, new)
+        return room
+
+    def _read(self, state: bytes | None) -> tuple[int, int, Any]:
+        """The newest time, how many values there are, and they themselves."""
+        if state is None:
+            return 0, 0, None
+        try:
+            version, newest, held, payloads = unpack(state)
+            if version != VERSION or not 0 <= held < self.range:
+                raise ValueError(f"version {version}, {held} values")
+            found = self.monoid.inputs.load(iter([tuple(one) for one in payloads]), held)
+        except (CorruptPage, TypeError, ValueError) as error:
+            raise CorruptState(
+                f"a key's state is not one of boundary_aggregate with range {self.range} and "
+                f"{self.monoid.name} ({error}): start with a new checkpoint"
+            ) from error
+        return int(newest), held, found
