@@ -8,11 +8,13 @@ with the same bytes, so puts and deletes can be repeated safely.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from .errors import InvalidKey, PageTooLarge, StoreClosed
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,15 @@ class PageStore(ABC):
     @abstractmethod
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The pages in the order of the keys, None where there is none; one store call."""
+
+    def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
+        """What ``see`` makes of the pages, in the order of the keys; one store call.
+
+        They are bytes, None where there is none, or views of the store's own memory, which end with
+        the call: ``see`` keeps none of them, and calls no store. It may be called again where the
+        store fails.
+        """
+        return see(self.get_many(keys))
 
     @abstractmethod
     def put_many(self, pages: Mapping[str, bytes]) -> None:

@@ -25,12 +25,12 @@ stands as it is.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from .base import PageStore, check_pages
+from .base import PageStore, T, check_pages
 from .errors import MissingDependency, UnsupportedOperation
 from .wrapper import WrapperStore
 
@@ -70,6 +70,21 @@ class CompressedStore(WrapperStore):
             _unpacked(page, key) if page is not None and page.startswith(MAGIC) else page
             for key, page in zip(keys, pages, strict=True)
         ]
+
+    def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
+        """What ``see`` makes of the pages as they were put; one store call."""
+
+        def unpacked(pages: list[Any]) -> T:
+            size = len(MAGIC)
+            pairs = zip(keys, pages, strict=True)
+            return see(
+                [
+                    _unpacked(bytes(p), k) if p is not None and p[:size] == MAGIC else p
+                    for k, p in pairs
+                ]
+            )
+
+        return self.store.view_many(keys, unpacked)
 
     def peek(self, key: str) -> bytes | None:
         """The page if it is at hand and needs no unpacking, which may fail."""

@@ -25,7 +25,7 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from .base import PageStore, check_keys, check_pages
+from .base import PageStore, T, check_keys, check_pages
 from .errors import StoreUnavailable
 from .forks import start_over_in_children
 from .wrapper import WrapperStore
@@ -94,6 +94,23 @@ class WriteBuffer(WrapperStore):
             found = self._patiently(partial(self.store.get_many, missing))
             held.update(zip(missing, found, strict=True))
         return [held[key] for key in keys]
+
+    def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
+        """What ``see`` makes of the pages, pending ones included; as ``get_many`` in all else."""
+        with self._changed:
+            self._check_open()
+            held = {key: self._held(key) for key in keys if self._holds(key)}
+        if not held:
+            return self._patiently(partial(self.store.view_many, keys, see))
+
+        def with_pending(pages: list[Any]) -> T:
+            found = iter(pages)
+            return see([held[key] if key in held else next(found) for key in keys])
+
+        missing = [key for key in keys if key not in held]
+        if not missing:
+            return with_pending([])
+        return self._patiently(partial(self.store.view_many, missing, with_pending))
 
     def peek(self, key: str) -> bytes | None:
         """The page if it is pending, or at hand in the store behind; no store call."""

@@ -32,7 +32,8 @@ from mta.errors import CorruptPage, MissingPage, UnsuitableKey
 from mta.keyed import pages
 from mta.keyed.doomed import LIST, DoomedPages, Entry
 from mta.keyed.keys import read_key
-from mta.keyed.pages import Index, TableLayout
+from mta.keyed.leaves import TableLayout
+from mta.keyed.pages import Index
 from mta.keyed.root import Root, Unread
 from mta.keyed.sweep import Lanes
 from mta.keyed.table import FORGOTTEN, HANDLE, Table

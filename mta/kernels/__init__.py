@@ -2,7 +2,9 @@
 
 - ``native``: the compiled kernels, if they are there, and which are in use; in C:
   ``monoids.h`` (what a partial is, and combine), ``folds.h`` (scans, Two-Stacks, ranges),
-  ``times.c`` (searches), ``module.c`` (as Python calls them)
+  ``ranges.c`` (ranges out of many buffers), ``times.c`` (searches), ``module.c`` (as Python calls
+  them)
+- ``ranges``: ranges out of many buffers, and short whole numbers
 - ``ranks``: many keys in sorted times
 - ``scans``: a ufunc folded up to each row, and counts
 - ``segments``: columns of many keys, one after the other, handled all at once

@@ -82,4 +82,10 @@ int first_later(const int64_t *times, int64_t size, const int64_t *bounds, int64
 int running_max(const int64_t *values, int64_t size, const int64_t *bounds, int64_t segments,
                 int64_t *found);
 
+/* ranges.c: where[i] is the first byte of range i, which its buffer holds in full. */
+void bytes_of(const unsigned char *const *where, const int64_t *lengths, int64_t count,
+              unsigned char *found);
+void numbers_of(const unsigned char *const *where, const int64_t *counts, const int64_t *widths,
+                const int64_t *bases, const int64_t *units, int64_t count, int64_t *found);
+
 #endif

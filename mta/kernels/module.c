@@ -302,6 +302,85 @@ static PyObject *py_running_max(PyObject *self, PyObject *args) {
     return told(status);
 }
 
+/* Ranges of many buffers: how many there are, their first bytes, and the sizes of their items. */
+typedef struct {
+    int64_t count;
+    const int64_t *lengths, *widths;
+    const unsigned char **where;
+} Ranges;
+
+/* Finds the ranges, each of which its buffer must hold; the sum of their lengths, or -1. Widths of
+ * items are 1 where none are given. */
+static int64_t ranges_of(PyObject *buffers, Py_buffer *views, Py_ssize_t *viewed,
+                         const int64_t *which, const int64_t *starts, Ranges *ranges) {
+    Py_ssize_t size = PyList_Size(buffers);
+    for (; *viewed < size; ++*viewed)
+        if (PyObject_GetBuffer(PyList_GetItem(buffers, *viewed), &views[*viewed], PyBUF_SIMPLE))
+            return -1;
+    int64_t total = 0;
+    for (int64_t i = 0; i < ranges->count; i++) {
+        int64_t width = ranges->widths ? ranges->widths[i] : 1, length = ranges->lengths[i];
+        if (which[i] < 0 || which[i] >= size || length < 0 || starts[i] < 0
+            || (width != 0 && width != 1 && width != 2 && width != 4 && width != 8)
+            || starts[i] > views[which[i]].len
+            || (width && length > (views[which[i]].len - starts[i]) / width)
+            || length > MAX_POSITION - total) {
+            PyErr_SetString(PyExc_ValueError, "a range that its buffer does not hold");
+            return -1;
+        }
+        ranges->where[i] = (const unsigned char *)views[which[i]].buf + starts[i];
+        total += length;
+    }
+    return total;
+}
+
+/* Ranges of bytes as bytes, or with widths, bases and units as numbers into an array. */
+static PyObject *py_gathered(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *buffers, *given[6], *room = Py_None, *found = NULL;
+    Held held = {.count = 0};
+    int64_t *at[6] = {NULL}, rows[6], places = 0, *numbers = NULL;
+    if (!PyArg_ParseTuple(args, "O!OOO|OOOO:gathered", &PyList_Type, &buffers, &given[0], &given[1],
+                          &given[2], &given[3], &given[4], &given[5], &room))
+        return NULL;
+    int wanted = room == Py_None ? 3 : 6, read = 0;
+    while (read < wanted && (at[read] = column(&held, given[read], 8, 0, &rows[read])) != NULL
+           && require(rows[read] == rows[0], "columns of one length are wanted"))
+        read++;
+    if (read == wanted
+        && (room == Py_None || (numbers = column(&held, room, 8, 1, &places)) != NULL)) {
+        Py_ssize_t size = PyList_Size(buffers), viewed = 0;
+        Py_buffer *views = PyMem_Calloc((size_t)size + 1, sizeof *views);
+        Ranges ranges = {rows[0], at[2], at[3],
+                         PyMem_Calloc((size_t)rows[0] + 1, sizeof *ranges.where)};
+        if (!views || !ranges.where)
+            PyErr_NoMemory();
+        else {
+            int64_t total = ranges_of(buffers, views, &viewed, at[0], at[1], &ranges);
+            if (total >= 0 && room == Py_None) {
+                found = PyBytes_FromStringAndSize(NULL, total);
+                if (found) {
+                    unsigned char *into = (unsigned char *)PyBytes_AsString(found);
+                    Py_BEGIN_ALLOW_THREADS
+                    bytes_of(ranges.where, at[2], rows[0], into);
+                    Py_END_ALLOW_THREADS
+                }
+            } else if (total >= 0 && require(total == places, "room for each number is wanted")) {
+                Py_BEGIN_ALLOW_THREADS
+                numbers_of(ranges.where, at[2], at[3], at[4], at[5], rows[0], numbers);
+                Py_END_ALLOW_THREADS
+                found = Py_NewRef(room);
+            }
+        }
+        while (viewed)
+            PyBuffer_Release(&views[--viewed]);
+        PyMem_Free(views);
+        PyMem_Free((void *)ranges.where);
+    }
+    let_go(&held);
+    return found;
+}
+
 static PyMethodDef METHODS[] = {
     {"scan", py_scan, METH_VARARGS, "scan(kind, rows, out, backwards)"},
     {"blocks", py_blocks, METH_VARARGS, "blocks(kind, rows, out, size, backwards)"},
@@ -314,6 +393,8 @@ static PyMethodDef METHODS[] = {
     {"ranks", py_ranks, METH_VARARGS, "ranks(times, keys, age, out)"},
     {"first_later", py_first_later, METH_VARARGS, "first_later(times, bounds, segments, asked, out)"},
     {"running_max", py_running_max, METH_VARARGS, "running_max(values, bounds, out)"},
+    {"gathered", py_gathered, METH_VARARGS,
+     "gathered(buffers, which, starts, lengths[, widths, bases, units, out])"},
     {NULL, NULL, 0, NULL},
 };
 

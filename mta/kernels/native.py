@@ -54,7 +54,7 @@ def load() -> Any:
         return None
     try:
         found = import_module("mta.kernels.compiled")
-        if tuple(found.KINDS) != tuple(_TYPES):
+        if tuple(found.KINDS) != tuple(_TYPES) or not hasattr(found, "gathered"):
             raise ImportError("they were built from other sources")
         return found
     except ImportError as error:
@@ -252,6 +252,34 @@ def running_max(values: np.ndarray, bounds: np.ndarray) -> np.ndarray | None:
         return None
     found = np.empty(len(values), np.int64)
     compiled.running_max(_whole(values), _whole(bounds), found)
+    return found
+
+
+def bytes_of(
+    buffers: list[Any], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
+) -> bytes | None:
+    """As ``ranges.bytes_of``."""
+    if compiled is None:
+        return None
+    found: bytes = compiled.gathered(buffers, *map(_whole, (which, starts, lengths)))
+    return found
+
+
+def numbers_of(
+    buffers: list[Any],
+    which: np.ndarray,
+    starts: np.ndarray,
+    counts: np.ndarray,
+    widths: np.ndarray,
+    bases: np.ndarray,
+    units: np.ndarray,
+) -> np.ndarray | None:
+    """As ``ranges.numbers_of``."""
+    if compiled is None:
+        return None
+    found = np.empty(int(counts.sum()), np.int64)
+    given = map(_whole, (which, starts, counts, widths, bases, units))
+    compiled.gathered(buffers, *given, found)
     return found
 
 

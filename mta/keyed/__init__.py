@@ -4,7 +4,8 @@
 - ``table``: keys and their events, column by column
 - ``sweep``: where windows begin, and their results
 - ``kind``, ``work``: what all windows have in common, and a batch beside what is known
-- ``pages``: tables and their indexes as pages
+- ``leaves``: tables as pages, out of which the keys of a batch are taken
+- ``pages``: indexes as pages, and tables as earlier versions wrote them
 - ``tiers``: which tables there are, and when they are merged
 - ``doomed``: what is to be deleted, and after how many roots
 - ``root``: all that is not in pages

@@ -41,7 +41,7 @@ from mta.keyed.bucket import Bucket
 from mta.keyed.doomed import DoomedPages, Entry
 from mta.keyed.keys import Keys
 from mta.keyed.kind import AnyWindow
-from mta.keyed.pages import TableLayout
+from mta.keyed.leaves import TableLayout
 from mta.keyed.root import Root, Start, Unread
 from mta.keyed.sweep import Lanes
 from mta.keyed.table import ALL, HANDLE, Table, blank, join

@@ -425,6 +425,18 @@ def hashes_of_ints(keys: np.ndarray) -> np.ndarray:
     return found
 
 
+def ints_of_hashes(hashes: np.ndarray) -> np.ndarray:
+    """The integers of some hashes."""
+    words = hashes ^ (hashes >> np.uint64(31)) ^ (hashes >> np.uint64(62))
+    words = words * np.uint64(0x319642B2D24D8EC3)  # what undoes the products of ``hashes_of_ints``
+    words = (words ^ (words >> np.uint64(27)) ^ (words >> np.uint64(54))) * np.uint64(
+        0x96DE1B173F119089
+    )
+    words = words ^ (words >> np.uint64(30)) ^ (words >> np.uint64(60))
+    found: np.ndarray = words.view("<i8")
+    return found
+
+
 def _require_small(key: int) -> None:
     if key > _INTS.max:
         raise UnsuitableKey(f"the key {key} does not fit 64 bits with a sign")

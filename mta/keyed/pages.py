@@ -1,4 +1,4 @@
-"""The formats of keyed windows' pages: keys with their events, and indexes of such pages.
+"""The formats of keyed windows' pages: indexes of pages of keys, and pages of keys of version 1.
 
     page    = msgpack array [magic, version, window, level, run, count, columns]
     magic   = "mta-keys"
@@ -34,6 +34,9 @@
 
 A column "zero" or "one" has no bytes. A run's number is in its pages so that no two runs share one:
 what is deleted with a run is of no other.
+
+New pages of keys are of version 2 (``mta.keyed.leaves``); those of version 1 are read, and a root
+has its tables as their columns.
 """
 
 from __future__ import annotations
@@ -47,10 +50,12 @@ import numpy as np
 
 from mta.columns.schemas import Array, Payload, Rows, Schema, next_payload
 from mta.errors import CorruptPage
+from mta.kernels.ranges import Buffer
 from mta.kernels.segments import bounds_of
-from mta.keyed import doomed
+from mta.keyed import doomed, leaves
 from mta.keyed.doomed import LIST, Entry
 from mta.keyed.keys import Keys, hashes_of_ints
+from mta.keyed.leaves import Leaves, TableLayout
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
 from mta.pages.page import NAME_BYTES, key_of, name_of
 
@@ -61,16 +66,6 @@ MAX_HEIGHT = 6
 #: A key has no more events in a page, and where an event has no bytes, nor have all of them.
 _MOST_OF_KEY, _MOST_OF_NOTHING = 1 << 32, 1 << 26
 _U1, _U2, _U8, _I8 = Array("|u1"), Array("<u2"), Array("<u8"), Array("<i8")
-
-
-@dataclass(frozen=True, slots=True)
-class TableLayout:
-    """How the pages of some windows are laid out."""
-
-    window: str
-    kind: str
-    schema: Schema
-    timed: bool
 
 
 @dataclass(slots=True)
@@ -107,9 +102,9 @@ class Index:
         return Index(self.firsts, found, moments)
 
     def holding(self, hashes: np.ndarray) -> np.ndarray:
-        """Which pages may hold keys of some hashes, in order; each once."""
-        places = np.searchsorted(self.firsts, hashes, side="right") - 1
-        return np.unique(places[places >= 0])
+        """Which pages may hold keys of some hashes, which never decrease; each once."""
+        first = np.searchsorted(hashes, self.firsts)
+        return np.flatnonzero(np.diff(first, append=len(hashes)))
 
     def dump(self) -> list[Payload]:
         """As columns."""
@@ -135,6 +130,8 @@ def encode(layout: TableLayout, level: int, run: int, content: Whole) -> bytes:
 
     Raises NotPageable for values that are no plain data.
     """
+    if isinstance(content, Table):
+        return leaves.encode(layout, run, content)
     fields = [MAGIC, VERSION, layout.window, level, run, len(content), dump(content)]
     packed: bytes = msgpack.packb(fields)
     return packed
@@ -151,11 +148,16 @@ def dump(content: Whole) -> list[Payload]:
 Content = tuple[int, list[Any]]
 
 
-def opened(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) -> Content:
-    """What a page holds, if it is what its name and its place say; else CorruptPage."""
+def require_whole(layout: TableLayout, level: int, run: int, name: bytes, page: Buffer) -> None:
+    """Raises CorruptPage where a page is not what its name says."""
+    if name_of(page) != name:
+        error = CorruptPage("its bytes do not match its name")
+        raise damaged(layout, level, run, name, error) from error
+
+
+def opened(layout: TableLayout, level: int, run: int, name: bytes, page: Buffer) -> Content:
+    """What a page of version 1 holds, if it is what its place says; else CorruptPage."""
     try:
-        if name_of(page) != name:
-            raise CorruptPage("its bytes do not match its name")
         fields = msgpack.unpackb(page)
         if not isinstance(fields, list) or fields[:2] != [MAGIC, VERSION] or len(fields) != 7:
             raise CorruptPage(f"it is not a page of keys of format {VERSION}")
@@ -168,8 +170,13 @@ def opened(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) 
 
 def decode(layout: TableLayout, level: int, run: int, name: bytes, page: bytes) -> Whole:
     """Page bytes as what they must hold. Raises CorruptPage for anything else."""
-    count, columns = opened(layout, level, run, name, page)
+    require_whole(layout, level, run, name, page)
     try:
+        if leaves.is_leaf(page):
+            if level:
+                raise CorruptPage(f"it is the page of {layout.window!r}, 0")
+            return Leaves(layout, [run], [page]).table()
+        count, columns = opened(layout, level, run, name, page)
         return load(layout, level, count, columns)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise damaged(layout, level, run, name, error) from error
@@ -338,11 +345,7 @@ _MOST = 1 << 24
 
 
 def _whole(schema: Schema, columns: Sequence[Any], count: int) -> Rows:
-    payloads = iter(columns)
-    rows = schema.load(payloads, count)
-    if next(payloads, None) is not None:
-        raise CorruptPage("it has columns too many")
-    return rows
+    return leaves.loaded(schema, iter(columns), count)
 
 
 def _dump(schema: Array, column: np.ndarray) -> Payload:

@@ -40,7 +40,8 @@ from mta.errors import CorruptPage
 from mta.keyed import doomed
 from mta.keyed.doomed import Doomed
 from mta.keyed.keys import KINDS
-from mta.keyed.pages import MAX_HEIGHT, Index, TableLayout, Whole, dump, load
+from mta.keyed.leaves import TableLayout
+from mta.keyed.pages import MAX_HEIGHT, Index, Whole, dump, load
 from mta.keyed.table import Table
 from mta.keyed.tiers import Run
 from mta.pages.handle import NAME, corrupt, seal, unseal

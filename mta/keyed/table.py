@@ -120,6 +120,12 @@ class Table:
         counts = self.counts[places]
         return self._with(places, self.bounds[places], counts, self.left[places])
 
+    def among(self, keys: Keys) -> Table:
+        """What is of some keys."""
+        places = self.keys.find(keys)
+        places = np.sort(places[places >= 0])
+        return self if len(places) == len(self) else self.take(places)
+
     def cut(self, start: int, stop: int) -> Table:
         """What is of the keys from ``start`` to ``stop``, as views."""
         first, last = self.bounds[start], self.bounds[stop]

@@ -24,18 +24,21 @@ to look: so no page is read for this more often than it has keys that fall silen
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mta.errors import CorruptPage, MissingPage
+from mta.kernels.ranges import Buffer
 from mta.kernels.segments import bounds_of
 from mta.keyed import doomed, pages
 from mta.keyed.doomed import LIST, Doomed, DoomedPages, Entry
 from mta.keyed.keys import Keys
-from mta.keyed.pages import Content, Index, TableLayout, Whole
+from mta.keyed.leaves import Leaves, TableLayout, is_leaf
+from mta.keyed.pages import Index, Whole
 from mta.keyed.table import FORGOTTEN, Table, join
 from mta.pages.page import key_of, name_of
 from stores import PageStore
@@ -49,6 +52,9 @@ _AT_ONCE = 256
 #: Runs beyond which all are merged, so that a root stays small.
 _MOST_RUNS = 96
 _NEVER = int(np.iinfo("i8").max)
+T = TypeVar("T")
+#: A page by its level, the number of its run, and its name.
+Place = tuple[int, int, bytes]
 
 
 @dataclass(slots=True, eq=False)
@@ -72,22 +78,13 @@ class Reached:
     """What names them, and their neighbours."""
     places: np.ndarray
     """Where the index names them."""
-    counts: list[int]
-    """How much each of them holds."""
-    content: Table | Index
-    """What they hold together."""
+    parts: list[Index]
+    """What each of them holds; nothing of tables, which are read where they are looked into."""
 
     @property
-    def ends(self) -> list[int]:
-        """Where what each page holds begins in all of it, and where the last one ends."""
-        ends: list[int] = bounds_of(np.array(self.counts)).tolist()
-        return ends
-
-    @property
-    def table(self) -> Table:
-        """The tables, as one."""
-        assert isinstance(self.content, Table)
-        return self.content
+    def names(self) -> list[bytes]:
+        """Their names."""
+        return [self.index.names[at] for at in self.places.tolist()]
 
 
 @dataclass(slots=True)
@@ -103,7 +100,7 @@ class RunPages:
 
     def __init__(self, store: PageStore, layout: TableLayout, size: PageSize) -> None:
         self.store, self.layout, self.size = store, layout, size
-        self._cache: OrderedDict[bytes, tuple[Content, int]] = OrderedDict()
+        self._cache: OrderedDict[bytes, bytes] = OrderedDict()
         self._cached = 0
 
     def write(self, number: int, tables: Iterable[Table]) -> Run | None:
@@ -150,84 +147,158 @@ class RunPages:
         self.store.put_many(found)
         return names
 
-    def read(self, places: Sequence[tuple[int, int, bytes]]) -> list[Content]:
-        """Pages by level, run and name; one ``get_many`` for those that are not in memory.
+    def see(self, places: Sequence[Place], see: Callable[[list[Buffer]], T]) -> T:
+        """What ``see`` makes of pages, which end with the call unless they are in memory.
 
-        Raises MissingPage and CorruptPage.
+        One ``view_many`` for those that are not. Raises MissingPage and CorruptPage.
         """
         missing = [place for place in places if place[2] not in self._cache]
-        fresh: dict[bytes, Content] = {}
-        if missing:
-            keys = [key_of(self.layout.window, *place) for place in missing]
-            for place, key, data in zip(missing, keys, self.store.get_many(keys), strict=True):
-                if data is None:
+        if not missing:
+            return see([self._at_hand(name) for _, _, name in places])
+        keys = [key_of(self.layout.window, *place) for place in missing]
+
+        def of(found: list[Buffer | None]) -> T:
+            fresh: dict[bytes, Buffer] = {}
+            for place, key, page in zip(missing, keys, found, strict=True):
+                if page is None:
                     raise MissingPage(
                         f"page {key} is not in {self.store.url}: open the store that the windows "
                         "were written to, or restore from a root whose pages are all there"
                     )
                 try:
-                    content = pages.opened(self.layout, *place, data)
+                    pages.require_whole(self.layout, *place, page)
                 except CorruptPage:
                     self.store.forget([key])
                     raise
-                fresh[place[2]] = content
-                self._cache[place[2]] = content, len(data)
-                self._cached += len(data)
-        found = []
-        for _, _, name in places:
-            if name not in fresh:
-                self._cache.move_to_end(name)
-            found.append(fresh.get(name) or self._cache[name][0])
+                fresh[place[2]] = page
+            made = see([fresh.get(name) or self._at_hand(name) for _, _, name in places])
+            self._keep(fresh)
+            return made
+
+        return self.store.view_many(keys, of)
+
+    def _at_hand(self, name: bytes) -> bytes:
+        self._cache.move_to_end(name)
+        return self._cache[name]
+
+    def _keep(self, fresh: Mapping[bytes, Buffer]) -> None:
+        """Keep what was read last; what a store has in its own memory is as near as that."""
+        for name, page in fresh.items():
+            if isinstance(page, bytes):
+                self._cache[name] = page
+                self._cached += len(page)
         while self._cached > self.size.cached:
-            self._cached -= self._cache.popitem(last=False)[1][1]
-        return found
+            self._cached -= len(self._cache.popitem(last=False)[1])
 
     def tables(self, number: int, names: Sequence[bytes]) -> Table:
         """Tables of a run, in order, as one. Raises MissingPage and CorruptPage."""
-        return self.loaded(number, names, self.read([(0, number, name) for name in names]))
+        return self.tables_of([(number, names)])[0][0]
 
-    def loaded(self, number: int, names: Sequence[bytes], contents: Sequence[Content]) -> Table:
-        """Tables that were read, as one. Raises CorruptPage, which names the page."""
+    def tables_of(
+        self, runs: Sequence[tuple[int, Sequence[bytes]]]
+    ) -> list[tuple[Table, np.ndarray]]:
+        """Tables of each run, in order, as one, and how many keys each of them has.
+
+        One ``view_many`` for all of them. Raises MissingPage and CorruptPage.
+        """
+        places = [(0, number, name) for number, names in runs for name in names]
+        spans = [*pairwise(bounds_of(np.array([len(names) for _, names in runs])).tolist())]
+
+        def of_spans(found: list[Buffer]) -> list[tuple[Table, np.ndarray]]:
+            return [self._named(self._whole, places[a:b], found[a:b]) for a, b in spans]
+
+        return self.see(places, of_spans)
+
+    def _whole(self, places: Sequence[Place], found: Sequence[Buffer]) -> tuple[Table, np.ndarray]:
+        if is_leaf(found[0]):
+            read = Leaves(self.layout, [number for _, number, _ in places], found)
+            return read.table(), read.counts
+        pairs = zip(places, found, strict=True)
+        contents = [pages.opened(self.layout, *place, page) for place, page in pairs]
+        table = pages.load_tables(self.layout, contents)
+        return table, np.array([count for count, _ in contents])
+
+    def of_keys(
+        self, runs: Sequence[tuple[int, Sequence[bytes]]], keys: Keys, late: bool
+    ) -> list[Table]:
+        """What tables of runs say of keys, the oldest first. Raises MissingPage and CorruptPage.
+
+        One ``view_many`` for all of them.
+        """
+        places = [(0, number, name) for number, names in runs for name in names]
+
+        def found_in(found: list[Buffer]) -> list[Table]:
+            ends = np.cumsum([0, *(len(names) for _, names in runs)]).tolist()
+            spans = [(a, b) for a, b in pairwise(ends) if a < b]
+            old = [span for span in spans if not is_leaf(found[span[0]])]
+            tables = [self._named(self._whole, places[a:b], found[a:b])[0] for a, b in old]
+            # Whatever is of an earlier version is older.
+            first = old[-1][1] if old else 0
+            spans = [(a - first, b - first) for a, b in spans if a >= first]
+
+            def of_leaves(places: Sequence[Place], found: Sequence[Buffer]) -> Table:
+                numbers = [number for _, number, _ in places]
+                within = spans if len(found) == ends[-1] - first else [(0, len(found))]
+                return Leaves(self.layout, numbers, found).find(keys, within, late)
+
+            tables = [table.among(keys) for table in tables]
+            if spans:
+                tables.append(self._named(of_leaves, places[first:], found[first:]))
+            return tables
+
+        return self.see(places, found_in) if places else []
+
+    def _named(
+        self,
+        read: Callable[[Sequence[Place], Sequence[Buffer]], T],
+        places: Sequence[Place],
+        found: Sequence[Buffer],
+    ) -> T:
+        """What is read of some pages; the error of a damaged one names it."""
+        errors = (ValueError, TypeError)
         try:
-            return pages.load_tables(self.layout, contents)
-        except (ValueError, TypeError) as error:
-            for name, content in zip(names, contents, strict=True):
+            return read(places, found)
+        except errors as error:
+            for at, place in enumerate(places):
                 try:
-                    pages.load_tables(self.layout, [content])
-                except (ValueError, TypeError) as why:
-                    raise pages.damaged(self.layout, 0, number, name, why) from why
-            raise pages.damaged(self.layout, 0, number, names[0], error) from error
+                    read([place], found[at : at + 1])
+                except errors as why:
+                    raise pages.damaged(self.layout, *place, why) from why
+            raise pages.damaged(self.layout, *places[0], error) from error
 
-    def index(
-        self, level: int, number: int, names: Sequence[bytes], contents: Sequence[Content]
-    ) -> Index:
-        """Indexes that were read, as one. Raises CorruptPage."""
-        found = []
-        for name, (count, columns) in zip(names, contents, strict=True):
-            try:
-                content = pages.load(self.layout, level, count, columns)
-            except (ValueError, TypeError) as error:
-                raise pages.damaged(self.layout, level, number, name, error) from error
-            assert isinstance(content, Index)
-            found.append(content)
-        return _chained(found)
+    def index(self, level: int, number: int, names: Sequence[bytes]) -> Index:
+        """Indexes, one after the other, as one. Raises MissingPage and CorruptPage."""
+        return _chained(self.indexes([(level, number, name) for name in names]))
+
+    def indexes(self, places: Sequence[Place]) -> list[Index]:
+        """Indexes. Raises MissingPage and CorruptPage."""
+        found = self._loaded(places)
+        assert all(isinstance(content, Index) for content in found)
+        return found
+
+    def _loaded(self, places: Sequence[Place]) -> list[Any]:
+        """What pages of level 1 and above hold."""
+
+        def load(places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
+            pairs = zip(places, found, strict=True)
+            return [
+                pages.load(self.layout, place[0], *pages.opened(self.layout, *place, page))
+                for place, page in pairs
+            ]
+
+        return self.see(places, lambda found: self._named(load, places, found))
 
     def leaves(self, run: Run) -> Index:
         """The names of all tables of a run; a ``get_many`` a level."""
         index = run.top
         for level in range(run.height, 0, -1):
-            index = self._below(level, run.number, index.names)
+            index = self.index(level, run.number, index.names)
         return index
-
-    def _below(self, level: int, number: int, names: Sequence[bytes]) -> Index:
-        """What pages of a level above the tables say."""
-        return self.index(level, number, names, self.read([(level, number, n) for n in names]))
 
     def listed(self, entry: DoomedPages) -> list[Entry]:
         """What a list of the doomed says; nothing where it is gone or damaged."""
         try:
-            found = self.read([(LIST, entry.number, name) for name in entry.names])
-            lists = [pages.load(self.layout, LIST, *content) for content in found]
+            lists = self._loaded([(LIST, entry.number, name) for name in entry.names])
         except (MissingPage, CorruptPage):
             return []
         return [each for content in lists if isinstance(content, list) for each in content]
@@ -240,7 +311,7 @@ class RunPages:
                 yield key_of(self.layout.window, level, entry.number, name)
             if not level or level == LIST or not entry.below:
                 return
-            names = self._below(level, entry.number, names).names
+            names = self.index(level, entry.number, names).names
             level -= 1
 
     def delete(self, entry: DoomedPages) -> None:
@@ -249,7 +320,7 @@ class RunPages:
         if entry.below and entry.level != LIST:
             for level in range(entry.level, 0, -1):
                 try:
-                    below = self._below(level, entry.number, levels[-1][1])
+                    below = self.index(level, entry.number, levels[-1][1])
                 except (MissingPage, CorruptPage):
                     break  # deleted before a crash; what a damaged page names nobody knows
                 levels.append((level - 1, below.names))
@@ -279,47 +350,45 @@ class Tiers:
     # --- finding --------------------------------------------------------------------------------
 
     def find(self, keys: Keys) -> Table | None:
-        """What is known of some keys; a ``get_many`` a level. Raises MissingPage, CorruptPage."""
+        """What is known of some keys; a ``view_many`` a level. Raises MissingPage, CorruptPage."""
         reached = self._reach(lambda index: index.holding(keys.hashes))
-        tables = [*(levels[-1].table for _, levels in reached), *self.young]
         found = []
-        for table in tables:
-            places = table.keys.find(keys)
-            places = np.sort(places[places >= 0])
-            if len(places):
-                found.append(table if len(places) == len(table) else table.take(places))
+        if reached:
+            assert self.pages is not None
+            runs = [(run.number, levels[-1].names) for run, levels in reached]
+            found = self.pages.of_keys(runs, keys, self._late)
+        found = [
+            table for table in [*found, *(table.among(keys) for table in self.young)] if len(table)
+        ]
         return join(found, self._late) if found else None
 
     def _reach(self, choose: Callable[[Index], np.ndarray]) -> list[tuple[Run, list[Reached]]]:
-        """The pages that are chosen in each run, level by level down to the tables.
+        """The pages that are chosen in each run, level by level down to the names of the tables.
 
-        One ``get_many`` a level for all runs together.
+        One ``view_many`` a level above them for all runs together.
         """
         found: list[tuple[Run, list[Reached]]] = [(run, []) for run in self.runs]
         open_ = [(run, levels, run.height, run.top) for run, levels in found]
         while open_:
-            assert self.pages is not None
             chosen = [(*each, choose(each[-1])) for each in open_]
             asked = [
                 (level, run.number, index.names[at])
                 for run, _, level, index, places in chosen
                 for at in places.tolist()
+                if level
             ]
-            read = iter(self.pages.read(asked))
+            read: Iterator[Index] = iter(())
+            if asked:
+                assert self.pages is not None
+                read = iter(self.pages.indexes(asked))
             open_ = []
             for run, levels, level, index, places in chosen:
                 if not len(places):
                     continue
-                names = [index.names[at] for at in places.tolist()]
-                contents = [next(read) for _ in names]
-                counts = [count for count, _ in contents]
+                parts = [next(read) for _ in places] if level else []
+                levels.append(Reached(level, index, places, parts))
                 if level:
-                    below = self.pages.index(level, run.number, names, contents)
-                    levels.append(Reached(level, index, places, counts, below))
-                    open_.append((run, levels, level - 1, below))
-                else:
-                    table = self.pages.loaded(run.number, names, contents)
-                    levels.append(Reached(level, index, places, counts, table))
+                    open_.append((run, levels, level - 1, _chained(parts)))
         return [(run, levels) for run, levels in found if levels and not levels[-1].level]
 
     # --- all there is ---------------------------------------------------------------------------
@@ -433,11 +502,19 @@ class Tiers:
         ``put_many``. When a store call fails, nothing has changed.
         """
         reached = self._reach(lambda index: _due(index, until))
-        tables = [*(levels[-1].table for _, levels in reached), *self.young]
+        looked = []
+        if reached:
+            assert self.pages is not None
+            runs = [(run.number, levels[-1].names) for run, levels in reached]
+            looked = self.pages.tables_of(runs)
+        tables = [*(table for table, _ in looked), *self.young]
         found = [_silent_in(table, until) for table in tables]
         found = [table for table in found if len(table)]
         known = self.find(join(found, self._late).keys) if found else None
-        renewed = [self._renewed(run, levels, until) for run, levels in reached]
+        renewed = [
+            self._renewed(run, levels, *tables, until)
+            for (run, levels), tables in zip(reached, looked, strict=True)
+        ]
         for run, top, old in renewed:
             self.runs[self.runs.index(run)] = replace(run, top=top)
             self.doomed.fresh += old
@@ -445,17 +522,18 @@ class Tiers:
         return self._nothing() if known is None else _silent_in(known, until)
 
     def _renewed(
-        self, run: Run, levels: list[Reached], until: int
+        self, run: Run, levels: list[Reached], table: Table, counts: np.ndarray, until: int
     ) -> tuple[Run, Index, list[Entry]]:
         """The top of a run once it was looked into, and the pages that it names no more."""
         assert self.pages is not None
-        newest = _newest_of(levels[-1].table)
+        newest = _newest_of(table)
         newest[newest <= until] = _NEVER
-        later = np.minimum.reduceat(newest, levels[-1].ends[:-1]).tolist()
+        later = np.minimum.reduceat(newest, bounds_of(counts)[:-1]).tolist()
         old: list[Entry] = []
         index = levels[-1].index.renewed(levels[-1].places, later)
         for above in reversed(levels[:-1]):
-            parts = [index.cut(start, stop) for start, stop in pairwise(above.ends)]
+            ends = bounds_of(np.array([len(part) for part in above.parts])).tolist()
+            parts = [index.cut(start, stop) for start, stop in pairwise(ends)]
             names = self.pages.put(above.level, run.number, parts)
             before = [above.index.names[at] for at in above.places.tolist()]
             gone = [name for name in before if name not in names]

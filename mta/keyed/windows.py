@@ -46,7 +46,7 @@ from mta.keyed.changes import (
 from mta.keyed.doomed import Doomed
 from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import AnyWindow, Kind
-from mta.keyed.pages import TableLayout
+from mta.keyed.leaves import TableLayout
 from mta.keyed.root import MAX_BYTES, Root, Start, Unread
 from mta.keyed.sweep import Lanes, empties, folds
 from mta.keyed.table import FORGOTTEN, HANDLE, Table

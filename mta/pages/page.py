@@ -81,7 +81,7 @@ def write_columns(group: Group, layout: Layout) -> list[Payload]:
     return columns
 
 
-def name_of(page: bytes) -> bytes:
+def name_of(page: bytes | memoryview) -> bytes:
     """The digest that names a page; 0.1 us a KiB."""
     return xxhash.xxh3_128_digest(page)
 

@@ -6,11 +6,11 @@ The counts stand beside those of rows in ``observedMetrics``, summed over all bu
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from stores.base import PageStore
+from stores.base import PageStore, T
 from stores.testing.counting import CountingStore
 
 
@@ -45,6 +45,23 @@ class MeteredStore(CountingStore):
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         with self._waiting():
             return super().get_many(keys)
+
+    def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
+        own = 0.0
+
+        def timed(pages: list[Any]) -> T:
+            nonlocal own
+            began = time.perf_counter()
+            try:
+                return see(pages)
+            finally:
+                own += time.perf_counter() - began
+
+        with self._waiting():
+            try:
+                return super().view_many(keys, timed)
+            finally:
+                self._seconds -= own
 
     def put_many(self, pages: Mapping[str, bytes]) -> None:
         with self._waiting():

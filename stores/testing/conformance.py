@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from random import Random
+from typing import Any
 from unittest import SkipTest, TestCase
 from uuid import uuid4
 
@@ -101,6 +102,32 @@ class PageStoreConformance:
         with self.holding(pages, flushed=False) as store:
             for keys in (sorted(pages), sorted(pages, reverse=True), [first, last, first], missing):
                 assert store.get_many(keys) == [pages.get(key) for key in keys]
+
+    def test_pages_can_be_looked_at(self) -> None:
+        """As they are got, one look for all of them; what the look raises comes out of the call."""
+        pages = self.pages(20)
+        first, last, *_ = pages
+        missing = [f"{self.group}/no", first, f"{self.group}/none", last]
+
+        def copied(found: list[Any]) -> list[bytes | None]:
+            return [None if page is None else bytes(page) for page in found]
+
+        def failing(found: list[Any]) -> None:
+            raise ArithmeticError(len(found))
+
+        for flushed in (True, False):
+            with self.holding(pages, flushed) as store:
+                for keys in (sorted(pages), [first, last, first], missing, []):
+                    assert store.view_many(keys, copied) == store.get_many(keys)
+                try:
+                    store.view_many([first, last], failing)
+                except ArithmeticError as error:
+                    assert error.args == (2,)
+                else:
+                    raise AssertionError("an error is lost")
+                store.put_many({f"{self.group}/more": b"more"})
+                keys = [*pages, f"{self.group}/more"]
+                assert store.view_many(keys, copied) == [*pages.values(), b"more"]
 
     def test_puts_and_deletes_in_any_order(self) -> None:
         """The store is as a dictionary is, whatever was put, deleted and flushed before."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from stores.base import PageStore
+from stores.base import PageStore, T
 from stores.forks import start_over_in_children
 from stores.wrapper import WrapperStore
 
@@ -57,9 +58,15 @@ class CountingStore(WrapperStore):
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         pages = self.store.get_many(keys)
-        there = [page for page in pages if page is not None]
-        self._add("get", len(keys), sum(map(len, there)), missing=len(keys) - len(there))
+        self._count_pages(keys, pages)
         return pages
+
+    def view_many(self, keys: Sequence[str], see: Callable[[list[Any]], T]) -> T:
+        def counted(pages: list[Any]) -> T:
+            self._count_pages(keys, pages)
+            return see(pages)
+
+        return self.store.view_many(keys, counted)
 
     def peek(self, key: str) -> bytes | None:
         """No store call; a page that is at hand is counted as read by one."""
@@ -92,6 +99,10 @@ class CountingStore(WrapperStore):
     def flush(self) -> None:
         self.store.flush()
         self._add("flush", 0)
+
+    def _count_pages(self, keys: Sequence[str], pages: Sequence[Any]) -> None:
+        there = [page for page in pages if page is not None]
+        self._add("get", len(keys), sum(map(len, there)), missing=len(keys) - len(there))
 
     def _add(self, operation: str, pages: int, size: int = 0, *, missing: int = 0) -> None:
         with self._lock:

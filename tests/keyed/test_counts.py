@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from mta import Collect, Count, CountWindow, KeyedWindows, Last, Max, Product, Sum, TimeWindow
-from mta.keyed import tiers
+from mta.kernels import ranges
+from mta.keyed import leaves, tiers
 from stores import MemoryStore
 from stores.wrapper import WrapperStore
 from tests.support.counted import Counted
@@ -101,7 +102,7 @@ def test_runs_are_read_together() -> None:
 
 def test_a_checkpoint_writes_once_a_level_and_nothing_that_was_not_touched() -> None:
     store = Tally()
-    windows = many(store, 20_000, page_bytes=300)
+    windows = many(store, 20_000, page_bytes=1000)
     assert len(store.puts) <= 3
     for count in (1, 100, 1000):
         keys = np.arange(count) * 17
@@ -287,3 +288,52 @@ def test_keys_with_windows_by_themselves_write_handles_only_when_they_change() -
     store.forget_counts()
     windows.checkpoint()
     assert store.written < 500
+
+
+class Taken:
+    """How often, and how many bytes, are taken out of pages."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.calls = self.bytes = 0
+
+        def bytes_of(*given: Any) -> bytes:
+            self.calls += 1
+            self.bytes += int(given[3].sum())
+            return ranges.bytes_of(*given)
+
+        def numbers_of(*given: Any) -> np.ndarray:
+            self.calls += 1
+            self.bytes += int((given[3] * given[4]).sum())
+            return ranges.numbers_of(*given)
+
+        patch.setattr(leaves, "bytes_of", bytes_of)
+        patch.setattr(leaves, "numbers_of", numbers_of)
+
+
+@pytest.mark.parametrize("page_bytes", [1 << 12, 1 << 16])
+@pytest.mark.parametrize("text", [False, True])
+def test_a_batch_takes_out_of_pages_what_is_of_its_keys(
+    page_bytes: int, text: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All hashes and heads; of each touched key and run 16 bytes an event and a few more.
+
+    How often Python asks does not follow from how many pages there are.
+    """
+    store, keys, each = Tally(), 5_000, 20
+    names = np.array([f"key {at}" for at in range(keys)], object) if text else np.arange(keys)
+    windows = KeyedWindows(Max(), TimeWindow(10**6), store, page_bytes=page_bytes, cache_bytes=1)
+    for now in range(each):
+        windows.extend(names, np.ones(keys), np.full(keys, now))
+    windows.checkpoint()
+    windows.extend(names, np.ones(keys), np.full(keys, each))
+    windows.checkpoint()
+    taken = Taken(monkeypatch)
+    for count in (50, 500):
+        taken.calls = taken.bytes = 0
+        store.forget_counts()
+        some = names[np.arange(count) * (keys // count)]
+        windows.query(list(some))
+        pages = len(store.gets[-1])
+        assert pages > 20
+        assert taken.bytes <= 2 * 8 * keys + 400 * pages + count * (each * 16 + 60)
+        assert taken.calls <= 20

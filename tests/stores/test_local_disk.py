@@ -354,3 +354,20 @@ def test_an_unusable_folder_is_not_tried_for_ever(tmp_path: Path) -> None:
         with pytest.raises((InvalidStoreURL, StoreUnavailable)):
             store.get_many(["g/2"])
     store.abandon()  # type: ignore[attr-defined]
+
+
+def test_views_are_of_the_map_and_end_with_the_call(tmp_path: Path) -> None:
+    """Nothing is copied, and what was kept is told so."""
+    with LocalDiskStore(tmp_path) as store:
+        store.put_many({"a/1": b"x" * 10_000})
+        kept: list[memoryview] = []
+
+        def look(found: list[memoryview | None]) -> int:
+            assert all(isinstance(page, memoryview) for page in found)
+            kept.extend(page for page in found if page is not None)
+            return sum(map(len, kept))
+
+        assert store.view_many(["a/1"], look) == 10_000
+        with pytest.raises(ValueError, match="released"):
+            kept[0][0]
+        assert store.get_many(["a/1"]) == [b"x" * 10_000]

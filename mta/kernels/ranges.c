@@ -1,0 +1,48 @@
+/* Ranges out of many buffers, one after the other: bytes, and whole numbers that are kept short. */
+#include <string.h>
+
+#include "columns.h"
+
+/* What is far off in memory is on its way before it is needed. */
+static inline void ahead(const unsigned char *const *where, int64_t i, int64_t count) {
+#if defined(__GNUC__)
+    if (i + 16 < count)
+        __builtin_prefetch(where[i + 16]);
+#else
+    (void)where, (void)i, (void)count;
+#endif
+}
+
+void bytes_of(const unsigned char *const *where, const int64_t *lengths, int64_t count,
+              unsigned char *found) {
+    for (int64_t i = 0; i < count; i++) {
+        ahead(where, i, count);
+        memcpy(found, where[i], (size_t)lengths[i]);
+        found += lengths[i];
+    }
+}
+
+#define EACH(type)                                                                               \
+    for (int64_t k = 0; k < counts[i]; k++) {                                                    \
+        type offset;                                                                             \
+        memcpy(&offset, where[i] + k * (int64_t)sizeof offset, sizeof offset);                   \
+        *found++ = (int64_t)(base + unit * (uint64_t)offset);                                    \
+    }                                                                                            \
+    break
+
+void numbers_of(const unsigned char *const *where, const int64_t *counts, const int64_t *widths,
+                const int64_t *bases, const int64_t *units, int64_t count, int64_t *found) {
+    for (int64_t i = 0; i < count; i++) {
+        ahead(where, i, count);
+        const uint64_t base = (uint64_t)bases[i], unit = (uint64_t)units[i];
+        switch (widths[i]) {
+        case 1: EACH(uint8_t);
+        case 2: EACH(uint16_t);
+        case 4: EACH(uint32_t);
+        case 8: EACH(uint64_t);
+        default:
+            for (int64_t k = 0; k < counts[i]; k++)
+                *found++ = (int64_t)base;
+        }
+    }
+}

@@ -1,0 +1,390 @@
+"""Pages of tables (version 2), of which only what is asked for is read, of many pages at once.
+
+    page    = head column ...              numbers are "<i8"
+    head    = "mta-keys" version run keys events columns size, [base, unit, bytes] ..., label
+    version = 2
+    run     = number of the run that the page belongs to, from 1 on
+    columns = how many there are, each with three numbers in the head
+    size    = bytes of the label
+    label   = msgpack array [window, kinds]; kinds = array of text, those of the values' columns
+
+    columns, keys in order of hash and bytes:
+        hashes       "<u8"; keys that are integers follow from their hashes
+        key ends     numbers: where each key's bytes begin, and the last one's end; none of integers
+        keys         the bytes of all keys; none of integers
+        marks        numbers: 0 more events, 1 all events, 2 a handle, 3 forgotten
+        left         numbers: events that came before these and have left
+        ends         numbers: where each key's events begin, and the last one's end
+        times        numbers: microseconds since 1970; none where the windows keep no times
+        handle ends  numbers: where each key's handle begins, and the last one's end
+        handles      the bytes of all handles
+        values ...   the columns of the values, as in a page of events (``mta.pages.page``)
+
+    numbers = offsets of 0, 1, 2, 4 or 8 bytes, as few as serve: base + unit * offset
+
+    name    = xxh3_128 of the page's bytes
+    key     = window "/0/" run "/" name in hexadecimal
+
+A batch of random keys touches nearly all pages of a run and few keys of each. So what costs Python
+is done for all pages together. Of what a page holds all hashes are read, and else what is of the
+keys that are wanted: it is taken out of the pages as they lie (``mta.kernels.ranges``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgpack
+import numpy as np
+
+from mta.columns.schemas import Payload, Rows, Schema
+from mta.errors import CorruptPage
+from mta.kernels.ranges import Buffer, bytes_of, numbers_of, shortened
+from mta.kernels.segments import bounds_of, sort_within, spread
+from mta.keyed.keys import Keys, ints_of_hashes
+from mta.keyed.table import FORGOTTEN, HANDLE, Table
+
+MAGIC = b"mta-keys"
+VERSION = 2
+_HASHES, _KEY_ENDS, _KEY_BYTES, _MARKS, _LEFT, _ENDS, _TIMES = range(7)
+_HANDLE_ENDS, _HANDLES, _VALUES = 7, 8, 9
+#: The numbers of a head before those of its columns, and the most columns there are.
+_FIXED, _MOST_COLUMNS = 6, 1 << 16
+#: Where an event has no bytes, a page has no more of them.
+_MOST_OF_NOTHING = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """How the pages of some windows are laid out."""
+
+    window: str
+    kind: str
+    schema: Schema
+    timed: bool
+
+
+def encode(layout: TableLayout, run: int, table: Table) -> bytes:
+    """A table as page bytes. Raises NotPageable for values that are no plain data."""
+    keys, ints = table.keys, table.keys.kind == "int"
+    values = table.schema.dump(table.rows)
+    sizes = np.zeros(len(table), np.int64)
+    sizes[table.marks == HANDLE] = list(map(len, table.handles))
+    times = np.zeros(0, "<i8") if table.times is None else table.times
+    columns = [
+        (0, 0, keys.hashes.astype("<u8", copy=False).tobytes()),
+        (0, 1, b"") if ints else shortened(keys.bounds),
+        (0, 0, b"" if ints else keys.blob.tobytes()),
+        shortened(table.marks.astype("<i8")),
+        shortened(table.left),
+        shortened(table.bounds),
+        shortened(times, 1),
+        shortened(bounds_of(sizes)),
+        (0, 0, b"".join(table.handles)),
+        *((0, 0, data) for _, data in values),
+    ]
+    label = msgpack.packb([layout.window, [kind for kind, _ in values]])
+    words = [VERSION, run, len(table), table.events, len(columns), len(label)]
+    for base, unit, data in columns:
+        words += base, unit, len(data)
+    head = MAGIC + np.array(words, "<i8").tobytes() + label
+    return b"".join([head, *(data for _, _, data in columns)])
+
+
+def is_leaf(page: Buffer) -> bool:
+    """Whether a page is one of these, of any version from 2 on."""
+    return page[: len(MAGIC)] == MAGIC
+
+
+class Leaves:
+    """Pages of tables side by side, as they came.
+
+    ``runs`` has the number of each one's run. Raises CorruptPage for one that is not what it
+    should be; what it holds of a key is looked at when that is taken.
+    """
+
+    def __init__(self, layout: TableLayout, runs: Sequence[int], pages: Sequence[Buffer]) -> None:
+        self._layout, self._pages = layout, list(pages)
+        lengths = np.fromiter(map(len, pages), np.int64, len(pages))
+        size, words = self._heads(lengths)
+        label = bytes(self._pages[0][size - int(words[0, 5]) : size])
+        self._read_label(label)
+        if words[:, 1].tolist() != list(runs):
+            raise CorruptPage(f"it is the page of {layout.window!r}, 0/{int(words[0, 1])}")
+        #: How many keys, and how many events, each page has.
+        self.counts, self._events = words[:, 2], words[:, 3]
+        columns = words[:, _FIXED:].reshape(len(pages), -1, 3)
+        self._bases, self._units, self._sizes = (columns[:, :, at].copy() for at in range(3))
+        if (columns[:, :, 2] < 0).any() or (columns[:, :, 2] > lengths[:, None]).any():
+            raise CorruptPage("its columns are longer than it is")
+        ends = size + np.cumsum(self._sizes, axis=1)
+        self._starts = ends - self._sizes
+        if (ends[:, -1] != lengths).any() or (words[:, 2:4] < 0).any():
+            raise CorruptPage("its columns are of other lengths than it says")
+        self._check_widths()
+
+    def _heads(self, lengths: np.ndarray) -> tuple[int, np.ndarray]:
+        """How many bytes a head has, and the numbers of all heads."""
+        fixed = len(MAGIC) + 8 * _FIXED
+        if int(lengths.min()) < fixed or not is_leaf(self._pages[0]):
+            raise CorruptPage("it is not a page of keys")
+        first = np.frombuffer(self._pages[0][:fixed], "<i8")[1:].tolist()
+        version, _, _, _, columns, label = first
+        if version != VERSION:
+            raise CorruptPage(f"it is not a page of keys of format {VERSION}")
+        size = fixed + 24 * columns + label
+        whole = _VALUES <= columns < _MOST_COLUMNS and label >= 0
+        if not whole or size > int(lengths.min()):
+            raise CorruptPage("its head is not whole")
+        count = len(self._pages)
+        nothing = np.zeros(count, np.int64)
+        heads = bytes_of(self._pages, np.arange(count), nothing, nothing + size)
+        table = np.frombuffer(heads, "u1").reshape(count, size)
+        alike = (slice(0, 16), slice(fixed - 16, fixed), slice(size - label, size))
+        if any((table[:, part] != table[0, part]).any() for part in alike):
+            raise CorruptPage("it is not like the other pages of its run")
+        return size, table[:, len(MAGIC) : size - label].copy().view("<i8")
+
+    def _read_label(self, label: bytes) -> None:
+        try:
+            window, kinds = msgpack.unpackb(label)
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise CorruptPage(f"its label cannot be read: {error}") from error
+        if window != self._layout.window:
+            raise CorruptPage(f"it is the page of {window!r}, 0")
+        if not isinstance(kinds, list) or any(type(kind) is not str for kind in kinds):
+            raise CorruptPage("its label is of the wrong types")
+        self._kinds: list[str] = kinds
+
+    def _check_widths(self) -> None:
+        keys, events, sizes = self.counts, self._events, self._sizes
+        ints, nothing = self._layout.kind == "int", np.zeros_like(keys)
+        if sizes.shape[1] != _VALUES + len(self._kinds):
+            raise CorruptPage("it has columns too many or too few")
+        self._widths = np.zeros_like(sizes)
+        numbers = {
+            _HASHES: keys, _KEY_ENDS: nothing if ints else keys + 1, _MARKS: keys, _LEFT: keys,
+            _ENDS: keys + 1, _TIMES: events if self._layout.timed else nothing,
+            _HANDLE_ENDS: keys + 1,
+        }  # fmt: skip
+        if not self._layout.schema.row_bytes:
+            fixed: list[int] = []
+        else:
+            fixed = list(range(_VALUES, sizes.shape[1]))
+        for column, count in {**numbers, **dict.fromkeys(fixed, events)}.items():
+            widths = sizes[:, column] // np.maximum(count, 1)
+            odd = widths * count != sizes[:, column]
+            if column in numbers:
+                odd |= ~np.isin(widths, (0, 1, 2, 4, 8))
+            if column == _HASHES:
+                odd |= (widths != 8) & (count > 0)
+            if column == _TIMES:
+                odd |= (widths == 0) & (count > 0)
+            if odd.any():
+                raise CorruptPage("a column is not as long as it has numbers")
+            self._widths[:, column] = widths
+        if (ints and sizes[:, [_KEY_ENDS, _KEY_BYTES]].any()) or (
+            not self._layout.timed and sizes[:, _TIMES].any()
+        ):
+            raise CorruptPage("it has columns too many")
+        bare = (sizes[:, _TIMES] == 0) & (sizes[:, _VALUES:].sum(axis=1) == 0)
+        if (events[bare] > _MOST_OF_NOTHING).any():
+            raise CorruptPage(f"its {events.max()} events without any bytes are too many")
+
+    # --- finding --------------------------------------------------------------------------------
+
+    def find(self, keys: Keys, runs: Sequence[tuple[int, int]], late: bool) -> Table:
+        """What runs, the oldest first, say of some keys; of keys without any nothing.
+
+        ``runs`` has the first page of each and the one after its last. About 10 ns a key that is
+        in these pages, and 200 ns a key that is found. ``late`` as of ``join``.
+        """
+        hashes, bounds = self._hashes(), bounds_of(self.counts)
+        found, pages, places = [], [], []
+        for first, last in runs:
+            start, stop = int(bounds[first]), int(bounds[last])
+            lined = hashes[start:stop]
+            if not (lined[1:] >= lined[:-1]).all():
+                raise CorruptPage("its keys are out of order")
+            some, at = _meeting(lined, keys.hashes)
+            of = np.searchsorted(bounds, at + start, side="right") - 1
+            inside = at + start - bounds[of]
+            if not self._are(keys, some, of, inside):
+                whole = self.keys(np.arange(first, last))
+                at = whole.find(keys)
+                some = np.flatnonzero(at >= 0)
+                of = np.searchsorted(bounds, at[some] + start, side="right") - 1
+                inside = at[some] + start - bounds[of]
+            found.append(some)
+            pages.append(of)
+            places.append(inside)
+        wanted = np.concatenate(found)
+        order = np.argsort(wanted, kind="stable")
+        lined = wanted[order]
+        first_of = np.append(True, lined[1:] != lined[:-1])[: len(lined)]
+        keys = keys.take(lined[first_of])
+        numbers = np.cumsum(first_of) - 1
+        pages_of, places_of = np.concatenate(pages)[order], np.concatenate(places)[order]
+        return self._table(keys, numbers, pages_of, places_of, late)
+
+    def _hashes(self) -> np.ndarray:
+        """Of all keys of all pages."""
+        every = np.arange(len(self._pages))
+        raw = bytes_of(self._pages, every, self._starts[:, _HASHES], self._sizes[:, _HASHES])
+        return np.frombuffer(raw, "<u8")
+
+    def _are(self, keys: Keys, some: np.ndarray, pages: np.ndarray, places: np.ndarray) -> bool:
+        """Whether keys of the same hashes are the same."""
+        if keys.kind == "int":
+            return True  # no two have one hash
+        wanted = keys.take(some)
+        ends = self._pairs(_KEY_ENDS, pages, places, self._sizes[:, _KEY_BYTES])
+        if not np.array_equal(np.diff(wanted.bounds), ends[:, 1] - ends[:, 0]):
+            return False
+        return self._bytes(_KEY_BYTES, pages, ends) == wanted.blob.tobytes()
+
+    def keys(self, pages: np.ndarray) -> Keys:
+        """All keys of some pages."""
+        kind, counts = self._layout.kind, self.counts[pages]
+        starts, sizes = self._starts[pages, _HASHES], self._sizes[pages, _HASHES]
+        hashes = np.frombuffer(bytes_of(self._pages, pages, starts, sizes), "<u8")
+        if kind == "int":
+            bounds = np.arange(0, 8 * len(hashes) + 1, 8)
+            found = Keys(kind, hashes, ints_of_hashes(hashes).view("u1"), bounds)
+        else:
+            of, places = np.repeat(pages, counts), spread(counts * 0, counts)
+            ends = self._pairs(_KEY_ENDS, of, places, self._sizes[:, _KEY_BYTES])
+            blob = np.frombuffer(self._bytes(_KEY_BYTES, of, ends), "u1")
+            bounds = bounds_of(ends[:, 1] - ends[:, 0])
+            found = Keys(kind, hashes, blob, bounds)
+        if not (found.hashes[1:] >= found.hashes[:-1]).all():
+            raise CorruptPage("its keys are out of order")
+        return found
+
+    def table(self) -> Table:
+        """All that these pages say, each of which has later keys than the one before it."""
+        pages, counts = np.arange(len(self._pages)), self.counts
+        of, places = np.repeat(pages, counts), spread(counts * 0, counts)
+        keys = self.keys(pages)
+        found = self._table(keys, np.arange(len(keys)), of, places, late=False)
+        if found.events != int(self._events.sum()):
+            raise CorruptPage("its keys have other events than it says")
+        return found
+
+    # --- taking out -----------------------------------------------------------------------------
+
+    def _table(
+        self, keys: Keys, numbers: np.ndarray, pages: np.ndarray, places: np.ndarray, late: bool
+    ) -> Table:
+        """Entries of keys in order of key and age as a table; see ``join`` for what counts."""
+        layout, count, once = self._layout, len(keys), np.ones_like(places)
+        marks = self._numbers(_MARKS, pages, places, once)
+        found, marked, handles = np.zeros(count, "u1"), np.flatnonzero(marks), []
+        if len(marked):
+            if int(marks.min()) < 0 or int(marks.max()) > FORGOTTEN:
+                raise CorruptPage("its marks cannot be")
+            newest = np.full(count, -1)
+            newest[numbers[marked]] = marked  # of several the last one stays
+            found[newest >= 0] = marks[newest[newest >= 0]]
+            held = newest[found == HANDLE]
+            handles = self._handles(pages[held], places[held])
+            kept = np.arange(len(numbers)) >= newest[numbers]
+            numbers, pages, places, once = numbers[kept], pages[kept], places[kept], once[kept]
+        left = self._numbers(_LEFT, pages, places, once)
+        if (left < 0).any():
+            raise CorruptPage("its counts cannot be")
+        ends = self._pairs(_ENDS, pages, places, self._events)
+        starts, counts = ends[:, 0], ends[:, 1] - ends[:, 0]
+        of_key = bounds_of(np.bincount(numbers, minlength=count))
+        bounds = bounds_of(counts)[of_key]
+        times = None
+        if layout.timed:
+            times = self._numbers(_TIMES, pages, starts, counts)
+        rows = self._rows(pages, starts, counts)
+        if late and times is not None:
+            order = sort_within(times, np.repeat(np.arange(count), np.diff(bounds)))
+            if order is not None:
+                times, rows = times[order], layout.schema.take(rows, order)
+        total = np.diff(bounds_of(left)[of_key])
+        return Table(layout.schema, keys, found, total, bounds, times, rows, handles)
+
+    def _numbers(
+        self, column: int, pages: np.ndarray, firsts: np.ndarray, counts: np.ndarray
+    ) -> np.ndarray:
+        """Some numbers of a column of each page."""
+        widths = self._widths[:, column]
+        if not widths.any():
+            return np.repeat(self._bases[pages, column], counts)
+        widths = widths[pages]
+        starts = self._starts[pages, column] + firsts * widths
+        bases, units = self._bases[pages, column], self._units[pages, column]
+        return numbers_of(self._pages, pages, starts, counts, widths, bases, units)
+
+    def _pairs(
+        self, column: int, pages: np.ndarray, places: np.ndarray, most: np.ndarray
+    ) -> np.ndarray:
+        """Where something of each key begins and ends. Raises CorruptPage."""
+        twice = np.full(len(pages), 2)
+        found = self._numbers(column, pages, places, twice).reshape(-1, 2)
+        if (found[:, 0] < 0).any() or (found[:, 1] < found[:, 0]).any():
+            raise CorruptPage("what it has of a key ends before it begins")
+        if (found[:, 1] > most[pages]).any():
+            raise CorruptPage("what it has of a key ends behind it")
+        return found
+
+    def _bytes(self, column: int, pages: np.ndarray, ends: np.ndarray, width: int = 1) -> bytes:
+        starts = self._starts[pages, column] + width * ends[:, 0]
+        return bytes_of(self._pages, pages, starts, width * (ends[:, 1] - ends[:, 0]))
+
+    def _handles(self, pages: np.ndarray, places: np.ndarray) -> list[bytes]:
+        ends = self._pairs(_HANDLE_ENDS, pages, places, self._sizes[:, _HANDLES])
+        blob, bounds = self._bytes(_HANDLES, pages, ends), bounds_of(ends[:, 1] - ends[:, 0])
+        return [blob[a:b] for a, b in zip(bounds.tolist(), bounds[1:].tolist(), strict=False)]
+
+    def _rows(self, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> Rows:
+        schema = self._layout.schema
+        if schema.row_bytes is None:
+            return self._packed_rows(pages, starts, counts)
+        payloads: list[Payload] = []
+        if schema.row_bytes:
+            ends = np.stack((starts, starts + counts), axis=1)
+            for at, kind in enumerate(self._kinds, _VALUES):
+                width = int(self._widths[:, at].max())
+                if (self._sizes[:, at] != width * self._events).any():
+                    raise CorruptPage("its values are not as many as its events")
+                payloads.append((kind, self._bytes(at, pages, ends, width)))
+        return loaded(schema, iter(payloads), int(counts.sum()))
+
+    def _packed_rows(self, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> Rows:
+        """Rows with objects among them: those of a page are unpacked together."""
+        schema, begins = self._layout.schema, bounds_of(counts)
+        rows = schema.new(int(begins[-1]))
+        for page in np.unique(pages).tolist():
+            of, size = np.flatnonzero(pages == page), int(self._events[page])
+            whole = loaded(schema, self._payloads(page), size)
+            taken = schema.take(whole, spread(starts[of], counts[of]))
+            schema.put_at(rows, spread(begins[of], counts[of]), taken)
+        return rows
+
+    def _payloads(self, page: int) -> Iterator[Payload]:
+        for at, kind in enumerate(self._kinds, _VALUES):
+            start = int(self._starts[page, at])
+            yield kind, bytes(self._pages[page][start : start + int(self._sizes[page, at])])
+
+
+def _meeting(lined: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which hashes are among those in line, and the first place of each there."""
+    if not len(lined):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    at = np.minimum(np.searchsorted(lined, hashes), len(lined) - 1)
+    some = np.flatnonzero(lined[at] == hashes)
+    return some, at[some]
+
+
+def loaded(schema: Schema, payloads: Iterator[Payload], count: int) -> Rows:
+    """Columns as rows; there must be no more of them. Raises CorruptPage."""
+    rows = schema.load(payloads, count)
+    if next(payloads, None) is not None:
+        raise CorruptPage("it has columns too many")
+    return rows

@@ -1,0 +1,88 @@
+"""Ranges out of many buffers: both kernels give the same, and refuse what no buffer holds."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+import pytest
+
+from mta.kernels.native import numpy_alone
+from mta.kernels.ranges import Buffer, bytes_of, numbers_of, shortened
+
+KERNELS = [nullcontext, numpy_alone]
+BUFFERS: list[Buffer] = [b"hello", memoryview(b"-world-")[1:6], b""]
+I8 = np.iinfo("i8")
+
+
+def columns(*given: list[int]) -> list[np.ndarray]:
+    return [np.array(each, np.int64) for each in given]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_bytes(kernel: type[AbstractContextManager[None]]) -> None:
+    with kernel():
+        assert bytes_of(BUFFERS, *columns([1, 0, 2, 1], [0, 2, 0, 5], [3, 2, 0, 0])) == b"worll"
+        assert bytes_of([], *columns([], [], [])) == b""
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_numbers_of_every_width_come_back(kernel: type[AbstractContextManager[None]]) -> None:
+    random = np.random.default_rng(3)
+    lots = [
+        np.full(4, -7),
+        random.integers(-5, 200, 50),
+        random.integers(0, 40_000, 50) - I8.max,
+        random.integers(-(2**31), 2**31, 50),
+        random.integers(I8.min, I8.max, 50),
+        np.array([I8.min, I8.max, 0, -1]),
+        random.integers(-(2**40), 2**40, 50) * 1_000_000,
+        random.integers(-(2**40), 2**40, 50) * 1_000,
+        np.zeros(0, np.int64),
+    ]
+    heads = [shortened(lot) for lot in lots]
+    buffers: list[Buffer] = [data for _, _, data in heads]
+    assert [len(data) // max(len(lot), 1) for lot, data in zip(lots, buffers, strict=True)] == [
+        0, 1, 2, 4, 8, 8, 8, 8, 0,
+    ]  # fmt: skip
+    assert [unit for _, unit, _ in heads][-3:] == [1_000_000, 1_000, 1]
+    # Any ranges of them, in any order.
+    which = random.integers(0, len(lots), 300)
+    sizes = np.array([len(lot) for lot in lots])[which]
+    firsts = random.integers(0, sizes + 1)
+    counts = random.integers(0, sizes - firsts + 1)
+    bases, units = (np.array([head[at] for head in heads])[which] for at in (0, 1))
+    widths = np.array([len(buffers[at]) // max(len(lots[at]), 1) for at in range(len(lots))])[which]
+    with kernel():
+        found = numbers_of(buffers, which, firsts * widths, counts, widths, bases, units)
+    ranges = zip(which, firsts, counts, strict=True)
+    wanted = [lots[at][first : first + count] for at, first, count in ranges]
+    assert found.tolist() == np.concatenate(wanted).tolist()
+
+
+def test_at_least_so_many_bytes() -> None:
+    assert shortened(np.array([5, 5]), 1) == (5, 1, b"\0\0")
+    assert shortened(np.zeros(0, np.int64), 1) == (0, 1, b"")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        ([3], [0], [1]), ([-1], [0], [1]), ([0], [-1], [1]), ([0], [0], [-1]), ([0], [4], [2]),
+        ([2], [0], [1]), ([0], [I8.max], [1]), ([0, 1], [0, 0], [5, 6]),
+    ],
+)  # fmt: skip
+def test_what_a_buffer_does_not_hold_is_refused(
+    kernel: type[AbstractContextManager[None]], ranges: tuple[list[int], ...]
+) -> None:
+    ones = np.ones(len(ranges[0]), np.int64)
+    with kernel():
+        with pytest.raises(ValueError, match="does not hold"):
+            bytes_of(BUFFERS, *columns(*ranges))
+        with pytest.raises(ValueError, match="does not hold"):
+            bytes_of(BUFFERS, *columns([0], [1], [I8.max]))
+        with pytest.raises(ValueError, match=r"does not hold|negative"):
+            numbers_of(BUFFERS, *columns(*ranges), ones, ones, ones)
+        with pytest.raises(ValueError, match=r"does not hold|numbers have"):
+            numbers_of(BUFFERS, *columns([0], [0], [1]), *columns([3], [0], [1]))
