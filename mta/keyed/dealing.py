@@ -22,7 +22,7 @@ from mta.columns.schemas import Record
 from mta.errors import HandleMismatch
 from mta.keyed.changes import add_start, schemas_of
 from mta.keyed.doomed import Doomed, DoomedPages
-from mta.keyed.pages import TableLayout
+from mta.keyed.leaves import TableLayout
 from mta.keyed.root import Root, Unread
 from mta.keyed.table import HANDLE, Table
 from mta.keyed.tiers import PageSize, RunPages, Tiers
