@@ -35,9 +35,9 @@ from mta.fiba.fingers import after_time
 from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
 from mta.folds.sliding import Events
-from mta.monoids.base import Partial
+from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.handle import Handle
-from mta.pages.structure import Batch, Setting
+from mta.pages.structure import Batch, Existing, Setting
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import TimeWindow
 from mta.times import clock
@@ -62,6 +62,15 @@ class Revised(NamedTuple):
     """Which of the events came with this batch."""
 
 
+def require_joins(monoid: AbstractMonoid, existing: Existing) -> None:
+    """Raises UnsuitableMonoid where events are to be one, and the monoid has no value of two."""
+    if existing == "combine" and not monoid.joins_values:
+        raise UnsuitableMonoid(
+            f"{monoid.name} cannot make one value of two: take existing='replace', or a monoid "
+            "whose partials are its values, as Sum, Max or a Monoid without lift"
+        )
+
+
 class FiBA(TreePages):
     """A window of events in order of time, which may come late."""
 
@@ -76,11 +85,7 @@ class FiBA(TreePages):
         self._put_aside: list[Row] | None = None
         #: How many events have taken the place of others, or joined them.
         self._met = 0
-        if setting.existing == "combine" and not self.monoid.joins_values:
-            raise UnsuitableMonoid(
-                f"{self.monoid.name} cannot make one value of two: take existing='replace', or a "
-                "monoid whose partials are its values, as Sum, Max or a Monoid without lift"
-            )
+        require_joins(self.monoid, setting.existing)
 
     @property
     def taken(self) -> int:
@@ -203,6 +208,13 @@ class FiBA(TreePages):
         self.tree.remove(node, index)
         self._note_late(position, -1)
         return row
+
+    def standing(self, time: int) -> int:
+        """How many events of a time there are to be retracted; at most a page or two a level."""
+        start, stop = self.first_after(time - 1), self.first_after(time)
+        while start < stop and self._is_gone(start):
+            start += 1
+        return stop - start
 
     def _is_gone(self, position: int) -> bool:
         """Whether neither the window nor a late event may ask for a position any more."""
@@ -412,6 +424,23 @@ class FiBA(TreePages):
             yield Revised(hand.times, hand.rows, outputs, mask)
             start = stop
 
+    def again(self, time: int, until: int | None = None) -> Revised | None:
+        """The results as they are now of the events from a time on, before another; None for none.
+
+        For policies on positions. O(1) whole-group combines an event, and a page a leaf.
+        """
+        first = self.first_after(time - 1)
+        stop = self.back if until is None else self.first_after(until - 1)
+        if first >= stop:
+            return None
+        hand = self._stored(first, stop)
+        folds = self._cursor.run(hand)
+        self._cursor.place(self.kept_from, self.kept_from)
+        if folds is None or hand.times is None:
+            raise NotRevisable(f"{self.setting.policy!r} cannot be asked for earlier results")
+        outputs = self.monoid.lower_rows(folds)
+        return Revised(hand.times, hand.rows, outputs, np.zeros(hand.count, bool))
+
     def _run(
         self, new: Events, end: Callable[[], int] | None = None
     ) -> tuple[Hand, Rows, np.ndarray | None] | None:
@@ -467,17 +496,11 @@ class FiBA(TreePages):
             return Hand(self.monoid, start, rows, times, count), None
         end = self.place_of(int(times[-1])) if stop is None else stop()
         end = max(end, start + (met is not None))
-        schema, size = self.monoid.inputs, end - start
+        stored = self._stored(start, end)
+        schema, size = self.monoid.inputs, stored.count
         together, joined = schema.new(size + count), np.empty(size + count, "<i8")
-        at = 0
-        while at < size:
-            leaf = self.leaf(start + at)
-            assert leaf.times is not None
-            first, last = start + at - leaf.first, min(leaf.stop, end) - leaf.first
-            joined[at : at + last - first] = leaf.times[first:last]
-            schema.put_many(together, at, schema.cut(leaf.rows, first, last))
-            at += last - first
-        joined[size:] = times
+        schema.put_many(together, 0, stored.rows)
+        joined[:size], joined[size:] = stored.times, times
         schema.put_many(together, size, rows)
         order = np.argsort(joined, kind="stable")
         if met is not None:
@@ -487,11 +510,27 @@ class FiBA(TreePages):
         seen = schema.take(together, order)
         return Hand(self.monoid, start, seen, joined[order], len(order)), order >= size
 
+    def _stored(self, start: int, stop: int) -> Hand:
+        """Stored events as a hand; a page read a leaf."""
+        schema, at, count = self.monoid.inputs, 0, stop - start
+        rows, times = schema.new(count), np.empty(count, "<i8")
+        while at < count:
+            leaf = self.leaf(start + at)
+            assert leaf.times is not None
+            first, last = start + at - leaf.first, min(leaf.stop, stop) - leaf.first
+            times[at : at + last - first] = leaf.times[first:last]
+            schema.put_many(rows, at, schema.cut(leaf.rows, first, last))
+            at += last - first
+        return Hand(self.monoid, start, rows, times, count)
+
     # --- handles --------------------------------------------------------------------------------
 
     def restore_state(self, handle: Handle) -> None:
         super().restore_state(handle)
-        self._cursor.place(self.front, self.back)
+        if self.newest_time() == handle.last_time:  # else the newest was retracted
+            self._cursor.place(self.front, self.back)
+        else:
+            self._cursor.place(self.kept_from, self.kept_from)
 
 
 class KeptTree(FiBA):

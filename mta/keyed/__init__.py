@@ -6,6 +6,7 @@
 - ``kind``, ``work``: what all windows have in common, and a batch beside what is known
 - ``leaves``: tables as pages, out of which the keys of a batch are taken
 - ``pages``: indexes as pages, and tables as earlier versions wrote them
+- ``corrections``: events that replace or join others, and retractions
 - ``tiers``: which tables there are, and when they are merged
 - ``doomed``: what is to be deleted, and after how many roots
 - ``root``: all that is not in pages

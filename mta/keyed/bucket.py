@@ -16,14 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.errors import CorruptHandle, HandleMismatch, LateEvent, PartialBatch
+from mta.errors import CorruptHandle, HandleMismatch, LateEvent, NoSuchEvent, PartialBatch
 from mta.fiba import FiBA
 from mta.kernels.segments import bounds_of, group, running_max, sort_within
+from mta.keyed.corrections import Retractions, meet, receding, standing_in
 from mta.keyed.doomed import LIST, Entry
 from mta.keyed.keys import Keys, of_packed
 from mta.keyed.kind import AnyWindow, Kind
@@ -33,6 +34,7 @@ from mta.keyed.work import Found, Want, Work, found_due, sweep_results, triggere
 from mta.levels.kept import KeptEvents, LeafReader
 from mta.times import clock
 from mta.triggers.rules import EveryPeriod
+from mta.windows.engine import by_time
 from mta.windows.opaque import restore_opaque
 from mta.windows.shared import SharedWindows
 
@@ -58,6 +60,13 @@ class Batch:
     """Which events hold what no window takes; None if none does."""
     late_first: bool = False
     """Whether an event is late that is both."""
+    retracts: np.ndarray | None = None
+    """Which rows take out the newest event of their time; None if none does."""
+    unordered: bool = False
+    """Whether rows of one key and time come in no order: then retractions come first, but for those
+    that find nothing."""
+    missing: Literal["error", "drop"] = "error"
+    """What becomes of a retraction of nothing."""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -101,6 +110,10 @@ class Advance:
     """How many events of each key had been accepted before."""
     last: np.ndarray | None
     """The time of each key's newest event before; of a new key, that of its first one."""
+    retracted: np.ndarray
+    """The retractions that have taken something out, by place in the batch, as the line."""
+    missing: int
+    """How many retractions found nothing."""
 
 
 class Bucket:
@@ -139,13 +152,25 @@ class Bucket:
         """
         keys = batch.keys
         self._note_kept()
-        known = self.find(keys)
+        known, corrects = self.find(keys), self.kind.corrects or batch.retracts is not None
+        if corrects and known is not None:
+            known = self.kind.trimmed(known)  # so that what has left is not met
         at = np.full(len(keys), -1) if known is None else known.keys.find(keys)
         line, bounds, late = self._line_up(batch, known, at)
+        taken, retracted, missing = None, line[:0], 0
+        if batch.retracts is not None:
+            rows = len(line)
+            line, bounds, retracted, taken = self._meet(batch, line, known, at)
+            missing = rows - len(line) - len(retracted)
         last = None
         if batch.times is not None and len(line):
             last = self._last_before(batch.times[line[bounds[:-1] % len(line)]], known, at)
-        touched = np.flatnonzero(np.diff(bounds))
+        is_touched = np.diff(bounds) > 0
+        if taken is not None:
+            is_touched[taken.of] = True
+        touched = np.flatnonzero(is_touched)
+        if taken is not None:
+            taken.of, taken.alone = (np.searchsorted(touched, of) for of in (taken.of, taken.alone))
         keys, at = keys.take(touched), at[touched]
         bounds = np.append(bounds[touched], bounds[-1])
         rows = self.kind.reader.inputs.take(batch.rows, line)
@@ -159,15 +184,24 @@ class Bucket:
             before[some] = known.left[at[some]] + known.counts[at[some]]
         last = None if last is None else last[touched]
         at = np.where(marks == FORGOTTEN, -1, at)
-        work = Work(self.kind, new, known, at, before, last, want)
+        work = Work(self.kind, new, known, at, before, last, want, taken)
         fresh = int((at < 0).sum())
         apart = marks == HANDLE if self.kind.swept else np.ones(len(keys), bool)
+        if taken is not None and self.kind.swept:
+            apart[taken.alone] = True
+            if known is not None:
+                is_swept = np.where(apart, -1, at)
+                apart[receding(known, is_swept, new, taken)] = True
         swept = np.flatnonzero(~apart)
         kept = work.sweep(swept)
         promoted = swept[kept > self.kind.promote_at] if len(swept) else swept
         added = self._by_themselves(work, np.flatnonzero(apart), promoted, marks)
         self.apart += int((marks[apart] != HANDLE).sum()) + len(promoted)
         stay = np.setdiff1d(swept, promoted, assume_unique=True)
+        if corrects and len(stay):
+            rewritten, stay = work.rewritten(stay)
+            if len(rewritten):
+                self.tiers.add(rewritten)
         if len(stay):
             part = new if len(stay) == len(new) else new.take(stay)
             if (marks[stay] == FORGOTTEN).any():
@@ -179,8 +213,70 @@ class Bucket:
         self.inserted += len(line)
         missed = 0 if late is None else int(late.mask.sum())
         self.late += missed
-        self.invalid += len(batch) - len(line) - missed
-        return Advance(line, late, work.found, keys, bounds, before, last)
+        self.invalid += len(batch) - len(line) - missed - len(retracted) - missing
+        return Advance(line, late, work.found, keys, bounds, before, last, retracted, missing)
+
+    def _meet(
+        self, batch: Batch, line: np.ndarray, known: Table | None, at: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Retractions]:
+        """The events of a line, where each key's begin, and its retractions that find something.
+
+        Raises NoSuchEvent, unless those that find nothing are dropped.
+        """
+        assert batch.times is not None and batch.retracts is not None
+        takes = batch.retracts[line]
+
+        def standing(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
+            found = np.zeros(len(codes), np.int64)
+            if known is None:
+                return found
+            places = at[codes]
+            some = np.flatnonzero(places >= 0)
+            apart = known.marks[places[some]] == HANDLE
+            for row in some[apart].tolist():
+                window = self._open(known, int(places[row]))
+                found[row] = by_time(window.engine.structure).standing(int(times[row]))
+            some = some[~apart]
+            found[some] = standing_in(known, places[some], times[some])
+            return found
+
+        met = meet(
+            batch.codes[line], batch.times[line], takes, self.kind.settings.existing, standing,
+            batch.unordered,
+        )  # fmt: skip
+        if met.order is not None:
+            line, takes = line[met.order], takes[met.order]
+        if met.missing.any() and batch.missing == "error":
+            raise self._no_such_event(batch, line[met.missing])
+        good = takes & ~met.missing
+        events = ~takes
+        slots = np.cumsum(events)[good]
+        codes = batch.codes[line]
+        times = batch.times[line[good]]
+        floors = self._floors(known, at, int(batch.times.min()))[0][codes[good]]
+        alone = np.unique(codes[met.own & good])
+        taken = Retractions(codes[good], times, slots, floors, alone)
+        bounds = bounds_of(np.bincount(codes[events], minlength=len(batch.keys)))
+        return line[events], bounds, line[good], taken
+
+    def _open(self, known: Table, place: int) -> AnyWindow:
+        """The window by itself of a key, open from now on."""
+        packed = known.keys.packed(place)
+        window = self.open.get(packed)
+        if window is None:
+            handle = known.handles[int(known.handle_numbers[place])]
+            window = self.open[packed] = self.pattern.sibling(handle)
+        return window
+
+    def _no_such_event(self, batch: Batch, rows: np.ndarray) -> NoSuchEvent:
+        assert batch.times is not None and batch.retracts is not None
+        place = int(rows.min())
+        return NoSuchEvent(
+            f"{len(rows)} of {int(batch.retracts.sum())} retractions find no event to take out, "
+            f"the first at index {place}: key {batch.keys.at(int(batch.codes[place]))!r}, time "
+            f"{clock(int(batch.times[place]))}; it never came, was taken out before, or has left; "
+            'nothing was changed; correct them, or choose missing="drop"'
+        )
 
     def _line_up(
         self, batch: Batch, known: Table | None, at: np.ndarray
@@ -194,9 +290,14 @@ class Bucket:
         if batch.times is not None and len(line):
             times = batch.times[line]
             floors, newest = self._floors(known, at, int(times.min()))
+            takes = None if batch.retracts is None else batch.retracts[line]
+            if takes is not None and bad is not None:
+                bad &= ~takes  # their values are not looked at
             floor = floors[codes]
             if self.kind.settings.lateness is not None:
                 behind = times < floor
+                if takes is not None:
+                    behind &= ~takes  # what they take out is looked for
             else:
                 steps = times if bad is None else np.where(bad, floor, times)
                 counts = np.bincount(codes, minlength=count)
@@ -311,6 +412,8 @@ class Bucket:
                     work.move(place, window)
                 else:
                     window = touched[packed] = self.window_of(packed, work, place)
+                    if self.kind.swept and marks[place] != HANDLE:
+                        work.load(place, window)
                     length = window.engine.structure.back
                     work.before[place] = work.left(place) + length
                     work.extend(place, window)
@@ -325,7 +428,7 @@ class Bucket:
         self.changed |= touched.keys()
         entries = work.entries(places)
         entries.left[is_promoted] = (work.before + work.new.counts)[promoted] - work.moved
-        held = ~is_promoted & (marks[places] == HANDLE)
+        held = ~is_promoted & (work.at[places] >= 0)
         if held.any() and work.known is not None:
             entries.left[held] = work.known.left[work.at[places[held]]]
         if not back:
@@ -351,6 +454,8 @@ class Bucket:
             window.engine.evict()
         events, few = engine.structure.remembered(), kind.promote_at // _SHRUNK
         assert isinstance(events, LeafReader | KeptEvents | FiBA)  # as ``Kind.open`` makes them
+        if isinstance(events, FiBA) and events.newest_time() != engine.intake.last_time:
+            return None  # the newest event was taken out: only the window knows when that was
         if events.back - events.kept_from > 2 * few:
             return None
         table = kind.trimmed(work.gathered(place, events))

@@ -48,6 +48,11 @@ class Kind:
         self.reader = reader_of(self.monoid, observed)
 
     @property
+    def corrects(self) -> bool:
+        """Whether an event takes the place of another of its time, or joins it."""
+        return self.settings.existing != "beside"
+
+    @property
     def single(self) -> AbstractPolicy | None:
         """The policy, where there is but one, without a name."""
         return self.policies.get("") if len(self.policies) == 1 else None
@@ -68,12 +73,12 @@ class Kind:
             "leaf_arity": settings.leaf_arity, "late": settings.late,
             "invalid": "accept", "retain": settings.retain,
         }  # fmt: skip
-        late = None if settings.lateness is None else settings.lateness / 1e6
+        if settings.lateness is not None:
+            given |= {"lateness": settings.lateness / 1e6, "existing": settings.existing}
         if self.single is None:
-            return SharedWindows(self.monoid, self.policies, lateness=late, **given)
-        if late is None:
-            return Window(self.monoid, self.single, aggregator=AmortizedMTA, **given)
-        return Window(self.monoid, self.single, aggregator=FiBA, lateness=late, **given)
+            return SharedWindows(self.monoid, self.policies, **given)
+        late = settings.lateness is not None
+        return Window(self.monoid, self.single, aggregator=FiBA if late else AmortizedMTA, **given)
 
     def trimmed(self, table: Table) -> Table:
         """A table without the events that no window of its keys needs any more."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self, Unpack
+from typing import Any, Literal, NamedTuple, Self, Unpack, get_args
 
 import numpy as np
 
@@ -26,8 +26,9 @@ from mta.errors import (
     InvariantViolation,
     NotPageable,
     UnsuitableKey,
+    UnsupportedOperation,
 )
-from mta.fiba import FiBA
+from mta.fiba.aggregator import FiBA, require_joins
 from mta.keyed.bucket import Batch, Bucket, Kept
 from mta.keyed.changes import (
     Lacking,
@@ -49,12 +50,13 @@ from mta.keyed.kind import AnyWindow, Kind
 from mta.keyed.leaves import TableLayout
 from mta.keyed.root import MAX_BYTES, Root, Start, Unread
 from mta.keyed.sweep import Lanes, empties, folds
-from mta.keyed.table import FORGOTTEN, HANDLE, Table
+from mta.keyed.table import FORGOTTEN, HANDLE, Table, blank
 from mta.keyed.tiers import PageSize, RunPages, Tiers
 from mta.keyed.work import given_back
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of
 from mta.pages.handle import NAME
+from mta.pages.structure import Existing
 from mta.policies.base import AbstractPolicy
 from mta.times import to_count, to_time, to_times
 from mta.windows.engine import alone, as_html, require_monoid, require_policy, require_store
@@ -75,6 +77,10 @@ class KeyedSettings(EventSettings, total=False):
 
     lateness: Lateness
     """How much older than its key's newest an event may be; unless given, events come in order."""
+    existing: Existing
+    """What an event does at a time of its key that has one already; with a lateness."""
+    missing: Literal["error", "drop"]
+    """What becomes of a retraction that finds no event."""
     timed: bool
     """Whether events have times, and come in their order, though no policy looks at them."""
     promote_at: int
@@ -131,8 +137,9 @@ class KeyedWindows:
     In a store, new events are written about 3 times in all, and pages are read that hold keys of
     the batch. Keys are integers, text, bytes, or tuples of these, all of one kind.
 
-    Settings are those of ``Window``; beside them ``lateness`` (events may come so late),
-    ``promote_at``, ``page_bytes`` and ``cache_bytes``. One call at a time.
+    Settings are those of ``Window``; beside them ``lateness`` (events may come so late), with it
+    ``existing`` (what an event does at a time that has one) and ``missing`` (what becomes of a
+    retraction of nothing), ``promote_at``, ``page_bytes`` and ``cache_bytes``. One call at a time.
     """
 
     def __init__(
@@ -162,11 +169,15 @@ class KeyedWindows:
         if not NAME.fullmatch(name) or len(name) > _NAME_LENGTH:
             raise ValueError(f"a name is 1 to {_NAME_LENGTH} of A-Z a-z 0-9 . _ : -, not {name!r}")
         sizes, rest, lateness, timed = _sizes(given)
+        existing: Existing = rest.pop("existing", "beside")
+        self._missing: Literal["error", "drop"] = rest.pop("missing", "error")
+        if self._missing not in ("error", "drop"):
+            raise ValueError(f"missing is 'error' or 'drop', not {self._missing!r}")
         settings = Settings.read(EventSettings, rest)
         if settings.retain > MAX_RETAIN:
             raise ValueError(f"of keyed windows retain is at most {MAX_RETAIN}")
-        if lateness is not None:
-            settings = _late(settings, lateness)
+        settings = _late(settings, lateness, existing)
+        require_joins(monoid, existing)
         timed |= lateness is not None or any(each.needs_times for each in policies.values())
         self.monoid, self.policy, self.name = monoid, policy, name
         self.store = require_store(store)
@@ -211,6 +222,7 @@ class KeyedWindows:
         values: Any,
         times: Any = None,
         results: Literal["all", "last"] = "all",
+        retracts: Any = None,
     ) -> Any:
         """Add a batch of events; return the result after each, or of each key after its last.
 
@@ -218,12 +230,18 @@ class KeyedWindows:
         columns. Results are an array in the order of the events (a dictionary of arrays for a
         Product, or by the names of several policies), with a row for each accepted event, as
         ``last_accepted`` says. With ``results="last"``, ``Latest(keys, results)``. A ``get_many`` a
-        level; nothing is written before ``checkpoint``. Raises UnsuitableKey, InvalidValue,
-        InvalidTime, LateEvent, NotPageable, and what the store raises; then nothing was added.
+        level; nothing is written before ``checkpoint``.
+
+        ``retracts``, a column of booleans, marks rows that take out the newest event of their key
+        and time, as ``retract``; their values are not looked at, and they have no results. A batch
+        is taken in order of time, and rows of one time as they stand.
+
+        Raises UnsuitableKey, InvalidValue, InvalidTime, LateEvent, NoSuchEvent, NotPageable, and
+        what the store raises; then nothing was added.
         """
         if results not in ("all", "last"):
             raise ValueError(f"results is 'all' or 'last', not {results!r}")
-        batch = self._read(keys, values, times)
+        batch = self._read(keys, values, times, retracts)
         each = results == "all"
         if not len(batch):
             self.last_accepted = None
@@ -238,9 +256,9 @@ class KeyedWindows:
                 self._bucket = self._key_kind = None  # the kind of keys is still open
             raise
         self.last_accepted = None
-        if len(done.line) < len(batch):
+        if len(done.line) + len(done.retracted) < len(batch):
             self.last_accepted = np.zeros(len(batch), bool)
-            self.last_accepted[done.line] = True
+            self.last_accepted[done.line] = self.last_accepted[done.retracted] = True
         results_of = done.found.outputs
         if not each:
             return Latest(done.keys.as_column(), self._as_results(results_of))
@@ -250,13 +268,50 @@ class KeyedWindows:
             results_of = [outputs.take(rows, place) for rows in results_of]
         return self._as_results(results_of)
 
+    @alone
+    def retract(self, key: Any, time: Any) -> None:
+        """Take out the newest event of a key at a time, wherever it lies; with a ``lateness``.
+
+        As ``Window.retract``, and as ``extend`` of one row with ``retracts``; a key is written anew
+        with the next root. Raises NoSuchEvent, with the key, unless ``missing="drop"``.
+
+        >>> from mta import KeyedWindows, Max, TimeWindow
+        >>> rooms = KeyedWindows(Max(), TimeWindow("1 hour"), name="retracted", lateness=60)
+        >>> _ = rooms.extend(["hall", "hall"], [9.0, 3.0], [0, 60])
+        >>> rooms.retract("hall", 0)
+        >>> rooms.query("hall")
+        3.0
+        """
+        keys, codes = read_keys([key], self._key_kind)
+        moment = np.array([to_time(time)], "<i8")
+        rows = self.as_stored(blank(self.reader.inputs, 1), 1)
+        batch = Batch(keys, codes, rows, moment)
+        self._mark(batch, [True])
+        self.bucket_of(keys.kind).advance(batch, "last")
+
+    def _mark(self, batch: Batch, retracts: Any) -> None:
+        """Note which rows of a batch are retractions."""
+        if self._kind.settings.lateness is None:
+            raise UnsupportedOperation(
+                "these windows take events in order, and out from the oldest on: for retractions "
+                "give a lateness, though it be 0"
+            )
+        marks = np.asarray(retracts)
+        if marks.dtype != bool or marks.shape != (len(batch),):
+            raise InvalidValue(
+                f"retracts is a column of {len(batch)} booleans, one for each event, not "
+                f"{marks.dtype} of shape {marks.shape}"
+            )
+        if marks.any():
+            batch.retracts, batch.missing = marks, self._missing
+
     def _as_results(self, results: list[Rows]) -> Any:
         found = [self.monoid.results(rows) for rows in results]
         if self._kind.single is not None:
             return found[0]
         return dict(zip(self._kind.policies, found, strict=True))
 
-    def _read(self, keys: Any, values: Any, times: Any) -> Batch:
+    def _read(self, keys: Any, values: Any, times: Any, retracts: Any = None) -> Batch:
         """What users hand in. Raises UnsuitableKey, InvalidValue, InvalidTime, NotPageable."""
         reader = self.reader
         if self._kind.timed and times is None:
@@ -268,25 +323,34 @@ class KeyedWindows:
             raise InvalidValue(f"{count} values have {len(codes)} keys; give one for each")
         if micros is not None and len(micros) != count:
             raise InvalidTime(f"{count} values have {len(micros)} times; give one for each")
+        batch = Batch(distinct, codes, rows, micros)
+        if retracts is not None:
+            self._mark(batch, retracts)
         invalid = None
         if self._kind.settings.invalid != "accept" and count:
             invalid = reader.invalid(rows, count)
+        if batch.retracts is not None and invalid is not None:
+            invalid &= ~batch.retracts
+            invalid = invalid if invalid.any() else None
         if invalid is not None and self._kind.settings.invalid == "error":
             raise InvalidValue(
                 f"{int(invalid.sum())} of {count} values are null, NaN or outside what "
                 f"{self.monoid.name} takes, the first at index {int(np.argmax(invalid))}; nothing "
                 'was inserted; correct them, or choose invalid="drop" or invalid="accept"'
             )
-        valid = rows
+        valid, left_out = rows, batch.retracts
         if invalid is not None:
-            valid = reader.inputs.take(rows, np.flatnonzero(~invalid))
+            left_out = invalid if left_out is None else invalid | left_out
+        if left_out is not None:
+            valid = reader.inputs.take(rows, np.flatnonzero(~left_out))
         if self.store is not None and (at := reader.inputs.unpageable(valid)) is not None:
             raise NotPageable(
                 f"the value {reader.inputs.at(valid, at)!r} cannot be written to a page; make it "
                 "numbers, text, bytes, lists, tuples or dictionaries, or use store=None; nothing "
                 "was inserted"
             )
-        return Batch(distinct, codes, self.as_stored(rows, count), micros, invalid)
+        batch.rows, batch.invalid = self.as_stored(rows, count), invalid
+        return batch
 
     def as_stored(self, rows: Rows, count: int) -> Rows:
         """Rows as the monoid, and what policies look at, reads them, as a bucket takes them."""
@@ -710,8 +774,16 @@ def _sizes(given: KeyedSettings) -> tuple[_Sizes, dict[str, Any], Any, bool]:
     return _Sizes(**found), rest, lateness, timed
 
 
-def _late(settings: Settings, lateness: Lateness) -> Settings:
-    return replace(settings, aggregator=FiBA, lateness=to_lateness(lateness, FiBA))
+def _late(settings: Settings, lateness: Lateness | None, existing: Existing) -> Settings:
+    """Settings of windows by time, where there is a lateness. Raises ValueError."""
+    if existing not in get_args(Existing):
+        raise ValueError(f"existing is one of {get_args(Existing)}, not {existing!r}")
+    if lateness is None:
+        if existing != "beside":
+            raise ValueError(f"for existing={existing!r} give a lateness, though it be 0")
+        return settings
+    micros = to_lateness(lateness, FiBA)
+    return replace(settings, aggregator=FiBA, lateness=micros, existing=existing)
 
 
 def _described(root: Root) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ Windows by themselves are asked for the same, one by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -28,14 +29,18 @@ import numpy as np
 from mta.columns.reading import as_given
 from mta.columns.schemas import Rows
 from mta.cursors.ordered import OrderedEvents
-from mta.kernels.segments import bounds_of, sort_within, spread
+from mta.errors import EventsGone
+from mta.kernels.segments import bounds_of, first_later, sort_within, spread
+from mta.keyed.corrections import Corrected, Retractions, correct, folds_with
 from mta.keyed.kind import AnyWindow, Kind
 from mta.keyed.sweep import Lanes, empties, folds
 from mta.keyed.table import ALL, HANDLE, Table, blank
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product
+from mta.pages.structure import Existing
 from mta.triggers.rules import EveryCount, EveryPeriod, Progress
 from mta.triggers.triggered import Due, SharedDue, TriggeredWindow
+from mta.windows.engine import by_time
 from mta.windows.shared import SharedWindows
 from mta.windows.window import Window
 
@@ -129,12 +134,16 @@ class Work:
         before: np.ndarray,
         last: np.ndarray | None,
         want: Want,
+        taken: Retractions | None = None,
     ) -> None:
         self.kind, self.new, self.known, self.at, self.want = kind, new, known, at, want
-        self.before, self.last = before, last
+        self.before, self.last, self.taken = before, last, taken
+        self._corrects = kind.corrects or taken is not None
+        assert not self._corrects or not isinstance(want, EveryCount | Boundaries)
         #: How many events each window began with that was made of swept ones.
         self.moved: list[int] = []
         self._parts: list[Found] = []
+        self._corrected: Corrected | None = None
         self._numbers = None if known is None else known.handle_numbers
 
     @property
@@ -153,15 +162,80 @@ class Work:
         held, at = self._held(places)
         late = self.kind.settings.lateness is not None
         self._union, newest = _union(held, at, part, late)
+        self._swept, self._corrected = places, None
+        if self._corrects:
+            of, times, floors = self._taken_of(places)
+            existing, monoid = self.kind.settings.existing, self.kind.monoid
+            self._corrected = correct(self._union, newest, of, times, existing, monoid)
+            self._union, newest = self._corrected.lanes, self._corrected.newest
+            if len(of) and self._union.times is not None:
+                bounds, first = self._union.bounds, self._corrected.first
+                whole = first_later(self._union.times, bounds, of, floors - 1)
+                first[of] = np.maximum(first[of], whole)
         lanes = Lanes(self._union.bounds, self._union.times)
-        self._swept = places
-        found = sweep_results(self.kind, self._union, *self._wanted(places, part, newest))
+        found = self._swept_results(places, part, newest)
         if len(places) < len(new):
             found.of = places[found.of]
         self._parts.append(found)
         self._starts = self.kind.needed(lanes)
         kept: np.ndarray = self._union.bounds[1:] - self._starts
         return kept
+
+    def _taken_of(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the retractions of keys at some places the lane, the time, and the key's floor."""
+        taken = self.taken
+        if taken is None:
+            return np.zeros(0, np.int64), np.zeros(0, "<i8"), np.zeros(0, "<i8")
+        lanes = np.searchsorted(places, taken.of)
+        some = lanes < len(places)
+        some[some] = places[lanes[some]] == taken.of[some]
+        return lanes[some], taken.times[some], taken.floors[some]
+
+    def _swept_results(self, places: np.ndarray, part: Table, newest: np.ndarray) -> Found:
+        """What is wanted of swept keys, also of events that no longer stand."""
+        kind, union, corrected = self.kind, self._union, self._corrected
+        of, at, rows, moments, events = self._wanted(places, part, newest)
+        passed = np.zeros(len(of), bool)
+        if corrected is not None and self.want in ("each", "changed"):
+            passed = np.isin(at, self._line(places, part)[corrected.passed])
+        if corrected is None or not passed.any():
+            return sweep_results(kind, union, of, at, rows, moments, events)
+        stand, gone = np.flatnonzero(~passed), np.flatnonzero(passed)
+        some = sweep_results(kind, union, of[stand], at[stand], rows[stand], None, events)
+        lanes, monoid = Lanes(union.bounds, union.times), kind.monoid
+        lifted, outputs = monoid.lift_rows(union.rows, union.events), []
+        for policy, found in zip(kind.policies.values(), some.outputs, strict=True):
+            room = monoid.outputs.new(len(of))
+            monoid.outputs.put_at(room, stand, found)
+            passing = folds_with(
+                monoid, lifted, union.events, lanes, policy, of[gone], rows[gone], corrected.states
+            )
+            monoid.outputs.put_at(room, gone, passing)
+            outputs.append(room)
+        if not events or union.times is None:
+            return Found(of, at, outputs)
+        values = monoid.inputs.take(union.rows, rows)
+        monoid.inputs.put_at(values, gone, corrected.states)
+        return Found(of, at, outputs, union.times[rows], values)
+
+    def _line(self, places: np.ndarray, part: Table) -> np.ndarray:
+        """Where the events of keys at some places stand in the line."""
+        if len(places) == len(self.new):
+            return np.arange(part.events)
+        return spread(self.new.bounds[places], part.counts)
+
+    def rewritten(self, places: np.ndarray) -> tuple[Table, np.ndarray]:
+        """All that is kept of swept keys that were corrected, and the places of the others."""
+        corrected = self._corrected
+        if corrected is None:
+            return self.new.cut(0, 0), places
+        lanes = np.searchsorted(self._swept, places)
+        touched = np.isin(lanes, corrected.touched)
+        lanes, at = lanes[touched], self.at[places[touched]]
+        table = self._union.take(lanes)
+        if self.known is not None:
+            table.left += np.where(at < 0, 0, self.known.left[at])
+        return self.kind.trimmed(table), places[~touched]
 
     def _wanted(
         self, places: np.ndarray, part: Table, newest: np.ndarray
@@ -170,11 +244,8 @@ class Work:
 
         At last whether the events themselves are wanted. ``newest`` are the rows of new events.
         """
-        want, union, bounds = self.want, self._union, part.bounds
-        line = np.arange(part.events)
-        if len(places) < len(self.new):
-            line = spread(self.new.bounds[places], part.counts)
-        lanes = np.arange(len(places))
+        want, union, bounds, corrected = self.want, self._union, part.bounds, self._corrected
+        line, lanes = self._line(places, part), np.arange(len(places))
         if isinstance(want, Boundaries):
             of, before, moments = self._due(places, part)
             rows = np.append(newest, 0)[before] - 1
@@ -183,16 +254,24 @@ class Work:
             return of, np.full(len(of), -1), rows, moments, False
         if want in ("changed", "newest", "now"):
             stood = np.full(union.events, -1)
-            stood[newest] = line
+            stood[newest] = line  # of several that meet the last one stands
             if want == "changed":
-                first = newest[bounds[:-1]]
+                first = newest[bounds[:-1]] if corrected is None else corrected.first
                 counts = union.bounds[1:] - first
                 rows, of = spread(first, counts), np.repeat(lanes, counts)
+                if corrected is not None and corrected.passed.any():
+                    passed = corrected.passed
+                    rows = np.concatenate((newest[passed], rows))
+                    of = np.concatenate((np.repeat(lanes, part.counts)[passed], of))
+                    at = np.concatenate((line[passed], stood[rows[passed.sum() :]]))
+                    order = np.argsort(rows, kind="stable")  # those that have passed come first
+                    return of[order], at[order], rows[order], None, True
             else:
                 rows, of = union.bounds[1:] - 1, lanes
             return of, stood[rows], rows, None, want != "now"
         if want == "last":
-            picked = bounds[1:] - 1
+            lanes = lanes[part.counts > 0]
+            picked = bounds[lanes + 1] - 1
             return lanes, line[picked], newest[picked], None, False
         of = np.repeat(lanes, part.counts)
         if isinstance(want, EveryCount):
@@ -236,9 +315,26 @@ class Work:
         window.extend(given_back(reader, rows, stop - start), _moments(times), "last")
         self.moved.append(stop - start)
 
+    def load(self, place: int, window: AnyWindow) -> None:
+        """What is held of a swept key into a window by itself."""
+        at = int(self.at[place])
+        if self.known is None or at < 0 or not self.known.counts[at]:
+            return
+        start, stop = int(self.known.bounds[at]), int(self.known.bounds[at + 1])
+        reader, times = self.kind.reader, self.known.times
+        rows = reader.inputs.cut(self.known.rows, start, stop)
+        moments = None if times is None else _moments(times[start:stop])
+        window.extend(given_back(reader, rows, stop - start), moments, "last")
+
     def extend(self, place: int, window: AnyWindow) -> None:
         """A key's new events into its window, and their results out."""
         monoid, new, want = self.kind.monoid, self.new, self.want
+        if self.taken is not None:
+            of = self.taken.of
+            first, last = (int(of.searchsorted(place, side)) for side in ("left", "right"))
+            if first < last:
+                self._extend_and_retract(place, window, first, last)
+                return
         start, stop = int(new.bounds[place]), int(new.bounds[place + 1])
         reader = self.kind.reader
         rows = given_back(reader, reader.inputs.cut(new.rows, start, stop), stop - start)
@@ -253,7 +349,10 @@ class Work:
                 self._parts += found_due(self.kind, place, due.flush())
             return
         if want in ("changed", "newest"):
-            self._revise(place, window, rows, times)
+            found = self._revised(place, window, rows, times, start)
+            if want == "newest":
+                found = found.take(monoid, found.lasts)
+            self._parts.append(found)
             return
         picked = np.arange(stop - start)
         if isinstance(want, EveryCount):
@@ -263,25 +362,99 @@ class Work:
         # After the last of late ones the window is not as it is now.
         late = want == "last" and self.kind.settings.lateness is not None
         every = want == "each" or late or (isinstance(want, EveryCount) and len(picked) > 0)
-        found = window.extend(rows, times, "all" if every else "last")
+        results = window.extend(rows, times, "all" if every else "last")
         if len(picked):
-            outputs = outputs_of(self.kind, found)
+            outputs = outputs_of(self.kind, results)
             if late or isinstance(want, EveryCount):
                 outputs = [monoid.outputs.take(each, picked) for each in outputs]
             self._parts.append(Found(np.full(len(picked), place), start + picked, outputs))
 
-    def _revise(self, place: int, window: AnyWindow, values: Any, times: Any) -> None:
+    def _revised(
+        self, place: int, window: AnyWindow, values: Any, times: Any, first: int,
+        before: int | None = None,
+    ) -> Found:  # fmt: skip
+        """New events, from one on, into a window; results that change, up to a time if given."""
         monoid = self.kind.monoid
         assert isinstance(window, Window)
         revision = window.revise(values, times)
         index, moments = revision.index, revision.times.view("i8")
-        rows, _ = monoid.rows(revision.values or range(len(index)), len(index))
-        at = np.where(index < 0, -1, index + int(self.new.bounds[place]))
+        given = revision.values
+        if isinstance(given, dict) and not given:
+            given = range(len(index))  # a Product that reads no column
+        rows, _ = monoid.rows(given, len(index))
+        at = np.where(index < 0, -1, index + first)
         outputs = outputs_of(self.kind, revision.results)
         found = Found(np.full(len(index), place), at, outputs, moments, rows)
-        if self.want == "newest":
-            found = found.take(monoid, found.lasts)
-        self._parts.append(found)
+        if before is None:
+            return found
+        return found.take(monoid, np.flatnonzero((at >= 0) | (moments < before)))
+
+    def _extend_and_retract(self, place: int, window: AnyWindow, first: int, last: int) -> None:
+        """As ``extend`` of a key with retractions, those from ``first`` to ``last``, in turn."""
+        taken, new, times = self.taken, self.new, self.new.times
+        assert taken is not None and times is not None
+        done, end = int(new.bounds[place]), int(new.bounds[place + 1])
+        stands, begun = _Stands(self.kind.settings.existing), len(self._parts)
+        revises = self.want in ("changed", "newest")
+        for at in range(first, last + 1):
+            slot = int(taken.slots[at]) if at < last else end
+            moment = int(taken.times[at]) if at < last else None
+            if slot > done:
+                given = given_back(self.kind.reader, self._rows(done, slot), slot - done)
+                moments = _moments(times[done:slot])
+                if revises:
+                    self._parts.append(self._revised(place, window, given, moments, done, moment))
+                else:
+                    found = outputs_of(self.kind, window.extend(given, moments))
+                    of, line = np.full(slot - done, place), np.arange(done, slot)
+                    self._parts.append(Found(of, line, found))
+                stands.add(times[done:slot])
+                done = slot
+            if moment is None:
+                break
+            with suppress(EventsGone):  # it came with this batch, and has left with it
+                window.retract(np.datetime64(moment, "us"))
+            stands.retract(moment)
+            if revises:
+                until = int(taken.times[at + 1]) if at + 1 < last else None
+                if done < end and (until is None or taken.slots[at + 1] > done):
+                    until = int(times[done]) + (stands.existing == "beside")
+                floor = max(moment, int(taken.floors[at]))
+                self._parts += self._again(place, window, floor, until, stands)
+        parts, self._parts = self._parts[begun:], self._parts[:begun]
+        if self.want == "now":
+            self._parts.append(self._as_it_is(place, window))
+        elif parts:
+            found_all = Found.joined(parts, self.kind.monoid, len(self.kind.policies))
+            if self.want not in ("each", "changed"):
+                found_all = found_all.take(self.kind.monoid, found_all.lasts)
+            self._parts.append(found_all)
+
+    def _rows(self, start: int, stop: int) -> Rows:
+        """New events, as input rows."""
+        return self.kind.reader.inputs.cut(self.new.rows, start, stop)
+
+    def _as_it_is(self, place: int, window: AnyWindow) -> Found:
+        """The result of a window now."""
+        outputs = []
+        for name in self.kind.policies:
+            result = window.query(name) if isinstance(window, SharedWindows) else window.query()
+            row = tuple(result.values()) if isinstance(result, dict) else result
+            outputs.append(self.kind.monoid.outputs.one(row))
+        return Found(np.array([place]), np.array([-1]), outputs)
+
+    def _again(
+        self, place: int, window: AnyWindow, time: int, until: int | None, stands: _Stands
+    ) -> list[Found]:
+        """The results of events from a time on and before another that were there already."""
+        again = by_time(window.engine.structure).again(time, until)
+        if again is None:
+            return []
+        old = stands.others(again.times)
+        monoid = self.kind.monoid
+        outputs, rows = monoid.outputs.take(again.outputs, old), monoid.inputs.take(again.rows, old)
+        nowhere = np.full(len(old), -1)
+        return [Found(np.full(len(old), place), nowhere, [outputs], again.times[old], rows)]
 
     def gathered(self, place: int, events: OrderedEvents) -> Table:
         """All that is kept of a key in a window by itself; a page read a leaf."""
@@ -307,9 +480,9 @@ class Work:
         return 0 if self.known is None or at < 0 else int(self.known.left[at])
 
     def handle(self, place: int) -> bytes:
-        """The handle of a key; none of a new one, or one that is open."""
+        """The handle of a key; none of a new one, one that was swept, or one that is open."""
         at = int(self.at[place])
-        if self.known is None or self._numbers is None or at < 0:
+        if self.known is None or self._numbers is None or at < 0 or self.known.marks[at] != HANDLE:
             return b""
         return self.known.handles[int(self._numbers[at])]
 
@@ -327,6 +500,32 @@ class Work:
             new.schema, new.keys, marks, left, entries.bounds, entries.times,
             blank(new.schema, len(places)), [b""] * len(places),
         )  # fmt: skip
+
+
+class _Stands:
+    """How many events of a batch, of one key, stand at each time."""
+
+    def __init__(self, existing: Existing) -> None:
+        self.existing, self.counts = existing, dict[int, int]()
+
+    def add(self, times: np.ndarray) -> None:
+        """Events of these times came."""
+        for time in times.tolist():
+            count = self.counts.get(time, 0) if self.existing == "beside" else 0
+            self.counts[time] = count + 1
+
+    def retract(self, time: int) -> None:
+        """The newest event of a time was taken out."""
+        if self.counts.get(time):
+            self.counts[time] -= 1
+
+    def others(self, times: np.ndarray) -> np.ndarray:
+        """Where events stand that were there before, among those of a window in order of time."""
+        found = np.ones(len(times), bool)
+        for time, count in self.counts.items():
+            first, stop = (int(times.searchsorted(time, side)) for side in ("left", "right"))
+            found[max(first, stop - count) : stop] = False
+        return np.flatnonzero(found)
 
 
 def sweep_results(

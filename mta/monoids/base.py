@@ -85,6 +85,10 @@ class AbstractMonoid(ABC):
         """The value of two events as one; 1 combine. Only where ``joins_values``."""
         return self.combine(older, newer)
 
+    def values_of(self, partials: Rows) -> Rows:
+        """The values that partials are. Only where ``joins_values``."""
+        return partials
+
     @property
     def invertible(self) -> bool:
         """Whether ``inverse`` undoes a combine on the left."""

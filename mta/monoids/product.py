@@ -164,6 +164,12 @@ class Product(Parts):
             joined[place] = monoid.join_values(older[place], newer[place])
         return tuple(joined)
 
+    def values_of(self, partials: Rows) -> Rows:
+        values = list(partials)
+        for rows, pick in zip(partials, self.picks, strict=True):
+            values[pick(range(len(values)))] = rows
+        return tuple(values)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The distinct columns that are read from events, in the order of first use."""

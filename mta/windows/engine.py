@@ -468,6 +468,14 @@ class WindowEngine(Engine):
         finally:
             if micros is not None and done:
                 self.intake.advance(int(micros[done - 1]))
+        if micros is not None and count:
+            self.catch_up(int(micros[-1]))
+
+    def catch_up(self, time: int) -> None:
+        """After events up to a time: where the newest one was retracted, stand where it was."""
+        last = self.intake.last_time
+        if last is not None and last > time and self.policy.positional:
+            self.structure.slide_to(self.policy.cut(self._view, last))
 
     def ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
         """Insert events of a batch, their results left out.

@@ -20,7 +20,7 @@ from mta.columns.reading import as_given
 from mta.errors import NotRevisable
 from mta.fiba import FiBA
 from mta.monoids.product import Product
-from mta.windows.engine import Engine
+from mta.windows.engine import WindowEngine
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Revision:
     """Where the event stands in the batch; -1 for one that was there before."""
 
 
-def revise(engine: Engine, values: Any, times: Any) -> Revision:
+def revise(engine: WindowEngine, values: Any, times: Any) -> Revision:
     """Add a batch, and return every result that is new or may have changed.
 
     Costs what ``extend`` costs, and O(1) whole-group combines for each event later than the first
@@ -55,6 +55,8 @@ def revise(engine: Engine, values: Any, times: Any) -> Revision:
         for part in structure.revise(rows, micros, count):
             parts.append(part)
             engine.intake.advance(int(part.times[part.is_new][-1]))
+    if count:
+        engine.catch_up(int(micros[-1]))
     is_new = np.concatenate([np.zeros(0, bool), *(part.is_new for part in parts)])
     index = np.full(len(is_new), -1)
     index[is_new] = given
@@ -72,7 +74,7 @@ def revise(engine: Engine, values: Any, times: Any) -> Revision:
     return Revision(moments.view("M8[us]"), shown, monoid.results(outputs), index)
 
 
-def _places(engine: Engine, count: int) -> np.ndarray:
+def _places(engine: WindowEngine, count: int) -> np.ndarray:
     """Where the accepted events of a batch, in order of time, stand in it."""
     accepted, order = engine.intake.last_accepted, engine.intake.order
     places = np.arange(count) if accepted is None else np.flatnonzero(accepted)

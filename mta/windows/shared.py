@@ -392,6 +392,9 @@ class SharedEngine(Engine):
         self._trimmed = self.structure.back
         for name, front in fronts.items():
             self.cursors[name].place(front, self.structure.back)
+        structure = self.structure
+        if isinstance(structure, KeptTree) and structure.newest_time() != self.intake.last_time:
+            self._fall_behind()  # the newest event was retracted
 
     def cursor(self, policy: AbstractPolicy) -> Cursor:
         """A window that is not settled yet. Raises ValueError for a policy that cannot be asked."""
@@ -448,7 +451,9 @@ class SharedEngine(Engine):
 
         Windows that a late event moves are put where their policies say when they are looked at.
         """
-        tree, stamp = self.structure, self.structure.stamp
+        tree, stamp, newest = self.structure, self.structure.stamp, micros
+        if micros is not None and self.intake.last_time is not None:
+            newest = max(micros, self.intake.last_time)  # which may have been retracted
         tree.insert(row, micros)
         if tree.stamp != stamp:
             self._fall_behind()
@@ -457,7 +462,7 @@ class SharedEngine(Engine):
         stood = [(cursor, cursor.front) for cursor in cursors if cursor.back == before]
         try:
             for cursor, _ in stood:
-                cursor.step(row, micros)
+                cursor.step(row, newest)
         except Exception:
             for cursor, front in stood:
                 cursor.place(front, before)
@@ -489,7 +494,9 @@ class SharedEngine(Engine):
         outs: dict[str, Rows] | None = None,
     ) -> None:
         """Insert events of a batch, a hand at a time; the results of each window into ``outs``."""
-        begun, first = self.structure.taken, start
+        begun, first, newest = self.structure.taken, start, self.intake.last_time
+        if micros is not None and start < stop and newest is not None and micros[start] < newest:
+            self._fall_behind()  # for results are as of these events
         try:
             while first < stop:
                 self._trim()
@@ -505,7 +512,10 @@ class SharedEngine(Engine):
             self.structure.let_go()
             done = self.structure.taken - begun
             if micros is not None and done:
-                self.intake.advance(int(micros[start + done - 1]))
+                last = int(micros[start + done - 1])
+                self.intake.advance(last)
+                if self.intake.last_time != last:  # the newest one may have been retracted
+                    self._fall_behind()
 
     def _fall_behind(self, ahead: bool = False) -> None:
         """Let windows be put where their policies say, when they are next looked at.
