@@ -27,7 +27,7 @@ from mta.errors import MissingDependency
 if TYPE_CHECKING:
     from .boundary import boundary_aggregate
     from .carriers.workers import executor_store
-    from .history import save_history
+    from .history import delete_history, save_history
     from .inspection import events_of_key, inspect_query
     from .interpreter import check_workers
     from .options import History
@@ -40,6 +40,7 @@ _HOMES = {
     "History": "options",
     "boundary_aggregate": "boundary",
     "check_workers": "interpreter",
+    "delete_history": "history",
     "events_of_key": "inspection",
     "executor_store": "carriers.workers",
     "inspect_query": "inspection",
@@ -50,9 +51,9 @@ _HOMES = {
     "sliding_aggregate": "sliding",
 }
 __all__ = [
-    "History", "boundary_aggregate", "check_workers", "events_of_key", "executor_store",
-    "inspect_query", "recommended_conf", "report_counts", "save_history", "sliding_aggregate",
-    "small_groups",
+    "History", "boundary_aggregate", "check_workers", "delete_history", "events_of_key",
+    "executor_store", "inspect_query", "recommended_conf", "report_counts", "save_history",
+    "sliding_aggregate", "small_groups",
 ]  # fmt: skip
 
 

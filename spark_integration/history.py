@@ -24,7 +24,7 @@ from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.carriers.workers import store_of
 from spark_integration.step.columns import to_micros
 from spark_integration.step.rows import complete, sort_rows
-from spark_integration.step.starts import PREFIX, Start, begin, finish, put_starts
+from spark_integration.step.starts import PREFIX, Start, begin, finish, pages_of, put_starts
 from spark_integration.step.states import Bucket
 from spark_integration.step.windows import Windows, sweeps
 from stores import open_store
@@ -78,6 +78,22 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
         whole = Start(plan.buckets, seam, plan.fixed)
         finish(store, name, whole, [row[0] for row in made])
     return History(name, plan.store)
+
+
+def delete_history(history: History) -> int:
+    """Delete what ``save_history`` has made, once every query that began with it needs it no more.
+
+    That is, once each of its buckets has had rows. Lists the store's keys; returns how many pages
+    were deleted. Raises MissingPage where there is none, and the store's errors.
+    """
+    if is_state_url(history.store):
+        raise InvalidRequest(f"a history is in a store of its own, not in {history.store}")
+    with open_store(history.store) as store:
+        pages = pages_of(store, history.name)
+        begin(store, history.name)  # from now on nobody begins with it
+        store.delete_many(pages)
+        store.flush()
+    return len(pages)
 
 
 def _root(rows: pa.Table, plan: Plan, store: Any, seam: int) -> bytes:

@@ -16,6 +16,7 @@ from mta.audit.description import HandleSummary, describe_handle
 from mta.audit.keyed import OpaqueKeys
 from mta.errors import HandleMismatch
 from mta.fiba.aggregator import KeptTree
+from mta.keyed.changes import Lacking, later
 from mta.keyed.kind import AnyWindow
 from mta.keyed.work import given_back
 from mta.levels.search import SegmentedWindow
@@ -44,9 +45,10 @@ def inspect_query(
     ``oldest`` and ``newest`` where windows look at times, ``pages`` of the key's own (0 of keys
     that share theirs) and ``bytes`` of its handle. With the query's ``aggregations`` and ``policy``
     also the results. Of several windows key by key ``events`` are those kept. The frame's
-    ``attrs`` have the ``bytes`` of all states. Reads every table of keys; the query may go on
-    running. Raises InvalidRequest, HandleMismatch for other aggregations or policies than the
-    query's, and the store's errors.
+    ``attrs`` have the ``bytes`` of all states, and ``lacking``: which results lack events since the
+    query was changed, and from when on they are whole (``mta.keyed.changes.Lacking``). Reads every
+    table of keys; the query may go on running. Raises InvalidRequest, HandleMismatch for other
+    aggregations or policies than the query's, and the store's errors.
     """
     rows: list[dict[str, Any]] = []
     with _Inside(checkpoint, store, aggregations, policy) as inside:
@@ -56,10 +58,10 @@ def inspect_query(
                 "oldest": _moment(summary.front_time), "newest": _moment(summary.last_time),
                 "pages": summary.pages, "bytes": summary.handle_bytes, **results,
             })  # fmt: skip
-        size = sum(map(len, inside.states))
+        size, found = sum(map(len, inside.states)), inside.lacking()
     frame = pd.DataFrame(rows, columns=None if rows else ["key", "events", "oldest", "newest"])
     frame = frame.sort_values("key", ignore_index=True)
-    frame.attrs["bytes"] = size
+    frame.attrs.update(bytes=size, lacking=found)
     return frame
 
 
@@ -132,6 +134,15 @@ class _Inside:
         for state in self.states:
             for key, handle in read_handles(state).items():
                 yield key, describe_handle(handle), self._results_of(handle)
+
+    def lacking(self) -> list[Lacking]:
+        """What results lack, in whichever bucket it is most."""
+        found: dict[tuple[str, str], Lacking] = {}
+        for root in roots_in(self.states):
+            for each in OpaqueKeys(root, self._store).lacking():
+                key = each.window, each.aggregation
+                found[key] = later(found.get(key, each), each)
+        return list(found.values())
 
     def window(self, key: bytes) -> AnyWindow | None:
         """A key's window, to read."""

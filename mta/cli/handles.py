@@ -33,6 +33,7 @@ from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
 from mta.cli.console import InvalidCommand, human_bytes, human_duration, plural, say, table
 from mta.errors import CorruptPage, MissingPage
 from mta.kernels import native
+from mta.keyed.changes import Lacking, later
 from mta.keyed.root import is_root
 from mta.windows.opaque import Opaque, restore_opaque
 from mta.windows.window import Window
@@ -226,6 +227,8 @@ class Listing:
     """Bytes of handles and roots."""
     late: int = 0
     invalid: int = 0
+    lacking: dict[tuple[str, str], Lacking] = field(default_factory=dict)
+    """What results lack since a change, by window and column."""
     whole: bool = True
     """Whether all events are in windows; else some may have left, by policies not known here."""
 
@@ -247,6 +250,9 @@ class Listing:
         self.invalid += keyed.root.counts[4]
         self.saved += keyed.root_bytes
         self.whole &= keyed.exact
+        for each in keyed.lacking():
+            what = each.window, each.aggregation
+            self.lacking[what] = later(self.lacking.get(what, each), each)
         self._keep([(names.written(key), summary) for key, summary in found])
 
     def add_one(self, text: str, roots: Iterable[OpaqueKeys], names: KeyNames) -> None:
@@ -290,6 +296,8 @@ def show(listing: Listing, store: str | None, pages: str | None) -> None:
     for label, count in (("late", listing.late), ("invalid", listing.invalid)):
         if count:
             say(f"{label:9} {plural(count, 'event')}, dropped")
+    for each in listing.lacking.values():
+        say(f"lacking   {_lacking(each)}")
     if listing.saved:
         say(f"handles   {human_bytes(listing.saved)}")
     if store is not None and pages is not None:
@@ -303,6 +311,17 @@ def show(listing: Listing, store: str | None, pages: str | None) -> None:
         say(f"monoid    {summary.monoid}, by {summary.algorithm}")
         say(f"policy    {policy}")
     say(f"kernels   {native.in_use()}")
+
+
+def _lacking(found: Lacking) -> str:
+    """Which results are not whole, and from when on they are."""
+    window = f"window {found.window}" if found.window else "the window"
+    what = f"what reads {found.aggregation} in {window}" if found.aggregation else window
+    moment = None if found.moment is None else _moment(int(found.moment.astype("i8")))
+    whole = [] if moment is None else [f"from {moment} on"]
+    whole += [] if found.events is None else [f"{plural(found.events, 'event')} of a key later"]
+    when = ", or ".join(whole) or "nobody knows when"
+    return f"{what} lacks events from before a change: whole {when}"
 
 
 def store_totals(url: str) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from mta.cursors.ordered import OrderedEvents
 from mta.errors import EventsGone, InvalidTime
 from mta.monoids.base import Partial
 from mta.pages.structure import Remembered
@@ -46,7 +45,7 @@ class Reach:
 
 
 def reach_of(
-    events: OrderedEvents,
+    events: Remembered,
     policy: AbstractPolicy,
     front: int,
     back: int,
@@ -72,9 +71,8 @@ def reach_of(
             missing[at] = max(0, kept - max(0, min(cuts)))
     oldest = None
     if time is not None and front < back:
-        leaf = events.leaf(front)
-        assert leaf.times is not None
-        oldest = np.datetime64(int(leaf.times[front - leaf.first]), "us")
+        found = events.time_before(front + 1)
+        oldest = None if found is None else np.datetime64(found, "us")
     return Reach(back - front, front, oldest, *missing)
 
 
@@ -82,7 +80,7 @@ def _cut(policy: AbstractPolicy, back: int, time: int | None, after: Callable[[i
     return policy.cut(Positions(lambda: back, after), time)
 
 
-def _first_after(events: OrderedEvents, time: int, least: bool) -> int:
+def _first_after(events: Remembered, time: int, least: bool) -> int:
     """The position of the oldest event later than a time, of all events that have been.
 
     Of those that have left only the last one's time may be known: where it is among them, it is

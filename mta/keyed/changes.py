@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -66,7 +66,7 @@ class Lacking:
 
     window: str
     aggregation: str
-    """"" where there is but one."""
+    """"" where there is but one; of a root by itself the column that it reads, "" for all."""
     moment: np.datetime64 | None
     """Results of events from this moment on are whole; None where no moment tells."""
     events: int | None
@@ -468,6 +468,16 @@ def lacking(
             if events != 0:
                 found.append(Lacking(window, alias, when, events))
     return found
+
+
+def later(one: Lacking, other: Lacking) -> Lacking:
+    """The same result of other keys: when both are whole."""
+    moments = [
+        None if each.moment is None else int(each.moment.astype("i8")) for each in (one, other)
+    ]
+    moment, events = _latest(moments), _latest([one.events, other.events])
+    when = None if moment is None else np.datetime64(moment, "us")
+    return replace(one, moment=when, events=events)
 
 
 def _latest(found: Sequence[int | None]) -> int | None:

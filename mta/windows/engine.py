@@ -24,7 +24,7 @@ from mta.columns.codec import ALWAYS_PLAIN
 from mta.columns.reading import plain
 from mta.columns.schemas import Row, Rows
 from mta.cursors.cursor import WindowView
-from mta.cursors.reach import fold_between, fold_positions
+from mta.cursors.reach import Reach, fold_between, fold_positions, reach_of
 from mta.errors import (
     CorruptHandle,
     CorruptPage,
@@ -40,6 +40,7 @@ from mta.monoids.product import Observed, Product
 from mta.pages.handle import NAME, Handle, corrupt
 from mta.pages.structure import Aggregator, Batch, Setting, Structure
 from mta.policies.base import AbstractPolicy
+from mta.policies.known import policy_of
 from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import to_count, to_time
 from mta.windows.intake import Intake
@@ -302,13 +303,21 @@ class Engine:
         """Keep all pages of what is now, as though a handle had been taken."""
         self.structure.hold(self.settings.retain)
 
-    def restore(self, handle: Handle) -> None:
-        """Be what the handle says, having no events yet. Raises HandleMismatch, CorruptHandle."""
+    def restore(self, handle: Handle, others: bool = False) -> None:
+        """Be what the handle says, having no events yet. Raises HandleMismatch, CorruptHandle.
+
+        With ``others`` a policy on counts and times may stand in the place of another such one.
+        """
         monoid, policy, structure = self.monoid, self.policy, self.structure
         if handle.monoid[1] != monoid.fingerprint:
             raise _mismatch("monoid", handle.monoid[0], monoid.name)
-        if handle.policy[1] != policy.fingerprint:
+        changed = handle.policy[1] != policy.fingerprint
+        is_known = policy.positional and policy_of(*handle.policy) is not None
+        if changed and not (others and is_known):
             raise _mismatch("policy", handle.policy[0], policy.describe())
+        if changed and handle.timed != self.timed:
+            was, now = _timed(handle.timed), _timed(self.timed)
+            raise _mismatch("policy", f"{handle.policy[0]}, so {was}", f"{policy!r}, so {now}")
         if handle.algorithm != structure.name or handle.timed != structure.setting.timed:
             raise _mismatch("aggregator", handle.algorithm, structure.name)
         try:
@@ -372,6 +381,19 @@ class WindowEngine(Engine):
         self._takes_text = str in kinds
         self._kinds = kinds if self.store is None else kinds & ALWAYS_PLAIN
         self._takes_doubles = float in kinds
+
+    def restore(self, handle: Handle, others: bool = False) -> None:
+        super().restore(handle, others)
+        if handle.policy[1] != self.policy.fingerprint:
+            self.pass_to(handle.last_time)
+
+    def reach(self) -> Reach:
+        """How far back the window reaches; see ``Window.reach``."""
+        structure, time = self.structure, self.intake.last_time if self.timed else None
+        late = self.settings.lateness or 0
+        return reach_of(
+            structure.remembered(), self.policy, structure.front, structure.back, time, late
+        )
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -580,6 +602,10 @@ def as_html(what: object, stats: Any) -> str:
         for name, value in asdict(stats).items()
     )
     return f"<table><caption><code>{escape(repr(what))}</code></caption>{cells}</table>"
+
+
+def _timed(timed: bool) -> str:
+    return "events have times" if timed else "events have no times"
 
 
 def _mismatch(what: str, in_handle: str, given: str) -> HandleMismatch:

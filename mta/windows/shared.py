@@ -253,14 +253,17 @@ class SharedWindows(EventsFace):
         existing: Existing = "beside",
         **settings: Unpack[EventSettings],
     ) -> Self:
-        """The windows that a handle describes; no store call until pages are needed.
+        """Windows over the events that a handle describes; no store call until pages are needed.
 
-        Raises CorruptHandle for damaged bytes, and HandleMismatch when the handle is of another
-        monoid or of other windows. Later, a page a level is read for each window's front.
+        Those of the same name and policy stand where they stood; others, as with ``add`` and
+        ``resize``, reach back as far as events are kept, and ``reach`` says what they lack. Raises
+        CorruptHandle for damaged bytes, HandleMismatch when the handle is of another monoid or of
+        policies that look at other values, and ValueError for a policy that needs times where these
+        events have none. Later, a page a level is read for each window's front.
         """
         state = SharedHandle.decode(handle)
         _check_policies(windows, keep)
-        fronts, events = state.fronts_for(windows), Handle.decode(state.events)
+        fronts, events = state.fronts_of(windows), Handle.decode(state.events)
         checked = _settings(settings, lateness, existing).of_handle(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)

@@ -64,16 +64,21 @@ class SharedHandle:
         if [window.name for window in self.windows] != sorted(windows):
             raise HandleMismatch(
                 f"the handle has the windows {[window.name for window in self.windows]}, not "
-                f"{sorted(windows)}; restore with the same ones, then add, remove or resize"
+                f"{sorted(windows)}; SharedWindows.restore takes others, too"
             )
         for window in self.windows:
             policy = windows[window.name]
             if policy.fingerprint != window.policy[1]:
                 raise HandleMismatch(
                     f"the handle's window {window.name!r} has the policy {window.policy[0]}, not "
-                    f"{policy.describe()}; restore with the same one, then resize"
+                    f"{policy.describe()}; SharedWindows.restore takes others, too"
                 )
         return {window.name: window.front for window in self.windows}
+
+    def fronts_of(self, windows: Mapping[str, AbstractPolicy]) -> dict[str, int]:
+        """The front of each window that is the same by name and policy."""
+        same = (w for w in self.windows if w.name in windows)
+        return {w.name: w.front for w in same if windows[w.name].fingerprint == w.policy[1]}
 
 
 def shared_handle(data: bytes) -> SharedHandle | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Self, Unpack
 
+from mta.cursors.reach import Reach
 from mta.monoids.base import AbstractMonoid, Monoid
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy
@@ -159,6 +160,14 @@ class Window(EventsFace):
         """
         return revise(self.engine, values, times)
 
+    @alone
+    def reach(self) -> Reach:
+        """How far back the window reaches, and how many events it may lack; a page a level.
+
+        It lacks some where ``restore`` has made it longer, until as many have come as it lacked.
+        """
+        return self.engine.reach()
+
     # --- handles and pages ----------------------------------------------------------------------
 
     @alone
@@ -191,14 +200,16 @@ class Window(EventsFace):
     ) -> Self:
         """The window that a handle describes; no store call until pages are needed.
 
-        Settings as for a new window, but the arities are the handle's. Raises CorruptHandle for
-        damaged bytes, and HandleMismatch when the handle is of another monoid, policy, aggregator
-        or (where given) arity. Later, at most one page a level is read to build the stack.
+        Settings as for a new window, but the arities are the handle's. With another policy, where
+        both go by counts and times, it goes on from the events that the window held; ``reach`` says
+        what it lacks. Raises CorruptHandle for damaged bytes, and HandleMismatch when the handle is
+        of another monoid, of a policy that cannot be changed, or of another aggregator or (where
+        given) arity. Later, at most one page a level is read to build the stack.
         """
         state = Handle.decode(handle)
         checked = Settings.read(WindowSettings, settings).of_handle(state)
         engine = WindowEngine(monoid, policy, store, state.window, checked)
-        engine.restore(state)
+        engine.restore(state, others=True)
         return cls._of(engine)
 
     def sibling(self, handle: bytes) -> Self:

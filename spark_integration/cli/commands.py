@@ -9,14 +9,13 @@ from __future__ import annotations
 import warnings
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from mta.bench.command import add_bench
 from mta.cli import handles
 from mta.cli.commands import Command, CommandLine, at_least_one
 from spark_integration.bench import EXPERIMENTS
 from spark_integration.cli.job import Job, add_options
-from spark_integration.plan import Silent
 from stores.errors import StoreAccessDenied
 
 RUN_EXAMPLES = """examples:
@@ -72,7 +71,9 @@ def _add_migrate(parser: ArgumentParser) -> None:
     parser.add_argument("--store", metavar="URL", required=True, help="where the pages are")
     parser.add_argument("--to", metavar="URL", help="where they are to be")
     parser.add_argument("--buckets", metavar="N", type=at_least_one, help="as the query is to have")
-    parser.add_argument("--silent", choices=get_args(Silent), help="as the query is to have it")
+    parser.add_argument(
+        "--silent", choices=("keep", "drop", "emit"), help="as the query is to have it"
+    )
 
 
 def _migrate(**given: Any) -> None:

@@ -11,11 +11,12 @@
 
 A bucket without a state takes up its start with its first rows: all that it keeps is read, and
 written under the query's own names into the query's own store. So any number of queries may begin
-with one start, and it stays until you delete it.
+with one start, and it stays until you delete it (``delete_history``).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
@@ -82,6 +83,16 @@ def read_start(store: PageStore, name: str, bucket: int | None = None) -> Start:
             "save_history, or name the store that has it"
         )
     return unseal(data, MAGIC, VERSION, "a start", _validated)
+
+
+def pages_of(store: PageStore, name: str) -> list[str]:
+    """All pages of a start; lists the store's keys. Raises MissingPage where there are none."""
+    own = re.escape(PREFIX + name)
+    ours = re.compile(rf"{own}/(\d+|whole)|{own}\.[0-9a-f]{{8}}[:/].*")
+    found = [key for key in store.keys(PREFIX + name) if ours.fullmatch(key)]
+    if not found:
+        raise MissingPage(f"there is no start {name!r} in {store.url}: name the store that has it")
+    return found
 
 
 @contextmanager

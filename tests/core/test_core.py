@@ -64,6 +64,7 @@ def test_a_folder_of_ones_own_that_hides_a_package_is_named(
     assert "another name" in last
 
 
+@pytest.mark.proves("platforms", "the core alone, from its wheel", "Linux")
 def test_nothing_but_the_core_is_installed() -> None:
     if "MTA_CORE_ALONE" not in os.environ:
         pytest.skip("here more may be installed")
@@ -133,9 +134,13 @@ def test_the_commands_on_a_saved_handle(entry: str, saved: tuple[str, Path]) -> 
     assert f"page {leaf} " in done.stdout
 
 
-@pytest.mark.parametrize("command", ["run", "demo"])
+@pytest.mark.parametrize("command", ["run", "demo", "migrate"])
 def test_a_command_of_spark_says_what_to_install(command: str, tmp_path: Path) -> None:
-    arguments = ["events.csv"] if command == "run" else ["--output", tmp_path / "demo"]
+    arguments: list[str | Path] = ["events.csv"]
+    if command == "demo":
+        arguments = ["--output", tmp_path / "demo"]
+    elif command == "migrate":
+        arguments = [tmp_path, tmp_path / "new", "--store", "file:///pages"]
     done = python(WHOLE, command, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"mta: 'mta {command}' needs ")
@@ -221,6 +226,7 @@ def test_the_package_is_whole() -> None:
     assert (files("spark_integration") / "log4j2.properties").is_file()
 
 
+@pytest.mark.proves("platforms", "systems that neither fork nor lock files", "others, simulated")
 def test_systems_that_neither_fork_nor_lock_files(tmp_path: Path) -> None:
     """As on Windows: no fork, no hooks around it, no ``fcntl``, no folders to be synced."""
     code = f"""

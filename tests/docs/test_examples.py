@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -310,3 +312,67 @@ def test_the_stream_of_the_readme(
     found = session.read.parquet(f"{tmp_path}/out")
     assert found.columns == ["device", "ts", "watts", "peak", "mean"]
     compare(found.toPandas(), incoming)
+
+
+# --- what needs other servers, or libraries of others ---------------------------------------------
+
+
+def block_with(page: Path, text: str) -> str:
+    (block,) = (block for block in blocks(page, "") if text in block)
+    return block
+
+
+def test_the_job_on_kafka(spark: SparkSession, incoming: Path, tmp_path: Path) -> None:
+    """The whole job, with text files in place of the source and the sink."""
+    pd = pytest.importorskip("pandas")
+    (tmp_path / "in").mkdir()
+    events = pd.read_parquet(incoming)
+    lines = events.assign(ts=events.ts.astype(str)).to_json(orient="records", lines=True)
+    (tmp_path / "in" / "events.txt").write_text(lines + "no json\n")
+    block = block_with(DOCS / "commands.md", 'format("kafka")')
+    for old, new in {
+        'readStream.format("kafka")': 'readStream.format("text")',
+        'writeStream.format("kafka")': 'writeStream.trigger(availableNow=True).format("json")',
+        '"kafka.bootstrap.servers": "broker:9092", "subscribe": "readings"':
+            f'"path": "{tmp_path}/in"',
+        '"kafka.bootstrap.servers": "broker:9092", "topic": "peaks"': f'"path": "{tmp_path}/out"',
+        '"checkpoint/"': f'"{tmp_path}/checkpoint"',
+    }.items():  # fmt: skip
+        assert old in block
+        block = block.replace(old, new)
+    run(block, DOCS / "commands.md", {}, tmp_path)
+    rows = [json.loads(value) for (_, value) in _pairs(spark, tmp_path / "out")]
+    assert {key for key, _ in _pairs(spark, tmp_path / "out")} == {"a", "b"}
+    found = sorted((row["device"], row["ts"], row["peak"]) for row in rows)
+    wanted = expected(incoming)
+    assert [peak for *_, peak in found] == wanted.peak.tolist()
+
+
+def _pairs(spark: SparkSession, folder: Path) -> list[tuple[str, str]]:
+    frame = spark.read.schema("key string, value string").json(str(folder))
+    return [(row.key, row.value) for row in frame.collect()]
+
+
+def test_counts_for_prometheus(spark: SparkSession, incoming: Path, tmp_path: Path) -> None:
+    client = pytest.importorskip("prometheus_client")
+    from mta import CountWindow, Max
+    from spark_integration import sliding_aggregate
+
+    block = block_with(DOCS / "spark.md", "prometheus_client")
+    served: list[int] = []
+    block = block.replace("from prometheus_client import Counter, start_http_server\n", "")
+    space = {"spark": spark, "Counter": client.Counter, "start_http_server": served.append}
+    run(block, DOCS / "spark.md", space, tmp_path)
+    stream = spark.readStream.schema("device string, ts timestamp, watts double")
+    results = sliding_aggregate(
+        stream.parquet(str(incoming)), key="device", time="ts", policy=CountWindow(3),
+        aggregations={"peak": ("watts", Max())}, store=f"file://{tmp_path}/pages",
+    )  # fmt: skip
+    writer = results.writeStream.format("noop").queryName("shown").trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    given, until = {"query": "shown", "count": "rows_read"}, time.monotonic() + 60
+    while client.REGISTRY.get_sample_value("mta_total", given) is None:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert client.REGISTRY.get_sample_value("mta_total", given) == 2 * HOURS
+    assert served == [9000]

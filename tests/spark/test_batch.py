@@ -73,6 +73,7 @@ def test_the_result_has_the_columns_asked_for(
     assert key_of_site == {(r.device, r.site) for r in df.collect()}
 
 
+@pytest.mark.proves("options", '`output="last"`', "a batch")
 def test_last_gives_one_row_per_key(spark: SparkSession, store: str, events: pa.Table) -> None:
     done = run(spark.createDataFrame(events), store, output="last", policy=CountWindow(5))
     expected = last_of_each(oracle(events, last_n(5), FOLDS))
@@ -224,6 +225,7 @@ def test_a_bad_row_is_named_in_sparks_error(
         done.collect()
 
 
+@pytest.mark.proves("options", '`invalid="drop"`', "a batch")
 def test_bad_rows_are_dropped_and_counted(spark: SparkSession, store: str) -> None:
     counts = Observation()
     done = run(bad_rows(spark), store, invalid="drop", metrics=counts)

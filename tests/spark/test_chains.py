@@ -66,6 +66,8 @@ def found_by(job: Job, combine: Combine) -> set[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("pages", ["file", "state"])
 @pytest.mark.parametrize("combine", [chained, joined, united])
+@pytest.mark.proves("PySpark", "windows behind windows, joined, united")
+@pytest.mark.proves("stores", "windows behind windows, joined, united", "file", "spark://state")
 def test_both_are_exact(job: Job, events: pa.Table, combine: Combine, pages: str) -> None:
     if pages == "state":
         job.store = "spark://state"

@@ -11,6 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mta import Count, CountWindow, Max, Min, Product, Sum, TimeWindow
+from spark_integration import inspect_query
+from spark_integration.cli import main
 from spark_integration.errors import StateMismatch
 from spark_integration.step.states import read_root
 from spark_integration.step.step import step
@@ -55,7 +57,11 @@ def test_what_cannot_be_changed_is_shown_side_by_side() -> None:
         step(state, rows_of(), other, store)
 
 
-def test_a_query_is_restarted_with_other_windows(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.proves("PySpark", "a running query changes")
+@pytest.mark.proves("options", "a running query changes", "swept")
+def test_a_query_is_restarted_with_other_windows(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     job = Job(spark, tmp_path)
     events = spread(make_events(600, 3))
     write_files(events.slice(0, 400), job.input, files=1)
@@ -75,6 +81,12 @@ def test_a_query_is_restarted_with_other_windows(spark: SparkSession, tmp_path: 
         expected[event["device"], event["ts"]] = (
             min(few), min(many), max(few), max(many), len(few), len(many)
         )  # fmt: skip
+    lacking = inspect_query(job.checkpoint, job.store).attrs["lacking"]
+    assert [(each.window, each.aggregation) for each in lacking] == [("many", "")]
+    assert lacking[0].moment is None and 0 < lacking[0].events <= 80
+    assert main(["inspect", str(job.checkpoint), "--store", job.store]) == 0
+    whole = f"lacks events from before a change: whole {lacking[0].events} events of a key later"
+    assert f"lacking   window many {whole}" in capsys.readouterr().out
     assert len(job.batches[1]) == 200
     for found in job.batches[1]:
         results = tuple(found[name] for name in found.asDict() if "_" in name)

@@ -53,6 +53,7 @@ spark.stop()
 """
 
 
+@pytest.mark.proves("PySpark", "Spark Connect")
 def test_batches_and_streams(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(JOB)
     left_out = ("SPARK_HOME", "SPARK_REMOTE")

@@ -86,6 +86,7 @@ def test_several_windows(batches: int, k: int, output: Any) -> None:
 @pytest.mark.parametrize("k", [4, 50])
 @pytest.mark.parametrize("batches", [1, 60])
 @pytest.mark.parametrize("several", [False, True])
+@pytest.mark.proves("options", "`every`", "late events")
 def test_late_events(several: bool, batches: int, k: int) -> None:
     """Results are as of their events, of which each k-th to arrive is given."""
     plan = several_plan(lateness=25 * SECOND) if several else late_plan()
@@ -93,6 +94,7 @@ def test_late_events(several: bool, batches: int, k: int) -> None:
     assert compare(plan, [shuffled(part, 1) for part in parts], k)
 
 
+@pytest.mark.proves("options", "`every`", "key by key")
 def test_a_window_that_looks_at_values() -> None:
     policies = {"bound": BoundWindow(("watts", Sum()), at_most=500.0), "few": CountWindow(7)}
     parts = [shuffled(part, 1) for part in out_of_order(200, 2, 0.0, 1, 11)]

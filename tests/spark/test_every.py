@@ -118,6 +118,7 @@ WINDOWS = [(CountWindow(5), last(5), None), (TimeWindow(9), within(9), 9 * SECON
 @pytest.mark.parametrize("temporary", [False, True])
 @pytest.mark.parametrize(("policy", "held", "size"), WINDOWS)
 @pytest.mark.parametrize("every", [EveryCount(3), EveryCount(1), EveryPeriod(2), EveryPeriod(11)])
+@pytest.mark.proves("options", "`every`", "swept", "a batch")
 def test_equals_the_oracle(
     every: Trigger, policy: Any, held: Any, size: int | None, temporary: bool, batches: int
 ) -> None:

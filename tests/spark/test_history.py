@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from mta import Max, Min, Product, SessionWindow, Sum, TimeWindow
 from mta.errors import MissingPage
-from spark_integration import History, save_history, sliding_aggregate
+from spark_integration import History, delete_history, save_history, sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch
 from spark_integration.plan import StartFrom
 from spark_integration.step.starts import Start, put_starts
@@ -84,6 +84,9 @@ def test_a_start_that_is_not_there_or_of_others_is_named() -> None:
 
 
 @pytest.mark.parametrize("state", [False, True])
+@pytest.mark.proves("PySpark", "history first")
+@pytest.mark.proves("stores", "history first", "file", "spark://state")
+@pytest.mark.proves("options", "`start_from`", "swept")
 def test_a_stream_goes_on_from_history(spark: SparkSession, tmp_path: Path, state: bool) -> None:
     """Both have rows beyond the seam, and the stream is stopped and started again."""
     job = Job(spark, tmp_path)
@@ -105,11 +108,29 @@ def test_a_stream_goes_on_from_history(spark: SparkSession, tmp_path: Path, stat
     expected = [row for row in oracle(events, last_n(WINDOW), FOLDS) if row[1] >= int(times[500])]
     assert job.results() == expected
     assert len(in_form(job.batches[0], *ALIASES)) == 200
-    if not state:  # What history has made is there for other streams.
+    if not state:  # What history has made is there for other streams, until it is deleted.
+        assert delete_history(history) > 2
         with open_store(history.store) as store:
-            assert [*store.keys("start.past")]
+            assert not [*store.keys("start.past")]
 
 
+def test_a_history_is_deleted_and_others_are_not(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/pages"
+    with open_store(url) as store:
+        names = ["start.h/0", "start.h/whole", "start.h.0123abcd/0/1/x", "start.h.0123abcd:k/0/1/y"]
+        others = ["start.h.two/0", "start.h.two.0123abcd/0/1/x", "start.hh/0", "h/0/0/x"]
+        store.put_many(dict.fromkeys([*names, *others], b"page"))
+        store.flush()
+    assert delete_history(History("h", url)) == len(names)
+    with open_store(url) as store:
+        assert sorted(store.keys()) == sorted(others)
+    with pytest.raises(MissingPage, match="no start 'h'"):
+        delete_history(History("h", url))
+    with pytest.raises(InvalidRequest, match="a store of its own"):
+        delete_history(History("h", "spark://state"))
+
+
+@pytest.mark.refuses("options", "`start_from`", "key by key", "a batch")
 def test_what_cannot_be_gone_on_from_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     job = Job(spark, tmp_path)
     frame = spark.createDataFrame(make_events(20, 2).to_pandas())

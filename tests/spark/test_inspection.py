@@ -35,6 +35,9 @@ def newest(events: pa.Table, device: str, seconds: int) -> list[tuple[int, float
 )
 @pytest.mark.parametrize("lateness", [None, "1 minute"])
 @pytest.mark.parametrize("monoid", [Max(), PLAIN], ids=["swept", "key by key"])
+@pytest.mark.proves("stores", "`inspect_query`", "file", "spark://state")
+@pytest.mark.proves("options", "`inspect_query`", "swept", "key by key", "late events")
+@pytest.mark.proves("PySpark", "`inspect_query`")
 def test_each_key_and_one_keys_events(
     spark: SparkSession, tmp_path: Path, monoid: Any, lateness: Any, policy: Any, store: str
 ) -> None:

@@ -117,6 +117,7 @@ def test_onward_gives_each_event_once_by_what_is_known_then(
 
 @pytest.mark.parametrize(("policy", "left"), POLICIES)
 @pytest.mark.parametrize("batches", [1, 6, 40])
+@pytest.mark.proves("options", '`corrections="append"`', "swept", "late events")
 def test_append_gives_what_a_late_event_changes_again(
     policy: AbstractPolicy, left: Left, batches: int, store: MemoryStore
 ) -> None:
@@ -163,6 +164,7 @@ def test_equals_the_oracle_at_every_tie(
 
 
 @pytest.mark.parametrize("corrections", ["onward", "append"])
+@pytest.mark.proves("options", '`output="last"`', "late events")
 def test_last_gives_one_row_per_key(corrections: str, store: MemoryStore) -> None:
     """Onward that of the batch's newest event, appended that of the key's newest."""
     plan = late_plan(output="last", corrections=corrections)
@@ -223,6 +225,7 @@ def test_late_rows_stop_the_batch_and_say_by_how_much(store: MemoryStore) -> Non
 
 @pytest.mark.parametrize("corrections", ["onward", "append"])
 @pytest.mark.parametrize("output", ["event", "last"])
+@pytest.mark.proves("options", '`late="side"`', "late events")
 def test_late_rows_come_out_marked(corrections: str, output: str, store: MemoryStore) -> None:
     plan = late_plan(late="side", corrections=corrections, output=output)
     done = begun(plan, store).feed(LATE_BATCH)
@@ -358,6 +361,7 @@ def test_a_key_that_began_anew_takes_nothing_from_before(store: MemoryStore) -> 
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.proves("options", "`silent`", "late events")
 def test_silent_keys_with_late_events_equal_the_oracle_and_leave_nothing(seed: int) -> None:
     """Keys speak in turns, with gaps of more than a window; events come up to 30 seconds late."""
     rng, store = np.random.default_rng(seed), MemoryStore()

@@ -119,6 +119,10 @@ QUERIES: dict[str, tuple[dict[str, Any], Any, list[Any]]] = {
 
 
 @pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.proves("PySpark", "`mta migrate`")
+@pytest.mark.proves("stores", "`mta migrate` from there", "file", "redis")
+@pytest.mark.proves("stores", "`mta migrate` to there", "file", "redis")
+@pytest.mark.proves("options", "`mta migrate`", "swept", "key by key", "late events")
 def test_from_disk_to_redis_and_back(
     spark: SparkSession, tmp_path: Path, query: str, request: pytest.FixtureRequest
 ) -> None:
@@ -176,6 +180,8 @@ def test_a_folder_of_results_goes_on(spark: SparkSession, tmp_path: Path) -> Non
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
 
 
+@pytest.mark.proves("stores", "`mta migrate` from there", "spark://state")
+@pytest.mark.refuses("stores", "`mta migrate` to there", "spark://state")
 def test_pages_come_out_of_sparks_own_state(spark: SparkSession, tmp_path: Path) -> None:
     job = Job(spark, tmp_path)
     job.store = "spark://state"

@@ -55,6 +55,7 @@ def of_keyed(events: pa.Table, policies: dict[str, AbstractPolicy]) -> dict[str,
     return {name: [list(one) for one in columns["all"]] for name, columns in found.items()}
 
 
+@pytest.mark.proves("options", "session, delta and punctuation windows", "key by key", "a batch")
 def test_a_batch(spark: SparkSession, store: str) -> None:
     events = drives(1)
     expected = of_keyed(events, POLICIES)

@@ -83,6 +83,7 @@ def totals(query: StreamingQuery) -> dict[str, int]:
     return {name: sum(row[name] for row in counted) for name in of_rows(counted[0].asDict())}
 
 
+@pytest.mark.proves("options", "`silent`", "key by key")
 def test_a_key_that_stops_goes_with_its_pages(job: SilentJob) -> None:
     """d0 speaks for 25 seconds, others go on for three minutes, in files of 50 seconds."""
     first, rest = turns(25, 1, seed=1), bursts(175, 1, seed=2)
@@ -192,6 +193,7 @@ def test_events_before_1970_are_never_silent(job: SilentJob) -> None:
 
 
 @pytest.mark.parametrize("silent", ["keep", "drop"])
+@pytest.mark.proves("options", '`late="side"`', "key by key")
 def test_late_rows_come_out_beside_the_results(job: SilentJob, silent: str) -> None:
     on_time = [rows_of(("a", 10, 1.0), ("b", 20, 2.0)), rows_of(("a", 30, 3.0), ("b", 130, 4.0))]
     late = rows_of(("a", 9, 5.0), ("b", 19, 6.0))

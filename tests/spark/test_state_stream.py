@@ -52,6 +52,7 @@ def job(spark: SparkSession, tmp_path: Path) -> Job:
     return job
 
 
+@pytest.mark.proves("stores", "pages", "spark://state")
 def test_sparks_own_map_conforms(job: Job, tmp_path: Path, events: pa.Table) -> None:
     """The conformance suite inside a task; a first batch has an empty map, a second one has not."""
     report = tmp_path / "report"

@@ -52,6 +52,7 @@ def test_equals_the_oracle(job: Job, keys: int, policy: Any, expired: Any) -> No
     assert counts_of(query) == {"rows_read": events.num_rows - 2 * 834, **counts}
 
 
+@pytest.mark.proves("options", '`output="last"`', "swept")
 def test_last_gives_one_row_per_key_and_batch(job: Job, events: pa.Table) -> None:
     write_files(events, job.input, files=2)
     job.run(output="last", keep=["site"])

@@ -42,6 +42,8 @@ LARGEST = Monoid(float("-inf"), max, name="largest")
 
 
 @pytest.mark.parametrize("pages", ["file", "redis", "state"])
+@pytest.mark.proves("stores", "a Spark stream with a restart", "file", "redis", "spark://state")
+@pytest.mark.proves("PySpark", "streams, pages in a store")
 def test_a_stream_goes_on_after_a_restart(
     job: Job, events: pa.Table, pages: str, request: pytest.FixtureRequest
 ) -> None:
@@ -61,6 +63,7 @@ def test_a_stream_goes_on_after_a_restart(
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
 
 
+@pytest.mark.proves("PySpark", "windows key by key")
 def test_windows_key_by_key(job: Job, events: pa.Table) -> None:
     write_files(events, job.input, files=2)
     job.run(
@@ -72,6 +75,7 @@ def test_windows_key_by_key(job: Job, events: pa.Table) -> None:
     assert found == oracle(events, last_n(WINDOW), [max, len])
 
 
+@pytest.mark.proves("PySpark", "silent keys forgotten")
 def test_silent_keys_go_by_the_watermark(job: Job, events: pa.Table) -> None:
     """One key stops after the first file, and its window is empty a minute later."""
     others = pc.not_equal(events.column("device"), "d5")
@@ -87,6 +91,7 @@ def test_silent_keys_go_by_the_watermark(job: Job, events: pa.Table) -> None:
     assert round(gone.ts.timestamp() * 1e6) == last + 60_000_000
 
 
+@pytest.mark.proves("PySpark", "batch queries")
 def test_a_batch(job: Job, events: pa.Table) -> None:
     write_files(events, job.input, files=2)
     frame = job.spark.read.parquet(str(job.input))
@@ -97,6 +102,8 @@ def test_a_batch(job: Job, events: pa.Table) -> None:
     assert all(row["mean"] == row.watts for row in sliding_aggregate(naive, **means).collect())
 
 
+@pytest.mark.proves("PySpark", "reading a checkpoint: inspect, check, gc")
+@pytest.mark.refuses("PySpark", "reading a checkpoint: inspect, check, gc", "3.5")
 def test_the_state_of_a_checkpoint_is_read(job: Job, events: pa.Table) -> None:
     write_files(events, job.input, files=1)
     job.run()
@@ -107,6 +114,7 @@ def test_the_state_of_a_checkpoint_is_read(job: Job, events: pa.Table) -> None:
         assert saved_states(job.spark, job.checkpoint, job.store)
 
 
+@pytest.mark.proves("PySpark", "`mta run`")
 def test_the_command(tmp_path: Path, spark: SparkSession, capsys: Any) -> None:
     lines = [f"2024-01-01T00:00:{second:02d}Z,{second % 7}" for second in range(60)]
     (tmp_path / "events.csv").write_text("\n".join(["ts,watts", *lines]))

@@ -26,6 +26,7 @@ GOLDEN = (
 )
 
 
+@pytest.mark.proves("stores", "compression", "file")
 class TestCompressedDisk(PageStoreConformance):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:

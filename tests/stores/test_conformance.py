@@ -37,6 +37,7 @@ class TestUnnamedMemory(PageStoreConformance):
         return open_store("memory://")
 
 
+@pytest.mark.proves("stores", "pages", "memory")
 class TestMemory(PageStoreConformance):
     processes = False
 
@@ -98,6 +99,7 @@ class TestSmallBuffer(TestMemory):
         return WriteBuffer(HeadCache(MemoryStore(self.name), 5000), capacity_bytes=3000)
 
 
+@pytest.mark.proves("stores", "pages", "file")
 class TestLocalDisk(PageStoreConformance):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:
@@ -122,6 +124,7 @@ class TestOpenedLocalDisk(TestLocalDisk):
         return open_store(f"file://{self.folder}".replace(" ", "%20"), write_buffer=100_000)
 
 
+@pytest.mark.proves("stores", "pages", "redis")
 class TestRedis(PageStoreConformance):
     @pytest.fixture(autouse=True)
     def _server(self, redis_url: str) -> None:
@@ -149,11 +152,13 @@ class TestOpenedRedis(TestRedis):
         return open_store(self.url, write_buffer=100_000, cache=50_000)
 
 
+@pytest.mark.proves("stores", "pages that expire", "redis")
 class TestRedisWithTimeToLive(TestRedis):
     def open(self) -> PageStore:
         return open_store(f"{self.url}?ttl=600", write_buffer=0)
 
 
+@pytest.mark.proves("stores", "passwords", "redis")
 class TestRedisWithPassword(PageStoreConformance):
     secrets = (PASSWORD, PASSWORD_IN_URL, "s3cret")
 
@@ -169,6 +174,7 @@ class TestRedisWithPassword(PageStoreConformance):
             assert urlsplit(store.url).port == urlsplit(self.url).port
 
 
+@pytest.mark.proves("stores", "a cluster of servers", "redis")
 class TestRedisCluster(PageStoreConformance):
     @pytest.fixture(autouse=True)
     def _server(self, redis_cluster_url: str) -> None:
@@ -183,6 +189,7 @@ class TestRedisClusterWithTimeToLive(TestRedisCluster):
         return open_store(f"{self.url}&ttl=600", write_buffer=0, cache=0)
 
 
+@pytest.mark.proves("stores", "TLS", "redis")
 class TestRedisOverTLS(PageStoreConformance):
     @pytest.fixture(autouse=True)
     def _server(self, redis_tls: tuple[str, Path]) -> None:

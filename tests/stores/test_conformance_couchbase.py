@@ -12,6 +12,7 @@ from tests.support.couchbase_server import PASSWORD, PASSWORD_IN_URL, Couchbase
 from tests.support.patience import LONG
 
 
+@pytest.mark.proves("stores", "pages", "couchbase")
 class TestCouchbase(PageStoreConformance):
     secrets = (PASSWORD, PASSWORD_IN_URL, "c0uch")
 
@@ -60,6 +61,7 @@ class TestOpenedCouchbase(TestCouchbase):
 
 
 @pytest.mark.soak
+@pytest.mark.proves("stores", "pages that expire", "couchbase")
 class TestCouchbaseWithTimeToLive(TestCouchbase):
     def open(self) -> PageStore:
         return open_store(f"{self.url}?timeout={10 * LONG}&ttl=600", write_buffer=0)

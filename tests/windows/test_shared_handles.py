@@ -8,7 +8,7 @@ import msgpack
 import pytest
 import xxhash
 
-from mta import CountWindow, Max, Sum, Window
+from mta import CountWindow, Max, Sum, TimeWindow, Window
 from mta.audit.walk import audit
 from mta.errors import CorruptHandle, HandleMismatch
 from mta.windows.shared import SharedWindows
@@ -17,16 +17,19 @@ from tests.support.naive import joined
 from tests.support.shared_windows import FOUR, counted_windows, values
 
 
-def test_restored_only_with_the_same_windows() -> None:
+def test_restored_only_with_the_same_events() -> None:
     windows, store = counted_windows(FOUR)
     windows.extend(values(1_000), results="last")
     handle = windows.checkpoint()
-    with pytest.raises(HandleMismatch, match="then add, remove or resize"):
-        SharedWindows.restore(handle, Max(), {"five": CountWindow(50)}, store)
-    with pytest.raises(HandleMismatch, match=r"'five' has the policy CountWindow\(50\)"):
-        SharedWindows.restore(handle, Max(), {**FOUR, "five": CountWindow(51)}, store)
+    with pytest.raises(HandleMismatch, match=r"SharedWindows\.restore takes others"):
+        windows.sibling(SharedWindows(Max(), {"five": CountWindow(50)}, store).checkpoint())
+    with pytest.raises(HandleMismatch, match=r"'five' has the policy CountWindow\(51\)"):
+        other = SharedWindows(Max(), {**FOUR, "five": CountWindow(51)}, store)
+        SharedWindows(Max(), {**FOUR, "five": CountWindow(50)}, store).sibling(other.checkpoint())
     with pytest.raises(HandleMismatch, match="monoid"):
         SharedWindows.restore(handle, Sum(), FOUR, store)
+    with pytest.raises(ValueError, match="kept without any"):
+        SharedWindows.restore(handle, Max(), {"day": TimeWindow("1 day")}, store)
     with pytest.raises(CorruptHandle, match="not one of several windows"):
         SharedWindows.restore(windows.engine.checkpoint(), Max(), FOUR, store)
     with pytest.raises(CorruptHandle, match="not a window's handle"):

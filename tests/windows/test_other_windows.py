@@ -1,0 +1,132 @@
+"""A handle restored under other windows: they go on from what is kept, and say what they lack."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from mta import (
+    AmortizedMTA,
+    BoundWindow,
+    CountWindow,
+    FiBA,
+    LogMTA,
+    PagedFlatFAT,
+    PagedReactiveAggregator,
+    SharedWindows,
+    Sum,
+    TimeWindow,
+    Window,
+)
+from mta.errors import HandleMismatch
+from mta.policies import AbstractPolicy
+from stores import MemoryStore
+
+COUNTS = [CountWindow(1), CountWindow(5), CountWindow(17), CountWindow(40)]
+TIMES = [TimeWindow(3), TimeWindow(20), TimeWindow(60), CountWindow(9) & TimeWindow(25)]
+ALGORITHMS = [AmortizedMTA, LogMTA, PagedFlatFAT, PagedReactiveAggregator, FiBA]
+
+
+def held(events: list[tuple[int, float]], policy: AbstractPolicy) -> int:
+    """How many of the newest events a window holds."""
+    if isinstance(policy, CountWindow):
+        return min(len(events), policy.size)
+    if isinstance(policy, TimeWindow):
+        return sum(time > events[-1][0] - policy.size / 1e6 for time, _ in events)
+    return max(held(events, side) for side in (policy.one, policy.other))  # type: ignore[attr-defined]
+
+
+def step(events: list[tuple[int, float]], rng: random.Random) -> tuple[int, float]:
+    time = (events[-1][0] if events else 0) + rng.randint(0, 3)
+    events.append((time, float(2 ** rng.randint(0, 20))))
+    return events[-1]
+
+
+@pytest.mark.parametrize("policies", [COUNTS, TIMES], ids=["counts", "times"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda each: each.name)
+def test_a_window_goes_on_under_other_policies(
+    algorithm: Any, policies: list[AbstractPolicy]
+) -> None:
+    """Shorter it drops events at once; longer it lacks those that left, until it says it does not.
+
+    One that says it is complete is so.
+    """
+    said = {True: 0, False: 0}
+    for seed in range(12):
+        rng, events = random.Random(seed), list[tuple[int, float]]()
+        store, timed = MemoryStore(), policies is TIMES or algorithm is FiBA
+        policy = rng.choice(policies)
+        window = Window(Sum(), policy, store, arity=2, aggregator=algorithm)
+        front = 0  # of the oldest event that may still be there
+        for _ in range(6):
+            for _ in range(rng.randint(1, 30)):
+                time, value = step(events, rng)
+                window.insert(value, time if timed else None)
+                front = max(front, len(events) - held(events, policy))
+                assert window.query() == sum(v for _, v in events[front:]), seed
+            policy = rng.choice(policies)
+            handle = window.checkpoint()
+            window = Window.restore(handle, Sum(), policy, store, arity=2, aggregator=algorithm)
+            front = max(front, len(events) - held(events, policy))
+            assert window.query() == sum(v for _, v in events[front:])
+            reach, lacking = window.reach(), held(events, policy) - (len(events) - front)
+            assert reach.events == len(window) == len(events) - front
+            assert reach.missing_at_least <= lacking <= reach.missing_at_most
+            said[reach.complete] += 1
+            window.structure.check()
+    assert min(said.values()) > 3
+
+
+def test_policies_that_cannot_stand_for_each_other() -> None:
+    store = MemoryStore()
+    window = Window(Sum(), CountWindow(5), store)
+    window.extend([1.0, 2.0])
+    handle = window.checkpoint()
+    with pytest.raises(HandleMismatch, match="so events have no times, not with"):
+        Window.restore(handle, Sum(), TimeWindow(5), store)
+    with pytest.raises(HandleMismatch, match="not with Sum beside Sum"):
+        Window.restore(handle, Sum(), BoundWindow(Sum(), at_most=3.0), store)
+    with pytest.raises(HandleMismatch, match="made with the policy"):
+        Window(Sum(), CountWindow(4), store).sibling(handle)
+
+
+@pytest.mark.parametrize("lateness", [None, 0, 5])
+def test_shared_windows_go_on_as_others(lateness: int | None) -> None:
+    said = {True: 0, False: 0}
+    for seed in range(20):
+        rng, events = random.Random(seed), list[tuple[int, float]]()
+        store, every = MemoryStore(), [*COUNTS, *TIMES]
+        policies = {"a": rng.choice(every), "b": rng.choice(every)}
+        windows = SharedWindows(Sum(), policies, store, arity=2, timed=True, lateness=lateness)
+        for _ in range(5):
+            for _ in range(rng.randint(1, 30)):
+                time, value = step(events, rng)
+                windows.insert(value, time)
+            handle = windows.checkpoint()
+            kept = windows.structure.kept_from
+            policies = {name: rng.choice(every) for name in rng.sample("abc", 2)}
+            windows = SharedWindows.restore(
+                handle, Sum(), policies, store, arity=2, lateness=lateness
+            )
+            for name, policy in policies.items():
+                front = max(len(events) - held(events, policy), kept)
+                assert windows.query(name) == sum(v for _, v in events[front:]), seed
+                reach = windows.reach(name)
+                if reach.complete:
+                    assert front == len(events) - held(events, policy)
+                said[reach.complete] += 1
+            assert {*windows.windows} == {*policies}
+    assert min(said.values()) > 3
+
+
+def test_windows_of_the_same_name_and_policy_stand_where_they_stood() -> None:
+    """Also one whose policy looks at values, and would not find its place again."""
+    store, bound = MemoryStore(), BoundWindow(Sum(), at_most=5.0)
+    windows = SharedWindows(Sum(), {"few": CountWindow(2), "bound": bound}, store)
+    windows.extend([1.0, 9.0, 1.0, 1.0])
+    before, policies = windows.fronts["bound"], {"more": CountWindow(3), "bound": bound}
+    again = SharedWindows.restore(windows.checkpoint(), Sum(), policies, store)
+    assert again.fronts["bound"] == before == 2
+    assert (again.query("more"), again.query("bound")) == (11.0, 2.0)
