@@ -5,8 +5,10 @@ with: take them for windows that fit into memory and need no checkpoint. ``ALL``
 
 - ``base``: the data type that all share
 - ``recalculate``, ``subtract_on_evict``, ``two_stacks`` (and its Lite): the baselines
-- ``foa``, ``ioa``, ``daba`` (and its Lite): the DABA papers, over the ``chunked_queue``
-- ``flatfit``, ``slick_deque``: two more
+- ``foa``, ``ioa``, ``daba`` (cached, and its Lite): the DABA papers, over the ``chunked_queue``
+- ``flatfit``, ``slick_deque``, ``slide_side``: three more
+- ``base_intervals``: Arasu and Widom's, the Reactive Aggregator's peer
+- ``slicing``: panes and pairs, under any of them
 - ``boundary``: SBA and PBA
 
 >>> from mta import Mean
@@ -15,13 +17,16 @@ with: take them for windows that fit into memory and need no checkpoint. ``ALL``
 """
 
 from mta.in_order.base import InOrderAggregator
+from mta.in_order.base_intervals import BaseIntervals
 from mta.in_order.boundary import PBA, SBA, BoundaryAggregator, count_chunk_size, time_chunk_size
-from mta.in_order.daba import DABA, DABALite
+from mta.in_order.daba import DABA, CachedDABA, DABALite
 from mta.in_order.flatfit import FlatFIT
 from mta.in_order.foa import FOA
 from mta.in_order.ioa import IOA
 from mta.in_order.recalculate import RecalculateFromScratch
+from mta.in_order.slicing import Sliced, pairs, panes
 from mta.in_order.slick_deque import SlickDeque
+from mta.in_order.slide_side import SlideSide
 from mta.in_order.subtract_on_evict import SubtractOnEvict
 from mta.in_order.two_stacks import TwoStacks, TwoStacksLite
 
@@ -34,9 +39,12 @@ ALL: tuple[type[InOrderAggregator], ...] = (
     FOA,
     IOA,
     DABA,
+    CachedDABA,
     DABALite,
     FlatFIT,
     SlickDeque,
+    SlideSide,
+    BaseIntervals,
     SBA,
     PBA,
 )
@@ -48,15 +56,21 @@ __all__ = [
     "IOA",
     "PBA",
     "SBA",
+    "BaseIntervals",
     "BoundaryAggregator",
+    "CachedDABA",
     "DABALite",
     "FlatFIT",
     "InOrderAggregator",
     "RecalculateFromScratch",
+    "Sliced",
     "SlickDeque",
+    "SlideSide",
     "SubtractOnEvict",
     "TwoStacks",
     "TwoStacksLite",
     "count_chunk_size",
+    "pairs",
+    "panes",
     "time_chunk_size",
 ]

@@ -36,6 +36,9 @@ from mta.errors import EmptyWindow, InvariantViolation, UnsuitableMonoid
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, Refold
 from mta.monoids.equality import is_inexact
 
+#: What stands in for an aggregate that nobody has asked for.
+_UNKNOWN: Any = object()
+
 
 class InOrderAggregator(ABC):
     """A first-in first-out window that answers the aggregate of what is in it.
@@ -58,6 +61,8 @@ class InOrderAggregator(ABC):
         self._combine = monoid.combine
         #: How many values are in the window.
         self._size = 0
+        #: The aggregate that was asked for last, until the window changes (MTA paper, section 5.1).
+        self._known: Partial = _UNKNOWN
         # A deviation of one value is 0 / 0, as it should be; plain functions hardly meet numpy.
         plain_functions = isinstance(monoid, Monoid)
         self._quietly: Callable[[], AbstractContextManager[Any]] = (
@@ -75,6 +80,14 @@ class InOrderAggregator(ABC):
         with self._quietly():
             self._insert(monoid.lift(monoid.row(value)))
         self._size += 1
+        self._known = _UNKNOWN
+
+    def insert_partial(self, v: Partial) -> None:
+        """Add an aggregate at the back, as of a slice of values; as ``insert``."""
+        with self._quietly():
+            self._insert(v)
+        self._size += 1
+        self._known = _UNKNOWN
 
     def evict(self) -> None:
         """Remove the oldest value. Raises EmptyWindow."""
@@ -83,14 +96,20 @@ class InOrderAggregator(ABC):
         with self._quietly():
             self._evict()
         self._size -= 1
+        self._known = _UNKNOWN
 
     def query(self) -> Any:
-        """The result over the window in order; the monoid's ``empty`` without values."""
+        """The result over the window in order; the monoid's ``empty`` without values.
+
+        No combine where the window is as it was when it was asked last.
+        """
         monoid = self.monoid
         if not self._size:
             return monoid.empty
         with self._quietly():
-            return plain(monoid.lower(self._query()))
+            if self._known is _UNKNOWN:
+                self._known = self._query()
+            return plain(monoid.lower(self._known))
 
     def __len__(self) -> int:
         return self._size

@@ -44,7 +44,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow, InvalidTime, LateEvent
-from mta.in_order.base import InOrderAggregator
+from mta.in_order.base import _UNKNOWN, InOrderAggregator
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.times import MICROSECONDS, to_duration, to_time
 
@@ -307,6 +307,7 @@ class BoundaryAggregator(InOrderAggregator):
         """As many values at a slide of 1; the partials of the windows that they fill."""
         monoid, schema = self.monoid, self.monoid.partials
         assert self._now is not None
+        self._known = _UNKNOWN
         lifted = monoid.lift_rows(rows, count)
         self._bring_to_csa()
         slot = self._current - self._start
@@ -349,6 +350,7 @@ class BoundaryAggregator(InOrderAggregator):
 
     def _advance(self, position: int) -> None:
         """Finish the slices before a position, and drop those that its window does not reach."""
+        self._known = _UNKNOWN
         current = position // self.slide
         front = (position - self.range) // self.slide + 1
         if self._now is None or front > self._current:
@@ -365,7 +367,7 @@ class BoundaryAggregator(InOrderAggregator):
         self._size += 1
 
     def _evict(self) -> None:
-        size = self._size
+        self._known, size = _UNKNOWN, self._size
         while self._size == size:
             if self._sizes:
                 self._drop_slice()

@@ -14,18 +14,25 @@ from mta.in_order import (
     DABA,
     FOA,
     IOA,
+    BaseIntervals,
+    CachedDABA,
     DABALite,
     FlatFIT,
     InOrderAggregator,
     RecalculateFromScratch,
+    Sliced,
     SlickDeque,
+    SlideSide,
     SubtractOnEvict,
     TwoStacks,
     TwoStacksLite,
+    pairs,
+    panes,
 )
 from tests.support.in_order_windows import Counted, cut_off, fill, joined, longest
 
 Step = tuple[str, str]
+Cut = Callable[[int, int], tuple[int, ...]]
 
 
 @dataclass
@@ -62,7 +69,9 @@ BOUNDS: dict[type[InOrderAggregator], Bounds] = {
     FOA: Bounds(at_most(1), at_most(4), at_most(3), 5),
     IOA: Bounds(at_most(1), at_most(4), at_most(3), 5),
     DABA: Bounds(at_most(1), at_most(4), at_most(3), 5),
+    CachedDABA: Bounds(at_most(1), at_most(3), at_most(2), 4),
     DABALite: Bounds(at_most(1), at_most(3), at_most(2), 4),
+    SlideSide: Bounds(at_most(1), at_most(1), lambda n: n - 1, 3),
     FlatFIT: Bounds(lambda n: n - 1, at_most(0), at_most(0), 3),
     SlickDeque: Bounds(at_most(0), lambda n: n, at_most(0), 2, monoid=longest),
 }
@@ -213,3 +222,73 @@ def test_flatfit_answers_again_for_nothing() -> None:
     window.evict()
     window.insert("q")
     assert counted.of(window.query) == 1
+
+
+# --- base intervals -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 500])
+def test_base_intervals_take_a_logarithm(n: int) -> None:
+    """Two intervals a level at most, and a new one a level at most."""
+    levels = n.bit_length()
+    for steps in (slides(n, 5 * n), sawtooth(n), random_walk(n)):
+        costs = costs_of(BaseIntervals, joined(), steps)
+        assert costs.worst["query"] <= max(2 * levels - 3, levels - 1)
+        assert costs.worst["insert"] <= levels - 1
+        assert costs.worst["evict"] == 0
+        assert costs.total["insert"] <= costs.times["insert"]
+
+
+def test_base_intervals_reach_their_worst_case() -> None:
+    costs = costs_of(BaseIntervals, joined(), slides(62, 500))
+    assert costs.worst["query"] == 2 * 6 - 3  # of [1, 63): two intervals a level
+    assert costs.worst["insert"] == 5
+
+
+# --- results that are known -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", [*BOUNDS, BaseIntervals], ids=lambda a: a.__name__)
+def test_a_result_is_computed_once(algorithm: type[InOrderAggregator]) -> None:
+    monoid = BOUNDS[algorithm].monoid if algorithm in BOUNDS else joined
+    counted = Counted(monoid())
+    window = fill(algorithm(counted.monoid), ["a", "bc", "def", "g", "hi"])
+    for change in (lambda: window.insert("j"), window.evict):
+        change()
+        first = window.query()
+        assert counted.of(window.query) == 0
+        assert window.query() == first
+
+
+# --- slices ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cut", [panes, pairs])
+@pytest.mark.parametrize(
+    ("length", "slide"), [(1, 1), (10, 1), (10, 3), (10, 4), (12, 4), (10, 7), (9, 9), (64, 48)]
+)
+def test_sliced_windows_are_those_of_a_plain_list(cut: Cut, length: int, slide: int) -> None:
+    counted = Counted()
+    window = Sliced(counted.monoid, length, slide, cut)
+    stream = [chr(97 + i % 26) for i in range(5 * length + 3 * slide)]
+    ends = range(length, len(stream) + 1, slide)
+    expected = [(end, "".join(stream[end - length : end])) for end in ends]
+    assert list(window.instances(stream)) == expected
+    # A value within its slice, and 3 a slice for Two-Stacks: insert, evict, query.
+    slices = len(cut(length, slide)) * len(stream) / sum(cut(length, slide))
+    assert counted.combines <= len(stream) + 3 * slices + len(ends)
+
+
+def test_pairs_are_fewer_than_panes() -> None:
+    for length in range(1, 60):
+        for slide in range(1, length + 1):
+            one, two = panes(length, slide), pairs(length, slide)
+            assert sum(two) == slide and slide % one[0] == 0 == length % one[0]
+            assert len(two) <= slide // one[0]
+            held = 2 * (length // slide) + (length % slide > 0)
+            assert held <= 2 * -(-length // slide)
+
+
+def test_a_slide_is_within_the_range() -> None:
+    with pytest.raises(ValueError, match="from 1 to the range 3, not 4"):
+        Sliced(joined(), 3, 4)

@@ -162,6 +162,6 @@ def test_a_wrong_type_is_refused_and_changes_nothing(variant: Variant) -> None:
 
 
 def test_the_registry_names_each_algorithm_once() -> None:
-    assert len({algorithm.name for algorithm in ALL}) == len(ALL) == 12
+    assert len({algorithm.name for algorithm in ALL}) == len(ALL) == 15
     assert {variant.algorithm for variant in VARIANTS} == set(ALL)
     assert all(algorithm.__doc__ and "Space:" in algorithm.__doc__ for algorithm in ALL)

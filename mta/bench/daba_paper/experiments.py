@@ -196,14 +196,17 @@ BEST_FIRST = ("TwoStacks", "DABA", "FOA", "IOA")
 MEASURED = ("TwoStacks", "FOA", "IOA", "DABA")
 
 
+#: The algorithms that are not constant.
+SHAPES = {"RecalculateFromScratch": "linear", "BaseIntervals": "logarithmic"}
+
+
 def found_throughput(rows: Rows) -> list[Finding]:
     """Shapes over the window, and who is fastest in the largest that all have."""
     found = []
     for name in distinct(rows, "algorithm"):
-        slow = name == "RecalculateFromScratch"
         some = [r for r in where(rows, operator="Sum", algorithm=name) if r["window"] >= 16]
         x, y = points(some, "window", "ns")
-        expected = "linear" if slow else "constant"
+        expected = SHAPES.get(name, "constant")
         found.append(shape(f"{name}: Sum, time a round", x, y, expected, "ns"))
     for operator in distinct(rows, "operator"):
         some = where(rows, operator=operator)
