@@ -63,6 +63,13 @@ class Schema(ABC):
         """Rows as a list of single ones: much cheaper than ``at`` for each."""
         return [self.at(rows, index) for index in range(len(rows))]
 
+    def gathered(self, rows: list[Row]) -> Rows:
+        """Single rows put together: as ``listed``, the other way round."""
+        room = self.new(len(rows))
+        for at, row in enumerate(rows):
+            self.put(room, at, row)
+        return room
+
     @abstractmethod
     def take(self, rows: Rows, indices: Any) -> Rows:
         """The rows at an array of indices."""
@@ -146,6 +153,9 @@ class Array(Fixed):
     def listed(self, rows: Rows) -> list[Row]:
         return list(rows.tolist() if self.plain else rows)
 
+    def gathered(self, rows: list[Row]) -> Rows:
+        return np.array(rows, self.dtype)
+
     def new(self, capacity: int) -> Rows:
         return np.empty(capacity, self.dtype)
 
@@ -213,6 +223,9 @@ class Objects(Schema):
         return [None] * capacity
 
     def listed(self, rows: Rows) -> list[Row]:
+        return list(rows)
+
+    def gathered(self, rows: list[Row]) -> Rows:
         return list(rows)
 
     def take(self, rows: Rows, indices: Any) -> Rows:
@@ -284,6 +297,11 @@ class Record(Schema):
     def listed(self, rows: Rows) -> list[Row]:
         columns = [s.listed(column) for s, column in zip(self.schemas, rows, strict=True)]
         return list(zip(*columns, strict=True))
+
+    def gathered(self, rows: list[Row]) -> Rows:
+        columns = zip(*rows, strict=True) if rows else [()] * len(self.schemas)
+        pairs = zip(self.schemas, columns, strict=True)
+        return tuple([schema.gathered(list(column)) for schema, column in pairs])
 
     def take(self, rows: Rows, indices: Any) -> Rows:
         return tuple(

@@ -37,7 +37,7 @@ from mta.fiba.pages import TreePages
 from mta.folds.sliding import Events
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.handle import Handle
-from mta.pages.structure import Batch, Existing, Setting
+from mta.pages.structure import AtHand, Batch, Existing, Setting
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import TimeWindow
 from mta.times import clock
@@ -377,6 +377,22 @@ class FiBA(TreePages):
         if self.front == self.kept_from:
             return self.tree.query()
         return self.fold(self.front, self.back)
+
+    # --- single events --------------------------------------------------------------------------
+
+    def at_hand(self, most: int) -> AtHand | None:
+        """As ever, of events in order, each beside the others, where none may come late."""
+        setting = self.setting
+        if setting.lateness or setting.existing != "beside" or self.front != self.kept_from:
+            return None
+        return self.tree.at_hand(most)
+
+    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+        assert new.times is not None
+        self.tree.append(new.times, new.rows, new.size, right)
+        if gone:
+            self._note_left(self.tree.evict_oldest(gone), self.kept_from + gone)
+            self.front = self.kept_from
 
     # --- runs -----------------------------------------------------------------------------------
 

@@ -51,11 +51,12 @@ from typing import Literal
 
 import numpy as np
 
-from mta.columns.schemas import Row
+from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow
 from mta.fiba.btree import Folds, Tree, require, require_same
 from mta.fiba.node import Node, Piece, parent_of
 from mta.monoids.base import Partial, Refold
+from mta.pages.structure import AtHand
 
 #: A way through a tree between two entries. In each node that it comes to it passes through one
 #: subtree, or beside it: the index of the entry after it, and how it goes on in the subtree before
@@ -212,6 +213,51 @@ class FingerTree(Tree):
         self.size -= count
         self.cache.mark_dirty(leaf)
         return newest
+
+    def at_hand(self, most: int) -> AtHand | None:
+        """What single events need at both ends; None without a left spine, and without events.
+
+        With each eviction the root's aggregate is on the right of what is left of the first leaf.
+        """
+        leaf, monoid = self.last_leaf, self.monoid
+        if self._left is None or not self.is_folded or not self.size:
+            return None
+        first = self._left[0] if self._left else self.root
+        stack = first.stack or self.kind.stack(first)
+        if stack.at + most > stack.size:  # used up, or nearly
+            stack = self.kind.stack(first)
+        first.stack = stack
+        count = min(most, stack.size - stack.at, self.spare() if self.right else self.size - 1)
+        partials, right = monoid.partials, self.last_leaf.agg
+        rows = partials.cut(stack.suffixes, stack.at, stack.at + count + 1)
+        if leaf is first:
+            right = stack.added
+        else:
+            rights = [stack.added, self.root.agg]
+            if parent_of(first) is not self.root:
+                rights.insert(1, parent_of(first).agg)
+            for fold in rights:
+                rows = monoid.combine_rows(rows, partials.one(fold), count + 1)
+        left, *lefts = partials.listed(rows)
+        leaving = first.times[: count + 1].tolist()
+        return AtHand(left, right, lefts, leaving, 2 * self.least(0) - leaf.arity)
+
+    def append(self, times: np.ndarray, rows: Rows, count: int, fold: Partial) -> None:
+        """Add values at the end, for which the last leaf has room.
+
+        ``fold`` is the aggregate of that leaf then; where it is the root, of those added to its
+        stack, as ``at_hand`` had it.
+        """
+        leaf = self.last_leaf
+        leaf.entries.extend((times, rows), count)
+        self.size += count
+        self.cache.mark_dirty(leaf)
+        if leaf is not self.root:
+            leaf.agg, leaf.stack = fold, None
+        elif (stack := leaf.stack) is not None:
+            stack.added = fold
+            suffix = self.monoid.partials.at(stack.suffixes, stack.at)
+            leaf.agg = self.monoid.combine(suffix, fold)
 
     def spare(self) -> int:
         """How many of the oldest values can go without looking beyond the first leaf."""

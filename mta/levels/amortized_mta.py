@@ -41,7 +41,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Array, Objects, Row, Rows
+from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
 from mta.folds.fronts import Fronts, fronts_upto, rows_at
 from mta.folds.sliding import SHORT, Events, Sweep, has_kernel, kernel_lowers, moved
@@ -49,50 +49,30 @@ from mta.kernels.native import AFTER, NEVER, WITH, When
 from mta.kernels.ranks import SortedTimes
 from mta.levels.search import Frame
 from mta.levels.tree import MonoidTree
-from mta.monoids.base import Partial, Refold, same_value
-from mta.pages.handle import Handle
+from mta.monoids.base import Partial, Refold
 from mta.pages.page import Group
 from mta.pages.structure import Batch, Setting
 from mta.policies.windows import CountWindow, TimeWindow
-
-#: So many entries of the stack are listed at once for single events.
-_AT_HAND = 256
 
 
 class AmortizedMTA(MonoidTree):
     """A window with O(1) amortised combines an operation and O(log n) bulk eviction."""
 
-    name, has_at_hand = "Amortized MTA", True
+    name = "Amortized MTA"
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._right_before: Partial = self.monoid.identity
-        self._combine = self.monoid.combine
-        self._lift = None if self.monoid.lift is same_value else self.monoid.lift
         self._has_kernel = has_kernel(self.monoid)
-        self._put, self._at = self.monoid.inputs.put, self.monoid.partials.at
-        self._is_column = isinstance(self.monoid.inputs, Array | Objects)
-        #: For single events the next few entries of the stack as a list, the next one last; where
-        #: there are times, those of the events that leave by then, and of the one after them.
-        self._ready: list[Partial] = []
-        self._head: Frame
-        self._leaving: list[int] = []
-        #: The result pair as it was last asked for, and what it came to.
-        self._identity = self.monoid.identity
-        self._left_asked = self._right_asked = self._result = self._identity
 
     def query(self) -> Partial:
-        """The aggregate of the window; 1 combine, none where it was asked for before."""
-        left, right = self.left, self.right
-        if left is not self._left_asked or right is not self._right_asked:
-            self._left_asked, self._right_asked = left, right
-            self._result = left if right is self._identity else self._combine(left, right)
-        return self._result
+        """The aggregate of the window; 1 combine."""
+        return self.monoid.combine(self.left, self.right)
 
     def insert(self, row: Row, time: int | None = None) -> None:
         """Add one event; 1 combine, and for the groups it seals amortised 1 to 2.5 (see above)."""
         self.room()
-        right = self._combine(self.right, self.monoid.lift(row))
+        right = self.monoid.combine(self.right, self.monoid.lift(row))
         self.levels.append(row, time)
         self._right_before, self.right = self.right, right
 
@@ -104,103 +84,12 @@ class AmortizedMTA(MonoidTree):
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
         """Add events for which the leaf tail has room; ``count`` combines, no store call."""
         lifted = self.monoid.lift_rows(rows, count)
-        self.right = self._combine(self.right, self.monoid.fold(lifted, count))
+        self.right = self.monoid.combine(self.right, self.monoid.fold(lifted, count))
         self.levels.append_many(rows, times, count)
 
-    # --- single events --------------------------------------------------------------------------
-
-    def slide_at_hand(self, row: Row, time: int | None, size: int) -> bool:
-        # The path of every single event, so ``insert`` and ``evict_to`` stand here in line: one
-        # combine on the right, and one look at the stack.
-        levels, ready, leave = self.levels, self._ready, 1
-        if time is not None:
-            leaving, until = self._leaving, time - size
-            if not (len(leaving) > 1 and leaving[-1] <= until < leaving[-2]):
-                leave = self._leave_at_hand(until)
-                if leave < 0:
-                    return False
-                ready = self._ready
-        elif not ready:  # else the window was full when they were listed, and so it still is
-            leave = levels.back + 1 - size - self.front
-            if leave > 0 and not (leave == 1 and self._make_ready()):
-                return False
-            ready = self._ready
-        leaf = levels.tails[0]
-        at = leaf.count
-        if at == leaf.capacity:
-            return False
-        lift = self._lift
-        right = self._combine(self.right, row if lift is None else lift(row))
-        if self._is_column:
-            leaf.rows[at] = row
-        else:
-            self._put(leaf.rows, at, row)
-        if time is not None:
-            leaf.times[at] = time  # type: ignore[index]  # there are some
-        self.right = right
-        leaf.count = at + 1
-        levels.back += 1
-        if leave > 0:
-            if leave > 1:
-                del ready[1 - leave :], self._leaving[1 - leave :]
-            self.left = ready.pop()
-            if time is not None:
-                self._leaving.pop()
-            self.front += leave
-            self._head.next += leave
-        return True
-
-    def _leave_at_hand(self, time: int) -> int:
-        """How many of the oldest events are not later than a time; -1 if that is not at hand."""
-        leaving = self._leaving
-        if leaving and leaving[-1] > time:
-            return 0
-        if len(leaving) < 2:
-            self._make_ready()
-            leaving = self._leaving
-        if not leaving:
-            position, oldest = self._front_time
-            return 0 if position == self.front and time < oldest else -1
-        leave, listed = 0, len(leaving)
-        while leave < listed and leaving[-1 - leave] <= time:
-            leave += 1
-        return leave if leave < listed else -1
-
-    def _make_ready(self) -> bool:
-        """List the next few entries of the stack; whether there are any in the open leaf group."""
-        frame = self.path[-1] if self.path else None
-        if frame is None or frame.level:
-            return False
-        first, origin, partials = frame.next, frame.origin, self.monoid.partials
-        last = min(first + _AT_HAND, frame.stop - 1)
-        entries = partials.cut(frame.suffixes, first + 1 - origin, last + 1 - origin)
-        self._ready = partials.listed(entries)[::-1]
-        if frame.group.times is not None:
-            self._leaving = frame.group.times[first : last + 1].tolist()[::-1]
-        self._head = frame
-        return last > first
-
-    def _forget_ready(self) -> None:
-        """The front, the stack or the events are about to change in another way."""
-        self._ready, self._leaving = [], []
-
-    def room(self) -> int:
-        self._forget_ready()
-        return super().room()
-
-    def _advance(self, position: int, path: list[Frame]) -> None:
-        self._forget_ready()
-        super()._advance(position, path)
-
-    def _new_tree(self, front: int) -> None:
-        super()._new_tree(front)
-        if front == self.back:
-            self.left = self.right = self._identity
-
-    def restore_state(self, handle: Handle) -> None:
-        super().restore_state(handle)
-        if self.front == self.back:
-            self.left = self.right = self._identity
+    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+        super().catch_up(new, gone, left, right)
+        self.left, self.right = left, right
 
     def _pop(self, count: int) -> bool:
         """Pop the stack ``count`` times, if its open leaf group lasts that long."""
@@ -210,9 +99,8 @@ class AmortizedMTA(MonoidTree):
         index = frame.next + count
         if frame.level or index >= frame.stop:
             return False
-        self.left = self._at(frame.suffixes, index - frame.origin)
+        self.left = self.monoid.partials.at(frame.suffixes, index - frame.origin)
         frame.next = index
-        self._forget_ready()
         self.front += count
         return True
 

@@ -16,14 +16,16 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
+from mta.columns.schemas import Rows
 from mta.errors import CorruptPage
+from mta.folds.sliding import Events
 from mta.levels.kept import LeafReader
 from mta.levels.read_ahead import ReadAhead
 from mta.levels.search import Frame, Segment, SegmentedWindow
 from mta.monoids.base import Partial
 from mta.pages.handle import Handle, corrupt
 from mta.pages.page import Layout, read_columns
-from mta.pages.structure import Setting
+from mta.pages.structure import AtHand, Setting
 
 
 class MonoidTree(SegmentedWindow):
@@ -126,6 +128,32 @@ class MonoidTree(SegmentedWindow):
         if root is not self.path[0]:
             self.path.insert(0, root)
         root.stop += 1
+
+    # --- single events --------------------------------------------------------------------------
+
+    def at_hand(self, most: int) -> AtHand | None:
+        leaf, frame = self.levels.tails[0], self.path[-1] if self.path else None
+        if self.front == self.back or leaf.is_full:
+            return None
+        lefts: list[Partial] = []
+        leaving = [self._front_time[1]] if self._front_time[0] == self.front else []
+        if frame is not None and frame.level == 0:
+            first, partials = frame.next, self.monoid.partials
+            stop = min(first + most, frame.stop - 1)
+            lefts = partials.listed(self._lefts(frame, first + 1, stop + 1))
+            if frame.group.times is not None:
+                leaving = frame.group.times[first : stop + 1].tolist()
+        return AtHand(self.left, self.right, lefts, leaving, leaf.capacity - leaf.count)
+
+    def _lefts(self, frame: Frame, start: int, stop: int) -> Rows:
+        """The aggregate of the leftmost tree from each of some elements of its leaf group on."""
+        return self.monoid.partials.cut(frame.suffixes, start - frame.origin, stop - frame.origin)
+
+    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+        self.levels.append_many(*new)
+        if gone:
+            self.front += gone
+            self.path[-1].next += gone
 
     # --- eviction -------------------------------------------------------------------------------
 

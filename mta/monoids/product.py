@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -59,15 +60,14 @@ class Parts(AbstractMonoid):
         self.is_columnar = all(monoid.is_columnar for monoid in self.monoids)
         self.commutative = all(monoid.commutative for monoid in self.monoids)
         self.is_plain = all(monoid.is_plain for monoid in self.monoids)
-        self._lifts = tuple(
-            (monoid.lift if self.is_plain else _lift_of(monoid), pick) for monoid, pick in parts
-        )
-        combines = tuple(monoid.combine for monoid in self.monoids)
-
-        def combine(left: Partial, right: Partial) -> Partial:
-            return tuple([f(a, b) for f, a, b in zip(combines, left, right)])  # noqa: B905
-
-        self.combine = combine
+        lifts = [m.lift if self.is_plain else _lift_of(m) for m in self.monoids]
+        every = range(len(self.monoids))
+        taken = [f"pick{i}(row)" for i in every]
+        lifted = [t if lifts[i] is same_value else f"lift{i}({t})" for i, t in enumerate(taken)]
+        self.lift = _written("row", f"({','.join(lifted)},)", lift=lifts, pick=self.picks)
+        combines = [monoid.combine for monoid in self.monoids]
+        pairs = [f"f{i}(a[{i}], b[{i}])" for i in every]
+        self.combine = _written("a, b", f"({','.join(pairs)},)", f=combines)
         if all(monoid.inverse for monoid in self.monoids):
             inverses = [monoid.inverse for monoid in self.monoids if monoid.inverse]
             self.inverse = lambda whole, part: tuple(
@@ -76,9 +76,6 @@ class Parts(AbstractMonoid):
 
     def _identifies(self) -> tuple[Any, ...]:
         return (type(self).__name__, self.name, *(monoid.fingerprint for monoid in self.monoids))
-
-    def lift(self, row: Row) -> Partial:
-        return tuple([lift(pick(row)) for lift, pick in self._lifts])
 
     def lift_rows(self, rows: Rows, count: int) -> Rows:
         parts = zip(self.monoids, self.picks, strict=True)
@@ -138,8 +135,18 @@ class Product(Parts):
         self.inputs = Record(list(self._schemas.values()))
         self.outputs = Record([monoid.outputs for monoid in self.monoids])
         self.empty = {a: m.empty for a, m in zip(self.aliases, self.monoids, strict=True)}
-        self._lowers = tuple([_lower_of(monoid) for monoid in self.monoids])
+        shown = [f"{alias!r}: f{i}(partial[{i}])" for i, alias in enumerate(self.aliases)]
+        lowers = [_lower_of(monoid) for monoid in self.monoids]
+        self.lower = _written("partial", f"{{{','.join(shown)}}}", f=lowers)
         self._columns = tuple((name, schema) for (name, _), schema in self._schemas.items())
+        #: Takes out an event's columns, where all are doubles and none but a NaN is refused.
+        self.picks_doubles: Callable[[Any], Row] | None = None
+        of_doubles = all(
+            isinstance(s, Array) and s.plain and s.kind == "<f8" for _, s in self._columns
+        )
+        if of_doubles and self.is_plain and not any(m.has_own_rule for m in self.monoids):
+            values = [f"event[{name!r}]" for name, _ in self._columns]
+            self.picks_doubles = _written("event", f"({','.join(values)},)" if values else "()")
 
     def with_more(self, observers: Sequence[tuple[Columns, AbstractMonoid]]) -> Product:
         """The same, and what policies look at; columns of its own stand first, as they stand here.
@@ -206,8 +213,7 @@ class Product(Parts):
         places = list(map(list(self._schemas).index, keys))
         if isinstance(inputs, Record):
             return lambda row: tuple([row[place] for place in places])
-        only = places[0]
-        return lambda row: row[only]
+        return itemgetter(places[0])
 
     def row(self, value: Any) -> Row:
         try:
@@ -239,10 +245,6 @@ class Product(Parts):
 
     def invalid(self, rows: Rows, count: int) -> np.ndarray | None:
         return any_of([monoid.invalid(pick(rows), count) for monoid, pick in self._judges])
-
-    def lower(self, partial: Partial) -> Any:
-        parts = zip(self.aliases, self._lowers, partial, strict=True)
-        return {alias: lower(part) for alias, lower, part in parts}
 
     def lower_rows(self, partials: Rows) -> Rows:
         return tuple([m.lower_rows(p) for m, p in zip(self.monoids, partials, strict=True)])
@@ -320,6 +322,12 @@ class Observed(Parts):
 
     def results(self, outputs: Rows) -> Any:
         return self.main.results(outputs)
+
+
+def _written(arguments: str, expression: str, **lists: Sequence[Callable[..., Any]]) -> Any:
+    """A function written out, part by part: a loop over few parts takes longer than they do."""
+    names = {f"{name}{i}": f for name, fs in lists.items() for i, f in enumerate(fs)}
+    return eval(f"lambda {arguments}: {expression}", names)
 
 
 def _lift_of(monoid: AbstractMonoid) -> Callable[[Row], Partial]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import index as whole_number
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -92,6 +92,23 @@ class Named:
     end: int
     needed: bool = True
     """Whether the window itself needs the page, and not only the handles before it."""
+
+
+class AtHand(NamedTuple):
+    """What single events need of a window for as long as they come and go without a page."""
+
+    left: Partial
+    """The aggregate of what is before the new events; combined with ``right`` it is the result."""
+    right: Partial
+    """The aggregate to which new events are combined."""
+    lefts: list[Partial]
+    """``left`` after each of the next evictions; some event always stays."""
+    leaving: list[int]
+    """The times of the events that leave by then, and of the one after them.
+
+    Empty without times, and where they are not at hand."""
+    room: int
+    """How many events may come."""
 
 
 class Remembered(Protocol):
@@ -323,18 +340,20 @@ class Aggregator(Structure):
         self.insert(row, time)
         self.settle(lambda: self.back - size)
 
-    #: Whether ``slide_at_hand`` ever does anything. Then ``query`` of an empty window gives the
-    #: monoid's identity itself.
-    has_at_hand = False
+    def at_hand(self, most: int) -> AtHand | None:
+        """What single events need, for so many of them at most; no store call.
 
-    def slide_at_hand(self, row: Row, time: int | None, size: int) -> bool:
-        """Add one event, and keep the last ``size`` or (by time) those less than ``size`` old.
-
-        Only where that needs no more than what is at hand: no store call, and with a plain monoid
-        no call of numpy's that could warn. Else False, and nothing has changed.
+        None where the next one needs more, as in an empty window.
         """
-        del row, time, size
-        return False
+        del most
+        return None
+
+    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+        """Have the events that came, and be without those that left, since ``at_hand`` was asked.
+
+        With the two aggregates that there are now; no store call.
+        """
+        raise NotImplementedError
 
     def settle(self, cut: Callable[[], int]) -> None:
         """Evict up to the cut after an ``insert``, or take the insertion back."""

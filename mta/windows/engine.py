@@ -20,9 +20,8 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
-from mta.columns.codec import ALWAYS_PLAIN
 from mta.columns.reading import plain
-from mta.columns.schemas import Row, Rows
+from mta.columns.schemas import Rows
 from mta.cursors.cursor import WindowView
 from mta.cursors.reach import Reach, fold_between, fold_positions, reach_of
 from mta.errors import (
@@ -32,19 +31,19 @@ from mta.errors import (
     InvalidTime,
     NotPageable,
     UnsupportedOperation,
-    WindowBusy,
 )
 from mta.fiba.aggregator import FiBA
 from mta.monoids.base import AbstractMonoid, Partial
-from mta.monoids.product import Observed, Product
+from mta.monoids.product import Observed
 from mta.pages.handle import NAME, Handle, corrupt
 from mta.pages.structure import Aggregator, Batch, Setting, Structure
 from mta.policies.base import AbstractPolicy
 from mta.policies.known import policy_of
-from mta.policies.windows import CountWindow, TimeWindow
+from mta.policies.windows import CountWindow
 from mta.times import to_count, to_time
 from mta.windows.intake import Intake
 from mta.windows.settings import Settings
+from mta.windows.single import SingleEvents, busy
 from stores import PageStore, StoreLike, open_store
 
 _Args = ParamSpec("_Args")
@@ -63,14 +62,6 @@ class _Serves(Protocol):
     @property
     def engine(self) -> Busy:
         """Of several faces it may be the same."""
-
-
-def busy() -> WindowBusy:
-    """What a call meets while the engine serves another one."""
-    return WindowBusy(
-        "this window is in the middle of another call, of another thread or of its own monoid or "
-        "policy; it takes one call at a time: hold a lock, or give each thread a window"
-    )
 
 
 _Face = TypeVar("_Face", bound=_Serves)
@@ -222,13 +213,18 @@ class Engine:
             self.monoid, self.store, name, leaf_arity, arity,
             self.timed, self.policy, settings.lateness or 0, settings.existing,
         )  # fmt: skip
-        self.structure: Structure = (
+        self._structure: Structure = (
             settings.aggregator(setting) if like is None else like.sibling(setting)
         )
         paged: Literal["events"] | None = None if self.store is None else "events"
         self.intake = Intake(self.monoid, self.policy, self.main.name, settings, paged)
         #: Whether a call is under way.
         self.busy = False
+
+    @property
+    def structure(self) -> Structure:
+        """What keeps the events, with all that have come."""
+        return self._structure
 
     # --- results --------------------------------------------------------------------------------
 
@@ -348,39 +344,20 @@ class Engine:
 class WindowEngine(Engine):
     """The engine of a single window, which its policy slides."""
 
-    structure: Aggregator
+    _structure: Aggregator
 
     def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
         super()._begin(name, leaf_arity, arity, like)
         policy = self.policy
-        self._view = WindowView(self.structure, [observer for observer, _, _ in policy.observers])
+        self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
         self._size = policy.size if type(policy) is CountWindow else None
-        self._reach = policy.size if isinstance(policy, CountWindow | TimeWindow) else 0
-        self._slide_at_hand = self.structure.slide_at_hand
-        numbers = self.monoid.is_plain and self.monoid.inputs.plain
-        #: Whether an event nearly always needs nothing but what is at hand.
-        self._is_usual = self.structure.has_at_hand and type(policy) in (CountWindow, TimeWindow)
-        self._reads_numbers = self._is_usual and numbers
-        #: Whether a result is a number, or a dictionary of them, and is made without numpy.
-        self.shows_numbers = self._reads_numbers and self.main.is_columnar
-        self._is_number = not isinstance(self.main, Product)
-        self._know_kinds()
-        #: What was asked for last, and what it stands for.
-        self._fold: Partial = self
-        self._fold_now, self._lower = self.structure.query, self.monoid.lower
-        self._identity = self.monoid.identity
-        self._shown: Any = None
+        self.single = SingleEvents(self, self._structure, paged=self.store is not None)
 
-    def _know_kinds(self) -> None:
-        """Types whose values are rows as they come, but for a NaN: valid, and fit for pages if any.
-
-        None before a first event has shown that partials can be paged. Of text only some is.
-        """
-        is_known = self._is_usual and not self.intake.unproven
-        kinds = self.monoid.taken_as_they_come if is_known else frozenset()
-        self._takes_text = str in kinds
-        self._kinds = kinds if self.store is None else kinds & ALWAYS_PLAIN
-        self._takes_doubles = float in kinds
+    @property
+    def structure(self) -> Aggregator:
+        """What keeps the events, with all that have come."""
+        self.single.put_back()
+        return self._structure
 
     def restore(self, handle: Handle, others: bool = False) -> None:
         super().restore(handle, others)
@@ -396,49 +373,6 @@ class WindowEngine(Engine):
         )
 
     # --- events ---------------------------------------------------------------------------------
-
-    def insert_alone(self, value: Any, time: Any = None) -> None:
-        """Read an event and add it; see ``Window.insert``.
-
-        Nearly always all is at hand; then nothing of numpy's is called, which would cost more than
-        all the rest.
-        """
-        if self.busy:
-            raise busy()
-        self.busy = True
-        try:
-            row: Row
-            if value.__class__ is float and self._takes_doubles and value == value:
-                row = value
-            else:
-                row = self._read_at_hand(value)
-            if row is not None:
-                if not self.timed:
-                    if self._slide_at_hand(row, None, self._reach):
-                        return
-                elif time is not None:
-                    intake, micros = self.intake, to_time(time)
-                    last = intake.last_time
-                    if (last is None or micros >= last) and self._slide_at_hand(
-                        row, micros, self._reach
-                    ):
-                        intake.last_time = micros
-                        return
-            with np.errstate(all="ignore"):
-                self.insert(value, time)
-            self._know_kinds()
-        finally:
-            self.busy = False
-
-    def _read_at_hand(self, value: Any) -> Row | None:
-        """A value as a row, if that takes no more than to look at it."""
-        if self._reads_numbers:
-            row = self.monoid.row(value)
-            return row if self.monoid.is_valid(row) else None
-        kind = type(value)
-        if kind in self._kinds:
-            return value if kind is not float or value == value else None
-        return value if self._takes_text and type(value) is str and value.isascii() else None
 
     def insert(self, value: Any, time: Any) -> None:
         """Read an event and add it; see ``Window.insert``."""
@@ -528,21 +462,13 @@ class WindowEngine(Engine):
 
     def query(self) -> Any:
         """The result over the window; 1 combine, none where nothing has changed since."""
-        structure = self.structure
-        if structure.front == structure.back:
-            return self.monoid.empty
-        return plain(self.monoid.lower(structure.query()))
+        return self.single.query(alone=True)
 
-    def query_alone(self) -> Any:
-        """As ``query``, of a monoid of plain numbers; see ``Window.query``."""
-        if self.busy:
-            raise busy()
-        fold = self._fold_now()
-        if fold is not self._fold:
-            if fold is self._identity:  # so of no events, or of those that make no difference
-                return self.query()
-            self._fold, self._shown = fold, self._lower(fold)
-        return self._shown if self._is_number else self._shown.copy()
+    def evict(self, count: Any) -> None:
+        """Remove the oldest events; see ``Window.evict``."""
+        number = to_count(count, "the number of events to evict")
+        structure = self.structure
+        structure.evict_to(structure.front + number)
 
     def retract(self, time: Any) -> None:
         """Take out the event of a time; see ``Window.retract``."""

@@ -365,7 +365,7 @@ class SharedEngine(Engine):
     ``keep`` is a policy for events that no window holds.
     """
 
-    structure: KeptEvents | KeptTree
+    _structure: KeptEvents | KeptTree
     #: Each window, by its name.
     cursors: dict[str, Cursor]
 
@@ -383,6 +383,10 @@ class SharedEngine(Engine):
         super().__init__(monoid, KeepAll(timed, _observed(windows.values())), store, name, settings)
         self._keep = keep
         self.place(windows, {})
+
+    @property
+    def structure(self) -> KeptEvents | KeptTree:
+        return self._structure
 
     @property
     def policies(self) -> dict[str, AbstractPolicy]:

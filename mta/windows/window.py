@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, Unpack
 
 from mta.cursors.reach import Reach
-from mta.monoids.base import AbstractMonoid, Monoid
+from mta.monoids.base import AbstractMonoid
 from mta.pages.handle import Handle
+from mta.pages.structure import Aggregator
 from mta.policies.base import AbstractPolicy
-from mta.times import to_count
 from mta.windows.engine import EventsFace, WindowEngine, alone
 from mta.windows.revision import Revision, revise
 from mta.windows.settings import Settings, WindowSettings
@@ -83,14 +83,17 @@ class Window(EventsFace):
 
     def _use(self, engine: Any) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
-        self.monoid, self.policy, self.structure = engine.main, engine.policy, engine.structure
-        monoid = engine.monoid
+        self.monoid, self.policy, single = engine.main, engine.policy, engine.single
         # A call less for every event.
-        self.insert = engine.insert_alone  # type: ignore[method-assign]
-        if engine.shows_numbers:
-            self.query = engine.query_alone  # type: ignore[method-assign]
-        elif isinstance(monoid, Monoid) and monoid.is_bare and not self.structure.by_time:
-            self.query = self.structure.query  # type: ignore[method-assign]  # nothing to lower
+        self.insert = single.insert_timed if engine.timed else single.insert  # type: ignore[method-assign]
+        self.evict = single.evict  # type: ignore[method-assign]
+        if single.is_quick:
+            self.query = single.query  # type: ignore[method-assign]
+
+    @property
+    def structure(self) -> Aggregator:
+        """What keeps the events."""
+        return self.engine.structure
 
     # --- one event at a time --------------------------------------------------------------------
 
@@ -100,13 +103,12 @@ class Window(EventsFace):
         ``time`` is in seconds, or a datetime; needed where the policy looks at times. Raises
         InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has changed.
         """
-        self.engine.insert_alone(value, time)
+        single = self.engine.single
+        (single.insert_timed if self.engine.timed else single.insert)(value, time)
 
-    @alone
     def evict(self, n: int = 1) -> None:
         """Remove the oldest ``n`` events; at most a page read a level. Raises EmptyWindow."""
-        count = to_count(n, "the number of events to evict")
-        self.structure.evict_to(self.structure.front + count)
+        self.engine.single.evict(n)
 
     @alone
     def retract(self, time: Any) -> None:
@@ -224,7 +226,7 @@ class Window(EventsFace):
 
     def __len__(self) -> int:
         """How many events are in the window."""
-        return len(self.structure)
+        return len(self.engine.single)
 
     def stats(self) -> Stats:
         """Sizes and counts; no store call."""

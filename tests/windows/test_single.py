@@ -13,13 +13,16 @@ import numpy as np
 import pytest
 
 from mta import (
+    AmortizedMTA,
     ArgMax,
     ArgMin,
     Count,
     CountWindow,
+    FiBA,
     First,
     GeometricMean,
     Last,
+    LogMTA,
     Max,
     MaxCount,
     Mean,
@@ -33,9 +36,11 @@ from mta import (
     TimeWindow,
     Window,
 )
+from mta.errors import LateEvent
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import CheckedSum
 from mta.monoids.columnar import ColumnarMonoid
+from mta.windows.engine import WindowEngine
 
 DOUBLES = [0.0, -0.0, 1.0, -1.5, 0.1, 3e-310, 1e300, -1e300, math.inf, -math.inf, math.nan]
 LONGS = [0, 1, -1, 2**31, -(2**63), 2**63 - 1]
@@ -138,7 +143,103 @@ def test_single_events_give_the_bits_of_batches_where_nothing_is_folded_anew(mak
     assert bits(found) == bits(np.concatenate(in_batches))
 
 
-def test_a_query_of_an_unchanged_window_combines_nothing() -> None:
+KINDS = [AmortizedMTA, LogMTA, FiBA]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("policy", [CountWindow(37), TimeWindow(50), CountWindow(700)])
+@pytest.mark.parametrize("make", [*OF_DOUBLES[:9], Count, lambda: Sum("int64"), ArgMax])
+def test_single_events_are_as_slow_ones_for_every_structure(
+    make: Any, policy: Any, kind: Any
+) -> None:
+    """What is taken up for many events gives what each would by itself, evictions among them."""
+    rng, monoid = np.random.default_rng(11), make()
+    values: list[Any] = np.round(rng.normal(size=1500), 1).tolist()
+    if isinstance(monoid, ArgMax):
+        values = [(value, float(at)) for at, value in enumerate(values)]
+    elif "int64" in monoid.name:
+        values = list(range(-700, 800))
+    elif isinstance(monoid, GeometricMean):
+        values = [abs(value) for value in values]
+    gaps = rng.choice(
+        [0.0, 1e-6, 0.3, 1.0, 7.5, 60.0], len(values), p=[0.2, 0.1, 0.3, 0.3, 0.09, 0.01]
+    )
+    times = np.cumsum(gaps).tolist()
+    setting: Any = {"arity": 4, "leaf_arity": 32, "aggregator": kind}
+    quick, slow = (Window(make(), policy, "memory://", "w", **setting) for _ in range(2))
+    exact = not isinstance(monoid, Sum | Mean | GeometricMean) or "int64" in monoid.name
+    for at, (value, time) in enumerate(zip(values, times, strict=True)):
+        quick.insert(value, time)
+        with np.errstate(all="ignore"):
+            slow.engine.insert(value, time)
+        if at % 11 == 5 and len(quick) > 2:
+            quick.evict()
+            with np.errstate(all="ignore"):
+                slow.engine.evict(1)
+        found, expected = quick.query(), slow.query()
+        assert len(quick) == len(slow) == len(slow.structure)
+        assert bits(found) == bits(expected) if exact else found == pytest.approx(expected)
+        if at % 97 == 96:
+            quick.check()
+            store = quick.store
+            assert store is not None
+            quick = Window.restore(quick.checkpoint(), make(), policy, store, aggregator=kind)
+    assert quick.structure.front == slow.structure.front
+    quick.check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_at_hand_is_put_back_for_whoever_looks(kind: Any) -> None:
+    window = Window(Max(), TimeWindow(5), store="memory://", name="w", aggregator=kind)
+    for at in range(100):
+        window.insert(float(at), float(at))
+    assert window.stats().inserted == 100
+    assert (window.structure.front, window.structure.back) == (95, 100)
+    assert window.range(96.0, 98.0) == 98.0
+    with pytest.raises(LateEvent):
+        window.extend([1.0], [98.5])
+    assert window.extend([1.0], [99.0]).tolist() == [99.0]
+    window.insert(2.0, 2**51 / 1e6 + 0.5)  # beyond what doubles tell apart
+    window.insert(3.0, 2**51 / 1e6 + 1.25)
+    assert (window.query(), len(window)) == (3.0, 2)
+
+
+def test_times_are_rounded_as_those_of_batches() -> None:
+    rng = np.random.default_rng(3)
+    seconds = np.sort(rng.integers(0, 2 * 10**7, 400) / 2e6).tolist()
+    one, other = (Window(Last(), TimeWindow(1e-5), None, f"w{at}") for at in range(2))
+    lengths = []
+    for time in seconds:
+        one.insert(time, time)
+        other.extend([time], [time])
+        lengths.append((len(one), len(other)))
+    assert all(mine == known for mine, known in lengths)
+    assert one.engine.intake.last_time == other.engine.intake.last_time
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_single_events_take_no_call_of_the_structure(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a thousand events few go the slow way: those at which groups begin and end."""
+    slow = 0
+    insert = WindowEngine.insert
+
+    def counted(self: WindowEngine, value: Any, time: Any) -> None:
+        nonlocal slow
+        slow += 1
+        insert(self, value, time)
+
+    monkeypatch.setattr(WindowEngine, "insert", counted)
+    for policy in (CountWindow(1000), TimeWindow(1000)):
+        window = Window(Max(), policy, "memory://", "w", aggregator=kind)
+        for at in range(4000):
+            window.insert(float(at), float(at))
+    assert slow <= 2 * 40
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_query_of_an_unchanged_window_combines_nothing(kind: Any) -> None:
     calls = []
 
     def larger(a: float, b: float) -> float:
@@ -148,7 +249,7 @@ def test_a_query_of_an_unchanged_window_combines_nothing() -> None:
     biggest = Max()
     biggest.combine = larger
     for monoid in (Monoid(-math.inf, larger, lower=str, name="larger"), biggest):
-        window = Window(monoid, CountWindow(8), store=None, name="w", arity=2)
+        window = Window(monoid, CountWindow(8), store=None, name="w", arity=2, aggregator=kind)
         for value in range(100):
             window.insert(float(value))
             first = window.query()
