@@ -34,6 +34,7 @@ _UNITS = {
 }
 #: What numpy calls those units.
 _NUMPYS = {"us": "us", "ms": "ms", "s": "s", "m": "min", "h": "h", "D": "d", "W": "w"}
+_MICROSECONDS = np.dtype("M8[us]")
 _LIMIT = 2**62  # room for sums and differences of times
 _SECONDS = (_LIMIT - 1) // MICROSECONDS
 _OUT_OF_RANGE = "a time is out of range: years -144168 to 148107 can be kept; are its units right?"
@@ -184,6 +185,10 @@ def _of_datetimes(array: np.ndarray) -> np.ndarray:
     """datetime64 of any unit; numpy itself would let those beyond int64 wrap round."""
     if not len(array):
         return np.zeros(0, "<i8")
+    if array.dtype == _MICROSECONDS:
+        found: np.ndarray = array.view("i8")
+        if found.min() > -_LIMIT and found.max() < _LIMIT:  # as a whole number a NaT is below
+            return found
     if np.isnat(array).any():
         raise InvalidTime("a time is null (NaT); drop these events first")
     is_fine = np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as")
@@ -194,7 +199,7 @@ def _of_datetimes(array: np.ndarray) -> np.ndarray:
     micros = array.astype("M8[us]", copy=False)
     if is_fine and (micros != array).any():
         raise InvalidTime("times are finer than a microsecond; round them first")
-    found: np.ndarray = micros.view("i8")
+    found = micros.view("i8")
     if int(found.min()) <= -_LIMIT or int(found.max()) >= _LIMIT:
         raise InvalidTime(_OUT_OF_RANGE)
     return found

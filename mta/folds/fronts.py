@@ -110,12 +110,12 @@ class TimeFronts:
         """All of them: a range, if they are one."""
         if len(self._stretches) == 1:
             among, first, _ = self._stretches[0]
-            return self._held(_moved(among.ranks(self._times, self._age), first))
+            return self._held(moved(among.ranks(self._times, self._age), first))
         room, begin, searched = np.empty(len(self), np.int64), 0, False
         ranges: list[tuple[int, range]] = []
         for among, first, end in self._stretches:
             ranks = among.ranks(self._times[begin:end], self._age, room[begin:end])
-            found = _moved(ranks, first)
+            found = moved(ranks, first)
             if isinstance(found, range):
                 ranges.append((begin, found))
             else:
@@ -154,7 +154,7 @@ def fronts_upto(fronts: range | np.ndarray, last: int, count: int) -> range | np
 EachFront = range | np.ndarray | TimeFronts
 
 
-def _moved(ranks: range | np.ndarray, first: int) -> range | np.ndarray:
+def moved(ranks: range | np.ndarray, first: int) -> range | np.ndarray:
     """Ranks as positions, in place."""
     if isinstance(ranks, range):
         return range(ranks.start + first, ranks.stop + first)

@@ -19,7 +19,7 @@ by side with the events to come (``ShortRun``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -27,10 +27,9 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.folds.blocks import Blocks
-from mta.folds.fronts import EachFront, Fronts, as_array, known
+from mta.folds.fronts import EachFront, Fronts, as_array, fronts_upto, known, moved, rows_at
 from mta.folds.overlaps import Overlaps, may_overlap
 from mta.kernels import native
-from mta.kernels.native import NEVER, WITH, Swept, When
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Parts, Product
@@ -109,7 +108,8 @@ class SlidingFolds:
         one, found = schema.one(monoid.identity), schema.new(len(fronts))
         stop = first + len(fronts)
         rows = schema.cut(self.lifted, begin, stop)
-        sweep = Sweep(rows, one, 0, 0, first - begin, moved(fronts, -begin), one, WITH)
+        own = fronts if isinstance(fronts, range) else fronts.copy()
+        sweep = Sweep(rows, one, 0, 0, first - begin, moved(own, -begin), one, turns=True)
         return None if sweep.into(monoid, found, lowered=False) is None else found
 
 
@@ -123,12 +123,13 @@ class Sweep(NamedTuple):
     first: int
     fronts: range | np.ndarray
     right: Rows
-    when: When = NEVER
-    coming: int = 0
-    brief: int = 0
+    turns: bool = False
 
-    def into(self, monoid: AbstractMonoid, out: Rows, lowered: bool) -> Swept | None:
-        """Partials or results into ``out``; None where there is no kernel for the monoid."""
+    def into(self, monoid: AbstractMonoid, out: Rows, lowered: bool) -> Rows | None:
+        """Partials or results into ``out``; then the aggregate on the right, as one row.
+
+        None where there is no kernel for the monoid, or numpy's way must go.
+        """
         if isinstance(monoid, Parts):
             found = []
             for part, of_part in enumerate(monoid.monoids):
@@ -139,8 +140,7 @@ class Sweep(NamedTuple):
                 if swept is None:
                     return None
                 found.append(swept)
-            rights, stacks = (tuple(column) for column in zip(*[s[2:] for s in found], strict=True))
-            return Swept(*found[0][:2], rights, stacks)
+            return tuple(found)
         if not isinstance(monoid, ColumnarMonoid) or monoid.kernel is None:
             return None
         return native.sweep(monoid.kernel, *self, out, lowered)
@@ -171,11 +171,27 @@ def in_any_order(monoid: AbstractMonoid) -> bool:
     return isinstance(monoid, ColumnarMonoid) and bool(monoid.kernel and monoid.kernel.in_any_order)
 
 
-def moved(fronts: range | np.ndarray, by: int) -> range | np.ndarray:
-    """Positions that are all so many greater."""
-    if isinstance(fronts, range):
-        return range(fronts.start + by, fronts.stop + by)
-    return fronts + by if by else fronts
+def turning_folds(
+    monoid: AbstractMonoid, lifted: Rows, fronts: range | np.ndarray, first: int
+) -> Iterator[tuple[int, Rows]]:
+    """As ``Sweep`` with ``turns`` and no stack, in pieces: where each of them begins, and folds.
+
+    Three combines a row, and about ten calls of numpy's for each window's length.
+    """
+    schema, at = monoid.partials, 0
+    one = schema.one(monoid.identity)
+    while at < len(fronts):
+        front, middle = int(fronts[at]), first + at + 1
+        stack = monoid.suffixes(schema.cut(lifted, front, middle), middle - front, monoid.identity)
+        yield at, monoid.combine_rows(schema.cut(stack, 0, 1), one, 1)
+        stop = len(fronts_upto(fronts, middle - 1, len(fronts)))
+        count = stop - at - 1
+        if count:
+            rows = schema.cut(lifted, middle, middle + count)
+            rights = monoid.prefixes(rows, count, monoid.identity)
+            lefts = rows_at(monoid, stack, fronts[at + 1 : stop], front)
+            yield at + 1, monoid.combine_rows(lefts, rights, count)
+        at = stop
 
 
 def two_stacks(

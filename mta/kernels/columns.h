@@ -29,10 +29,6 @@ static inline int64_t position(const Positions *p, int64_t i) {
 
 enum { REFUSED = -1, OVERFLOWN = -2 };
 
-/* When the rows in hand become the stack: never; after the event with which the front reaches the
- * middle; or together with the event with which it does. */
-enum { NEVER, AFTER, WITH };
-
 typedef struct {
     Columns rows;       /* lifted events; row 0 is position 0 */
     Columns stack;      /* suffix folds of the events before the middle, the last one the identity */
@@ -43,9 +39,7 @@ typedef struct {
     Positions fronts;   /* after each of them */
     Columns right;      /* one row: the aggregate from the middle to the first new event */
     Columns room;       /* for the stacks to come: an entry a position, and one more */
-    int when;
-    int64_t coming;     /* how many events come in all: where a new stack would begin with a window */
-    int64_t brief;      /* of at most ``brief`` rows, and of at most twice as many, the sweep ends */
+    int turns;          /* whether rows become the stack where the front reaches the middle */
     int lowered;        /* whether results are wanted in place of partials */
     double lost;        /* degrees of freedom that a deviation loses */
     Columns out;

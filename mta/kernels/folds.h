@@ -85,52 +85,33 @@ static int OF(sweep)(Sweep *s) {
     P right = OF(load)(&s->right, 0);
     int64_t i = 0, front = s->stack_at;
     while (i < s->count) {
-        int64_t left = s->coming - i, length = s->first + i - front;
-        if (i && length <= s->brief && length <= 2 * left) {
-            s->count = i;
-            break;
-        }
         OF(run) run;
-        int64_t turned = -1, before = front;
-        int64_t highest = s->when == WITH ? s->middle - 1 : s->middle;
+        const int64_t highest = s->turns ? s->middle - 1 : s->middle;
         const Columns stack = s->stack, rows = s->rows;
         OF(begin)(&run, right, OF(load)(&rows, s->first + i));
-        for (; i < s->count && turned < 0; i++) {
+        for (; i < s->count; i++) {
             int64_t next = position(&s->fronts, i);
             if (next < front)
                 return REFUSED;
             front = next;
             if (front > highest)
                 break;
-            before = front;
             OF(step)(&run, OF(load)(&rows, s->first + i));
             OF(put)(s, i, OF(combine)(OF(load)(&stack, front - s->stack_at), OF(value)(&run)));
-            if (s->when == AFTER && front == highest)
-                turned = i;
         }
         if (OF(overflown)(&run))
             return OVERFLOWN;
         right = OF(value)(&run);
-        if (turned < 0) {
-            if (i == s->count)
-                break;
-            turned = i; /* its front is beyond the middle */
-        }
-        if (i == turned && i && s->first + i - before <= s->brief
-            && s->first + i - before <= 2 * (s->coming - i)) {
-            s->count = i;
+        if (i == s->count)
             break;
-        }
-        int64_t last = s->first + turned;
-        if (s->when == NEVER || (s->when == AFTER && i == turned) || front > last || front < 0)
+        int64_t last = s->first + i;
+        if (!s->turns || front > last || front < 0)
             return REFUSED;
         if (OF(turn)(s, front, last + 1))
             return OVERFLOWN;
         right = OF(identity)();
-        if (i == turned) {
-            OF(put)(s, i, OF(combine)(OF(load)(&s->room, front), right));
-            i++;
-        }
+        OF(put)(s, i, OF(combine)(OF(load)(&s->room, front), right));
+        i++;
     }
     OF(store)(&s->right, 0, right);
     return 0;

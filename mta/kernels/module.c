@@ -156,12 +156,12 @@ static PyObject *py_blocks(PyObject *self, PyObject *args) {
 static PyObject *py_sweep(PyObject *self, PyObject *args) {
     (void)self;
     int number, status = 0;
-    long long stack_at, middle, first, coming, brief;
+    long long stack_at, middle, first;
     PyObject *rows, *stack, *fronts, *right, *room, *out;
     Held held = {.count = 0};
-    Sweep s = {.when = NEVER};
-    if (!PyArg_ParseTuple(args, "iOOLLLOOOiLLdO:sweep", &number, &rows, &stack, &stack_at, &middle,
-                          &first, &fronts, &right, &room, &s.when, &coming, &brief, &s.lost, &out))
+    Sweep s = {.turns = 0};
+    if (!PyArg_ParseTuple(args, "iOOLLLOOOpdO:sweep", &number, &rows, &stack, &stack_at, &middle,
+                          &first, &fronts, &right, &room, &s.turns, &s.lost, &out))
         return NULL;
     const Kind *kind = kind_of(number);
     static const int result[] = {8};
@@ -169,13 +169,11 @@ static PyObject *py_sweep(PyObject *self, PyObject *args) {
     s.stack_at = stack_at;
     s.middle = middle;
     s.first = first;
-    s.coming = coming < MAX_POSITION ? coming : MAX_POSITION;
-    s.brief = brief;
     if (kind && of_kind(&held, kind, rows, 0, &s.rows) && of_kind(&held, kind, stack, 0, &s.stack)
         && of_kind(&held, kind, right, 1, &s.right)
         && (s.lowered ? columns(&held, out, 1, result, 1, &s.out)
                       : of_kind(&held, kind, out, 1, &s.out))
-        && (s.when == NEVER || of_kind(&held, kind, room, 1, &s.room))
+        && (!s.turns || of_kind(&held, kind, room, 1, &s.room))
         && positions(&held, fronts, s.out.count, &s.fronts)
         && require(s.right.count == 1, "the right side is one row")
         && require(first >= 0 && first <= s.rows.count && s.out.count <= s.rows.count - first,
@@ -183,17 +181,12 @@ static PyObject *py_sweep(PyObject *self, PyObject *args) {
         && require(s.stack.count > 0 && s.stack_at <= s.middle
                    && s.stack_at > -MAX_POSITION && s.middle < MAX_POSITION
                    && s.middle - s.stack_at < s.stack.count, "the stack ends before the middle")
-        && require(s.when == NEVER || s.room.count > s.rows.count, "there is too little room")) {
+        && require(!s.turns || s.room.count > s.rows.count, "there is too little room")) {
         s.count = s.out.count;
         WITHOUT_LOCK(kind->sweep(&s));
     }
     let_go(&held);
-    PyObject *done = told(status);
-    if (done == Py_True) {
-        Py_DECREF(done);
-        return Py_BuildValue("LL", (long long)s.count, (long long)s.middle);
-    }
-    return done;
+    return told(status);
 }
 
 static PyObject *py_ranges(PyObject *self, PyObject *args) {
@@ -385,8 +378,7 @@ static PyMethodDef METHODS[] = {
     {"scan", py_scan, METH_VARARGS, "scan(kind, rows, out, backwards)"},
     {"blocks", py_blocks, METH_VARARGS, "blocks(kind, rows, out, size, backwards)"},
     {"sweep", py_sweep, METH_VARARGS,
-     "sweep(kind, rows, stack, stack_at, middle, first, fronts, right, room, when, coming, brief, "
-     "lost, out)"},
+     "sweep(kind, rows, stack, stack_at, middle, first, fronts, right, room, turns, lost, out)"},
     {"ranges", py_ranges, METH_VARARGS, "ranges(kind, rows, starts, lengths, out)"},
     {"across", py_across, METH_VARARGS,
      "across(kind, suffixes, starts, between, counts, prefixes, first, out)"},

@@ -17,18 +17,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 Rows = Any
-
-#: When rows in hand become the stack: never; after the event with which the front reaches the
-#: middle; or together with the event with which it does. As in ``columns.h``.
-When = Literal[0, 1, 2]
-NEVER: When = 0
-AFTER: When = 1
-WITH: When = 2
 
 _VARIABLE, _CHOICES = "MTA_KERNELS", ("numpy", "native")
 _F8, _I8, _BOOL = np.dtype("f8"), np.dtype("i8"), np.dtype("?")
@@ -173,19 +166,6 @@ def across(
     return _like(suffixes, out)
 
 
-class Swept(NamedTuple):
-    """What a sweep has come to."""
-
-    done: int
-    """How many of the events are in."""
-    middle: int
-    """Where the stack ends now."""
-    right: Rows
-    """One row: the aggregate from the middle on."""
-    stacks: Rows
-    """The stack, if it is another than at first: an entry for each position."""
-
-
 def sweep(
     kernel: Kernel,
     rows: Rows,
@@ -195,19 +175,17 @@ def sweep(
     first: int,
     fronts: range | np.ndarray,
     right: Rows,
-    when: When,
-    coming: int,
-    brief: int,
+    turns: bool,
     out: Rows,
     lowered: bool,
-) -> Swept | None:
+) -> Rows | None:
     """Two-Stacks: the fold of rows from each front to its row, from row ``first`` on, into ``out``.
 
     ``stack`` has the folds from position ``stack_at`` on and after, each to the middle; ``right``
-    (one row) that from there to the first row. Positions are places in ``rows``. Where the front
-    reaches the middle, the rows from it on become the stack, as ``when`` says; but there the sweep
-    ends if the window has at most ``brief`` rows, and at most twice as many as are still to come of
-    ``coming``. ``lowered``: results and not partials are wanted.
+    (one row) that from there to the first row; it comes back as it is in the end. With ``turns``
+    positions are places in ``rows``, and where the front reaches the middle, the rows from it on
+    become the stack; else no front may be beyond the middle. ``lowered``: results and not partials
+    are wanted.
     """
     given, known = _columns(kernel, rows), _columns(kernel, stack)
     aside = _columns(kernel, right)
@@ -215,13 +193,13 @@ def sweep(
     if given is None or known is None or aside is None or into is None:
         return None
     aside = tuple([column.copy() for column in aside])
-    room = given if when == NEVER else _new(given, len(given[0]) + 1)
+    room = _new(given, len(given[0]) + 1) if turns else given
     lost = -1.0 if not lowered or kernel.lost is None else kernel.lost
-    done: tuple[int, int] | Literal[False] = compiled.sweep(
+    done: bool = compiled.sweep(
         kernel.number, given, known, stack_at, middle, first, _positions(fronts), aside,
-        room, when, coming, brief, lost, into,
+        room, turns, lost, into,
     )  # fmt: skip
-    return Swept(*done, _like(right, aside), _like(rows, room)) if done else None
+    return _like(right, aside) if done else None
 
 
 def ranks(times: np.ndarray, keys: np.ndarray, age: int, room: np.ndarray) -> bool | None:

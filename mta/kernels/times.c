@@ -1,16 +1,14 @@
 /* Searches in sorted times, of many keys in order: each goes on where the one before it ended. */
 #include "columns.h"
 
-/* How many times are looked at one by one before steps grow. */
-#define NEAR 8
+/* How many times are counted before steps grow: without a branch, which none could foresee. */
+#define NEAR 4
+/* So many searches go on side by side, as each must wait for the one before it. */
+#define LANES 4
 
 /* The first place from ``at`` on, before ``stop``, whose time is later than ``key``. */
-static int64_t later(const int64_t *times, int64_t at, int64_t stop, int64_t key) {
-    int64_t near = stop - at > NEAR ? at + NEAR : stop, step = NEAR;
-    while (at < near && times[at] <= key)
-        at++;
-    if (at < near || at == stop)
-        return at;
+static int64_t far_later(const int64_t *times, int64_t at, int64_t stop, int64_t key) {
+    int64_t step = NEAR;
     while (stop - at > step && times[at + step] <= key) {
         at += step + 1;
         step *= 2;
@@ -27,19 +25,41 @@ static int64_t later(const int64_t *times, int64_t at, int64_t stop, int64_t key
     return at;
 }
 
+static inline int64_t later(const int64_t *times, int64_t at, int64_t stop, int64_t key) {
+    if (stop - at < NEAR)
+        return far_later(times, at, stop, key);
+    const int64_t *t = times + at;
+    int64_t near = (t[0] <= key) + (t[1] <= key) + (t[2] <= key) + (t[3] <= key);
+    return near < NEAR ? at + near : far_later(times, at + NEAR, stop, key);
+}
+
+typedef struct {
+    int64_t at, last;
+} Lane;
+
+static inline int64_t rank(Lane *lane, const int64_t *times, int64_t size, int64_t key) {
+    if (key < lane->last)
+        lane->at = 0;
+    lane->last = key;
+    return lane->at = later(times, lane->at, size, key);
+}
+
 /* How many times are not later than each key less the age. Returns 1 if they grow by one a key. */
 int ranks(const int64_t *times, int64_t size, const int64_t *keys, int64_t count, int64_t age,
           int64_t *found) {
-    int64_t at = 0, last = 0, steady = 1;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t key = (int64_t)((uint64_t)keys[i] - (uint64_t)age);
-        if (i && key < last)
-            at = 0;
-        at = later(times, at, size, key);
-        found[i] = at;
-        steady &= at == found[0] + i;
-        last = key;
+    int64_t part = count / LANES, steady = 1;
+    Lane lanes[LANES] = {{0, INT64_MIN}, {0, INT64_MIN}, {0, INT64_MIN}, {0, INT64_MIN}};
+    for (int64_t i = 0; i < part; i++)
+        for (int l = 0; l < LANES; l++) {
+            int64_t at = l * part + i, key = (int64_t)((uint64_t)keys[at] - (uint64_t)age);
+            found[at] = rank(&lanes[l], times, size, key);
+        }
+    for (int64_t at = LANES * part; at < count; at++) {
+        int64_t key = (int64_t)((uint64_t)keys[at] - (uint64_t)age);
+        found[at] = rank(&lanes[LANES - 1], times, size, key);
     }
+    for (int64_t i = 0; i < count; i++)
+        steady &= found[i] == found[0] + i;
     return (int)steady;
 }
 

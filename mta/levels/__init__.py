@@ -3,6 +3,7 @@
 - ``queues``: levels of groups, with a tail each
 - ``search``: the path to the oldest event, and where a policy cuts
 - ``tree``: what both algorithms share
+- ``runs``: batches that slide over many groups at once
 - ``log_mta``, ``amortized_mta``: the paper's two algorithms
 - ``pages``, ``rebuilding``, ``read_ahead``: pages and handles, repairs, and reads in time
 - ``kept``: events by position, and events that several windows share

@@ -37,25 +37,19 @@ same event for which another one is opened.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
-from mta.folds.fronts import Fronts, fronts_upto, rows_at
-from mta.folds.sliding import SHORT, Events, Sweep, has_kernel, kernel_lowers, moved
-from mta.kernels.native import AFTER, NEVER, WITH, When
-from mta.kernels.ranks import SortedTimes
+from mta.folds.sliding import Events
+from mta.levels.runs import RunningTree
 from mta.levels.search import Frame
-from mta.levels.tree import MonoidTree
 from mta.monoids.base import Partial, Refold
 from mta.pages.page import Group
-from mta.pages.structure import Batch, Setting
-from mta.policies.windows import CountWindow, TimeWindow
+from mta.pages.structure import Setting
 
 
-class AmortizedMTA(MonoidTree):
+class AmortizedMTA(RunningTree):
     """A window with O(1) amortised combines an operation and O(log n) bulk eviction."""
 
     name = "Amortized MTA"
@@ -63,7 +57,6 @@ class AmortizedMTA(MonoidTree):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._right_before: Partial = self.monoid.identity
-        self._has_kernel = has_kernel(self.monoid)
 
     def query(self) -> Partial:
         """The aggregate of the window; 1 combine."""
@@ -90,142 +83,6 @@ class AmortizedMTA(MonoidTree):
     def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
         super().catch_up(new, gone, left, right)
         self.left, self.right = left, right
-
-    def _pop(self, count: int) -> bool:
-        """Pop the stack ``count`` times, if its open leaf group lasts that long."""
-        if not self.path:
-            return False
-        frame = self.path[-1]
-        index = frame.next + count
-        if frame.level or index >= frame.stop:
-            return False
-        self.left = self.monoid.partials.at(frame.suffixes, index - frame.origin)
-        frame.next = index
-        self.front += count
-        return True
-
-    def _run_long(self, batch: Batch, start: int) -> int:
-        """Many events at once, while the head group lasts and the tail group has room.
-
-        The results are combine(suffix after each eviction, prefix after each insertion): about two
-        combines an event, all of them whole-group.
-        """
-        monoid = self.monoid
-        new = batch.part(start, start + min(self.room(), batch.count - start))
-        done = self._sweep(batch, start, new)
-        if done:
-            return done
-        ahead = self.setting.policy.fronts(self, new.times, new.size)
-        if ahead is None:
-            return 0
-        fronts, count = ahead
-        lefts: Any = monoid.partials.one(self.left)
-        if not isinstance(fronts, int):
-            frame = self.open_path()
-            if frame is None:
-                return 0
-            fronts = fronts_upto(fronts, self.front + frame.stop - frame.next, count)
-            count = len(fronts)
-            if count == 0:
-                return 0
-            lefts = rows_at(monoid, frame.suffixes, fronts, self.front - frame.next + frame.origin)
-        if count < new.size:
-            new = batch.part(start, start + count)
-        rights = monoid.prefixes(monoid.lift_rows(new.rows, count), count, self.right)
-        batch.put(start, monoid.combine_rows(lefts, rights, count))
-        self.levels.append_many(*new)
-        self.right = monoid.partials.at(rights, count - 1)
-        if not isinstance(fronts, int) and not self._pop(int(fronts[-1]) - self.front):
-            self.evict_to(int(fronts[-1]))
-        return count
-
-    def _sweep(self, batch: Batch, start: int, new: Events) -> int:
-        """The same by a kernel, in one pass; 0 where there is none, and before anything leaves.
-
-        Where all events from the middle on lie in the leaf tail, it does not end with the stack: it
-        makes the next ones, too, just when evictions would.
-        """
-        if not self._has_kernel:
-            return 0
-        found = self._cuts(new)
-        if found is None:
-            return 0
-        fronts, when = found
-        frame, monoid, count = self.path[-1], self.monoid, len(fronts)
-        inputs, leaf, base = monoid.inputs, self.levels.tails[0], self.back
-        rows = batch.part(start, start + count).rows
-        if when != NEVER:
-            base = self.middle
-            inputs.put_many(leaf.rows, leaf.count, new.rows)
-            rows = inputs.cut(leaf.rows, base - leaf.first, leaf.count + count)
-        lowered = kernel_lowers(monoid)
-        schema = monoid.outputs if lowered else monoid.partials
-        out = schema.cut(batch.results, start, start + count) if lowered else schema.new(count)
-        stop = self.front + frame.stop - frame.next
-        swept = Sweep(
-            monoid.lift_rows(rows, self.back + count - base),
-            frame.suffixes,
-            self.front - frame.next + frame.origin - base,
-            stop - base,
-            self.back - base,
-            moved(fronts, -base),
-            monoid.partials.one(self.right),
-            when,
-            batch.count - start,
-            SHORT,
-        ).into(monoid, out, lowered)
-        if swept is None:
-            return 0
-        count = swept.done
-        if not lowered:
-            batch.put(start, schema.cut(out, 0, count))
-        self.levels.append_many(*batch.part(start, start + count))
-        self.right, front = monoid.partials.at(swept.right, 0), int(fronts[count - 1])
-        if swept.middle != stop - base:
-            self._turn(front, base, base + swept.middle, swept.stacks)
-        elif not self._pop(front - self.front):
-            self.evict_to(front)
-        return count
-
-    def _cuts(self, new: Events) -> tuple[range | np.ndarray, When] | None:
-        """The front after each new event, and when the stack is to be made anew.
-
-        Never, where its rows are not all in the leaf tail; then fronts end with the stack. None
-        where nothing leaves.
-        """
-        policy, times = self.setting.policy, new.times
-        leaf = self.levels.tails[0]
-        if type(policy) is TimeWindow and times is not None:
-            oldest = self.oldest_time()
-            if oldest is None or times[-1] - policy.size < oldest:
-                return None
-            first, head = self.head_times()
-            if len(self.path) == 1 and self.middle >= leaf.first and leaf.times is not None:
-                held = leaf.times[self.middle - leaf.first : leaf.count]
-                among = SortedTimes(np.concatenate((head, held, times)))
-                return moved(among.ranks(times, policy.size), first), WITH
-            fronts = moved(SortedTimes(head).ranks(times, policy.size), first)
-            fronts = fronts_upto(fronts, first + len(head) - 1, len(fronts))
-            return (fronts, NEVER) if len(fronts) else None
-        ahead: tuple[Fronts, int] | None = policy.fronts(self, times, new.size)
-        if ahead is None or isinstance(ahead[0], int):
-            return None
-        frame = self.open_path()
-        if frame is None:
-            return None
-        if type(policy) is CountWindow and len(self.path) == 1 and self.middle >= leaf.first:
-            return ahead[0][: ahead[1]], AFTER
-        fronts = fronts_upto(ahead[0], self.front + frame.stop - frame.next, ahead[1])
-        return (fronts, NEVER) if len(fronts) else None
-
-    def _turn(self, front: int, base: int, middle: int, stacks: Rows) -> None:
-        """As ``_new_tree`` of events in the leaf tail, whose stack is made already."""
-        leaf, schema = self.levels.tails[0], self.monoid.partials
-        frame = Frame(0, leaf.first, leaf, front - leaf.first, middle - leaf.first)
-        frame.suffixes = schema.cut(stacks, front - base, middle - base + 1)
-        self.path, self.branch = [frame], [self.monoid.identity]
-        self.front, self.middle = front, middle
-        self.left = schema.at(frame.suffixes, 0)
 
     def _head_part(self) -> tuple[Group, int, int] | None:
         if self.middle != self.levels.tails[0].first or len(self.path) != 1 or self.path[0].level:

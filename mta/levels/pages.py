@@ -51,11 +51,16 @@ class LevelPages(Structure):
         levels = self.levels
         leaf = levels.tails[0]
         if leaf.count == leaf.capacity:
-            if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:
-                levels.sweep(self.front)
+            self._discard()
             self._seal()
             leaf = levels.tails[0]
         return leaf.capacity - leaf.count
+
+    def _discard(self) -> None:
+        """Delete the pages of what has left, if it is much and no handle needs it."""
+        levels = self.levels
+        if self.discards and self.front - levels.swept >= _SWEEP_GROUPS * levels.leaf_arity:
+            levels.sweep(self.front)
 
     @abstractmethod
     def _seal(self) -> None:

@@ -135,6 +135,8 @@ class Levels:
         self.back = 0
         self.tails: list[Tail] = [Tail(self, 0, 0)]
         self.put = monoid.inputs.put
+        #: By level and number, groups that are not to be read again while a bulk is under way.
+        self.in_hand: dict[tuple[int, int], Group] | None = None
 
     def arity_of(self, level: int) -> int:
         """How many elements a group of this level has."""
@@ -198,6 +200,52 @@ class Levels:
         leaf.count += count
         self.back += count
 
+    def fits(self, count: int) -> bool:
+        """Whether the leaf tail has room for so many events."""
+        return count <= self.leaf_arity - self.tails[0].count
+
+    @property
+    def leaf_room(self) -> int:
+        """How many leaf groups can be sealed before one above them must be."""
+        return self.arity - (self.tails[1].count if len(self.tails) > 1 else 0)
+
+    def extend(self, rows: Rows, times: np.ndarray | None, count: int, unneeded: int) -> None:
+        """Add events that fill leaf groups, at most one more than ``leaf_room``.
+
+        Pages that end before position ``unneeded`` are not written. About one combine an event;
+        one store call. When the store fails, nothing has changed.
+        """
+        leaf, size, cut = self.tails[0], self.leaf_arity, self.monoid.inputs.cut
+        fill = size - leaf.count
+        self.monoid.inputs.put_many(leaf.rows, leaf.count, cut(rows, 0, fill))
+        if leaf.times is not None and times is not None:
+            leaf.times[leaf.count :] = times[:fill]
+        groups, stop = [Group(leaf.rows, leaf.times, [], size)], fill
+        while stop + size < count:
+            own = self.monoid.inputs.new(size)  # as the given rows are the caller's
+            self.monoid.inputs.put_many(own, 0, cut(rows, stop, stop + size))
+            own_times = None if times is None else times[stop : stop + size].copy()
+            groups.append(Group(own, own_times, [], size))
+            stop += size
+        first, elements = leaf.number, []
+        for group in groups:
+            last = None if group.times is None else group.times[-1]
+            elements.append((self.fold(0, group, 0, size), last))
+        skip = min(len(groups), max(0, unneeded // size - first))
+        written = list(enumerate(groups[skip:], first + skip))
+        names = self.pager.write([(0, number, group) for number, group in written])
+        for at, (name, (fold, last)) in enumerate(
+            zip([NO_NAME] * skip + names, elements, strict=True)
+        ):
+            self._add(1, first + at, fold, last, name)
+        self.tails[0] = Tail(self, 0, first + len(groups))
+        self.back += stop
+        self.append_many(
+            cut(rows, stop, count), None if times is None else times[stop:], count - stop
+        )
+        if self.in_hand is not None:
+            self.in_hand |= {(0, number): group for number, group in written}
+
     def take_back(self) -> None:
         """Undo the last ``append``."""
         leaf = self.tails[0]
@@ -252,7 +300,27 @@ class Levels:
 
     def child(self, level: int, first: int, group: Group, index: int) -> Group:
         """The group below element ``index`` of a group whose first element is ``first``; a read."""
-        return self.pager.read(level - 1, first + index, group.names[index])
+        place, hand = (level - 1, first + index), self.in_hand
+        if hand is None:
+            return self.pager.read(*place, group.names[index])
+        if place not in hand:
+            hand[place] = self.pager.read(*place, group.names[index])
+        return hand[place]
+
+    def have_in_hand(self, level: int, first: int, group: Group) -> None:
+        """Have a group in hand whose first element is ``first``."""
+        if self.in_hand is not None:
+            self.in_hand[level, first // self.arity_of(level)] = group
+
+    def open_to(self, position: int) -> None:
+        """Have the groups above a position in hand; at most one page read a level."""
+        level = self.top(position)
+        group: Group = self.tails[level]
+        first = self.tails[level].first
+        while level and position % self.span(level):
+            index = position // self.span(level) - first
+            group = self.child(level, first, group, index)
+            level, first = level - 1, (first + index) * self.arity_of(level - 1)
 
     def fold_range(
         self, start: int, stop: int, within: Callable[[int, int, int, int], Partial]

@@ -162,7 +162,7 @@ class MonoidTree(SegmentedWindow):
         if position >= self.middle:
             self._new_tree(position)
         else:
-            self._advance(position, self._path_to(position))
+            self._advance(position, self._path_from(self.path, position))
             self._moved()
 
     def _advance(self, position: int, path: list[Frame]) -> None:
@@ -184,9 +184,9 @@ class MonoidTree(SegmentedWindow):
         if self.middle > self.back:
             self._new_tree(self.front)
 
-    def _path_to(self, position: int) -> list[Frame]:
+    def _path_from(self, path: list[Frame], position: int) -> list[Frame]:
         """The head path for a front that moves on within the leftmost tree; changes nothing."""
-        path = list(self.path)
+        path = list(path)
         while path and self._position(path[-1], path[-1].stop) <= position:
             path.pop()
         if not path:

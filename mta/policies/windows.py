@@ -8,12 +8,14 @@ from numbers import Real
 
 import numpy as np
 
-from mta.folds.fronts import Fronts, TimeFronts
+from mta.folds.fronts import Fronts, TimeFronts, moved
+from mta.kernels.ranks import SortedTimes
 from mta.policies.base import AbstractPolicy, Run, TimeSearch, View
 from mta.times import MICROSECONDS, as_text, to_duration
 
 #: In seconds.
 _CENTURY = 36525 * 86400
+_LAST = np.iinfo(np.int64).max
 
 
 class CountWindow(AbstractPolicy):
@@ -91,17 +93,21 @@ class TimeWindow(AbstractPolicy):
 
     def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
         assert times is not None
-        oldest, first_time = times[:count] - self.size, run.oldest_time()
+        first_time = run.oldest_time()
         if first_time is None:
-            first_time = times[0]  # the window is empty: the run itself brings the oldest event
-            count = int(np.searchsorted(oldest, first_time))
-        if oldest[count - 1] < first_time:
+            first_time = int(times[0])  # the window is empty: the run itself brings the oldest one
+            count = self._not_past(times[:count], first_time)
+        if int(times[count - 1]) - self.size < first_time:
             return run.front, count
         first, head = run.head_times()
-        known = int(np.searchsorted(oldest, head[-1]))
+        known = self._not_past(times[:count], int(head[-1]))
         if known == 0:
             return None
-        return first + np.searchsorted(head, oldest[:known], side="right"), known
+        return moved(SortedTimes(head).ranks(times[:known], self.size), first), known
+
+    def _not_past(self, times: np.ndarray, oldest: int) -> int:
+        """For how many times, which never decrease, an event of an older one is in the window."""
+        return int(times.searchsorted(min(oldest + self.size, _LAST)))
 
     @property
     def foreseen(self) -> bool:

@@ -1,0 +1,303 @@
+"""Many events at once, each with its result: runs over several leaf groups, new ones and old ones.
+
+A window slides over a batch in *bulks*. In a bulk the leftmost tree stays as it is, and nothing is
+sealed before its end; so the result after each event is
+
+    combine(stack entry at the front, aggregate from the middle to the event)
+
+about two combines, all of them whole-group: one stretch for each leaf group that the front goes
+through, whatever leaf groups the new events fill.
+
+    leaf groups       [. . x x] [x x x x] ... [x x .]|      front and middle before
+    new events                                       [y] [y y y y] [y y y y] [y .]
+    stretches         ----- ---------                        two: the front comes into the second
+
+At its end the leaf groups that the new events filled are sealed together, in one store call, and
+the leftmost tree is taken anew, from groups that are in hand. When the store fails, no event of the
+bulk is in.
+
+A window that is shorter than the bulk would use up the leftmost tree again and again. Its events
+are put side by side with the new ones, as they mostly lie in one batch already, and *Two-Stacks*
+goes over all of them; what lies in between is never folded by way of the tree, and where no handle
+needs it, its pages are not written.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mta.columns.schemas import Rows
+from mta.folds.fronts import Fronts, fronts_upto, rows_at
+from mta.folds.sliding import Events, Sweep, has_kernel, kernel_lowers, turning_folds
+from mta.kernels.ranks import SortedTimes
+from mta.levels.search import Frame
+from mta.levels.tree import MonoidTree
+from mta.monoids.base import Partial
+from mta.pages.structure import Batch
+from mta.policies.windows import CountWindow, TimeWindow
+
+#: The most events, and leaf groups, of one bulk.
+_EVENTS, _GROUPS = 1 << 16, 16
+
+
+class RunningTree(MonoidTree):
+    """Level queues whose head path has stacks of suffix folds, over which batches slide."""
+
+    # --- a bulk ---------------------------------------------------------------------------------
+
+    def _run_long(self, batch: Batch, start: int) -> int:
+        room, left = self.room(), batch.count - start
+        if left >= 2 * self.levels.leaf_arity:
+            # No group above the leaves is sealed on the way, so that all pages go at once.
+            most = min(self.levels.leaf_room, _GROUPS) * self.levels.leaf_arity
+            room += max(0, min(most, _EVENTS - room))
+            self._discard()
+        new = batch.part(start, start + min(room, left))
+        if not new.size:
+            return 0
+        self.levels.in_hand = {}
+        try:
+            return self._run_short(batch, start, new) or self._run_on(batch, start, new)
+        finally:
+            self.levels.in_hand = None
+
+    def _run_on(self, batch: Batch, start: int, new: Events) -> int:
+        """A bulk that ends with the leftmost tree at the latest; 0 if the front leaves it at once.
+
+        About two combines an event.
+        """
+        monoid, policy, at = self.monoid, self.setting.policy, 0
+        view: MonoidTree | Ahead = self
+        path, right = self.path, self.right
+        taken = self.front, path
+        while at < new.size:
+            if at:
+                if not _is_open(path):
+                    if self.front == self.middle:  # to take another tree would change the right
+                        break
+                    self.open_path()
+                    path = self.path
+                head = path[-1]
+                if head.next == head.stop:
+                    border = self._position(head, head.stop)
+                    if border == self.middle:
+                        break
+                    path = self._opened(self._path_from(path, border), border)
+                view = Ahead(path, self.back + at)
+            times = None if new.times is None else new.times[at:]
+            ahead = policy.fronts(view, times, new.size - at)
+            if ahead is None:
+                if type(policy) is not TimeWindow or times is None or not at:
+                    break
+                further = self._next_leaf(path, int(times[0]) - policy.size)
+                if further is None:
+                    break
+                path = further
+                continue
+            fronts, count = ahead
+            if not at:
+                if not isinstance(fronts, int):
+                    self.open_path()
+                path, right = self.path, self.right
+            if isinstance(fronts, int):
+                front, lefts = (
+                    fronts,
+                    monoid.partials.one(self._after(path[-1]) if at else self.left),
+                )
+                places = 0, 0
+            else:
+                frame = path[-1]
+                fronts = fronts_upto(fronts, self._position(frame, frame.stop), count)
+                count = len(fronts)
+                if not count:
+                    front = int(ahead[0][0])  # type: ignore[index]  # it is no int
+                    if front >= self.middle:
+                        break
+                    path = self._opened(self._path_from(path, front), front)
+                    continue
+                front, lefts = int(fronts[-1]), frame.suffixes
+                places = frame.first + frame.origin, frame.first + frame.stop
+                path = [*path[:-1], frame.moved_on(front - frame.first)]
+            right = self._stretch(batch, start + at, new, at, count, lefts, places, fronts, right)
+            at += count
+            taken = front, path
+        if at:
+            self._take(new if at == new.size else batch.part(start, start + at), *taken, right)
+        return at
+
+    def _stretch(
+        self, batch: Batch, start: int, new: Events, at: int, count: int,
+        lefts: Rows, places: tuple[int, int], fronts: Fronts, right: Partial,
+    ) -> Partial:  # fmt: skip
+        """The results of events while the front is in one group; what is right of the middle then.
+
+        ``lefts`` are the stack's entries from the first of two ``places`` to the last; of a front
+        that stays there is one. Two combines an event.
+        """
+        monoid = self.monoid
+        lifted = monoid.lift_rows(monoid.inputs.cut(new.rows, at, at + count), count)
+        if has_kernel(monoid):
+            each = np.zeros(count, np.int64) if isinstance(fronts, int) else fronts
+            sweep = Sweep(lifted, lefts, *places, 0, each, monoid.partials.one(right))
+            swept = self._swept(batch, start, sweep, count)
+            if swept is not None:
+                return monoid.partials.at(swept, 0)
+        if not isinstance(fronts, int):
+            lefts = rows_at(monoid, lefts, fronts, places[0])
+        rights = monoid.prefixes(lifted, count, right)
+        batch.put(start, monoid.combine_rows(lefts, rights, count))
+        return monoid.partials.at(rights, count - 1)
+
+    def _swept(self, batch: Batch, start: int, sweep: Sweep, count: int) -> Rows | None:
+        """Results by a kernel, and the aggregate on the right in the end; None without one."""
+        monoid = self.monoid
+        if not has_kernel(monoid):
+            return None
+        lowered = kernel_lowers(monoid)
+        schema = monoid.outputs if lowered else monoid.partials
+        out = schema.cut(batch.results, start, start + count) if lowered else schema.new(count)
+        swept = sweep.into(monoid, out, lowered)
+        if swept is None:
+            return None
+        if not lowered:
+            batch.put(start, out)
+        return swept
+
+    def _take(self, new: Events, front: int, path: list[Frame], right: Partial) -> None:
+        """Have the events of a bulk in, and the front where it is then."""
+        if not self.levels.fits(new.size):
+            self._renew(new, front, path)
+            return
+        self.levels.append_many(*new)
+        self.right = right
+        if front == self.middle > self.front:
+            self._new_tree(front)  # which begins at a border: no page is read
+        elif front > self.front:
+            self._advance(front, self._path_from(path, front))
+
+    def _renew(self, new: Events, front: int, path: list[Frame]) -> None:
+        """Have events in, the front where it is then, and the leftmost tree from there on.
+
+        Groups of the ``path`` are in hand, so at most one page is read a level, and before anything
+        changes. One store call to write; when that or a read fails, nothing has changed.
+        """
+        levels = self.levels
+        for frame in path:
+            levels.have_in_hand(frame.level, frame.first, frame.group)
+        if front < self.back:
+            levels.open_to(front)
+        if levels.fits(new.size):
+            levels.append_many(*new)
+        else:
+            levels.extend(*new, unneeded=front if self.discards else 0)
+        self._new_tree(front)  # of groups that are in hand
+
+    def _opened(self, path: list[Frame], position: int) -> list[Frame]:
+        """A path with its leaf group open; a page read a level."""
+        while path[-1].level:
+            self._open(path, position)
+        return path
+
+    def _next_leaf(self, path: list[Frame], time: int) -> list[Frame] | None:
+        """The path to the leaf group after that at the end of a path.
+
+        None where the leftmost tree ends there, and where all its events are not later than a time.
+        """
+        leaf = path[-1]
+        position = self._position(leaf, leaf.stop)
+        if position >= self.middle:
+            return None
+        path = self._path_from(path, position)
+        while path[-1].level:
+            frame = path[-1]
+            assert frame.group.times is not None
+            if frame.group.times[frame.next] <= time:
+                return None
+            self._open(path, position)
+        return path
+
+    # --- a window that is shorter than the bulk ------------------------------------------------
+
+    def _run_short(self, batch: Batch, start: int, new: Events) -> int:
+        """A bulk for which the window is short; 0 where it is not. Three combines an event.
+
+        Reads each leaf page once whose events are not in the batch.
+        """
+        held, policy = len(self), self.setting.policy
+        if held > _EVENTS or new.size <= 1:
+            return 0
+        if type(policy) is CountWindow:
+            if policy.size > new.size:
+                return 0
+        elif (
+            type(policy) is not TimeWindow
+            or new.times is None
+            or int(new.times[-1]) - policy.size < int(new.times[0])
+        ):
+            return 0
+        rows, times = self._beside(batch, start, held, new)
+        fronts: range | np.ndarray
+        if isinstance(policy, CountWindow):
+            first = held + 1 - policy.size
+            fronts = range(first, first + new.size)
+            if first < 0:
+                fronts = np.maximum(np.arange(first, first + new.size), 0)
+        else:
+            assert times is not None and new.times is not None
+            fronts = SortedTimes(times).ranks(new.times, policy.size)
+        monoid, size = self.monoid, held + new.size
+        lifted, one = monoid.lift_rows(rows, size), monoid.partials.one(monoid.identity)
+        sweep = Sweep(lifted, one, 0, 0, held, fronts, one, turns=True)
+        if self._swept(batch, start, sweep, new.size) is None:
+            for at, folds in turning_folds(monoid, lifted, fronts, held):
+                batch.put(start + at, folds)
+        front = self.front + int(fronts[-1])
+        self._renew(new, front, self.path)
+        return new.size
+
+    def _beside(
+        self, batch: Batch, start: int, held: int, new: Events
+    ) -> tuple[Rows, np.ndarray | None]:
+        """The window's events and the new ones after them: mostly a piece of the batch itself."""
+        missing, stop = held - start, start + new.size
+        if missing <= 0:
+            found = batch.part(start - held, stop)
+            return found.rows, found.times
+        schema, timed = self.monoid.inputs, self.levels.timed
+        rows, at = schema.new(held + new.size), 0
+        times = np.empty(held + new.size, np.int64) if timed else None
+        for group, begin, end in self.leaves():
+            end = min(end, begin + missing - at)
+            schema.put_many(rows, at, schema.cut(group.rows, begin, end))
+            if times is not None and group.times is not None:
+                times[at : at + end - begin] = group.times[begin:end]
+            at += end - begin
+            if at == missing:
+                break
+        ours = batch.part(0, stop)
+        schema.put_many(rows, missing, ours.rows)
+        if times is not None and ours.times is not None:
+            times[missing:] = ours.times
+        return rows, times
+
+
+class Ahead:
+    """The window as it will be when some of a bulk's events are in: what a policy asks of it."""
+
+    def __init__(self, path: list[Frame], back: int) -> None:
+        self._frame, self.back = path[-1], back
+        self.front = self._frame.first + self._frame.next
+
+    def oldest_time(self) -> int | None:
+        """The time of the oldest event."""
+        return int(self.head_times()[1][0])
+
+    def head_times(self) -> tuple[int, np.ndarray]:
+        """The times of the oldest events at hand, and the position of the first of them."""
+        frame = self._frame
+        assert frame.group.times is not None
+        return self.front, frame.group.times[frame.next : frame.stop]
+
+
+def _is_open(path: list[Frame]) -> bool:
+    return bool(path) and not path[-1].level

@@ -1,0 +1,156 @@
+"""Bulks: what they read and write, and that the window is whole after each, and after a failure."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mta import CountWindow, Max, Sum, TimeWindow, Window
+from mta.monoids.base import AbstractMonoid
+from mta.policies.base import AbstractPolicy
+from stores import MemoryStore
+from stores.errors import StoreUnavailable
+from stores.testing.counting import CountingStore
+
+LEAF, ARITY = 32, 16
+
+
+def counting(policy: AbstractPolicy, monoid: AbstractMonoid | None = None) -> tuple[Window, Any]:
+    store = CountingStore(MemoryStore())
+    options = {"leaf_arity": LEAF, "arity": ARITY}
+    return Window(monoid or Max(), policy, store=store, name="w", **options), store
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bulks_leave_a_whole_window_behind(seed: int) -> None:
+    rng = random.Random(seed)
+    size, now = rng.choice([3, 40, 300, 900]), 0
+    plain: list[tuple[float, int]] = []
+    policy = rng.choice([CountWindow, TimeWindow])(size)
+    leaf_arity, arity = rng.choice([2, 3, 16, 100]), rng.choice([2, 3, 16])
+    window = Window(Max(), policy, name="w", leaf_arity=leaf_arity, arity=arity)
+    for _ in range(4):
+        count = rng.choice([1, 30, 500, 1200])
+        values = [float(rng.randrange(1000)) for _ in range(count)]
+        times = []
+        for _ in range(count):
+            now += rng.choice([0, 1, 1, 2]) if rng.random() < 0.99 else rng.choice([50, 5000])
+            times.append(now)
+        found = window.extend(values, times)
+        for value, time, result in zip(values, times, found, strict=True):
+            plain.append((value, time))
+            leave = len(plain) - size if isinstance(policy, CountWindow) else 0
+            while leave < len(plain) and isinstance(policy, TimeWindow):
+                if plain[leave][1] > time - size:
+                    break
+                leave += 1
+            del plain[: max(leave, 0)]
+            assert result == max(plain)[0]
+        assert len(window) == len(plain)
+        window.check()
+        if rng.random() < 0.5:
+            window = Window.restore(window.checkpoint(), Max(), policy, window.store)
+    assert window.query() == max(v for v, _ in plain)
+
+
+def test_a_bulk_is_written_at_once() -> None:
+    window, store = counting(CountWindow(100_000))
+    window.extend(np.arange(8.0 * LEAF))
+    # The first leaf groups fill the level above, which is then sealed before the next bulk.
+    assert store.counts.put.calls == 1
+    assert store.counts.put.pages == 7
+
+
+@pytest.mark.parametrize("policy", [CountWindow(5 * LEAF), TimeWindow(5 * LEAF)])
+def test_what_comes_and_leaves_in_one_bulk_is_written_only_where_a_handle_was_taken(
+    policy: AbstractPolicy,
+) -> None:
+    counts = []
+    for taken in (False, True):
+        window, store = counting(policy)
+        window.extend(np.zeros(10 * LEAF), np.arange(10 * LEAF))
+        if taken:
+            window.checkpoint()
+        store.reset()
+        for start in range(10, 110, 10):
+            times = np.arange(start * LEAF, (start + 10) * LEAF)
+            window.extend(times.astype(float), times)
+            window.check()
+        counts.append(store.counts.put.pages)
+    # Without one the window's own five leaf groups at the end of each bulk, and some above.
+    assert counts[0] <= 75
+    assert 100 <= counts[1] <= 100 * (1 + 1 / ARITY) + 1
+
+
+@pytest.mark.parametrize("policy", [CountWindow(50 * LEAF), TimeWindow(50 * LEAF)])
+@pytest.mark.parametrize("taken", [False, True])
+@pytest.mark.parametrize("groups", [10, 100])
+def test_a_bulk_reads_a_page_about_once(policy: AbstractPolicy, taken: bool, groups: int) -> None:
+    window, store = counting(policy)
+    times = np.arange(600 * LEAF)
+    window.extend(np.zeros(100 * LEAF), times[: 100 * LEAF])
+    if taken:
+        window.checkpoint()
+    store.reset()
+    for start in range(100 * LEAF, 600 * LEAF, groups * LEAF):
+        stop = start + groups * LEAF
+        window.extend(np.zeros(stop - start), times[start:stop])
+    assert store.counts.get.pages <= 1.1 * 500 * (1 + 3 / ARITY)
+
+
+def test_leaves_that_a_pause_skips_are_not_read() -> None:
+    window, store = counting(TimeWindow(200 * LEAF))
+    window.extend(np.zeros(150 * LEAF), np.arange(150 * LEAF))
+    store.reset()
+    later = np.arange(150 * LEAF, 160 * LEAF)
+    later[5 * LEAF :] += 150 * LEAF  # most of the window leaves at once
+    window.extend(np.zeros(10 * LEAF), later)
+    assert len(window) == 50 * LEAF
+    assert store.counts.get.pages <= 20
+    window.check()
+
+
+@pytest.mark.parametrize("policy", [CountWindow(900), TimeWindow(900), CountWindow(9000)])
+@pytest.mark.parametrize("call", ["get_many", "put_many"])
+def test_a_store_that_fails_in_a_bulk(policy: AbstractPolicy, call: str) -> None:
+    """As many events are in as the error says, and the window goes on from there."""
+    rng = np.random.default_rng(1)
+    values, times = rng.normal(size=25_000), np.arange(25_000)
+    good = Window(Sum(), policy, store=None, name="w", leaf_arity=LEAF, arity=ARITY)
+    expected = good.extend(values, times)
+    window, store = counting(policy, Sum())
+    usual, left = getattr(store, call), [0]
+
+    def failing(*args: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise StoreUnavailable("for a moment")
+        return usual(*args)
+
+    setattr(store, call, failing)
+    done, failures = 0, 0
+    while done < len(values):
+        left[0] = int(rng.integers(1, 20))
+        count = int(rng.choice([10, 700, 5000]))
+        stop, before = min(done + count, len(values)), window.stats().inserted
+        try:
+            found = window.extend(values[done:stop], times[done:stop])
+        except StoreUnavailable as error:
+            failures += 1
+            taken = window.stats().inserted - before
+            assert error.__notes__ == [
+                f"{taken} of {stop - done} events of the batch were accepted"
+            ]
+            done += taken
+            left[0] = 0
+            if done:
+                assert window.query() == pytest.approx(expected[done - 1], rel=1e-6, abs=1e-9)
+        else:
+            np.testing.assert_allclose(found, expected[done:stop], rtol=1e-6, atol=1e-9)
+            done = stop
+        left[0] = 0
+        window.check()
+    assert failures > 3
