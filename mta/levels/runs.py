@@ -100,11 +100,10 @@ class RunningTree(MonoidTree):
                     self.open_path()
                 path, right = self.path, self.right
             if isinstance(fronts, int):
-                front, lefts = (
-                    fronts,
-                    monoid.partials.one(self._after(path[-1]) if at else self.left),
-                )
-                places = 0, 0
+                front, left = fronts, self._after(path[-1]) if at else self.left
+                lefts, places = monoid.partials.one(left), (0, 0)
+            elif not path:
+                break
             else:
                 frame = path[-1]
                 fronts = fronts_upto(fronts, self._position(frame, frame.stop), count)
