@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -91,6 +92,7 @@ class Kernel(NamedTuple):
     """Degrees of freedom that a deviation loses, else 0; None where C does not know the result."""
 
     @classmethod
+    @lru_cache(maxsize=64)
     def of(cls, ufunc: np.ufunc, dtype: Any, lost: float | None = None) -> Kernel | None:
         """That of a single column and a ufunc; None where there is none."""
         kind = f"{_OF_UFUNCS.get(ufunc)}_{np.dtype(dtype).str[1:]}"

@@ -233,7 +233,7 @@ def _fuzz(rng: random.Random) -> None:
         lambda: module.sweep(
             kind, rows(count + more), rows(rng.choice([1, 5])), rng.choice([0, number()]),
             rng.choice([0, 1, number()]), rng.choice([count, number()]), places, rows(1),
-            rows(count + more + 1), rng.choice([0, 1, 2, 3]), number(), number(), lost, out,
+            rows(count + more + 1), rng.random() < 0.5, lost, out,
         ),
         lambda: module.ranges(kind, rows(count), numbers(more), lengths, rows(more)),
         lambda: module.across(
