@@ -32,14 +32,18 @@ class Figure:
     held: bool | None = None
 
 
-def alternate(runs: Sequence[Callable[[], object]], times: int = 3) -> list[float]:
+def alternate(
+    runs: Sequence[Callable[[], object]],
+    times: int = 3,
+    clock: Callable[[], float] = perf_counter,
+) -> list[float]:
     """The median seconds of each of some runs, taken in turns so that drift hits all alike."""
     taken: list[list[float]] = [[] for _ in runs]
     for _ in range(times):
         for run, seconds in zip(runs, taken, strict=True):
-            began = perf_counter()
+            began = clock()
             run()
-            seconds.append(perf_counter() - began)
+            seconds.append(clock() - began)
     return [median(seconds) for seconds in taken]
 
 

@@ -2,12 +2,17 @@
 
 Every result of windows by count and by time over 4 million doubles in memory, whose gaps are of a
 second on average: so a window by time holds about as many as one by count. Short windows and long
-ones take different ways, and each has a kernel of its own.
+ones take different ways, and each has a kernel of its own. In processor time, which other work on
+the machine disturbs least. Of windows by count, bottleneck and polars are timed as well where they
+are installed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -15,6 +20,7 @@ import pandas as pd
 
 from mta import AbstractMonoid, CountWindow, Max, Mean, SampleStdDev, Sum, TimeWindow, Window
 from mta.bench.frame.beside import Figure, alternate, beside
+from mta.bench.ours.peers import with_bottleneck, with_polars
 from mta.kernels import native
 from mta.policies.base import AbstractPolicy
 
@@ -47,17 +53,31 @@ def run(size: float) -> list[Figure]:
                 ways = {"numpy": partial(alone, monoid, policy, values, at)}
                 if native.compiled is not None:
                     ways["kernels"] = partial(extend, monoid, policy, values, at)
-                peer, *ours = (1e9 * s / count for s in alternate([*sides, *ways.values()]))
-                for way, taken in zip(ways, ours, strict=True):
+                others = {} if at is not None else peers(name, window, values)
+                runs = [*sides, *ways.values(), *others.values()]
+                peer, *ours = (1e9 * s / count for s in alternate(runs, clock=process_time))
+                more = zip(others, ours[len(ways) :], strict=True)
+                told = "".join(f"; {taken:.1f} ns, {other}" for other, taken in more)
+                for way, taken in zip(ways, ours[: len(ways)], strict=True):
                     by = "time" if at is not None else "count"
                     most = {"numpy": by_numpy, "kernels": limit}
                     if full == SHORT:
                         most = {"numpy": "<= 4", "kernels": "<= 0.5"}
                     held = most[way] if full in (SHORT, WINDOWS[-1]) else ""
                     what = f"{name}, {window:,} by {by}, {way}"
-                    beside = f"{peer:.1f} ns, pandas"
+                    beside = f"{peer:.1f} ns, pandas{told}"
                     figures.append(Figure(what, f"{taken:.1f} ns", beside, taken / peer, held))
     return figures
+
+
+def peers(function: str, window: int, values: np.ndarray) -> dict[str, Callable[[], object]]:
+    """bottleneck and polars over a window by count, where they are installed."""
+    others = {"bottleneck": with_bottleneck, "polars": with_polars}
+    return {
+        name: partial(run, function, window, values)
+        for name, run in others.items()
+        if find_spec(name) is not None
+    }
 
 
 def extend(
