@@ -41,7 +41,7 @@ import numpy as np
 from mta.columns.schemas import Payload, Rows, Schema
 from mta.errors import CorruptPage
 from mta.kernels.ranges import Buffer, bytes_of, numbers_of, shortened
-from mta.kernels.segments import bounds_of, sort_within, spread
+from mta.kernels.segments import bounds_of, first_later, sort_within, spread
 from mta.keyed.keys import Keys, ints_of_hashes
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
 
@@ -53,6 +53,7 @@ _HANDLE_ENDS, _HANDLES, _VALUES = 7, 8, 9
 _FIXED, _MOST_COLUMNS = 6, 1 << 16
 #: Where an event has no bytes, a page has no more of them.
 _MOST_OF_NOTHING = 1 << 26
+_SIGN = np.uint64(1 << 63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,11 +375,14 @@ class Leaves:
 
 
 def _meeting(lined: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which hashes are among those in line, and the first place of each there."""
+    """Which hashes are among those in line, and the last place of each there."""
     if not len(lined):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    at = np.minimum(np.searchsorted(lined, hashes), len(lined) - 1)
-    some = np.flatnonzero(lined[at] == hashes)
+    # With another sign bit they are in order as whole numbers with a sign.
+    signed, wanted = ((each ^ _SIGN).view("<i8") for each in (lined, hashes))
+    one = np.array([0, len(lined)])
+    at = first_later(signed, one, np.zeros(len(hashes), np.int64), wanted) - 1
+    some = np.flatnonzero(lined[np.maximum(at, 0)] == hashes)
     return some, at[some]
 
 

@@ -47,8 +47,8 @@ from stores import PageStore
 _TIER_BITS, _FIRST_TIER = 4, 1 << 16
 #: Pages below an index page; entries of a run's top, which is in the root.
 _FANOUT, _TOP = 256, 8
-#: How many pages are read or written at once in a merge.
-_AT_ONCE = 256
+#: How many pages of a run are read or written at once in a merge, and about how many bytes.
+_AT_ONCE, _BYTES_AT_ONCE = 256, 1 << 22
 #: Runs beyond which all are merged, so that a root stays small.
 _MOST_RUNS = 96
 _NEVER = int(np.iinfo("i8").max)
@@ -401,7 +401,10 @@ class Tiers:
         """Some runs and tables as one, trimmed; ``whole`` if no older one has any of their keys."""
         leaves = [self._leaves(run) for run in runs]
         firsts = np.sort(np.concatenate([np.zeros(0, "u8"), *(i.firsts for i in leaves)]))
-        cuts = [0, *np.unique(firsts[_AT_ONCE::_AT_ONCE]).tolist(), None]
+        step = _AT_ONCE
+        if self.pages is not None:
+            step = min(step, max(8, _BYTES_AT_ONCE // self.pages.size.bytes))
+        cuts = [0, *np.unique(firsts[step::step]).tolist(), None]
         for low, high in pairwise(cuts):
             parts = [
                 self._read_range(run, index, low, high)

@@ -86,7 +86,7 @@ class KeyedSettings(EventSettings, total=False):
     promote_at: int
     """How many events a key's window has at most before it becomes one by itself."""
     page_bytes: int
-    """About how large a page of keys is."""
+    """About how large a page of keys is: 64 KiB, and 16 KiB where a store is remote."""
     cache_bytes: int
     """How many bytes of pages stay in memory once they were read."""
 
@@ -168,7 +168,8 @@ class KeyedWindows:
             raise ValueError("policies are one, or several by name, each name a text of its own")
         if not NAME.fullmatch(name) or len(name) > _NAME_LENGTH:
             raise ValueError(f"a name is 1 to {_NAME_LENGTH} of A-Z a-z 0-9 . _ : -, not {name!r}")
-        sizes, rest, lateness, timed = _sizes(given)
+        opened = require_store(store)
+        sizes, rest, lateness, timed = _sizes(given, opened)
         existing: Existing = rest.pop("existing", "beside")
         self._missing: Literal["error", "drop"] = rest.pop("missing", "error")
         if self._missing not in ("error", "drop"):
@@ -180,8 +181,7 @@ class KeyedWindows:
         require_joins(monoid, existing)
         timed |= lateness is not None or any(each.needs_times for each in policies.values())
         self.monoid, self.policy, self.name = monoid, policy, name
-        self.store = require_store(store)
-        self._owns_store = self.store is not store
+        self.store, self._owns_store = opened, opened is not store
         self._kind = Kind(monoid, policies, settings, timed, sizes.promote_at, name, self.store)
         self._sizes = sizes
         self._key_kind: str | None = None
@@ -758,13 +758,16 @@ class _Sizes(NamedTuple):
     cache_bytes: int
 
 
-def _sizes(given: KeyedSettings) -> tuple[_Sizes, dict[str, Any], Any, bool]:
+def _sizes(
+    given: KeyedSettings, store: PageStore | None
+) -> tuple[_Sizes, dict[str, Any], Any, bool]:
     """The sizes, the settings of all windows, the lateness, and whether there are times."""
     rest: dict[str, Any] = dict(given)
     lateness, timed = rest.pop("lateness", None), bool(rest.pop("timed", False))
+    remote = store is not None and store.capabilities.remote
     defaults = {
         "promote_at": (1024, 1 << 24),
-        "page_bytes": (1 << 14, 1 << 28),
+        "page_bytes": (1 << 14 if remote else 1 << 16, 1 << 28),
         "cache_bytes": (1 << 23, 1 << 40),
     }
     found = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from mta import Collect, Count, CountWindow, KeyedWindows, Last, Max, Product, S
 from mta.kernels import ranges
 from mta.keyed import leaves, tiers
 from stores import MemoryStore
+from stores.base import Capabilities
 from stores.wrapper import WrapperStore
 from tests.support.counted import Counted
 
@@ -337,3 +339,18 @@ def test_a_batch_takes_out_of_pages_what_is_of_its_keys(
         assert pages > 20
         assert taken.bytes <= 2 * 8 * keys + 400 * pages + count * (each * 16 + 60)
         assert taken.calls <= 20
+
+
+class Remote(Tally):
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities, remote=True)
+
+
+def test_pages_are_smaller_where_each_byte_goes_over_a_network() -> None:
+    largest = []
+    for store in (Tally(), Remote()):
+        many(store, 20_000)
+        pages = store.get_many([key for key in store.pages if levels([key]) == [0]])
+        largest.append(max(len(page) for page in pages if page is not None))
+    assert 3 * largest[1] < largest[0] <= 1 << 16
