@@ -180,6 +180,9 @@ class Cursor(ObservedWindow):
         self._origin = self._stop = 0
         #: G: the aggregate from there to the back; None where nothing has come since.
         self._grown: Partial | None = None
+        #: Where the window stood when its aggregate was asked for, and what that was.
+        self._asked = (-1, -1, -1)
+        self._result: Partial = None
 
     def __len__(self) -> int:
         return self.back - self.front
@@ -201,10 +204,19 @@ class Cursor(ObservedWindow):
             raise
 
     def query(self) -> Partial:
-        """The aggregate of the window; 1 combine, and at a new leaf what it takes to read it."""
+        """The aggregate of the window; 1 combine, and at a new leaf what it takes to read it.
+
+        None where nothing has changed since it was asked for.
+        """
         if self.front == self.back:
             return self.monoid.identity
         self._fresh()
+        now = self.front, self.back, self._stamp
+        if self._asked != now:
+            self._asked, self._result = now, self._find()
+        return self._result
+
+    def _find(self) -> Partial:
         if self._suffixes is None or not self._origin <= self.front < self._stop:
             self._hold(range(self.front - self.back, self.front - self.back + 1), 0, 1, self.back)
         first = self.monoid.partials.at(self._suffixes, self.front - self._origin)

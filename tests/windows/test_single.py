@@ -32,6 +32,7 @@ from mta import (
     PopulationStdDev,
     Product,
     SampleStdDev,
+    SharedWindows,
     Sum,
     TimeWindow,
     Window,
@@ -256,6 +257,32 @@ def test_a_query_of_an_unchanged_window_combines_nothing(kind: Any) -> None:
             calls.clear()
             assert window.query() == first
             assert calls == []
+
+
+@pytest.mark.parametrize("lateness", [None, 3])
+def test_a_query_of_unchanged_windows_combines_nothing(lateness: int | None) -> None:
+    calls = []
+
+    def larger(a: float, b: float) -> float:
+        calls.append((a, b))
+        return max(a, b)
+
+    policies: dict[str, Any] = {"few": CountWindow(8), "more": TimeWindow(21)}
+    monoid = Monoid(-math.inf, larger, lower=str, name="larger")
+    windows = SharedWindows(monoid, policies, None, "w", lateness=lateness, arity=2)
+    for value in range(100):
+        windows.insert(0.0 - value, float(value))
+        first = windows.query()
+        few, more = max(value - 7, 0), max(value - 20, 0)
+        assert first == {"few": str(float(-few)), "more": str(float(-more))}
+        calls.clear()
+        assert windows.query() == first
+        assert calls == []
+    if lateness:
+        windows.insert(50.0, 97.5)
+        assert windows.query() == {"few": "50.0", "more": "50.0"}
+        windows.retract(97.5)
+        assert windows.query() == first
 
 
 def test_an_empty_window_is_not_taken_for_one_whose_events_make_no_difference() -> None:
