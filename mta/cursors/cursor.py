@@ -181,7 +181,7 @@ class Cursor(ObservedWindow):
         #: G: the aggregate from there to the back; None where nothing has come since.
         self._grown: Partial | None = None
         #: Where the window stood when its aggregate was asked for, and what that was.
-        self._asked = (-1, -1, -1)
+        self._asked = (-1, -1, -1)  # nowhere: not yet
         self._result: Partial = None
 
     def __len__(self) -> int:
@@ -298,6 +298,7 @@ class Cursor(ObservedWindow):
 
     def _forget(self) -> None:
         self._leaf = self._suffixes = None
+        self._asked = (-1, -1, -1)
 
     def _fresh(self) -> None:
         """Forget what is held if events have changed positions since."""
