@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from mta.bench import EXPERIMENTS
 from mta.cli.commands import CommandLine
 
+#: The size at which windows are as large as the MTA paper's (2^25), and FiBA's as its own (2^22).
+PAPERS = 32
+
 
 def add_bench(line: CommandLine, modules: Mapping[str, str] = EXPERIMENTS) -> None:
     """Add ``mta bench``, of the experiments in these modules."""
@@ -32,7 +35,9 @@ def add_bench(line: CommandLine, modules: Mapping[str, str] = EXPERIMENTS) -> No
     )
     how_much = parser.add_mutually_exclusive_group()
     how_much.add_argument("--quick", action="store_true", help="every figure within 10 minutes")
-    how_much.add_argument("--size", type=_share, default=1.0, help="share of the full events")
+    how_much.add_argument(
+        "--size", type=_share, default=1.0, help="share of the full events, above 1 for larger ones"
+    )
     parser.add_argument("--output", default="bench-output", metavar="FOLDER", help="%(default)s")
     parser.add_argument("--fresh", action="store_true", help="measure again what is finished")
 
@@ -42,6 +47,6 @@ def _share(text: str) -> float:
         size = float(text)
     except ValueError:
         size = 0.0
-    if not 0 < size <= 1:
-        raise ArgumentTypeError(f"a share is above 0 and at most 1, not {text!r}")
+    if not 0 < size <= PAPERS:
+        raise ArgumentTypeError(f"a share is above 0 and at most {PAPERS}, not {text!r}")
     return size

@@ -216,6 +216,45 @@ def test_a_finished_experiment_is_not_run_again(toy: Toy, tmp_path: Path) -> Non
     assert not list(tmp_path.glob("*.new"))
 
 
+def test_a_run_that_was_broken_off_goes_on_with_the_next_cell(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[int] = []
+    breaks = [KeyboardInterrupt()]
+
+    def cell(window: int) -> Rows:
+        measured.append(window)
+        if window == 8 and breaks:
+            raise breaks.pop()
+        return [{"algorithm": "a", "window": window, "ns": 0.1 * window, "none": None}]
+
+    def run(size: float, progress: Progress) -> Rows:
+        return progress.rows([2, 4, 8, 16], cell, str)
+
+    one = replace(toy.experiment("mta_bulk"), run=run)
+    monkeypatch.setattr(running, "load", lambda name, _: one)
+    with pytest.raises(KeyboardInterrupt):
+        running.Bench(tmp_path, 1.0).run("mta_bulk")
+    with (tmp_path / "mta_bulk.part").open("a") as file:
+        file.write('["16", [{"algor')  # broken off while it wrote
+    rows = running.Bench(tmp_path, 1.0).run("mta_bulk").rows
+    assert measured == [2, 4, 8, 8, 16]
+    assert [row["ns"] for row in rows] == [0.1 * row["window"] for row in rows]
+    assert not (tmp_path / "mta_bulk.part").exists()
+    measured.clear()
+    (tmp_path / "mta_bulk.part").write_text('{"size": 0.5}\n["2", []]\n')
+    running.Bench(tmp_path, 0.25).run("mta_bulk")
+    assert measured == [2, 4, 8, 16], "cells of other settings are measured again"
+
+
+def test_plots_say_what_they_show_and_which_sizes_were_run(toy: Toy, tmp_path: Path) -> None:
+    running.bench(["mta_bulk"], 1.0, str(tmp_path))
+    text = (tmp_path / "report.html").read_text()
+    captions = re.findall("<figcaption>(.*?)</figcaption>", text)
+    assert len(captions) == 2 and captions[0].startswith("One: Toy &lt;mta_bulk&gt; (no paper)")
+    assert captions[0].endswith("Sizes that were run: window 1, 2, 4, 8, 16, 32.")
+
+
 def test_rows_of_another_version_stop_nothing_and_are_measured_again(
     toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -284,7 +323,7 @@ def test_names_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-@pytest.mark.parametrize("wrong", [["--size", "0"], ["--size", "2"], ["nothing"]])
+@pytest.mark.parametrize("wrong", [["--size", "0"], ["--size", "33"], ["nothing"]])
 def test_wrong_options_are_refused(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["bench", *wrong])

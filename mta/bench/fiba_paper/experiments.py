@@ -42,6 +42,8 @@ OPERATORS = ("Sum", "GeoMean", "Bloom")
 MIN_ARITIES = (2, 4, 8)
 #: Powers of two: the window of Figures 11 and 12 (Figure 14: a quarter), the largest of Figure 13.
 WINDOW, LARGEST = 18, 18
+#: The paper's own window.
+PAPER = 22
 ROUNDS = 20_000
 #: Between the times of the events that a window begins with, so that many fit in anywhere.
 GAP = 1 << 20
@@ -50,8 +52,8 @@ Build = Callable[[AbstractMonoid], Tree]
 
 
 def scaled(exponent: int, size: float, least: int = 8) -> int:
-    """An exponent of two, less where less is to be measured."""
-    return max(least, exponent + min(0, round(math.log2(size))))
+    """An exponent of two, less or more by the size; the paper's at most."""
+    return max(least, min(PAPER, exponent + round(math.log2(size))))
 
 
 def idle() -> int:
@@ -141,11 +143,11 @@ def at_distances(size: float, progress: Progress) -> Rows:
     distances = [n - 1, n // 2, *(2**k for k in range(exponent - 3, -1, -2)), 0]
     for name in OPERATORS:
         verify(operators()[name])
-    rows: Rows = []
     cells = [(name, label) for name in OPERATORS for label in trees()]
-    for name, label in progress.over(
-        cells, lambda cell: f"{cell[0]}, {cell[1]}, window 2^{exponent}"
-    ):
+
+    def measure(cell: tuple[str, str]) -> Rows:
+        name, label = cell
+        rows: Rows = []
         window = Sliding(trees()[label], operators()[name], n)
         for distance in distances:
             window.rounds(distance, rounds // 4)
@@ -154,7 +156,9 @@ def at_distances(size: float, progress: Progress) -> Rows:
             stretches = taken.reshape(4, -1).mean(axis=1)
             speed = {"rounds_a_second": 1e9 / float(stretches.min())}
             rows.append(row | speed | spread_of(taken))
-    return rows
+        return rows
+
+    return progress.rows(cells, measure, lambda cell: f"{cell[0]}, {cell[1]}, window 2^{exponent}")
 
 
 def spread_of(taken: np.ndarray) -> dict[str, float]:
@@ -225,8 +229,10 @@ def in_order(size: float, progress: Progress) -> Rows:
     cells = [
         (name, exponent) for name in OPERATORS for exponent in exponents(2, scaled(LARGEST, size))
     ]
-    rows: Rows = []
-    for name, exponent in progress.over(cells, lambda cell: f"{cell[0]}, window 2^{cell[1]}"):
+
+    def measure(cell: tuple[str, int]) -> Rows:
+        name, exponent = cell
+        rows: Rows = []
         one, rounds = operators()[name], max(2**exponent, int(ROUNDS * min(size, 1)))
         for label, build in queues().items():
             queue = build(one.monoid)
@@ -235,7 +241,9 @@ def in_order(size: float, progress: Progress) -> Rows:
             queue.query()
             row = {"operator": name, "algorithm": label, "window": 2**exponent}
             rows.append(row | {"rounds_a_second": rounds_a_second(queue, one, rounds)})
-    return rows
+        return rows
+
+    return progress.rows(cells, measure, lambda cell: f"{cell[0]}, window 2^{cell[1]}")
 
 
 def rounds_a_second(queue: Queue, one: Operator, rounds: int) -> float:

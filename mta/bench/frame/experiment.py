@@ -7,8 +7,11 @@ see. So a report can be made anew without measuring anything again.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -42,11 +45,56 @@ class Finding:
         return "" if self.agrees is not False else self.why or UNEXPLAINED
 
 
-class Progress:
-    """Says how far an experiment is."""
+class Journal:
+    """The rows of the cells that are measured, a line of JSON each, so that a run may go on.
 
-    def __init__(self, name: str) -> None:
+    The first line says what they were measured with; a journal of other settings is begun anew.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        self._path, head = path, json.dumps(settings)
+        self._rows: dict[str, Rows] = {}
+        lines = path.read_text().splitlines() if path.exists() else []
+        if lines[:1] != [head]:
+            path.write_text(f"{head}\n")
+        for line in lines[1:] if lines[:1] == [head] else []:
+            try:
+                cell, rows = json.loads(line)
+            except ValueError:  # the run was broken off while it wrote
+                break
+            self._rows[cell] = rows
+
+    def rows(self, cell: str, measure: Callable[[], Rows]) -> Rows:
+        """The rows of a cell, measured unless they are known."""
+        if cell not in self._rows:
+            self._rows[cell] = measure()
+            with self._path.open("a") as file:
+                file.write(f"{json.dumps([cell, self._rows[cell]])}\n")
+                file.flush()
+                os.fsync(file.fileno())
+        return self._rows[cell]
+
+    def end(self) -> None:
+        """Remove it, as the table is written."""
+        self._path.unlink(missing_ok=True)
+
+
+class Progress:
+    """Says how far an experiment is, and keeps the rows of its cells where it has a journal."""
+
+    def __init__(self, name: str, journal: Journal | None = None) -> None:
         self._name, self._line, self._began = name, ProgressLine(), monotonic()
+        self._journal = journal
+
+    def rows(
+        self, items: Sequence[Item], measure: Callable[[Item], Rows], label: Callable[[Item], str]
+    ) -> Rows:
+        """The rows of all items; of those only that no earlier run has, if it was broken off."""
+        found: Rows = []
+        for item in self.over(items, label):
+            cell = partial(measure, item)
+            found += cell() if self._journal is None else self._journal.rows(label(item), cell)
+        return found
 
     def over(self, items: Sequence[Item], label: Callable[[Item], str] = str) -> Iterator[Item]:
         """The items one by one, each shown before it is worked on."""
@@ -109,6 +157,27 @@ def where(rows: Rows, **wanted: Any) -> Rows:
 def distinct(rows: Rows, key: str) -> list[Any]:
     """A column's values, each once, in order of appearance."""
     return list(dict.fromkeys(row[key] for row in rows))
+
+
+#: The columns that say how large something was.
+SIZES = (
+    "window", "evicted", "distance", "range", "small", "slide", "dimensions", "limit_mib",
+    "partitions",
+)  # fmt: skip
+
+
+def sizes(rows: Rows) -> str:
+    """The sizes that were run, of each column that has them.
+
+    >>> sizes([{"window": 4, "ns": 1.0}, {"window": 16, "ns": 2.0}])
+    'window 4, 16'
+    """
+    told = []
+    for column in SIZES:
+        values = sorted({row[column] for row in rows if isinstance(row.get(column), int)})
+        if values:
+            told.append(f"{column} {', '.join(f'{value:,}' for value in values)}")
+    return "; ".join(told)
 
 
 def points(rows: Rows, x: str, y: str) -> tuple[list[float], list[float]]:

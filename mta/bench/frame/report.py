@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from mta.bench.frame.experiment import Done, Finding, Rows
+from mta.bench.frame.experiment import Done, Finding, Rows, sizes
 from mta.bench.frame.fits import CLOSE, LEAST
 
 STYLE = """
@@ -19,7 +19,8 @@ table { border-collapse: collapse; font-size: 13px; margin: 1rem 0 }
 th, td { border-bottom: 1px solid #ddd; padding: .25rem .6rem; text-align: left }
 td.n { text-align: right; font-variant-numeric: tabular-nums }
 tr.agrees td.mark { color: #2f8f5b } tr.differs td.mark { color: #d1495b; font-weight: 600 }
-figure { margin: 1rem 0 } svg { max-width: 100%; height: auto }
+figure { margin: 1rem 0 }
+figcaption { font-size: 13px; color: #444 } svg { max-width: 100%; height: auto }
 """
 MARKS = {True: "agrees", False: "differs", None: ""}
 
@@ -81,13 +82,29 @@ def _section(done: Done) -> str:
         + ", ".join(f"{name} {number}" for name, number in record["packages"].items()),
     }
     listed = "".join(f"<dt>{k}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
-    figures = "".join(f"<figure>{inlined(path)}</figure>" for path in done.plots)
+    figures = "".join(
+        f"<figure>{inlined(path)}<figcaption>{escape(caption(done, path))}</figcaption></figure>"
+        for path in done.plots
+    )
     return (
         f'<section id="{one.name}"><h2>{escape(one.title)}</h2>'
         f"<p>{escape(one.source)} (<code>mta bench {one.name}</code>)</p><dl>{listed}</dl>"
         f"{figures}<h3>What we see</h3>{_findings(done.findings)}"
         f"<details><summary>All {len(done.rows)} rows of {one.name}.csv</summary>"
         f"{_rows(done.rows, one.columns)}</details></section>"
+    )
+
+
+def caption(done: Done, path: Path) -> str:
+    """What a plot shows, and the sizes that were run.
+
+    The file's name has the figure's: ``mta_latency.figure_6.svg``.
+    """
+    name = path.stem.rpartition(".")[2].replace("_", " ").capitalize()
+    run = sizes(done.rows)
+    where = f"{done.record['machine']}, {done.record['finished']}"
+    return f"{name}: {done.experiment.title} ({done.experiment.source}). {where}." + (
+        f" Sizes that were run: {run}." if run else ""
     )
 
 

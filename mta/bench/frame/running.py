@@ -4,8 +4,9 @@
     report.html
 
 The record (JSON) is written last and says what the rows were measured with; an experiment whose
-record says what would be measured now is not run again, so that a run which was broken off goes on
-where it was. Plots and the report are made anew from the rows every time.
+record says what would be measured now is not run again. One that was broken off goes on with the
+cells that its journal (``mta_latency.part``) has not. Plots and the report are made anew from the
+rows every time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from time import monotonic
 from typing import Any
 
 from mta.bench import EXPERIMENTS
-from mta.bench.frame.experiment import Done, Experiment, Finding, Progress
+from mta.bench.frame.experiment import Done, Experiment, Finding, Journal, Progress, sizes
 from mta.bench.frame.plots import style
 from mta.bench.frame.report import MARKS, write_report
 from mta.bench.frame.tables import (
@@ -88,7 +89,11 @@ class Bench:
 
     def _measure(self, experiment: Experiment, size: float) -> dict[str, Any]:
         self._record(experiment.name).unlink(missing_ok=True)
-        progress, began = Progress(experiment.name), monotonic()
+        path = self.folder / f"{experiment.name}.part"
+        if self._fresh:
+            path.unlink(missing_ok=True)
+        journal, began = Journal(path, settings(size)), monotonic()
+        progress = Progress(experiment.name, journal)
         rows = experiment.run(size, progress)
         progress.end()
         write_rows(self._table(experiment.name), rows)
@@ -98,6 +103,7 @@ class Bench:
             "finished": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         }
         write_record(self._record(experiment.name), record)
+        journal.end()
         return record
 
     def _table(self, name: str) -> Path:
@@ -148,6 +154,7 @@ def bench(
             say(f"{name} failed and is left out of the report: {type(error).__name__}: {error}\n")
             continue
         say(f"== {name}: {done[name].experiment.title}")
+        say(f"Sizes: {sizes(done[name].rows)}" if sizes(done[name].rows) else "")
         say(printed(done[name].findings))
         say()
     others = [runs.finished(name) for name in modules if name not in [*done, *failed]]

@@ -58,8 +58,8 @@ SHAPES = {
 
 
 def scaled(exponent: int, size: float, least: int) -> int:
-    """An exponent of two, less where less is to be measured."""
-    return max(least, exponent + min(0, round(math.log2(size))))
+    """An exponent of two, less or more where less or more is to be measured."""
+    return max(least, exponent + round(math.log2(size)))
 
 
 # --- Experiment 1 -------------------------------------------------------------------------------
@@ -75,17 +75,17 @@ def constant_windows(size: float, progress: Progress) -> Rows:
         for name in ALGORITHMS
         if name != "Naive" or window <= MOST_RECALCULATED
     ]
-    rows = []
-    for name, window in progress.over(cells, lambda cell: f"{cell[0]}, window {cell[1]:,}"):
+
+    def measure(cell: tuple[str, int]) -> Rows:
+        name, window = cell
         rounds = max(window, int(LEAST_ROUNDS * min(1, 4 * size)))
         if name == "Naive":
             rounds = max(20, 4 * int(LEAST_ROUNDS * min(1, size)) // window)
-        rows.append(
-            {"algorithm": name, "window": window, "rounds": rounds}
-            | latency(name, window, rounds)
-            | {"combines": combines(name, window) if window <= MOST_COUNTED else None}
-        )
-    return rows
+        row: Row = {"algorithm": name, "window": window, "rounds": rounds}
+        counted = combines(name, window) if window <= MOST_COUNTED else None
+        return [row | latency(name, window, rounds) | {"combines": counted}]
+
+    return progress.rows(cells, measure, lambda cell: f"{cell[0]}, window {cell[1]:,}")
 
 
 def latency(name: str, window: int, rounds: int) -> Row:
@@ -171,15 +171,18 @@ def bulk_evictions(size: float, progress: Progress) -> Rows:
     exponent = scaled(BULK, size, 6)
     window = 2**exponent
     counts = [*(2**k for k in exponents(0, exponent - 1)), window - 1]
-    rows: Rows = []
-    for name in progress.over(list(ALGORITHMS), lambda name: f"{name}, window {window:,}"):
+
+    def measure(name: str) -> Rows:
+        rows: Rows = []
         times = evictions(name, listing_2(), window, counts, lambda _: REPEATS, process_time_ns)
         counter = Counter(listing_2())
         counted = evictions(name, counter.monoid, window, counts, _aligned, counter.read, fmean)
         for evicted, ns, number in zip(counts, times, counted, strict=True):
             row = {"algorithm": name, "window": window, "evicted": evicted}
             rows.append(row | {"us": max(ns, 100) / 1e3, "combines": number})
-    return rows
+        return rows
+
+    return progress.rows(list(ALGORITHMS), measure, lambda name: f"{name}, window {window:,}")
 
 
 def _aligned(evicted: int) -> int:
