@@ -51,21 +51,21 @@ class Sliding(Protocol):
 class Naive(RecalculateFromScratch):
     """Recalculates when something has left, and remembers the result (section 5.2)."""
 
-    _known: Partial = None
+    _remembered: Partial = None
 
     def _insert(self, v: Partial) -> None:
         super()._insert(v)
-        if self._known is not None:
-            self._known = self._combine(self._known, v)
+        if self._remembered is not None:
+            self._remembered = self._combine(self._remembered, v)
 
     def _evict(self) -> None:
         super()._evict()
-        self._known = None
+        self._remembered = None
 
     def _query(self) -> Partial:
-        if self._known is None:
-            self._known = super()._query()
-        return self._known
+        if self._remembered is None:
+            self._remembered = super()._query()
+        return self._remembered
 
 
 class Reactive(ReactiveAggregator):
