@@ -14,6 +14,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 from mta import EveryCount, EveryPeriod, FiBA, Trigger
 from mta.monoids.product import Aggregations
+from mta.pages.structure import Existing
 from mta.policies.base import AbstractPolicy
 from mta.windows.settings import to_lateness
 
@@ -55,6 +56,9 @@ class Options:
     late: OnLate = "error"
     allowed_lateness: Lateness = None
     corrections: Corrections = "onward"
+    existing: Existing = "beside"
+    retractions: str | None = None
+    missing: OnBadRow = "drop"
     invalid: OnBadRow = "error"
     silent: Silent = "keep"
     retain: int = 2
@@ -66,6 +70,7 @@ class Options:
         self._check_windows()
         self._check_silent()
         self._check_corrections()
+        self._check_existing()
         self._check_every()
 
     @property
@@ -188,6 +193,29 @@ class Options:
             raise InvalidRequest(
                 f"{what}a {self.windows['']!r} looks at values, and cannot be asked for earlier "
                 "results: give a count or a time window, or leave corrections as it is ('onward')"
+            )
+
+    def _check_existing(self) -> None:
+        """Rows can replace, join and take out others where windows are kept by time."""
+        if self.existing == "beside" and self.retractions is None:
+            return
+        what = f"existing is {self.existing!r}, but "
+        if self.retractions is not None:
+            what = f"retractions is {self.retractions!r}, but "
+            if self.retractions in (*self.keys, self.time, *self.keep):
+                raise InvalidRequest(
+                    f"{what}that column is the key, the time or one to keep: mark retractions in a "
+                    "column of booleans of its own"
+                )
+        if self.lateness is None:
+            raise InvalidRequest(
+                f"{what}without allowed_lateness windows take events in order, and let them out "
+                "from the oldest on: set allowed_lateness, though it be '0 seconds'"
+            )
+        if self.trigger is not None:
+            raise InvalidRequest(
+                f"{what}with every={self.every!r} results are given now and then, and would not "
+                "tell of corrections: leave every out"
             )
 
     def _check_every(self) -> None:

@@ -14,6 +14,7 @@ from mta.monoids.product import column_names
 
 if TYPE_CHECKING:
     from mta import Product, Trigger
+    from mta.pages.structure import Existing
     from mta.policies.base import AbstractPolicy
 
 Output = Literal["event", "last"]
@@ -66,6 +67,12 @@ class Plan:
     """How much older than its key's newest event a row may be, in microseconds; None: not at all,
     and windows are kept by structures that take events in order."""
     corrections: Corrections = "onward"
+    existing: Existing = "beside"
+    """What an event does at a time of its key that has one already."""
+    retractions: str | None = None
+    """The column that marks rows that take out an earlier event."""
+    missing: OnBadRow = "drop"
+    """What becomes of those that find none."""
     invalid: OnBadRow = "error"
     silent: Silent = "keep"
     every: Trigger | None = None
@@ -90,8 +97,16 @@ class Plan:
 
     @property
     def by_time(self) -> bool:
-        """Whether the windows take late events; a batch query's rows are sorted beforehand."""
-        return self.lateness is not None and not self.temporary
+        """Whether the windows take late events and corrections.
+
+        A batch query's rows are sorted beforehand.
+        """
+        return self.lateness is not None and (not self.temporary or self.corrects)
+
+    @property
+    def corrects(self) -> bool:
+        """Whether rows may replace, join or take out others."""
+        return self.retractions is not None or self.existing != "beside"
 
     @property
     def appends(self) -> bool:
@@ -153,6 +168,7 @@ class Plan:
             *(("key", f"{name} {kind}") for name, kind in keys),
             ("time", self.time),
             ("late events", "none" if self.lateness is None else "taken in"),
+            *([("existing", self.existing)] if self.existing != "beside" else []),
         ]
 
     def of_bucket(self, number: int) -> Self:

@@ -69,13 +69,16 @@ def make_request(df: DataFrame, options: Options) -> Request:
         aggregations=asked.columns,
         policy=values,
         keep=options.keep,
+        retractions=() if options.retractions is None else (options.retractions,),
     )
     fields = {field.name: field.dataType for field in df.schema.fields}
     typed = typed_by(fields, options)
     product = make_product(typed)
     check_types(fields, typed, options)
+    check_existing(product, options)
     check_silent(df, options)
-    columns = tuple(dict.fromkeys((*options.keys, options.time, *values, *options.keep)))
+    marks = () if options.retractions is None else (options.retractions,)
+    columns = tuple(dict.fromkeys((*options.keys, options.time, *values, *options.keep, *marks)))
     results = [
         (column_name(alias, window), kind)
         for alias, kind in result_types(typed, options, fields).items()
@@ -105,6 +108,9 @@ def make_request(df: DataFrame, options: Options) -> Request:
         late=options.late,
         lateness=options.lateness,
         corrections=options.corrections,
+        existing=options.existing,
+        retractions=options.retractions,
+        missing=options.missing,
         invalid=options.invalid,
         silent=options.silent,
         every=options.trigger,
@@ -176,6 +182,20 @@ def result_schema(
     marks = [T.StructField(mark, T.BooleanType()) for mark in marked]
     results = [T.StructField(alias, kind) for alias, kind in found.items()]
     return T.StructType([*given, *results, *marks])
+
+
+def check_existing(product: Product, options: Options) -> None:
+    """Raises InvalidRequest where events are to be one that cannot be."""
+    if options.existing == "combine" and not product.joins_values:
+        raise InvalidRequest(
+            "existing is 'combine', but not every aggregation can make one value of two, each of a "
+            "column of its own: take Sum, Max, Min and the like, or existing='replace'"
+        )
+    if options.retractions in values_of(product, options.windows.values()):
+        raise InvalidRequest(
+            f"retractions is {options.retractions!r}, but an aggregation reads that column: mark "
+            "retractions in a column of its own"
+        )
 
 
 def make_product(aggregations: Aggregations) -> Product:
@@ -254,6 +274,12 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
                 f"key column {key!r} is {fields[key].simpleString()}: a key is an atomic value; "
                 "name the fields that make it up as several columns"
             )
+    mark = options.retractions
+    if mark is not None and not isinstance(fields[mark], T.BooleanType):
+        raise InvalidRequest(
+            f"retractions column {mark!r} is {fields[mark].simpleString()}: give one of booleans, "
+            "true in rows that take out an earlier event"
+        )
     time, kind = options.time, fields[options.time]
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType, T.NumericType)):
         raise InvalidRequest(

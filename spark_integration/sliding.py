@@ -30,6 +30,7 @@ from .request import WATERMARK_DELAY, Request, check_chain, make_request, waterm
 from .versions import BY_FILE_SYSTEM
 
 if TYPE_CHECKING:
+    from mta.pages.structure import Existing
     from mta.policies.base import AbstractPolicy
 
 METRICS = "sliding_aggregate"
@@ -54,6 +55,9 @@ def sliding_aggregate(
     late: OnLate = "error",
     allowed_lateness: Lateness = None,
     corrections: Corrections = "onward",
+    existing: Existing = "beside",
+    retractions: str | None = None,
+    missing: OnBadRow = "drop",
     invalid: OnBadRow = "error",
     silent: Silent = "keep",
     retain: int = 2,
@@ -87,6 +91,11 @@ def sliding_aggregate(
       ends with it
     - corrections: "append" gives events that follow a late one again, with the results that hold
       now, and true in a column ``corrected``; "onward" gives no row again
+    - existing: with allowed_lateness, what a row does at a time of its key that has an event
+      already: it stands "beside" it, takes its place ("replace") or joins it ("combine")
+    - retractions: a column of booleans, true in rows that take out the newest event of their key
+      and time. They come out as they came, with null results. missing: "drop" drops and counts
+      those that find none, "error" stops the query
     - silent: "keep" keeps every key; "drop" forgets those whose time window is empty by the
       watermark on ``time``; "emit" gives a row, too, for each moment at which a window became empty
     - retain: how many of a key's checkpoints Spark may be rolled back
@@ -121,6 +130,9 @@ def sliding_aggregate(
         late=late,
         allowed_lateness=allowed_lateness,
         corrections=corrections,
+        existing=existing,
+        retractions=retractions,
+        missing=missing,
         invalid=invalid,
         silent=silent,
         retain=retain,

@@ -112,8 +112,10 @@ class Advance:
     """The time of each key's newest event before; of a new key, that of its first one."""
     retracted: np.ndarray
     """The retractions that have taken something out, by place in the batch, as the line."""
-    missing: int
-    """How many retractions found nothing."""
+    retracted_of: np.ndarray
+    """The place of each one's key."""
+    missing: np.ndarray
+    """The retractions that found nothing, by place in the batch."""
 
 
 class Bucket:
@@ -157,11 +159,9 @@ class Bucket:
             known = self.kind.trimmed(known)  # so that what has left is not met
         at = np.full(len(keys), -1) if known is None else known.keys.find(keys)
         line, bounds, late = self._line_up(batch, known, at)
-        taken, retracted, missing = None, line[:0], 0
+        taken, retracted, missing = None, line[:0], line[:0]
         if batch.retracts is not None:
-            rows = len(line)
-            line, bounds, retracted, taken = self._meet(batch, line, known, at)
-            missing = rows - len(line) - len(retracted)
+            line, bounds, retracted, missing, taken = self._meet(batch, line, known, at)
         last = None
         if batch.times is not None and len(line):
             last = self._last_before(batch.times[line[bounds[:-1] % len(line)]], known, at)
@@ -213,13 +213,16 @@ class Bucket:
         self.inserted += len(line)
         missed = 0 if late is None else int(late.mask.sum())
         self.late += missed
-        self.invalid += len(batch) - len(line) - missed - len(retracted) - missing
-        return Advance(line, late, work.found, keys, bounds, before, last, retracted, missing)
+        self.invalid += len(batch) - len(line) - missed - len(retracted) - len(missing)
+        of = retracted if taken is None else taken.of
+        return Advance(line, late, work.found, keys, bounds, before, last, retracted, of, missing)
 
     def _meet(
         self, batch: Batch, line: np.ndarray, known: Table | None, at: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Retractions]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Retractions]:
         """The events of a line, where each key's begin, and its retractions that find something.
+
+        Before what these take out, those that find nothing.
 
         Raises NoSuchEvent, unless those that find nothing are dropped.
         """
@@ -257,7 +260,7 @@ class Bucket:
         alone = np.unique(codes[met.own & good])
         taken = Retractions(codes[good], times, slots, floors, alone)
         bounds = bounds_of(np.bincount(codes[events], minlength=len(batch.keys)))
-        return line[events], bounds, line[good], taken
+        return line[events], bounds, line[good], line[met.missing], taken
 
     def _open(self, known: Table, place: int) -> AnyWindow:
         """The window by itself of a key, open from now on."""

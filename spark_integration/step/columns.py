@@ -134,6 +134,15 @@ def to_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any] | Scaled:
     return nearest
 
 
+def filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column with nothing in the place of nulls, where nobody looks at it: zeros, or no text."""
+    kind = column.type
+    zero = pa.scalar(0, pa.int32() if pa.types.is_date32(kind) else pa.int64())
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_boolean(kind):
+        zero = pa.scalar(False if pa.types.is_boolean(kind) else "")
+    return pc.fill_null(column, zero.cast(kind))
+
+
 def _digits(column: pa.ChunkedArray) -> tuple[Ints, Flags]:
     """Decimals as whole numbers of their last place, and which of them these 64 bits hold."""
     array = column.cast(pa.decimal128(38, column.type.scale)).combine_chunks()

@@ -46,14 +46,17 @@ class Counts(NamedTuple):
     forgotten."""
     rows_invalid: int = 0
     """Rows without key, time or value, or with one that no window takes."""
+    rows_missing: int = 0
+    """Retractions that found no event to take out."""
 
 
 def counts_of(plan: Plan, read: int, begun: int, done: Advance) -> Counts:
     """What became of the rows, so many of which were in what the windows began with."""
     late = 0 if done.late is None else int(done.late.mask.sum())
-    invalid = read - begun - len(done.line) - late
-    dropped = begun + invalid + (0 if plan.late == "side" else late)
-    return Counts(read, dropped, late, invalid)
+    missing = len(done.missing)
+    invalid = read - begun - len(done.line) - len(done.retracted) - late - missing
+    dropped = begun + invalid + missing + (0 if plan.late == "side" else late)
+    return Counts(read, dropped, late, invalid, missing)
 
 
 def results_of(plan: Plan, group: Sorted, done: Advance, gone: Gone | None) -> pa.Table:
@@ -66,6 +69,7 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Gone | None) -> p
         of_gone = done.keys.find(gone.table.keys)  # for which something later comes
         found = found.take(monoid, np.flatnonzero(~np.isin(found.of, of_gone[of_gone >= 0])))
     late = None if done.late is None else group.rows.filter(pa.array(done.late.mask))
+    gone_out = group.rows.take(pa.array(done.retracted)) if len(done.retracted) else None
     if plan.by_boundaries:
         parts = [_at_boundaries(plan, done.keys, found)]
         if gone is not None and gone.due is not None:
@@ -84,7 +88,7 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Gone | None) -> p
     if plan.silent == "emit":
         rows = _with_emptied(plan, rows, found.at, *_emptied(plan, done, group, gone))
     corrected = None if again is None else _given_again(plan, group, done, again, rows.schema)
-    return _marked(plan, rows, corrected, late)
+    return _marked(plan, rows, corrected, late, gone_out)
 
 
 def _with_results(plan: Plan, rows: pa.Table, outputs: Sequence[Rows]) -> pa.Table:
@@ -111,9 +115,14 @@ def _given_again(
     assert again.times is not None
     values: dict[str, Any] = plan.monoid.named(again.rows)
     # The key's columns as any of its rows has them.
-    of_keys = group.rows.take(pa.array(done.line[done.bounds[again.of]]))
+    any_row = np.append(done.line, -1)[done.bounds[again.of]]
+    alone = np.flatnonzero(np.diff(done.bounds)[again.of] == 0)  # of these there are retractions
+    any_row[alone] = done.retracted[np.searchsorted(done.retracted_of, again.of[alone])]
+    of_keys = group.rows.take(pa.array(any_row))
     columns = {name: of_keys.column(name) for name in plan.keys}
     columns[plan.time] = from_micros(again.times, schema.field(plan.time).type)
+    if plan.retractions is not None:
+        columns[plan.retractions] = pa.repeat(pa.scalar(False), len(again))
     for name in plan.values:
         if name not in columns:
             columns[name] = as_input(_as_array(values[name]), schema.field(name).type)
@@ -172,19 +181,31 @@ def _with_emptied(
     return pa.concat_tables([rows, emptied]).take(pa.array(order))
 
 
-def _marked(plan: Plan, rows: pa.Table, again: pa.Table | None, late: pa.Table | None) -> pa.Table:
+def _marked(
+    plan: Plan,
+    rows: pa.Table,
+    again: pa.Table | None,
+    late: pa.Table | None,
+    retracted: pa.Table | None = None,
+) -> pa.Table:
     """All rows, with the columns that tell those given again, and late ones, from the others."""
     parts = {"": rows}
     if again is not None:
         parts[CORRECTED] = again
+    if retracted is not None and plan.retractions is not None:
+        parts[plan.retractions] = _without_results(plan, retracted)
     if late is not None and plan.late == "side":
-        for alias, kind in plan.results.items():
-            late = late.append_column(alias, pa.nulls(late.num_rows, kind))
-        parts[LATE] = late
+        parts[LATE] = _without_results(plan, late)
     for mark in [CORRECTED] * plan.appends + [LATE] * (plan.late == "side"):
         for name, part in parts.items():
             parts[name] = part.append_column(mark, pa.repeat(pa.scalar(name == mark), len(part)))
     return pa.concat_tables(parts.values())
+
+
+def _without_results(plan: Plan, rows: pa.Table) -> pa.Table:
+    for alias, kind in plan.results.items():
+        rows = rows.append_column(alias, pa.nulls(rows.num_rows, kind))
+    return rows
 
 
 def _rows_of_keys(plan: Plan, keys: Sequence[bytes], times: Ints) -> pa.Table:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from mta.errors import InvalidTime, InvalidValue
 from spark_integration.errors import NullKey
 from spark_integration.plan import Plan
-from spark_integration.step.columns import NO_TIME, Ints, plain, to_micros
+from spark_integration.step.columns import NO_TIME, Ints, filled, plain, to_micros
 from stores.errors import WindowStoreError
 
 _ERRORS: dict[str, type[WindowStoreError]] = {
@@ -42,7 +42,7 @@ class Sorted:
 
 
 def complete(rows: pa.Table, plan: Plan) -> pa.Table:
-    """The rows that have a key, a time and every value; linear.
+    """The rows that have a key, a time and every value, unless they are retractions; linear.
 
     With ``invalid="error"`` other rows raise NullKey, InvalidTime or InvalidValue. A time beyond
     ``TIME_LIMIT`` is none (NaT as a number is such a one); a value's NaN is the window's to judge.
@@ -51,7 +51,14 @@ def complete(rows: pa.Table, plan: Plan) -> pa.Table:
     roles |= dict.fromkeys(plan.keys, "key")
     for name, role in roles.items():
         column = rows.column(name)
-        if column.null_count:
+        if column.null_count and role == "value" and plan.retractions is not None:
+            good = pc.or_(pc.is_valid(column), pc.fill_null(rows.column(plan.retractions), False))
+            if not pc.all(good).as_py():
+                rows = _kept(rows, good, "null value", f"have no {name!r}", role, plan)
+            column = rows.column(name)
+            at = rows.column_names.index(name)
+            rows = rows.set_column(at, rows.schema.field(name), filled(column))
+        elif column.null_count:
             rows = _kept(rows, pc.is_valid(column), f"null {role}", f"have no {name!r}", role, plan)
         if role == "time":
             known = to_micros(rows.column(name)) != NO_TIME
@@ -80,7 +87,7 @@ def sort_rows(rows: pa.Table, plan: Plan) -> Sorted:
     rows = rows.combine_chunks()
     codes, uniques = _key_codes(rows, plan.keys)
     times = to_micros(rows.column(plan.time))
-    order = _order(rows, codes, times, len(uniques))
+    order = _order(rows, codes, times, len(uniques), plan.retractions)
     rows = rows.take(pa.array(order))
     counts = np.bincount(codes, minlength=len(uniques))
     bounds = np.concatenate(([0], np.cumsum(counts)))
@@ -89,7 +96,9 @@ def sort_rows(rows: pa.Table, plan: Plan) -> Sorted:
     return Sorted(rows, times[order], keys, bounds.tolist())
 
 
-def _order(rows: pa.Table, codes: Ints, times: Ints, groups: int) -> Ints:
+def _order(
+    rows: pa.Table, codes: Ints, times: Ints, groups: int, leading: str | None = None
+) -> Ints:
     if not len(times):
         return np.empty(0, np.int64)
     first = int(times.min())
@@ -104,12 +113,17 @@ def _order(rows: pa.Table, codes: Ints, times: Ints, groups: int) -> Ints:
         order = np.lexsort((times, codes))
         same = (np.diff(codes[order]) == 0) & (np.diff(times[order]) == 0)
     if same.any():
-        _order_ties(rows, order, same)
+        _order_ties(rows, order, same, leading)
     return order
 
 
-def _order_ties(rows: pa.Table, order: Ints, same: npt.NDArray[np.bool_]) -> None:
-    """Sort the runs of rows with equal key and time, in place, by all columns with an order."""
+def _order_ties(
+    rows: pa.Table, order: Ints, same: npt.NDArray[np.bool_], leading: str | None
+) -> None:
+    """Sort the runs of rows with equal key and time, in place, by all columns with an order.
+
+    Those that are true in the column ``leading`` come first.
+    """
     tied = np.concatenate((same, [False])) | np.concatenate(([False], same))
     at = np.flatnonzero(tied)
     starts = ~np.concatenate(([False], same))
@@ -117,6 +131,8 @@ def _order_ties(rows: pa.Table, order: Ints, same: npt.NDArray[np.bool_]) -> Non
     some = rows.select(by).take(pa.array(order[at]))
     # Named by their places: a user's column may be called anything.
     columns = [pa.array(np.cumsum(starts)[at]), *some.columns]
+    if leading is not None:
+        columns.insert(1, pc.invert(pc.fill_null(some.column(leading), False)))
     some = pa.table(columns, names=[str(place) for place in range(len(columns))])
     sort_keys = [(name, "ascending") for name in some.column_names]
     order[at] = order[at][pc.sort_indices(some, sort_keys=sort_keys).to_numpy()]

@@ -27,8 +27,9 @@ from typing import Any, NamedTuple
 
 import msgpack
 import numpy as np
+import pyarrow.compute as pc
 
-from mta.errors import InvalidValue, LateEvent
+from mta.errors import InvalidValue, LateEvent, NoSuchEvent
 from mta.keyed.bucket import NEVER, Advance, Batch, Bucket, Kept, Late
 from mta.keyed.keys import of_packed, ranked
 from mta.keyed.sweep import is_swept
@@ -75,7 +76,7 @@ class Windows:
             "invalid": "drop", "retain": plan.retain, "timed": True,
         }  # fmt: skip
         if plan.by_time:
-            settings["lateness"] = (plan.lateness or 0) / 1e6
+            settings |= {"lateness": (plan.lateness or 0) / 1e6, "existing": plan.existing}
         if isinstance(before, bytes):
             settings["promote_at"] = PROMOTE_AT
             self.keyed = KeyedWindows.restore(before, plan.monoid, plan.policy, store, **settings)
@@ -115,12 +116,23 @@ class Windows:
         reader = self.keyed.reader
         rows, _ = reader.rows(columns or range(count), count)
         invalid = reader.invalid(rows, count) if count else None
-        rows = self.keyed.as_stored(rows, count)
-        batch = Batch(keys, codes, rows, group.times, invalid, late_first=True)
+        rows, retracts = self.keyed.as_stored(rows, count), None
+        if plan.retractions is not None and count:
+            marks = pc.fill_null(group.rows.column(plan.retractions), False).to_numpy()
+            retracts = marks if marks.any() else None
+            if retracts is not None and invalid is not None:
+                invalid = invalid & ~retracts
+        batch = Batch(
+            keys, codes, rows, group.times, invalid, late_first=True, retracts=retracts,
+            unordered=True, missing="drop",
+        )  # fmt: skip
         done = self.bucket.advance(batch, _wanted(plan))
         if done.late is not None and plan.late == "error":
             raise _late_event(done.late, group, codes, plan)
+        if len(done.missing) and plan.missing == "error":
+            raise _no_such_event(done.missing, group, plan)
         bad = count - len(done.line) - (0 if done.late is None else int(done.late.mask.sum()))
+        bad -= len(done.retracted) + len(done.missing)
         if bad and plan.invalid == "error":
             raise InvalidValue(
                 f"bad value: {bad} of {count} rows of a bucket hold a NaN, or what no aggregation "
@@ -194,6 +206,18 @@ def _carry_over(handles: Handles, bucket: Bucket, plan: Plan) -> None:
     bucket.forgotten = handles.forgotten
     for doomed in handles.doomed:
         bucket.doom(doomed.handle, doomed.calls - 1)
+
+
+def _no_such_event(missing: Ints, group: Sorted, plan: Plan) -> NoSuchEvent:
+    """The error for retractions of nothing, which names the first one's key."""
+    place = int(missing.min())
+    number = int(np.searchsorted(group.bounds, place, side="right")) - 1
+    key = ", ".join(map(str, msgpack.unpackb(group.keys[number], timestamp=3)))
+    return NoSuchEvent(
+        f"{len(missing)} retractions of a bucket find no event to take out, the first of key "
+        f"{key}, by {plan.time!r} at {clock(int(group.times[place]))}: it never came, was taken "
+        "out before, or has left; set missing='drop' to drop and count them"
+    )
 
 
 # --- rows that are late ---------------------------------------------------------------------------

@@ -71,7 +71,13 @@ def test_an_empty_batch_is_skipped() -> None:
 
 def test_results_without_rows_still_carry_their_counts() -> None:
     packed = pack_results(pa.table({"a": pa.array([], pa.int64())}), Counts(3, 3, 2, 1))
-    counts = {"rows_read": 3, "rows_dropped": 3, "rows_late": 2, "rows_invalid": 1}
+    counts = {
+        "rows_read": 3,
+        "rows_dropped": 3,
+        "rows_late": 2,
+        "rows_invalid": 1,
+        "rows_missing": 0,
+    }
     assert packed.to_pylist() == [{BLOB: None, **counts, **NO_PAGES._asdict()}]
     assert list(unpack(packed.to_batches())) == []
 

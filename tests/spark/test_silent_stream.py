@@ -205,7 +205,13 @@ def test_late_rows_come_out_beside_the_results(job: SilentJob, silent: str) -> N
         (5.0, None, None, None),
         (6.0, None, None, None),
     ]
-    counts = {"rows_read": 6, "rows_dropped": 0, "rows_late": 2, "rows_invalid": 0}
+    counts = {
+        "rows_read": 6,
+        "rows_dropped": 0,
+        "rows_late": 2,
+        "rows_invalid": 0,
+        "rows_missing": 0,
+    }
     assert totals(query) == counts
     assert job.keys() == ({"a", "b"} if silent == "keep" else {"b"})
     # "a" was last heard of at 30 s: its window, if it was not forgotten, was empty from 90 s on.
@@ -223,7 +229,13 @@ def test_a_batch_query_marks_no_row(job: SilentJob) -> None:
     assert not any(row.late for row in rows)
     job.batches[0] = rows
     assert job.found() == naive(events, until=0)
-    counts = {"rows_read": 300, "rows_dropped": 0, "rows_late": 0, "rows_invalid": 0}
+    counts = {
+        "rows_read": 300,
+        "rows_dropped": 0,
+        "rows_late": 0,
+        "rows_invalid": 0,
+        "rows_missing": 0,
+    }
     assert of_rows(seen.get) == counts
     assert job.pages() == set()
 
