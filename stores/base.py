@@ -93,6 +93,10 @@ class PageStore(ABC):
         """A hint that these pages are wanted soon; it never blocks and never fails."""
         del keys  # a store without a read-ahead has nothing to do with it
 
+    def offer(self, pages: Mapping[str, bytes]) -> None:
+        """A hint that these pages, which the store has, are wanted soon; no store call."""
+        del pages  # a store without a read-ahead has nowhere to keep them
+
     def forget(self, keys: Sequence[str]) -> None:
         """A hint that these pages came damaged: no copy of them is of use; no store call."""
         del keys  # a store without copies has nothing to do with it

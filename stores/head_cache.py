@@ -59,6 +59,13 @@ class HeadCache(WrapperStore):
         """Those of the store behind, and that reading ahead pays: up to a quarter of the cache."""
         return replace(self.store.capabilities, read_ahead=self._capacity // 4)
 
+    def offer(self, pages: Mapping[str, bytes]) -> None:
+        """Keep pages that were written just now, and that ``prefetch`` would have to fetch."""
+        with self._changed:
+            if not self._closed:
+                for key in pages.keys() - self._pages.keys():
+                    self._keep(key, pages[key])
+
     @property
     def cached_bytes(self) -> int:
         """Bytes that the cache holds; no store call."""

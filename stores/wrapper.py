@@ -52,6 +52,9 @@ class WrapperStore(PageStore):
     def prefetch(self, keys: Sequence[str]) -> None:
         self.store.prefetch(keys)
 
+    def offer(self, pages: Mapping[str, bytes]) -> None:
+        self.store.offer(pages)
+
     def forget(self, keys: Sequence[str]) -> None:
         self.store.forget(keys)
 

@@ -66,6 +66,7 @@ class WriteBuffer(WrapperStore):
         self._pending_bytes = 0
         self._sending: dict[str, bytes | None] = {}
         self._sending_bytes = 0
+        self._wanted: set[str] = set()  # what was to be read ahead while it was held here
         self._batches_sent = 0
         self._thread: threading.Thread | None = None
         self._waiters = 0
@@ -146,7 +147,11 @@ class WriteBuffer(WrapperStore):
         yield from (key for key in self.store.keys(prefix) if key not in held)
 
     def prefetch(self, keys: Sequence[str]) -> None:
-        self.store.prefetch([key for key in keys if not self._holds(key)])
+        """Have the pages read ahead; those that are held are offered once the store has them."""
+        with self._changed:
+            held = {key for key in keys if self._holds(key)}
+            self._wanted |= held
+        self.store.prefetch([key for key in keys if key not in held])
 
     def flush(self) -> None:
         """Return when the store has everything accepted before, and has flushed it.
@@ -274,6 +279,9 @@ class WriteBuffer(WrapperStore):
         while batch := self._take_batch():
             self._send(batch)
             with self._changed:
+                if wanted := self._wanted.intersection(batch):
+                    self._wanted -= wanted
+                    self.store.offer({k: page for k in wanted if (page := batch[k]) is not None})
                 self._sending, self._sending_bytes = {}, 0
                 self._batches_sent += 1
                 self._error = self._reason = None

@@ -82,6 +82,12 @@ def insert(window: Window) -> None:
     window.insert(oracle.event(window.structure.back))
 
 
+def is_busy(cache: HeadCache) -> bool:
+    """Whether pages are yet to come; a page is in neither place while the thread takes it up."""
+    with cache._changed:
+        return bool(cache._queue or cache._flying)
+
+
 def test_in_steady_state_no_insert_waits(own_redis: RedisServer) -> None:
     """The stream goes on when what was asked for is there: it finds every page it needs."""
     with behind(own_redis, 16 << 20) as (watched, cache):
@@ -91,7 +97,7 @@ def test_in_steady_state_no_insert_waits(own_redis: RedisServer) -> None:
         events = 300 * LEAF
         for _ in range(events):
             insert(window)
-            while cache._queue or cache._flying:
+            while is_busy(cache):
                 time.sleep(0.0005)
         assert watched.waits == 0
         # Each leaf page once; those above tell where the leaves are, and what to delete.

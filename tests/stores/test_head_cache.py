@@ -11,6 +11,7 @@ import pytest
 from stores import StoreUnavailable, WrapperStore
 from stores.head_cache import _QUEUE, HeadCache
 from stores.memory import MemoryStore
+from stores.write_buffer import WriteBuffer
 from tests.support.faulty import Gated, eventually
 from tests.support.patience import LONG, in_time
 
@@ -217,3 +218,22 @@ def test_the_thread_ends(store: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.prefetch(["g/3"])
     cache.close()
     assert threading.active_count() == before
+
+
+def test_what_is_wanted_while_it_is_on_its_way_to_the_store_is_never_read(
+    store: Gated, cache: HeadCache
+) -> None:
+    """The write buffer offers it, so that nobody waits for a page that has just been written."""
+    with WriteBuffer(cache, 1 << 20) as buffer:
+        buffer.put_many({"g/new": PAGE, "g/other": PAGE})
+        buffer.prefetch(["g/new"])
+        buffer.flush()
+        assert (buffer.peek("g/new"), buffer.peek("g/other")) == (PAGE, None)
+        buffer.put_many({"g/new": PAGE * 2})
+        buffer.flush()
+        assert buffer.get_many(["g/new"]) == [PAGE * 2]
+        buffer.prefetch(["g/other"])
+        buffer.delete_many(["g/new", "g/other"])
+        buffer.flush()
+        assert buffer.get_many(["g/new", "g/other"]) == [None, None]
+    assert store.logged("get")[0] in (["g/new"], ["g/other"])
