@@ -3,40 +3,28 @@
 
 #define K sum_f8
 #include "folds.h"
-#undef K
 #define K max_f8
 #include "folds.h"
-#undef K
 #define K min_f8
 #include "folds.h"
-#undef K
 #define K sum_i8
 #include "folds.h"
-#undef K
 #define K max_i8
 #include "folds.h"
-#undef K
 #define K min_i8
 #include "folds.h"
-#undef K
 #define K mean
 #include "folds.h"
-#undef K
 #define K moments
 #include "folds.h"
-#undef K
 #define K arg_max
 #include "folds.h"
-#undef K
 #define K arg_min
 #include "folds.h"
-#undef K
 #define K first
 #include "folds.h"
-#undef K
 #define K last
 #include "folds.h"
-#undef K
 
 #define KIND(K, count, ...)                                                                      \
     { #K, count, {__VA_ARGS__}, K##_scan, K##_blocks, K##_sweep, K##_ranges, K##_across }

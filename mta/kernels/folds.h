@@ -181,7 +181,4 @@ static int OF(across)(const Across *a) {
     return i == a->out.count ? 0 : REFUSED;
 }
 
-#undef P
-#undef OF
-#undef JOIN
-#undef JOIN_
+#undef K

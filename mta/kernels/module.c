@@ -23,12 +23,16 @@ static void let_go(Held *held) {
         PyBuffer_Release(&held->views[--held->count]);
 }
 
+static int require(int holds, const char *what) {
+    if (!holds)
+        PyErr_SetString(PyExc_ValueError, what);
+    return holds;
+}
+
 /* One column of items of a size; its length in rows. */
 static void *column(Held *held, PyObject *given, int size, int writable, int64_t *rows) {
-    if (held->count == MAX_HELD) {
-        PyErr_SetString(PyExc_ValueError, "too many columns");
+    if (!require(held->count < MAX_HELD, "too many columns"))
         return NULL;
-    }
     Py_buffer *view = &held->views[held->count];
     if (PyObject_GetBuffer(given, view, writable ? PyBUF_CONTIG : PyBUF_CONTIG_RO))
         return NULL;
@@ -52,14 +56,20 @@ static int columns(Held *held, PyObject *given, int count, const int *sizes, int
     for (int i = 0; i < count; i++) {
         int64_t rows;
         found->at[i] = column(held, PyTuple_GetItem(given, i), sizes[i], writable, &rows);
-        if (!found->at[i])
+        if (!found->at[i]
+            || !require(!i || rows == found->count, "columns of one length are wanted"))
             return 0;
-        if (i && rows != found->count) {
-            PyErr_SetString(PyExc_ValueError, "columns of one length are wanted");
-            return 0;
-        }
         found->count = rows;
     }
+    return 1;
+}
+
+/* Columns of whole numbers, of which one may be written to; whether all are there. */
+static int numbers(Held *held, PyObject **given, int count, int written, int64_t **at,
+                   int64_t *rows) {
+    for (int i = 0; i < count; i++)
+        if ((at[i] = column(held, given[i], 8, i == written, &rows[i])) == NULL)
+            return 0;
     return 1;
 }
 
@@ -68,10 +78,8 @@ static int of_kind(Held *held, const Kind *kind, PyObject *given, int writable, 
 }
 
 static const Kind *kind_of(int number) {
-    if (number >= 0 && number < KIND_COUNT)
-        return &KINDS[number];
-    PyErr_SetString(PyExc_ValueError, "there is no such kind");
-    return NULL;
+    int is_one = require(number >= 0 && number < KIND_COUNT, "there is no such kind");
+    return is_one ? &KINDS[number] : NULL;
 }
 
 /* Positions as an array of so many, or as the first of them. */
@@ -79,37 +87,19 @@ static int positions(Held *held, PyObject *given, int64_t count, Positions *foun
     if (PyLong_Check(given)) {
         found->each = NULL;
         found->first = PyLong_AsLongLong(given);
-        if (PyErr_Occurred())
-            return 0;
-        if (found->first < -MAX_POSITION || found->first > MAX_POSITION) {
-            PyErr_SetString(PyExc_ValueError, "a position that is out of range");
-            return 0;
-        }
-        return 1;
+        return !PyErr_Occurred()
+            && require(found->first >= -MAX_POSITION && found->first <= MAX_POSITION,
+                       "a position that is out of range");
     }
     int64_t rows;
     found->each = column(held, given, 8, 0, &rows);
-    if (found->each && rows != count) {
-        PyErr_SetString(PyExc_ValueError, "a position for each row is wanted");
-        return 0;
-    }
-    return found->each != NULL;
-}
-
-static int require(int holds, const char *what) {
-    if (!holds)
-        PyErr_SetString(PyExc_ValueError, what);
-    return holds;
+    return found->each && require(rows == count, "a position for each row is wanted");
 }
 
 /* What a kernel returned: True, False where it has overflown, or an error. */
 static PyObject *told(int status) {
-    if (PyErr_Occurred())
+    if (PyErr_Occurred() || !require(status != REFUSED, "positions out of order or out of range"))
         return NULL;
-    if (status == REFUSED) {
-        PyErr_SetString(PyExc_ValueError, "positions out of order or out of range");
-        return NULL;
-    }
     return PyBool_FromLong(status >= 0);
 }
 
@@ -120,8 +110,7 @@ static PyObject *told(int status) {
         Py_END_ALLOW_THREADS                                                                     \
     } while (0)
 
-static PyObject *py_scan(PyObject *self, PyObject *args) {
-    (void)self;
+static PyObject *py_scan(PyObject *Py_UNUSED(self), PyObject *args) {
     int number, backwards, status = 0;
     PyObject *given, *room;
     Held held = {.count = 0};
@@ -136,8 +125,7 @@ static PyObject *py_scan(PyObject *self, PyObject *args) {
     return told(status);
 }
 
-static PyObject *py_blocks(PyObject *self, PyObject *args) {
-    (void)self;
+static PyObject *py_blocks(PyObject *Py_UNUSED(self), PyObject *args) {
     int number, backwards, status = 0;
     long long size;
     PyObject *given, *room;
@@ -153,8 +141,7 @@ static PyObject *py_blocks(PyObject *self, PyObject *args) {
     return told(status);
 }
 
-static PyObject *py_sweep(PyObject *self, PyObject *args) {
-    (void)self;
+static PyObject *py_sweep(PyObject *Py_UNUSED(self), PyObject *args) {
     int number, status = 0;
     long long stack_at, middle, first;
     PyObject *rows, *stack, *fronts, *right, *room, *out;
@@ -189,29 +176,25 @@ static PyObject *py_sweep(PyObject *self, PyObject *args) {
     return told(status);
 }
 
-static PyObject *py_ranges(PyObject *self, PyObject *args) {
-    (void)self;
+static PyObject *py_ranges(PyObject *Py_UNUSED(self), PyObject *args) {
     int number, status = 0;
-    PyObject *given, *begins, *sizes, *room;
+    PyObject *given, *spans[2], *room;
     Held held = {.count = 0};
     Columns rows, out;
-    if (!PyArg_ParseTuple(args, "iOOOO:ranges", &number, &given, &begins, &sizes, &room))
+    int64_t *at[2], count[2];
+    if (!PyArg_ParseTuple(args, "iOOOO:ranges", &number, &given, &spans[0], &spans[1], &room))
         return NULL;
     const Kind *kind = kind_of(number);
-    if (kind && of_kind(&held, kind, given, 0, &rows) && of_kind(&held, kind, room, 1, &out)) {
-        int64_t starting, lasting;
-        const int64_t *starts = column(&held, begins, 8, 0, &starting);
-        const int64_t *lengths = starts ? column(&held, sizes, 8, 0, &lasting) : NULL;
-        if (lengths && require(starting == out.count && lasting == out.count,
-                               "a start and a length for each range are wanted"))
-            WITHOUT_LOCK(kind->ranges(&rows, starts, lengths, &out));
-    }
+    if (kind && of_kind(&held, kind, given, 0, &rows) && of_kind(&held, kind, room, 1, &out)
+        && numbers(&held, spans, 2, -1, at, count)
+        && require(count[0] == out.count && count[1] == out.count,
+                   "a start and a length for each range are wanted"))
+        WITHOUT_LOCK(kind->ranges(&rows, at[0], at[1], &out));
     let_go(&held);
     return told(status);
 }
 
-static PyObject *py_across(PyObject *self, PyObject *args) {
-    (void)self;
+static PyObject *py_across(PyObject *Py_UNUSED(self), PyObject *args) {
     int number, status = 0;
     long long first;
     PyObject *suffixes, *starts, *between, *sizes, *prefixes, *out;
@@ -238,39 +221,32 @@ static PyObject *py_across(PyObject *self, PyObject *args) {
     return told(status);
 }
 
-static PyObject *py_ranks(PyObject *self, PyObject *args) {
-    (void)self;
+static PyObject *py_ranks(PyObject *Py_UNUSED(self), PyObject *args) {
     int status = 0;
     long long age;
-    PyObject *given, *wanted, *room;
+    PyObject *given[3];
     Held held = {.count = 0};
-    int64_t size, count, places, *found = NULL;
-    if (!PyArg_ParseTuple(args, "OOLO:ranks", &given, &wanted, &age, &room))
+    int64_t *at[3], rows[3];
+    if (!PyArg_ParseTuple(args, "OOLO:ranks", &given[0], &given[1], &age, &given[2]))
         return NULL;
-    const int64_t *keys = NULL, *times = column(&held, given, 8, 0, &size);
-    if (times && (keys = column(&held, wanted, 8, 0, &count)) != NULL
-        && (found = column(&held, room, 8, 1, &places)) != NULL
-        && require(places == count, "a rank for each key is wanted"))
-        WITHOUT_LOCK(ranks(times, size, keys, count, age, found));
+    if (numbers(&held, given, 3, 2, at, rows)
+        && require(rows[1] == rows[2], "a rank for each key is wanted"))
+        WITHOUT_LOCK(ranks(at[0], rows[0], at[1], rows[1], age, at[2]));
     let_go(&held);
     if (PyErr_Occurred())
         return NULL;
     return PyBool_FromLong(status);
 }
 
-static PyObject *py_first_later(PyObject *self, PyObject *args) {
-    (void)self;
+static PyObject *py_first_later(PyObject *Py_UNUSED(self), PyObject *args) {
     int status = 0;
     PyObject *given[5];
     Held held = {.count = 0};
-    int64_t *at[5] = {NULL}, rows[5];
+    int64_t *at[5], rows[5];
     if (!PyArg_ParseTuple(args, "OOOOO:first_later", &given[0], &given[1], &given[2], &given[3],
                           &given[4]))
         return NULL;
-    int read = 0;
-    while (read < 5 && (at[read] = column(&held, given[read], 8, read == 4, &rows[read])) != NULL)
-        read++;
-    if (read == 5
+    if (numbers(&held, given, 5, 4, at, rows)
         && require(rows[1] > 0 && rows[2] == rows[3] && rows[3] == rows[4],
                    "bounds, and a segment, a time and a place for each search, are wanted"))
         WITHOUT_LOCK(first_later(at[0], rows[0], at[1], rows[1] - 1, at[2], at[3], rows[4], at[4]));
@@ -278,18 +254,15 @@ static PyObject *py_first_later(PyObject *self, PyObject *args) {
     return told(status);
 }
 
-static PyObject *py_running_max(PyObject *self, PyObject *args) {
-    (void)self;
+static PyObject *py_running_max(PyObject *Py_UNUSED(self), PyObject *args) {
     int status = 0;
     PyObject *given[3];
     Held held = {.count = 0};
-    int64_t *at[3] = {NULL}, rows[3];
+    int64_t *at[3], rows[3];
     if (!PyArg_ParseTuple(args, "OOO:running_max", &given[0], &given[1], &given[2]))
         return NULL;
-    int read = 0;
-    while (read < 3 && (at[read] = column(&held, given[read], 8, read == 2, &rows[read])) != NULL)
-        read++;
-    if (read == 3 && require(rows[1] > 0 && rows[0] == rows[2], "bounds and a row each are wanted"))
+    if (numbers(&held, given, 3, 2, at, rows)
+        && require(rows[1] > 0 && rows[0] == rows[2], "bounds and a row each are wanted"))
         WITHOUT_LOCK(running_max(at[0], rows[0], at[1], rows[1] - 1, at[2]));
     let_go(&held);
     return told(status);
@@ -328,20 +301,17 @@ static int64_t ranges_of(PyObject *buffers, Py_buffer *views, Py_ssize_t *viewed
 }
 
 /* Ranges of bytes as bytes, or with widths, bases and units as numbers into an array. */
-static PyObject *py_gathered(PyObject *self, PyObject *args) {
-    (void)self;
+static PyObject *py_gathered(PyObject *Py_UNUSED(self), PyObject *args) {
     PyObject *buffers, *given[6], *room = Py_None, *found = NULL;
     Held held = {.count = 0};
-    int64_t *at[6] = {NULL}, rows[6], places = 0, *numbers = NULL;
+    int64_t *at[6] = {NULL}, rows[6], places = 0, *offsets = NULL;
     if (!PyArg_ParseTuple(args, "O!OOO|OOOO:gathered", &PyList_Type, &buffers, &given[0], &given[1],
                           &given[2], &given[3], &given[4], &given[5], &room))
         return NULL;
-    int wanted = room == Py_None ? 3 : 6, read = 0;
-    while (read < wanted && (at[read] = column(&held, given[read], 8, 0, &rows[read])) != NULL
-           && require(rows[read] == rows[0], "columns of one length are wanted"))
-        read++;
-    if (read == wanted
-        && (room == Py_None || (numbers = column(&held, room, 8, 1, &places)) != NULL)) {
+    int wanted = room == Py_None ? 3 : 6, alike = numbers(&held, given, wanted, -1, at, rows);
+    for (int i = 1; alike && i < wanted; i++)
+        alike = require(rows[i] == rows[0], "columns of one length are wanted");
+    if (alike && (room == Py_None || (offsets = column(&held, room, 8, 1, &places)) != NULL)) {
         Py_ssize_t size = PyList_Size(buffers), viewed = 0;
         Py_buffer *views = PyMem_Calloc((size_t)size + 1, sizeof *views);
         Ranges ranges = {rows[0], at[2], at[3],
@@ -360,7 +330,7 @@ static PyObject *py_gathered(PyObject *self, PyObject *args) {
                 }
             } else if (total >= 0 && require(total == places, "room for each number is wanted")) {
                 Py_BEGIN_ALLOW_THREADS
-                numbers_of(ranges.where, at[2], at[3], at[4], at[5], rows[0], numbers);
+                numbers_of(ranges.where, at[2], at[3], at[4], at[5], rows[0], offsets);
                 Py_END_ALLOW_THREADS
                 found = Py_NewRef(room);
             }

@@ -8,8 +8,6 @@ static inline void ahead(const unsigned char *const *where, int64_t i, int64_t c
 #if defined(__GNUC__)
     if (i + 16 < count)
         __builtin_prefetch(where[i + 16]);
-#else
-    (void)where, (void)i, (void)count;
 #endif
 }
 

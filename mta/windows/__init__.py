@@ -2,6 +2,7 @@
 
 - ``window``: one window, what users call
 - ``settings``, ``intake``, ``engine``: how it is set, what comes in, what works inside
+- ``single``: single events in plain Python, of which the structure hears many at a time
 - ``revision``: what late events change
 - ``shared``, ``shared_handle``: several windows over one stream
 - ``opaque``: windows out of their handles alone
