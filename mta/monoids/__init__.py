@@ -38,7 +38,7 @@ from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.increasing_run import IncreasingRun, LongestIncreasingRun
 from mta.monoids.moments import MomentSketch
 from mta.monoids.product import Product
-from mta.monoids.sketches import DistinctCount, FrequentItems, KLLQuantiles
+from mta.monoids.sketches import CountMin, DistinctCount, Frequencies, FrequentItems, KLLQuantiles
 from mta.monoids.summary import SummaryMonoid
 
 __all__ = [
@@ -51,10 +51,12 @@ __all__ = [
     "CollectDistinct",
     "ColumnarMonoid",
     "Count",
+    "CountMin",
     "Decimals",
     "DistinctCount",
     "First",
     "FirstText",
+    "Frequencies",
     "FrequentItems",
     "GeometricMean",
     "IncreasingRun",

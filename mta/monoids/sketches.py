@@ -1,4 +1,4 @@
-"""Distinct counts, quantiles and frequent items by Apache DataSketches (the extra ``sketches``).
+"""Distinct counts, quantiles and frequencies by Apache DataSketches (the extra ``sketches``).
 
 A partial is a sketch of the library, in a page its own serialised bytes, which every DataSketches
 library of any language reads. What holds of merging them, as a monoid must:
@@ -9,6 +9,7 @@ library of any language reads. What holds of merging them, as a monoid must:
   exact; beyond, folding again gives another one within the guarantee, as the library tosses coins.
 - FrequentItems: the guarantee of the error holds after any merges. While the distinct items fit,
   estimates are exact; beyond, another order gives others within the guarantee.
+- CountMin: exactly, as counters add up.
 
 So a replay of KLL may write pages of other names than before it. That harms nobody: pages that no
 handle names are what ``mta gc`` finds. But an inner page of KLL that is lost cannot be rebuilt from
@@ -23,15 +24,16 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Array, Row
-from mta.errors import MissingDependency
+from mta.errors import InvalidValue, MissingDependency
 from mta.monoids.base import Partial
 from mta.monoids.moments import quantiles_text, read_quantiles
 from mta.monoids.summary import SummaryMonoid
@@ -44,6 +46,8 @@ _EMPTY_TEXT = "\0"
 #: more than the events that one fold may add (MAX_ARITY). The library takes a sketch of which all
 #: items were dropped for an empty one, and would forget how many events it had.
 _ANCHOR, _ANCHOR_WEIGHT = "\0anchor", 1 << 24
+#: What goes before a number's text in count-min, and before a text that begins so itself.
+_NUMBER = "\0"
 
 
 def library() -> Any:
@@ -289,6 +293,151 @@ class FrequentItems(SummaryMonoid):
         return sketch
 
 
+class Frequencies(bytes):
+    """How often items were in a window, as bytes that say so; what ``CountMin`` results in.
+
+    ``Frequencies(data)`` restores them from wherever they have been, as a binary column of Spark.
+    Raises InvalidValue for other bytes.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: bytes) -> Self:
+        try:
+            _check_count_min(data)
+        except ValueError as error:
+            raise InvalidValue(f"these bytes are no count-min sketch: {error}") from error
+        return super().__new__(cls, data)
+
+    def estimate(self, item: Any) -> int:
+        """How often an item was there: never too low, and too high by ``error * events`` at most,
+        with the confidence that was asked for. Raises InvalidValue for what is no item."""
+        return self.estimates((item,))[0]
+
+    def estimates(self, items: Iterable[Any]) -> list[int]:
+        """As ``estimate``, of several, for which the sketch is read once."""
+        asked = [plain(item) for item in items]
+        for item in asked:
+            if not _is_item(item):
+                raise InvalidValue(f"{item!r} is no text and no number")
+        if not self.events:
+            return [0] * len(asked)
+        sketch = library().count_min_sketch.deserialize(bytes(self))
+        return [int(sketch.get_estimate(_item_text(item))) for item in asked]
+
+    @property
+    def events(self) -> int:
+        """How many events there were."""
+        return int(struct.unpack_from("<d", self, _CM_HEAD)[0]) if len(self) > _CM_HEAD else 0
+
+    @property
+    def error(self) -> float:
+        """What part of the number of events an estimate may be too high by."""
+        return math.e / int(struct.unpack_from("<I", self, 8)[0])
+
+    def __repr__(self) -> str:
+        return f"<Frequencies: {self.events} events in {len(self)} bytes>"
+
+
+class CountMin(SummaryMonoid):
+    """How often any item was in the window (count-min sketch); the result: Frequencies.
+
+    An estimate is never below the item's true number, and with the probability ``confidence`` no
+    more than ``error * n`` above it, n being the number of events. A partial has e / error counters
+    for each of ln(1 / (1 - confidence)) hashes, of 8 bytes: 11 KB by default, whatever is in. Items
+    are text and numbers; 1, 1.0 and True are the same. The same events give the same bytes in any
+    order. An empty window has Frequencies of nothing.
+
+    >>> from mta import CountWindow, Window
+    >>> window = Window(CountMin(), CountWindow(4))
+    >>> found = window.extend(["c", "a", "b", "a", "a"], results="last")[0]
+    >>> found.estimates(["a", "b", "c"]), found.events
+    ([3, 1, 0], 4)
+    """
+
+    def __init__(self, error: float = 0.01, confidence: float = 0.99) -> None:
+        if not (0 < error < 1 and 0 < confidence < 1):
+            raise ValueError(
+                f"error and confidence are numbers between 0 and 1, not {error!r} and "
+                f"{confidence!r}"
+            )
+        self.buckets = math.ceil(math.e / error)
+        self.hashes = math.ceil(-math.log1p(-confidence))
+        if self.buckets * self.hashes > _CM_MOST:
+            raise ValueError(
+                f"a count-min sketch of {self.buckets * self.hashes} counters is too large: raise "
+                "the error, or lower the confidence"
+            )
+        self._head = self.new().serialize()
+        super().__init__(
+            f"CountMin(buckets={self.buckets}, hashes={self.hashes}, places={_places()})",
+            row_bytes=24 + 8 * self.buckets * self.hashes,
+            empty=Frequencies(self._head),
+            result_type="binary",
+        )
+
+    def is_valid(self, row: Row) -> bool:
+        return _is_item(plain(row))
+
+    def new(self) -> Sketch:
+        return library().count_min_sketch(self.hashes, self.buckets)
+
+    def is_summary(self, partial: Partial) -> bool:
+        return isinstance(partial, library().count_min_sketch)
+
+    def add(self, summary: Sketch, values: Sequence[Any]) -> None:
+        update = summary.update
+        for value, weight in Counter(map(plain, values)).items():
+            # Beside a whole weight the library takes the text "12" for the number 12.
+            update(_item_text(value), float(weight))
+
+    def merge(self, summary: Sketch, other: Sketch) -> Sketch:
+        summary.merge(other)
+        return summary
+
+    def answer(self, summary: Sketch) -> Frequencies:
+        return bytes.__new__(Frequencies, self.to_bytes(summary))  # which need no check
+
+    def agree(self, one: Sketch, other: Sketch) -> bool:
+        return self.to_bytes(one) == self.to_bytes(other)
+
+    def to_bytes(self, summary: Sketch) -> bytes:
+        return bytes(summary.serialize())
+
+    def from_bytes(self, data: bytes) -> Sketch:
+        _check_count_min(data)
+        _require(data[4:_CM_HEAD] == self._head[4:], "its counters or its seed are others")
+        return library().count_min_sketch.deserialize(data)
+
+
+@cache
+def _places() -> str:
+    """Where the library puts an item, in short.
+
+    It draws the seeds of its hashes with the C++ library's default generator, which is another one
+    on another platform. Sketches of both must not be merged, so this is part of the fingerprint.
+    """
+    sketch = library().count_min_sketch(2, 4096)
+    sketch.update("mta")
+    counters = np.frombuffer(sketch.serialize(), "<f8", offset=_CM_HEAD + 8)
+    return "".join(f"{place % 4096:03x}" for place in counters.nonzero()[0])
+
+
+def _is_item(value: Any) -> bool:
+    """Whether count-min takes it: text that can be encoded, and numbers but NaN."""
+    if isinstance(value, str):
+        return _is_text(value)
+    return isinstance(value, (int, float)) and value == value
+
+
+def _item_text(value: Any) -> str:
+    """An item as the library hashes it; equal numbers alike, and no number as any text."""
+    if isinstance(value, str):
+        # The library passes over an empty text.
+        return value if value and value[0] != _NUMBER else 2 * _NUMBER + value
+    return _NUMBER + (f"{int(value):x}" if value % 1 == 0 else repr(value))
+
+
 def _events(sketch: Sketch) -> int:
     """How many events a sketch of frequent items has; the anchor's upper bound is its weight."""
     return int(sketch.total_weight - sketch.get_upper_bound(_ANCHOR))
@@ -314,6 +463,8 @@ _HLL_LIST, _HLL_SET, _HLL = range(3)
 _COUPONS = {_HLL_LIST: 8, _HLL_SET: 12}
 _HLL_REGISTERS, _HLL_8, _LARGEST_REGISTER = 40, 2, 63
 _KLL_FULL, _KLL_MIN_WIDTH, _KLL_MOST_LEVELS = 20, 8, 61
+#: The bytes before the counters of count-min, how many counters are taken, and the largest number.
+_CM_HEAD, _CM_MOST, _CM_LARGEST = 16, 1 << 24, 1 << 53
 
 
 def _check_hll(data: bytes, lg_k: int) -> None:
@@ -402,6 +553,23 @@ def _check_items(data: bytes, lg_size: int) -> None:
     if len(data) > 8:
         count = int.from_bytes(data[8:12], "little")
         _require(4 * count <= 3 << data[4], f"it has {count} items, more than its map holds")
+
+
+def _check_count_min(data: bytes) -> None:
+    """Raises ValueError for what is no count-min sketch of events: each hash counts all of them."""
+    _require(len(data) >= _CM_HEAD and data[:3] == b"\2\1\x12", "it begins otherwise")
+    buckets, hashes = struct.unpack_from("<IB", data, 8)
+    _require(buckets >= 3 and 0 < buckets * hashes <= _CM_MOST, "its counters are out of range")
+    if data[3] & 1:
+        _require(len(data) == _CM_HEAD, "it is empty, but not short")
+        return
+    _require(len(data) == _CM_HEAD + 8 + 8 * buckets * hashes, "it is of the wrong length")
+    numbers = np.frombuffer(data, "<f8", offset=_CM_HEAD)
+    # NaN is not within any bounds.
+    _require(bool(((numbers >= 0) & (numbers <= _CM_LARGEST)).all()), "a number is out of range")
+    _require(not (numbers % 1).any(), "it counts parts of events")
+    sums = numbers[1:].reshape(hashes, buckets).sum(1)
+    _require(bool((sums == numbers[0]).all()), "its counters do not add up")
 
 
 def _require(condition: bool, message: str) -> None:

@@ -21,6 +21,7 @@ from mta import (
     CollectDistinct,
     ColumnarMonoid,
     Count,
+    CountMin,
     CountWindow,
     DistinctCount,
     First,
@@ -84,6 +85,8 @@ READY: dict[str, tuple[Callable[[], AbstractMonoid], list[Any]]] = {
     "FrequentItems of integers": (lambda: FrequentItems(0.2, of=int), [1, 2, 2, -7, 2**70]),
     "FrequentItems of floats": (lambda: FrequentItems(0.2, of=float), [1, 2.5, -0.0, 0.0]),
     "FrequentItems of many": (lambda: FrequentItems(0.5, lg_size=3), [str(i) for i in range(60)]),
+    "CountMin": (CountMin, [*WORDS, 1, 2.5, -0.0, 2**70]),
+    "CountMin of few counters": (lambda: CountMin(0.9, 0.5), list(range(60))),
     "Product": (
         lambda: Product({"peak": ("x", Max()), "at": (("x", "y"), ArgMax()), "n": Count()}),
         [{"x": x, "y": y} for x, y in PAIRS],

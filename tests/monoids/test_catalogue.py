@@ -15,6 +15,7 @@ from mta import (
     AbstractMonoid,
     AmortizedMTA,
     BloomFilter,
+    CountMin,
     CountWindow,
     DistinctCount,
     FiBA,
@@ -76,6 +77,11 @@ CASES = {
         lambda: FrequentItems(0.1),
         WORDS,
         lambda found, some: found == frequent_of(some),
+    ),
+    "CountMin": (
+        CountMin,
+        WORDS,
+        lambda found, some: found.estimates(WORDS) == [some.count(word) for word in WORDS],
     ),
     "LongestIncreasingRun": (
         LongestIncreasingRun,
@@ -179,6 +185,8 @@ def test_empty_windows_without_a_number() -> None:
         assert len(found) == 2 and all(map(math.isnan, found))
     seen = Window(BloomFilter(10), CountWindow(2)).query()
     assert seen.distinct == 0 and not seen.might_contain("a")
+    often = Window(CountMin(), CountWindow(2)).query()
+    assert (often.events, often.estimate("a")) == (0, 0)
 
 
 def test_a_monoids_own_checks_are_asked_on_every_way_in() -> None:
@@ -201,6 +209,8 @@ def test_fingerprints_tell_them_apart_and_last() -> None:
     others = [
         *[make() for make in MADE],
         BloomFilter(200),
+        CountMin(0.02),
+        CountMin(confidence=0.9),
         DistinctCount(11),
         KLLQuantiles(0.9, k=100),
         FrequentItems(0.1, of=int),
@@ -220,6 +230,7 @@ FINGERPRINTS = {
     "KLLQuantiles": "0bf765f59c2748ce7ef528357018bdc6",
     "KLLQuantiles of one": "0e6c815b8f23482f5ee7c5c846bd0b39",
     "FrequentItems": "8e7867805e1ee4062f3a6ed41d557141",
+    "CountMin": "715f3ccf72c9e3d6994dd7c4ea56f836",
     "LongestIncreasingRun": "9920cc43255d376ab8f44c028d1a74b0",
     "MomentSketch": "95d5baa880c492708a4eeaf9171f00b9",
 }

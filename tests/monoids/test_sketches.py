@@ -17,8 +17,10 @@ import pytest
 from mta import (
     AbstractMonoid,
     BloomFilter,
+    CountMin,
     CountWindow,
     DistinctCount,
+    Frequencies,
     FrequentItems,
     KLLQuantiles,
     LogMTA,
@@ -199,20 +201,112 @@ def test_frequent_numbers() -> None:
             FrequentItems(**options)
 
 
+def test_frequencies_keep_their_bound_and_its_confidence() -> None:
+    """Never too low; too high by more than the error for no more items than the confidence says."""
+    rng = np.random.default_rng(6)
+    values = (rng.pareto(0.5, 40_000) * 3).astype("i8")
+    window = Window(CountMin(0.002, 0.9), CountWindow(30_000), leaf_arity=64, arity=4)
+    found = window.extend(values.tolist(), results="last")[0]
+    true = Counter(values[-30_000:].tolist())
+    assert len(true) > 2000 and found.events == 30_000 and found.error <= 0.002
+    off = np.array(found.estimates(true)) - list(true.values())
+    assert off.min() >= 0 and off.max() > 0
+    assert (off > found.error * found.events).mean() <= 0.1
+    strangers = np.array(found.estimates(range(-5000, 0)))
+    assert (strangers > found.error * found.events).mean() <= 0.1
+    assert audit(window).damaged == []
+
+
+def test_the_bound_of_frequencies_is_no_better_than_is_said() -> None:
+    """With 3 counters and one hash, items share them: off by more than the smallest of three."""
+    monoid = CountMin(0.95, 0.5)
+    assert (monoid.buckets, monoid.hashes) == (3, 1)
+    found = monoid.lower(monoid.fold(list(range(300)), 300))
+    assert min(found.estimates(range(300))) > 1 and max(found.estimates(range(300))) >= 100
+
+
+@pytest.mark.parametrize("n", [1, 5, 300, 4000])
+def test_frequencies_depend_on_nothing_but_the_values(n: int) -> None:
+    """Whatever the order and the tree: the same bytes in a page, and the same result."""
+    monoid, rng, found = CountMin(0.05), random.Random(n), set()
+    values = [rng.choice([str, int, float])(rng.randrange(n)) for _ in range(3 * n)]
+    for _ in range(5):
+        rng.shuffle(values)
+        partial = folded(monoid, values, rng)
+        found.add((monoid.lower(partial), monoid.partials.dump([partial])[0][1]))
+    assert len(found) == 1
+
+
+def test_what_counts_as_an_item() -> None:
+    window = Window(CountMin(), CountWindow(40), invalid="drop")
+    items = ["", "", "a", "\0", "1", "\0" + "1", 1, 1.0, True, np.int64(1), 0, -0.0, 2.5, -7]
+    refused = [None, b"raw", "\ud800", math.nan, (1, 2)]
+    window.extend([*items, 2**70, 1e300, math.inf, 10**5000, *refused])
+    found = window.query()
+    asked = ["", "a", "\0", "1", "\0" + "1", 1, 0, 2.5, -7, 2**70, 1e300, math.inf, 10**5000, -1]
+    assert found.estimates(asked) == [2, 1, 1, 1, 1, 4, 2, 1, 1, 1, 1, 1, 1, 0]
+    assert found.estimate(np.float64(1)) == 4 and found.events == 18
+    assert window.stats().invalid == len(refused)
+    for wrong in refused:
+        with pytest.raises(InvalidValue):
+            found.estimate(wrong)
+        with pytest.raises(InvalidValue):
+            Window(CountMin(), CountWindow(2)).insert(wrong)
+
+
+def test_frequencies_come_back_from_their_bytes() -> None:
+    window = Window(CountMin(0.1), CountWindow(2))
+    empty = Frequencies(bytes(window.query()))
+    assert (empty.events, empty.estimates(["a", 1])) == (0, [0, 0])
+    for item in ("a", "b", "b"):
+        window.insert(item)
+    found = window.query()
+    again = Frequencies(bytes(found))
+    assert again == found and (again.events, again.estimate("b"), again.estimate("a")) == (2, 2, 0)
+    assert repr(again) == f"<Frequencies: 2 events in {len(found)} bytes>"
+    data = bytes(found)
+    nan, huge, part = np.array([math.nan, 2.0**60, 1.5])[:, None].view("u1").reshape(3, 8)
+    for wrong in (
+        b"", data[:-1], data + b"x", b"\3" + data[1:], data[:16], empty + bytes(8),
+        data[:8] + b"\xff" * 4 + data[12:], empty[:8] + b"\xff" * 5 + empty[13:],
+        *(data[:16] + bytes(number) + data[24:] for number in (nan, huge, part)),
+        data[:16] + np.float64(3).tobytes() + data[24:],
+    ):  # fmt: skip
+        with pytest.raises(InvalidValue, match="no count-min sketch: "):
+            Frequencies(wrong)
+
+
+def test_a_count_min_of_other_counters_or_seeds_is_no_summary() -> None:
+    datasketches = pytest.importorskip("datasketches")
+    monoid = CountMin(0.1, 0.9)
+    for other in ((3, 28, 1), (4, 28), (3, 29)):
+        sketch = datasketches.count_min_sketch(*other)
+        for _ in range(2):  # empty, and not
+            with pytest.raises(ValueError, match="are others"):
+                monoid.from_bytes(sketch.serialize())
+            sketch.update("a")
+    right = datasketches.count_min_sketch(3, 28)
+    right.update("a")
+    assert monoid.lower(monoid.from_bytes(right.serialize())).estimate("a") == 1
+
+
 def test_settings_out_of_range() -> None:
     for make in (
+        lambda: CountMin(0),
+        lambda: CountMin(confidence=1),
+        lambda: CountMin(1e-7),
         lambda: DistinctCount(6),
         lambda: KLLQuantiles(k=7),
         lambda: KLLQuantiles(2.0),
         lambda: KLLQuantiles([]),
     ):
-        with pytest.raises(ValueError, match="number"):
+        with pytest.raises(ValueError, match=r"number|too large"):
             make()
 
 
 def test_without_the_library_only_sketches_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasketches", None)
-    for make in (DistinctCount, KLLQuantiles, FrequentItems):
+    for make in (DistinctCount, KLLQuantiles, FrequentItems, CountMin):
         with pytest.raises(MissingDependency, match=r"mta-windows\[sketches\]"):
             make()
     window = Window(BloomFilter(10), CountWindow(2))
@@ -237,6 +331,7 @@ SUMMARIES: dict[str, Callable[[], SummaryMonoid]] = {
     "DistinctCount": DistinctCount,
     "KLLQuantiles": lambda: KLLQuantiles([0.5]),
     "FrequentItems": FrequentItems,
+    "CountMin": lambda: CountMin(0.1),
 }
 
 
@@ -287,7 +382,8 @@ from mta.columns import codec
 from mta.errors import CorruptPage
 name, seed = sys.argv[1], int(sys.argv[2])
 monoid = {"DistinctCount": DistinctCount, "KLLQuantiles": lambda: KLLQuantiles([.5]),
-          "FrequentItems": FrequentItems, "BloomFilter": lambda: BloomFilter(100)}[name]()
+          "FrequentItems": FrequentItems, "CountMin": lambda: CountMin(.1),
+          "BloomFilter": lambda: BloomFilter(100)}[name]()
 rng, tried, read = random.Random(seed), 0, 0
 def attempt(data):
     global tried, read

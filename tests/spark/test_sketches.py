@@ -12,8 +12,10 @@ pytest.importorskip("datasketches")
 
 from mta import (
     BloomFilter,
+    CountMin,
     CountWindow,
     DistinctCount,
+    Frequencies,
     FrequentItems,
     KLLQuantiles,
     LongestIncreasingRun,
@@ -32,6 +34,7 @@ TYPES = {
     "top": "array<struct<item:string,estimate:bigint>>",
     "codes": "array<struct<item:bigint,estimate:bigint>>",
     "seen": "binary",
+    "often": "binary",
     "middle": "double",
     "spread": "array<double>",
     "run": "struct<start:timestamp,end:timestamp,interval:interval day to second,length:bigint,"
@@ -65,6 +68,7 @@ def test_sketches_over_spark(spark: SparkSession, store: str) -> None:
             "top": ("user", FrequentItems(0.1)),
             "codes": ("code", FrequentItems(0.1, of=int)),
             "seen": ("user", BloomFilter(100)),
+            "often": ("user", CountMin()),
             "middle": ("x", MomentSketch(0.5)),
             "spread": ("x", MomentSketch([0.1, 0.9])),
             "run": (("x", "ts"), LongestIncreasingRun("M8[us]")),
@@ -96,6 +100,8 @@ def answers_of(row: Any, past: list[tuple[str, dt.datetime, str, int, float]]) -
     seen = Members(row.seen)
     assert all(seen.might_contain(user) for user in users)
     assert not seen.might_contain("nobody")
+    often = Frequencies(row.often)
+    assert often.estimates(users) == [users.count(user) for user in users]
     assert ordered[0] <= row.spread[0] <= row.middle <= row.spread[1] <= ordered[-1]
     best, start, length = 0, 0, 0
     for i, value in enumerate(values):
