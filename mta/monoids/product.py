@@ -135,9 +135,9 @@ class Product(Parts):
         self.inputs = Record(list(self._schemas.values()))
         self.outputs = Record([monoid.outputs for monoid in self.monoids])
         self.empty = {a: m.empty for a, m in zip(self.aliases, self.monoids, strict=True)}
-        shown = [f"{alias!r}: f{i}(partial[{i}])" for i, alias in enumerate(self.aliases)]
+        shown = [f"alias{i}: f{i}(partial[{i}])" for i in range(len(self.aliases))]
         lowers = [_lower_of(monoid) for monoid in self.monoids]
-        self.lower = _written("partial", f"{{{','.join(shown)}}}", f=lowers)
+        self.lower = _written("partial", f"{{{','.join(shown)}}}", f=lowers, alias=self.aliases)
         self._columns = tuple((name, schema) for (name, _), schema in self._schemas.items())
         #: Takes out an event's columns, where all are doubles and none but a NaN is refused.
         self.picks_doubles: Callable[[Any], Row] | None = None
@@ -145,8 +145,9 @@ class Product(Parts):
             isinstance(s, Array) and s.plain and s.kind == "<f8" for _, s in self._columns
         )
         if of_doubles and self.is_plain and not any(m.has_own_rule for m in self.monoids):
-            values = [f"event[{name!r}]" for name, _ in self._columns]
-            self.picks_doubles = _written("event", f"({','.join(values)},)" if values else "()")
+            values = [f"event[name{i}]," for i in range(len(self._columns))]
+            names = [name for name, _ in self._columns]
+            self.picks_doubles = _written("event", f"({''.join(values)})", name=names)
 
     def with_more(self, observers: Sequence[tuple[Columns, AbstractMonoid]]) -> Product:
         """The same, and what policies look at; columns of its own stand first, as they stand here.
@@ -324,8 +325,11 @@ class Observed(Parts):
         return self.main.results(outputs)
 
 
-def _written(arguments: str, expression: str, **lists: Sequence[Callable[..., Any]]) -> Any:
-    """A function written out, part by part: a loop over few parts takes longer than they do."""
+def _written(arguments: str, expression: str, **lists: Sequence[Any]) -> Any:
+    """A function written out, part by part: a loop over few parts takes longer than they do.
+
+    The text is made of our own words and of numbers; what users name things goes in by name.
+    """
     names = {f"{name}{i}": f for name, fs in lists.items() for i, f in enumerate(fs)}
     return eval(f"lambda {arguments}: {expression}", names)
 
