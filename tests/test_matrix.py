@@ -194,6 +194,36 @@ def test_every_aggregator_is_a_list_and_a_fold(name: str, seed: int) -> None:
             contender.check()
 
 
+#: Not the Reactive Aggregator in memory: as in its paper, nodes above the end of the slots combine
+#: the newest values with the oldest ones behind them, and are not asked while they do.
+IN_ORDER = [
+    name
+    for name, (monoid, _) in CONTENDERS.items()
+    if monoid.name == JOINED.name and name != "ReactiveAggregator"
+]
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+@pytest.mark.parametrize("seed", range(4))
+def test_every_aggregator_combines_neighbours_alone(name: str, seed: int) -> None:
+    """In order too; and its check does."""
+    random = Random(seed)
+    contender = CONTENDERS[name][1](NEIGHBOURS.monoid(False))
+    first = last = 0
+    for _ in range(240):
+        if random.random() < 0.6 or first == last:
+            contender.insert(f"{last}:")
+            last += 1
+        else:
+            count = random.randint(1, random.choice([1, 3, last - first]))
+            count = min(count, last - first)
+            contender.evict(count)
+            first += count
+        expected = (first, last - 1, last - first) if first < last else ()
+        assert contender.query() == expected
+        contender.check()
+
+
 @pytest.mark.parametrize("name", RANGING)
 @pytest.mark.parametrize("seed", range(4))
 def test_every_range_is_a_fold_of_neighbours(name: str, seed: int) -> None:

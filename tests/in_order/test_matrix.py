@@ -24,9 +24,10 @@ from mta import (
     Sum,
 )
 from mta.errors import EmptyWindow, InvalidValue
-from mta.in_order import ALL
+from mta.in_order import ALL, BoundaryAggregator, InOrderAggregator, Sliced, pairs, panes
 from mta.monoids.equality import same
 from tests.support.in_order_windows import VARIANTS, PlainList, Variant, cut_off, joined, longest
+from tests.support.random_windows.kinds import NEIGHBOURS
 
 #: What an operation does, and how often; windows get long enough for several flips.
 STEPS = st.lists(
@@ -44,10 +45,20 @@ def number(n: int) -> int:
     return n * 37 % 11
 
 
+def numbered(n: int) -> str:
+    """The n-th of values of which only neighbours, in order, can be combined."""
+    return f"{n}:"
+
+
+def neighbours() -> AbstractMonoid:
+    return NEIGHBOURS.monoid(False)
+
+
 MONOIDS: dict[str, tuple[Callable[[], AbstractMonoid], Callable[[int], Any]]] = {
     "joined": (joined, word),
     "cut off": (cut_off, word),
     "longest": (longest, word),
+    "neighbours": (neighbours, numbered),
     "collect": (Collect, number),
     "sum": (lambda: Sum("i8"), number),
     "max": (Max, number),
@@ -68,7 +79,7 @@ MATRIX = [
     for name, (make, _) in MONOIDS.items()
     if variant.algorithm.suits(make())
     # Sizes are shrunk for the order of events; the ready-made monoids need no more than defaults.
-    and (name in (*TEXTS, "deviation") or variant in VARIANTS[: len(ALL)])
+    and (name in (*TEXTS, "neighbours", "deviation") or variant in VARIANTS[: len(ALL)])
 ]
 
 
@@ -110,6 +121,25 @@ def test_any_interleaving_equals_a_plain_list(
             assert len(window) == len(plain)
             window.check()
     query()
+
+
+@pytest.mark.parametrize(
+    "over",
+    [a for a in ALL if a.suits(neighbours()) and not issubclass(a, BoundaryAggregator)],
+    ids=lambda over: over.name,
+)
+@pytest.mark.parametrize("cut", [panes, pairs])
+def test_slices_are_joined_with_their_neighbours_alone(
+    over: type[InOrderAggregator], cut: Callable[[int, int], tuple[int, ...]]
+) -> None:
+    for range_, slide in [(1, 1), (4, 4), (7, 1), (10, 4), (10, 7), (12, 5), (16, 2), (33, 8)]:
+        window, ends = Sliced(neighbours(), range_, slide, cut, over), []
+        for n in range(5 * range_):
+            if window.insert(numbered(n)):
+                ends.append(n + 1)
+                assert window.query() == (n + 1 - range_, n, range_)
+            window.slices.check()
+        assert ends == list(range(range_, 5 * range_ + 1, slide))
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=repr)
