@@ -3,7 +3,7 @@ repeated and reordered on their way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from random import Random
 
 import pytest
@@ -89,6 +89,9 @@ class NothingAhead(HeadCache):
 
     def prefetch(self, keys: Iterable[str]) -> None:
         del keys
+
+    def offer(self, pages: Mapping[str, bytes]) -> None:
+        del pages
 
 
 def test_a_page_that_was_damaged_on_its_way_is_fetched_anew() -> None:

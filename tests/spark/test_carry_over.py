@@ -85,12 +85,18 @@ def test_a_state_of_handles_goes_on_by_columns(size: int) -> None:
 
 def test_the_state_of_today_is_read_by_the_programs_to_come() -> None:
     """Pinned with its pages, byte for byte: change it only together with its version."""
-    state, store = read("state-5")
+    state, store = read("state-5-of-pages-2")
     assert read_root(state) is not None
     again = MemoryStore()
     assert begun(PLAN, again) == state
     assert pages_of(again) == pages_of(store)
     assert len(pages_of(store)) > 0
+    done = go_on(state, store, 100)
+    assert check_places([done[-1].state], store, EVENTS, WINDOW) > 0
+
+
+def test_a_state_with_pages_of_version_1_goes_on() -> None:
+    state, store = read("state-5")
     done = go_on(state, store, 100)
     assert check_places([done[-1].state], store, EVENTS, WINDOW) > 0
 
