@@ -18,6 +18,7 @@ EXPERIMENTS = {
     "ra_tumbling": "mta.bench.reactive_paper.experiments",
     "ra_resize": "mta.bench.reactive_paper.experiments",
     "ra_granularity": "mta.bench.reactive_paper.experiments",
+    "ra_prior": "mta.bench.reactive_paper.prior",
     "daba_throughput": "mta.bench.daba_paper.experiments",
     "daba_latency": "mta.bench.daba_paper.experiments",
     "daba_break_even": "mta.bench.daba_paper.break_even",

@@ -18,8 +18,9 @@ from mta.bench.frame.break_even import Beside, Slid, judged, search, slots
 from mta.bench.frame.experiment import Progress, Row, Rows
 from mta.bench.mta_paper.algorithms import Reactive
 from mta.bench.reactive_paper import experiments as reactive
+from mta.bench.reactive_paper import prior
 from mta.bench.reactive_paper.operators import baseline, reactive_operators
-from mta.in_order import RecalculateFromScratch
+from mta.in_order import BaseIntervals, RecalculateFromScratch
 
 NAMES = list(reactive.PAPER_TABLE_3)
 
@@ -270,3 +271,68 @@ def test_findings_tell_a_linear_ra_from_a_logarithmic_one() -> None:
     for cell in cells:
         cell |= {"us": 3 + math.log2(cell["window"]), "combines": math.log2(cell["window"])}
     assert [finding.agrees for finding in reactive.found_update(cells)] == [None] + [True] * 3
+
+
+# --- beside Arasu and Widom: Figure 11 and Table 4 ------------------------------------------------
+
+
+def test_base_intervals_are_measured_beside_ra_in_every_cell() -> None:
+    rows = prior.measure(2**-12, Progress("ra_prior"))
+    assert [(row["operator"], row["change"], row["window"]) for row in rows[::2]] == prior.cells(
+        2**-12
+    )
+    assert [row["algorithm"] for row in rows] == ["RA", "AW"] * (len(rows) // 2)
+    assert {row["operator"] for row in rows} == set(prior.PAPER_TABLE_4)
+    assert {row["change"] for row in rows if row["operator"] == "Max"} == set(prior.CHANGED)
+    assert all(row["us"] > 0 for row in rows)
+
+
+@pytest.mark.parametrize("name", prior.PAPER_TABLE_4)
+@pytest.mark.parametrize("label", prior.CHANGED)
+def test_base_intervals_combine_as_often_as_ra(name: str, label: str) -> None:
+    """The same complexity: where all slots are in use, log2 n for a single change of both."""
+    one = reactive_operators()[name]
+    for window in (64, 512):
+        m = reactive.CHANGES[label](window)
+        ra, aw = (prior.combines(side, one, window, m) for side in ("RA", "AW"))
+        assert aw == ra == reactive.combines(one, window, m)
+        if m == 1:
+            assert aw == math.log2(window)
+
+
+def test_a_wrong_peer_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wrong(BaseIntervals):
+        def decomposed(self) -> list[Any]:
+            return super().decomposed()[-2:]
+
+    wrong = {"RA": prior.reactive, "AW": lambda one, size: Slid(Wrong(one.monoid), one, size)}
+    monkeypatch.setattr(prior, "SIDES", wrong)
+    with pytest.raises(AssertionError, match=r"Wrong, Sum: \S+ instead of"):
+        prior.in_turns(reactive_operators()["Sum"], 50, 1, 1e-3)
+
+
+def test_table_4_is_held_against_its_entries_and_between_them() -> None:
+    def rows(times: float) -> Rows:
+        return [
+            {"operator": operator, "change": change, "m": 1, "window": 2**k, "algorithm": side}
+            | {"us": us * (k + 1), "combines": float(k) if k < 14 else None}
+            for operator in prior.PAPER_TABLE_4
+            for change in (prior.CHANGED if operator == "Max" else prior.CHANGED[:1])
+            for k in ((3, *range(6, 19)) if operator == "Max" else (3, 13, 18))
+            for side, us in (("RA", 1.0), ("AW", times))
+        ]
+
+    found = {one.what: one for one in prior.found(rows(1.3))}
+    entry = found["Max: AW to RA at window 8,192"]
+    assert (entry.paper, entry.agrees) == ("1.25 times", True)
+    assert found["Max: AW to RA at window 262,144"].paper == "1.25 to 1.37 times"
+    assert found["Sum: AW to RA at window 262,144"].agrees
+    small = found["Sum: AW to RA at window 8"]
+    assert small.agrees is False and "AW makes 3.00 combines a tuple and RA 3.00" in small.reason
+    assert found["Max, m = 1: RA is faster"].agrees
+    assert found["AW: Max, m = 1, a tuple: combines"].agrees
+    widens = found["Max, m = 1: AW to RA as windows grow"]
+    assert widens.agrees is False and "At window 8,192 AW makes 13.00 combines" in widens.reason
+    slower = {one.what: one for one in prior.found(rows(0.9))}
+    assert slower["Max, m = 64: RA is faster"].agrees is False
+    assert slower["Max: AW to RA at window 8,192"].agrees is False
