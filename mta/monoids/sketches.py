@@ -347,12 +347,6 @@ class CountMin(SummaryMonoid):
     for each of ln(1 / (1 - confidence)) hashes, of 8 bytes: 11 KB by default, whatever is in. Items
     are text and numbers; 1, 1.0 and True are the same. The same events give the same bytes in any
     order. An empty window has Frequencies of nothing.
-
-    >>> from mta import CountWindow, Window
-    >>> window = Window(CountMin(), CountWindow(4))
-    >>> found = window.extend(["c", "a", "b", "a", "a"], results="last")[0]
-    >>> found.estimates(["a", "b", "c"]), found.events
-    ([3, 1, 0], 4)
     """
 
     def __init__(self, error: float = 0.01, confidence: float = 0.99) -> None:
