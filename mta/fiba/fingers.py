@@ -224,7 +224,7 @@ class FingerTree(Tree):
             return None
         first = self._left[0] if self._left else self.root
         stack = first.stack or self.kind.stack(first)
-        if stack.at + most > stack.size:  # used up, or nearly
+        if stack.size - stack.at < min(most, first.count):  # of some events it knows no suffix
             stack = self.kind.stack(first)
         first.stack = stack
         count = min(most, stack.size - stack.at, self.spare() if self.right else self.size - 1)
