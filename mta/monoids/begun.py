@@ -56,6 +56,7 @@ class Begun(Parts):
         self.name = f"{monoid.name} once there"
         self.result_type = monoid.result_type
         super().__init__([(_Any(), self._marked), (monoid, self._values)])
+        self.lift = self._lift_marked  # in place of that of all parts side by side
 
     def _values(self, rows: Rows) -> Rows:
         return rows[0] if self._width is None else rows[: self._width]
@@ -77,7 +78,7 @@ class Begun(Parts):
         found = self.monoid.invalid(self._values(rows), count)
         return None if found is None else found & self._marked(rows)
 
-    def lift(self, row: Row) -> Partial:
+    def _lift_marked(self, row: Row) -> Partial:
         marked = self._marked(row)
         return marked, self.monoid.lift(self._values(row)) if marked else self.monoid.identity
 
