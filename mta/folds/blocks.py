@@ -24,18 +24,20 @@ from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Parts
 
-#: A block has 2^7 rows.
-_BITS = 7
+#: A block has 2^7 rows where a column is scanned in one call, 2^5 where a kernel may scan it (which
+#: is to give the same bits as numpy), and 2^3 where a call advances all blocks by a row.
+_SCANNED, _KERNEL, _IN_STEP = 7, 5, 3
 
 
 class Blocks:
     """Rows, and the folds within their blocks as far as they have been asked for."""
 
     def __init__(
-        self, monoid: AbstractMonoid, partials: Rows, count: int, bits: int = _BITS
+        self, monoid: AbstractMonoid, partials: Rows, count: int, bits: int | None = None
     ) -> None:
         self.monoid, self.partials, self.count = monoid, partials, count
-        self._bits, self.size = bits, 1 << bits
+        self._bits = _bits_for(monoid) if bits is None else bits
+        self.size = 1 << self._bits
 
     @cached_property
     def prefixes(self) -> Rows:
@@ -103,14 +105,17 @@ class Blocks:
             else:
                 lefts = schema.take(self.suffixes, starts)
             return self._across(lefts, schema.cut(self.prefixes, first, stop), pairs, between)
-        starts, known = np.asarray(starts), (self.monoid, self.partials, self.count)
+        starts = np.asarray(starts)
         lengths = np.arange(first + 1, stop + 1) - starts
         if int(lengths.max()) <= 1 << self._bits - 1:
-            return fold_ranges(*known, starts, lengths)
+            return fold_ranges(self.monoid, self.partials, self.count, starts, lengths)
         each = np.repeat(across, pairs.counts)
         within, some = np.flatnonzero(~each), np.flatnonzero(each)
         found = schema.new(len(starts))
-        schema.put_at(found, within, fold_ranges(*known, starts[within], lengths[within]))
+        low, high = int(starts[within[0]]), first + int(within[-1]) + 1
+        rows = schema.cut(self.partials, low, high)
+        short = fold_ranges(self.monoid, rows, high - low, starts[within] - low, lengths[within])
+        schema.put_at(found, within, short)
         if len(some):
             lefts = schema.take(self.suffixes, starts[some])
             rights = schema.take(self.prefixes, some + first)
@@ -159,6 +164,15 @@ class Blocks:
             found = monoid.combine_rows(schema.take(folds, longer), found, len(longer))
             schema.put_at(folds, longer, found)
         return folds
+
+
+def _bits_for(monoid: AbstractMonoid) -> int:
+    """Which power of two the rows of a block are."""
+    if isinstance(monoid, Parts):
+        return min(map(_bits_for, monoid.monoids))
+    if not isinstance(monoid, ColumnarMonoid):
+        return _IN_STEP
+    return _SCANNED if monoid.ufuncs else _IN_STEP if monoid.kernel is None else _KERNEL
 
 
 class _Pairs(NamedTuple):

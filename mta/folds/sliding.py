@@ -19,7 +19,7 @@ by side with the events to come (``ShortRun``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -148,11 +148,7 @@ class Sweep(NamedTuple):
 
 def has_kernel(monoid: AbstractMonoid) -> bool:
     """Whether a kernel sweeps over a monoid's rows."""
-    if native.compiled is None:
-        return False
-    if isinstance(monoid, Parts):
-        return all(map(has_kernel, monoid.monoids))
-    return isinstance(monoid, ColumnarMonoid) and monoid.kernel is not None
+    return native.compiled is not None and _every(monoid, _names_kernel)
 
 
 def kernel_lowers(monoid: AbstractMonoid) -> bool:
@@ -164,11 +160,32 @@ def kernel_lowers(monoid: AbstractMonoid) -> bool:
 
 def in_any_order(monoid: AbstractMonoid) -> bool:
     """Whether a kernel may put rows together in another order, and comes to the same bits."""
-    if not has_kernel(monoid):
-        return False
+    return has_kernel(monoid) and _every(monoid, _is_exact)
+
+
+def turns(monoid: AbstractMonoid) -> bool:
+    """Whether ``turning_folds`` takes the least without a kernel, or is to give a kernel's bits.
+
+    A scan without ufuncs takes log2(n) combines a row, and is not for rows as long as a window.
+    """
+    return _every(monoid, lambda part: bool(part.ufuncs)) or (
+        _every(monoid, _names_kernel) and not _every(monoid, _is_exact)
+    )
+
+
+def _every(monoid: AbstractMonoid, holds: Callable[[ColumnarMonoid], bool]) -> bool:
+    """Whether it holds of a monoid of columns, or of each part of one."""
     if isinstance(monoid, Parts):
-        return all(map(in_any_order, monoid.monoids))
-    return isinstance(monoid, ColumnarMonoid) and bool(monoid.kernel and monoid.kernel.in_any_order)
+        return all(_every(part, holds) for part in monoid.monoids)
+    return isinstance(monoid, ColumnarMonoid) and holds(monoid)
+
+
+def _names_kernel(monoid: ColumnarMonoid) -> bool:
+    return monoid.kernel is not None
+
+
+def _is_exact(monoid: ColumnarMonoid) -> bool:
+    return monoid.kernel is not None and monoid.kernel.in_any_order
 
 
 def turning_folds(
@@ -176,7 +193,7 @@ def turning_folds(
 ) -> Iterator[tuple[int, Rows]]:
     """As ``Sweep`` with ``turns`` and no stack, in pieces: where each of them begins, and folds.
 
-    Three combines a row, and about ten calls of numpy's for each window's length.
+    A combine and two scanned rows a row, about ten calls of numpy's for each window's length.
     """
     schema, at = monoid.partials, 0
     one = schema.one(monoid.identity)

@@ -28,7 +28,15 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.folds.fronts import Fronts, fronts_upto, rows_at
-from mta.folds.sliding import Events, Sweep, has_kernel, kernel_lowers, turning_folds
+from mta.folds.sliding import (
+    Events,
+    SlidingFolds,
+    Sweep,
+    has_kernel,
+    kernel_lowers,
+    turning_folds,
+    turns,
+)
 from mta.kernels.ranks import SortedTimes
 from mta.levels.search import Frame
 from mta.levels.tree import MonoidTree
@@ -218,7 +226,7 @@ class RunningTree(MonoidTree):
     # --- a window that is shorter than the bulk ------------------------------------------------
 
     def _run_short(self, batch: Batch, start: int, new: Events) -> int:
-        """A bulk for which the window is short; 0 where it is not. Three combines an event.
+        """A bulk for which the window is short; 0 where it is not. At most four combines an event.
 
         Reads each leaf page once whose events are not in the batch.
         """
@@ -246,8 +254,14 @@ class RunningTree(MonoidTree):
             fronts = SortedTimes(times).ranks(new.times, policy.size)
         monoid, size = self.monoid, held + new.size
         lifted, one = monoid.lift_rows(rows, size), monoid.partials.one(monoid.identity)
-        sweep = Sweep(lifted, one, 0, 0, held, fronts, one, turns=True)
-        if self._swept(batch, start, sweep, new.size) is None:
+        if not turns(monoid):
+            batch.put(start, SlidingFolds(monoid, lifted, size).folds(fronts, held))
+        elif (
+            self._swept(
+                batch, start, Sweep(lifted, one, 0, 0, held, fronts, one, turns=True), new.size
+            )
+            is None
+        ):
             for at, folds in turning_folds(monoid, lifted, fronts, held):
                 batch.put(start + at, folds)
         front = self.front + int(fronts[-1])
