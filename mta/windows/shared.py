@@ -196,8 +196,9 @@ class SharedWindows(EventsFace):
     @alone
     def reach(self, name: str) -> Reach:
         """How far back a window reaches, and how many events it lacks; at most a page a level."""
-        cursor = self.engine.ready(self._window(name))
-        return self._reach(cursor, self.engine.settings.lateness or 0)
+        cursor = self._window(name)
+        with self.structure.undisturbed():
+            return self._reach(self.engine.looked_at(cursor), self.engine.settings.lateness or 0)
 
     def _reach(self, cursor: Cursor, lateness: int) -> Reach:
         time = self.engine.intake.last_time if self.engine.timed else None
@@ -294,9 +295,10 @@ class SharedWindows(EventsFace):
 
     @alone
     def stats(self) -> SharedStats:
-        """Sizes and counts; a page a level where windows have to be settled first."""
+        """Sizes and counts; a page a level for each window that is not settled."""
         engine, structure, intake = self.engine, self.structure, self.engine.intake
-        sizes = {name: len(engine.ready(cursor)) for name, cursor in engine.cursors.items()}
+        with structure.undisturbed():
+            sizes = {name: len(engine.looked_at(c)) for name, c in engine.cursors.items()}
         return SharedStats(
             sizes,
             len(structure),
@@ -315,10 +317,10 @@ class SharedWindows(EventsFace):
         self.structure.check()
         with self.structure.undisturbed():
             for name, cursor in self.engine.cursors.items():
-                self._check_window(name, copy(cursor))  # what is folded here must not be kept
+                self._check_window(name, self.engine.looked_at(cursor))
 
     def _check_window(self, name: str, cursor: Cursor) -> None:
-        found = self.engine.ready(cursor).query()
+        found = cursor.query()
         if not self.structure.front <= cursor.front <= cursor.back:
             raise InvariantViolation(f"window {name!r} begins before the events it is of")
         fold = Refold(self.engine.monoid, cursor.partials())
@@ -430,6 +432,10 @@ class SharedEngine(Engine):
         if cursor.back != self.structure.back:
             cursor.settle(self.intake.last_time)
         return cursor
+
+    def looked_at(self, cursor: Cursor) -> Cursor:
+        """The same as a copy, so that nothing is kept for later calls that is found by looking."""
+        return self.ready(copy(cursor))
 
     def result(self, cursor: Cursor) -> Any:
         """The result of a window as it is now."""

@@ -83,7 +83,7 @@ class Life(ABC):
 
     @abstractmethod
     def watch(self) -> None:
-        """Look at everything that neither reads nor keeps pages for later calls."""
+        """Look at everything that only looks."""
 
     def sizes(self) -> dict[str, int]:
         """Small groups, so that levels are many."""

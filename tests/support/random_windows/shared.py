@@ -77,7 +77,11 @@ class SharedLife(Life):
 
     def watch(self) -> None:
         self.shared.check()
+        stats = self.shared.stats()
+        assert stats.inserted == len(self.lists.stream.events)
         repr(self.shared), self.shared.fronts
+        for name, window in self.lists.windows.items():
+            assert self.shared.reach(name).events == len(self.held(window))
 
     def held(self, window: OneWindow) -> list[Any]:
         return self.lists.stream.values(window.front)
