@@ -18,7 +18,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import cached_property, reduce
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -40,8 +40,19 @@ from mta.monoids.naming import name_of
 
 Partial = Any
 
+if TYPE_CHECKING:  # Python's own has defaults from 3.13 on
+    from typing_extensions import TypeVar
 
-class AbstractMonoid(ABC):
+    In = TypeVar("In", default=Any)
+    Held = TypeVar("Held", default=Any)
+    Out = TypeVar("Out", default=Any)
+else:
+    from typing import TypeVar
+
+    In, Held, Out = TypeVar("In"), TypeVar("Held"), TypeVar("Out")
+
+
+class AbstractMonoid(ABC, Generic[Out]):
     """What aggregators ask of a monoid, one event or one group at a time.
 
     Costs are in combines; ``n`` is the number of rows. Rows are laid out as the schema says:
@@ -54,7 +65,7 @@ class AbstractMonoid(ABC):
     partials: Schema
     outputs: Schema
     #: The result on a window without events.
-    empty: Any
+    empty: Out
     #: The SQL type of results that are no numbers, as "array<double>", where ``empty`` and what is
     #: read do not tell it.
     result_type: str | None = None
@@ -74,7 +85,7 @@ class AbstractMonoid(ABC):
     #: The partial aggregate of one event.
     lift: Callable[[Row], Partial]
     #: The result that a partial aggregate stands for.
-    lower: Callable[[Partial], Any]
+    lower: Callable[[Partial], Out]
 
     @property
     def joins_values(self) -> bool:
@@ -223,7 +234,15 @@ class Refold:
         return repr(self.partial)
 
 
-class Monoid(AbstractMonoid):
+class Promises(TypedDict, Generic[Held], total=False):
+    """What a ``Monoid`` may promise of its ``combine``."""
+
+    commutative: bool
+    selective: bool
+    inverse: Callable[[Held, Held], Held] | None
+
+
+class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
     """A monoid of plain Python functions over any objects.
 
     >>> longest = Monoid(identity="", combine=lambda a, b: a if len(a) >= len(b) else b)
@@ -235,6 +254,32 @@ class Monoid(AbstractMonoid):
     another version of Python; the name that an error gives may be given as ``name``.
     ``empty`` is the result on a window without events, by default ``lower(identity)``.
     """
+
+    @overload
+    def __init__(
+        self: Monoid[In, Held, Held],
+        identity: Held,
+        combine: Callable[[Held, Held], Held],
+        lift: Callable[[In], Held] | None = None,
+        lower: None = None,
+        name: str | None = None,
+        *,
+        empty: Held = ...,
+        **promises: Unpack[Promises[Held]],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        identity: Held,
+        combine: Callable[[Held, Held], Held],
+        lift: Callable[[In], Held] | None = None,
+        lower: Callable[[Held], Out] | None = None,
+        name: str | None = None,
+        *,
+        empty: Out = ...,
+        **promises: Unpack[Promises[Held]],
+    ) -> None: ...
 
     def __init__(
         self,

@@ -29,19 +29,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial as bound
 from operator import add, sub
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
-from mta.columns.reading import objects
+from mta.columns.reading import objects, plain
 from mta.columns.schemas import Array, Decimals, Objects, Row, Rows, Schema
 from mta.errors import InvalidValue, ResultOutOfRange
 from mta.kernels import native
 from mta.kernels.native import Kernel
 from mta.kernels.scans import ones, running_count
-from mta.monoids.base import AbstractMonoid, Monoid, Partial, any_of, same_value
+from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial, any_of, same_value
 from mta.monoids.columnar import ColumnarMonoid, Plain
 from mta.monoids.equality import ROUNDING, Scale, close
 
@@ -54,7 +55,12 @@ _LOW = (1 << 32) - 1
 _HALF = 1 << 63
 
 
-class Count(ColumnarMonoid):
+#: Types of columns, as type checkers know them.
+Whole = type[int] | type[np.integer[Any]] | np.dtype[np.integer[Any]] | Literal["int64", "i8"]
+Floating = type[float] | np.dtype[np.float64] | Literal["float64", "f8"]
+
+
+class Count(ColumnarMonoid[int]):
     """How many events; it looks at no value and stores none."""
 
     def __init__(self) -> None:
@@ -73,15 +79,27 @@ class Count(ColumnarMonoid):
         )
 
 
-class _Typed(ColumnarMonoid):
+class _Typed(ColumnarMonoid[Out]):
     """A monoid whose results are values of its columns, of types that are given or follow these."""
 
     def results(self, outputs: Rows) -> Any:
         return objects(outputs) if isinstance(self.outputs, Objects) else outputs
 
 
-class Sum(_Typed):
+class Sum(_Typed[Out]):
     """The sum of the values, folded along the tree: no cancellation, error of O(arity * log n)."""
+
+    @overload
+    def __init__(self: Sum[int], dtype: Whole) -> None: ...
+
+    @overload
+    def __init__(self: Sum[float], dtype: Floating | None = None) -> None: ...
+
+    @overload
+    def __init__(self: Sum[Decimal], dtype: Decimals) -> None: ...
+
+    @overload
+    def __init__(self: Sum[Any], dtype: Any) -> None: ...
 
     def __init__(self, dtype: Any = None) -> None:
         kind = _layout(dtype)
@@ -95,7 +113,7 @@ class Sum(_Typed):
             lower=_lower(kind),
             ufuncs=(np.add,),
             inverse=np.subtract,
-            empty=_shown(kind, zero),
+            empty=plain(_shown(kind, zero)),
             kernel=Kernel.of(np.add, kind.dtype, 0),
             plain=_plain(
                 kind,
@@ -110,13 +128,19 @@ class Sum(_Typed):
         return CheckedSum(types[0]) if self._follows and _is_whole(types[0]) else self
 
 
-class CheckedSum(_Typed):
+class CheckedSum(_Typed[Out]):
     """The exact sum of whole numbers, where it leaves their type a ResultOutOfRange.
 
     It is summed up in two halves of 32 bits each, which hold for 2^31 events. ``label`` is what the
     error calls the sum. The call that asks for such a result raises, and says how many of its
     events are in.
     """
+
+    @overload
+    def __init__(self: CheckedSum[Decimal], dtype: Decimals, label: str = "") -> None: ...
+
+    @overload
+    def __init__(self: CheckedSum[int], dtype: Any = "int64", label: str = "") -> None: ...
 
     def __init__(self, dtype: Any = "int64", label: str = "") -> None:
         kind = _layout(dtype)
@@ -132,7 +156,7 @@ class CheckedSum(_Typed):
             lower=self._joined if show is None else lambda halves: show(self._joined(halves)),
             ufuncs=(np.add, np.add),
             inverse=_subtract_pairs,
-            empty=_shown(kind, limits.dtype.type(0)),
+            empty=plain(_shown(kind, _zero(kind))),
             plain=_plain(
                 kind,
                 None,
@@ -204,7 +228,7 @@ class LastText(_TextMonoid):
     _choose = staticmethod(lambda left, right: right)
 
 
-class _OfOne(_Typed):
+class _OfOne(_Typed[Out]):
     """A monoid of one column that chooses one of its values."""
 
     _of_text: type[Monoid]
@@ -220,10 +244,10 @@ class _OfOne(_Typed):
         (kind,) = types
         if not self._follows or kind is None:
             return self
-        return self._of_text() if kind is str else type(self)(kind, nullable)  # type: ignore[call-arg]
+        return self._of_text() if kind is str else type(self)(kind, nullable)  # type: ignore[call-overload]
 
 
-class _Extremum(_OfOne):
+class _Extremum(_OfOne[Out]):
     _ufunc: np.ufunc
 
     def _make(self, kind: Array, nullable: bool) -> None:
@@ -245,21 +269,51 @@ class _Extremum(_OfOne):
         )
 
 
-class Min(_Extremum):
+class Min(_Extremum[Out]):
     """The smallest value."""
 
     _ufunc = np.minimum
     _of_text = MinText
 
+    @overload
+    def __init__(self: Min[int], dtype: Whole) -> None: ...
 
-class Max(_Extremum):
+    @overload
+    def __init__(self: Min[float], dtype: Floating | None = None) -> None: ...
+
+    @overload
+    def __init__(self: Min[Decimal | None], dtype: Decimals) -> None: ...
+
+    @overload
+    def __init__(self: Min[Any], dtype: Any = None, nullable: bool = False) -> None: ...
+
+    def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
+        super().__init__(dtype, nullable)
+
+
+class Max(_Extremum[Out]):
     """The largest value."""
 
     _ufunc = np.maximum
     _of_text = MaxText
 
+    @overload
+    def __init__(self: Max[int], dtype: Whole) -> None: ...
 
-class Mean(ColumnarMonoid):
+    @overload
+    def __init__(self: Max[float], dtype: Floating | None = None) -> None: ...
+
+    @overload
+    def __init__(self: Max[Decimal | None], dtype: Decimals) -> None: ...
+
+    @overload
+    def __init__(self: Max[Any], dtype: Any = None, nullable: bool = False) -> None: ...
+
+    def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
+        super().__init__(dtype, nullable)
+
+
+class Mean(ColumnarMonoid[float]):
     """The arithmetic mean, from (sum, count)."""
 
     def __init__(self) -> None:
@@ -276,7 +330,7 @@ class Mean(ColumnarMonoid):
         )
 
 
-class GeometricMean(ColumnarMonoid):
+class GeometricMean(ColumnarMonoid[float]):
     """The geometric mean of values that are not negative, from (sum of logarithms, count)."""
 
     def __init__(self) -> None:
@@ -298,7 +352,7 @@ class GeometricMean(ColumnarMonoid):
         return any_of([~(rows >= 0)])
 
 
-class _Extreme(_Typed):
+class _Extreme(_Typed[Out]):
     """A monoid whose partial is (the extreme value, what goes with it)."""
 
     _largest: bool
@@ -313,7 +367,7 @@ class _Extreme(_Typed):
         return better | ((right != right) & (left == left))
 
 
-class _ExtremeCount(_Extreme):
+class _ExtremeCount(_Extreme[int]):
     def __init__(self) -> None:
         super().__init__(
             type(self).__name__,
@@ -354,7 +408,7 @@ class MaxCount(_ExtremeCount):
     _largest = True
 
 
-class _ArgExtreme(_Extreme):
+class _ArgExtreme(_Extreme[Out]):
     def __init__(self, dtype: Any = None, by: Any = None, nullable: bool = False) -> None:
         kind, value, self._given = _layout(dtype), _layout(by), (by, dtype)
         show = _lower(kind, nullable, signed=True)
@@ -401,19 +455,19 @@ class _ArgExtreme(_Extreme):
         )
 
 
-class ArgMin(_ArgExtreme):
+class ArgMin(_ArgExtreme[Out]):
     """Of events (value, argument): the argument of the smallest value; the first wins a tie."""
 
     _largest = False
 
 
-class ArgMax(_ArgExtreme):
+class ArgMax(_ArgExtreme[Out]):
     """Of events (value, argument): the argument of the largest value; the first wins a tie."""
 
     _largest = True
 
 
-class _End(_OfOne):
+class _End(_OfOne[Out]):
     _oldest: bool
 
     def _make(self, kind: Array, nullable: bool) -> None:
@@ -448,21 +502,51 @@ class _End(_OfOne):
         return np.where(one[1], one[0], other[0]), one[1] | other[1]
 
 
-class First(_End):
+class First(_End[Out]):
     """The oldest value in the window."""
 
     _oldest = True
     _of_text = FirstText
 
+    @overload
+    def __init__(self: First[int], dtype: Whole) -> None: ...
 
-class Last(_End):
+    @overload
+    def __init__(self: First[float], dtype: Floating | None = None) -> None: ...
+
+    @overload
+    def __init__(self: First[Decimal | None], dtype: Decimals) -> None: ...
+
+    @overload
+    def __init__(self: First[Any], dtype: Any = None, nullable: bool = False) -> None: ...
+
+    def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
+        super().__init__(dtype, nullable)
+
+
+class Last(_End[Out]):
     """The newest value in the window."""
 
     _oldest = False
     _of_text = LastText
 
+    @overload
+    def __init__(self: Last[int], dtype: Whole) -> None: ...
 
-class _StdDev(ColumnarMonoid):
+    @overload
+    def __init__(self: Last[float], dtype: Floating | None = None) -> None: ...
+
+    @overload
+    def __init__(self: Last[Decimal | None], dtype: Decimals) -> None: ...
+
+    @overload
+    def __init__(self: Last[Any], dtype: Any = None, nullable: bool = False) -> None: ...
+
+    def __init__(self, dtype: Any = None, nullable: bool = False) -> None:
+        super().__init__(dtype, nullable)
+
+
+class _StdDev(ColumnarMonoid[Out]):
     """Deviations from merged (n, mean, M2), never from a sum of squares, which would cancel."""
 
     _lost_degrees: int
@@ -558,7 +642,7 @@ class _StdDev(ColumnarMonoid):
         return total[turned], after[turned], run[turned]
 
 
-class Moments(_StdDev):
+class Moments(_StdDev[tuple[float, float, float]]):
     """How many events, their mean, and the sum of their squared distances from it.
 
     For policies that decide on these: a result is the partial (n, mean, M2) as it is.
@@ -571,19 +655,19 @@ class Moments(_StdDev):
         self.outputs, self.lower, self.empty = self.partials, same_value, self.identity
 
 
-class SampleStdDev(_StdDev):
+class SampleStdDev(_StdDev[float]):
     """The standard deviation with n - 1 degrees of freedom; NaN for a single event."""
 
     _lost_degrees = 1
 
 
-class PopulationStdDev(_StdDev):
+class PopulationStdDev(_StdDev[float]):
     """The standard deviation with n degrees of freedom; 0 for a single event."""
 
     _lost_degrees = 0
 
 
-class _List(Monoid):
+class _List(Monoid[Any, tuple[Any, ...], list[Any]]):
     def __init__(self) -> None:
         super().__init__((), self._joined, lambda value: (value,), list, type(self).__name__)
 
@@ -777,4 +861,4 @@ def _number(number: Any) -> Any:
 def _nan_or(kind: Array, value: Any, nullable: bool) -> Any:
     if nullable or isinstance(kind, Decimals):
         return None
-    return np.nan if kind.dtype.kind == "f" else value
+    return np.nan if kind.dtype.kind == "f" else plain(value)

@@ -90,7 +90,7 @@ class Members(bytes):
         return f"<Members: about {self.distinct:.0f} values in {len(self)} bytes>"
 
 
-class BloomFilter(SummaryMonoid):
+class BloomFilter(SummaryMonoid[Members]):
     """Which values are in the window, for up to ``capacity`` distinct ones; the result: Members.
 
     Partials weigh 1.2 bytes a value of the capacity at an error of 1%, however few values are in.

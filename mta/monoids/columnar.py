@@ -13,7 +13,7 @@ from mta.errors import InvalidValue
 from mta.kernels import native
 from mta.kernels.native import Kernel
 from mta.kernels.scans import accumulate
-from mta.monoids.base import AbstractMonoid, Partial, any_of, same_value
+from mta.monoids.base import AbstractMonoid, Out, Partial, any_of, same_value
 from mta.monoids.equality import ROUNDING, Scale, same
 
 
@@ -30,7 +30,7 @@ class Plain(NamedTuple):
     inverse: Callable[[Partial, Partial], Partial] | None = None
 
 
-class ColumnarMonoid(AbstractMonoid):
+class ColumnarMonoid(AbstractMonoid[Out]):
     """A monoid of numpy functions over columns.
 
     ``inputs`` and ``partials`` are a dtype, or a tuple of dtypes for several columns. With one

@@ -60,7 +60,7 @@ class _Part(NamedTuple):
     end: Any
 
 
-class LongestIncreasingRun(ColumnarMonoid):
+class LongestIncreasingRun(ColumnarMonoid[IncreasingRun]):
     """Of events (value, time): the longest run of neighbours that increases, an IncreasingRun.
 
     It increases strictly. ``time`` is the type of the times: seconds as "f8" or "i8", or "M8[us]".

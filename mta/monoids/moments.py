@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from mta.columns.reading import objects
 from mta.columns.schemas import Objects, Row, Rows, Vector
-from mta.monoids.base import Partial, any_of
+from mta.monoids.base import Out, Partial, any_of
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.equality import TOLERANCE, Scale, close
 
@@ -44,7 +44,7 @@ _NEW = 1e-4
 _STEPS, _EXACT, _GOOD = 60, 1e-9, 1e-4
 
 
-class MomentSketch(ColumnarMonoid):
+class MomentSketch(ColumnarMonoid[Out]):
     """Estimated quantiles from ``k`` moments; a partial is 3 + 2k numbers, 184 bytes for k = 10.
 
     >>> from mta import CountWindow, MomentSketch, Window
@@ -56,6 +56,14 @@ class MomentSketch(ColumnarMonoid):
     numpy calls, a result 1 to 3 ms: ask for ``results="last"`` where you can. Infinite values are
     refused like NaN. NaN on an empty window.
     """
+
+    @overload
+    def __init__(self: MomentSketch[float], quantiles: float = 0.5, k: int = 10) -> None: ...
+
+    @overload
+    def __init__(
+        self: MomentSketch[list[float]], quantiles: Sequence[float], k: int = 10
+    ) -> None: ...
 
     def __init__(self, quantiles: float | Sequence[float] = 0.5, k: int = 10) -> None:
         if not 2 <= k <= 20:

@@ -17,7 +17,7 @@ import numpy as np
 from mta.columns.reading import as_given, plain, read_column, read_value
 from mta.columns.schemas import Array, Objects, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
-from mta.monoids.base import AbstractMonoid, Partial, any_of, same_value
+from mta.monoids.base import AbstractMonoid, Out, Partial, any_of, same_value
 from mta.monoids.equality import Scale
 
 #: Takes what a part reads out of the input rows (or out of one input row).
@@ -49,7 +49,7 @@ class NamedRows(dict[str, Any]):
     stored: list[tuple[str, str]]
 
 
-class Parts(AbstractMonoid):
+class Parts(AbstractMonoid[Out]):
     """Monoids side by side, each on its own pick of the input."""
 
     def __init__(self, parts: Sequence[tuple[AbstractMonoid, Pick]]) -> None:
@@ -102,7 +102,7 @@ class Parts(AbstractMonoid):
         return all(monoid.same(a, b, part) for monoid, a, b, part in parts)
 
 
-class Product(Parts):
+class Product(Parts[dict[str, Any]]):
     """Named aggregations over the columns of one event.
 
     >>> from mta import Count, Max, Mean, Product
@@ -255,17 +255,19 @@ class Product(Parts):
         return {alias: monoid.results(column) for alias, monoid, column in parts}
 
 
-class Observed(Parts):
+class Observed(Parts[Out]):
     """A monoid, and beside it the aggregates that policies decide on; results are its own alone.
 
     Where one of these reads times, rows are pairs of what the monoid reads and the event's time,
     which ``stamped`` puts there: so every fold sees the times of its events, wherever they lie.
     """
 
+    reader: AbstractMonoid
+
     def __init__(
-        self, main: AbstractMonoid, observers: Sequence[tuple[Columns, AbstractMonoid]]
+        self, main: AbstractMonoid[Out], observers: Sequence[tuple[Columns, AbstractMonoid]]
     ) -> None:
-        self.main = self.reader = main
+        self.main, self.reader = main, main
         #: Whether rows hold the times of events too.
         self.reads_times = any(columns is EVENT_TIMES for columns, _ in observers)
         others = [(columns, m) for columns, m in observers if columns is not EVENT_TIMES]

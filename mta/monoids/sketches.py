@@ -27,14 +27,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Array, Row
 from mta.errors import InvalidValue, MissingDependency
-from mta.monoids.base import Partial
+from mta.monoids.base import Out, Partial
 from mta.monoids.moments import quantiles_text, read_quantiles
 from mta.monoids.summary import SummaryMonoid
 
@@ -61,7 +61,7 @@ def library() -> Any:
     return datasketches
 
 
-class DistinctCount(SummaryMonoid):
+class DistinctCount(SummaryMonoid[float]):
     """About how many distinct values are in the window (HyperLogLog).
 
     The relative standard error is 1.04 / sqrt(2^lg_k), 1.6% by default, and much less for few
@@ -123,13 +123,21 @@ class DistinctCount(SummaryMonoid):
         return self.merge(summary, summary)
 
 
-class KLLQuantiles(SummaryMonoid):
+class KLLQuantiles(SummaryMonoid[Out]):
     """Quantiles within a guaranteed error of rank (KLL sketch).
 
     The rank of a result is off by at most 1.33% of the events at k = 200 (with a probability of
     99%); up to k events it is exact. A partial is at most about 27 k bytes. ``quantiles`` is a
     number, or a sequence of them for a list of results; NaN on an empty window.
     """
+
+    @overload
+    def __init__(self: KLLQuantiles[float], quantiles: float = 0.5, k: int = 200) -> None: ...
+
+    @overload
+    def __init__(
+        self: KLLQuantiles[list[float]], quantiles: Sequence[float], k: int = 200
+    ) -> None: ...
 
     def __init__(self, quantiles: float | Sequence[float] = 0.5, k: int = 200) -> None:
         if not 8 <= k <= 65535:
@@ -160,11 +168,12 @@ class KLLQuantiles(SummaryMonoid):
         summary.merge(other)
         return summary
 
-    def answer(self, summary: Sketch) -> Any:
+    def answer(self, summary: Sketch) -> Out:
         if summary.is_empty():
             return self.empty
-        found = summary.get_quantiles(self.quantiles, True)
-        return found[0] if self.single else list(found)
+        found: Any = list(summary.get_quantiles(self.quantiles, True))
+        answer: Out = found[0] if self.single else found
+        return answer
 
     def agree(self, one: Sketch, other: Sketch) -> bool:
         """Equal counts and extremes; ranks that differ by no more than both may be wrong."""
@@ -191,7 +200,7 @@ class KLLQuantiles(SummaryMonoid):
         return library().kll_doubles_sketch.deserialize(data)
 
 
-class FrequentItems(SummaryMonoid):
+class FrequentItems(SummaryMonoid[list[tuple[Any, int]]]):
     """The items that make up at least ``share`` of the window, as a list of (item, estimate).
 
     None of those is missing. An estimate is never below the item's true number and never more than
@@ -339,7 +348,7 @@ class Frequencies(bytes):
         return f"<Frequencies: {self.events} events in {len(self)} bytes>"
 
 
-class CountMin(SummaryMonoid):
+class CountMin(SummaryMonoid[Frequencies]):
     """How often any item was in the window (count-min sketch); the result: Frequencies.
 
     An estimate is never below the item's true number, and with the probability ``confidence`` no

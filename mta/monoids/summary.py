@@ -23,13 +23,13 @@ import numpy as np
 from mta.columns.reading import read_value
 from mta.columns.schemas import Objects, Payload, Row, Rows, Schema
 from mta.errors import CorruptPage
-from mta.monoids.base import Monoid, Partial
+from mta.monoids.base import Monoid, Out, Partial
 from mta.monoids.equality import Scale
 
 Summary = Any
 
 
-class SummaryMonoid(Monoid):
+class SummaryMonoid(Monoid[Any, Any, Out]):
     """A monoid of summaries; a subclass says how one is made, filled, merged, asked and written.
 
     ``row_bytes`` is about what the largest summary weighs; the default group sizes follow from it.
@@ -74,7 +74,7 @@ class SummaryMonoid(Monoid):
         """The first one with what is in the other; the first one may be changed for that."""
 
     @abstractmethod
-    def answer(self, summary: Summary) -> Any:
+    def answer(self, summary: Summary) -> Out:
         """The result that a summary stands for."""
 
     @abstractmethod
@@ -132,7 +132,7 @@ class SummaryMonoid(Monoid):
             return left
         return self._gather((left, right))
 
-    def _lower_one(self, partial: Partial) -> Any:
+    def _lower_one(self, partial: Partial) -> Out:
         return self.empty if partial is None else self.answer(self.summary(partial))
 
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.errors import HandleMismatch
-from mta.monoids.base import AbstractMonoid, same_value
+from mta.monoids.base import AbstractMonoid, Out, same_value
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
@@ -88,7 +88,7 @@ class Prelifted(AbstractMonoid):
         return rows
 
 
-class SlicedWindow(ResultsWhenDue):
+class SlicedWindow(ResultsWhenDue[Out]):
     """A time or count window with a result every ``slide``, kept as one partial a slide.
 
     ``policy`` is a TimeWindow with a duration as ``slide``, or a CountWindow with a number of
@@ -102,7 +102,7 @@ class SlicedWindow(ResultsWhenDue):
 
     def __init__(
         self,
-        monoid: AbstractMonoid,
+        monoid: AbstractMonoid[Out],
         policy: AbstractPolicy,
         slide: float | str | timedelta | None = None,
         store: StoreLike | None = "memory://",
@@ -216,7 +216,7 @@ class SlicedWindow(ResultsWhenDue):
     def restore(
         cls,
         handle: bytes,
-        monoid: AbstractMonoid,
+        monoid: AbstractMonoid[Out],
         policy: AbstractPolicy,
         slide: float | str | timedelta | None = None,
         store: StoreLike = "memory://",

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any, NamedTuple, Self, Unpack
+from typing import Any, Generic, NamedTuple, Self, Unpack
 
 import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Record, Row, Rows, Schema
 from mta.errors import HandleMismatch, UnsupportedOperation
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, Out
 from mta.policies.base import AbstractPolicy
 from mta.times import to_time
 from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
@@ -44,7 +44,7 @@ class Due(NamedTuple):
     """As ``Window.extend`` returns them: an array, or a dictionary of arrays for a Product."""
 
 
-class ResultsWhenDue(Face, ABC):
+class ResultsWhenDue(Face, ABC, Generic[Out]):
     """What windows with a trigger share: what is due, and what is still to be given.
 
     When a store fails in the middle of a batch, the results that were due until then are given by
@@ -77,7 +77,7 @@ class ResultsWhenDue(Face, ABC):
     # --- events ---------------------------------------------------------------------------------
 
     @alone
-    def insert(self, value: Any, time: Any = None) -> list[tuple[Any, Any]]:
+    def insert(self, value: Any, time: Any = None) -> list[tuple[Any, Out]]:
         """Add an event; the pairs of moment and result that it makes due, often none.
 
         Costs what ``Window.insert`` costs, and a fold for each result. Raises as it does, and
@@ -266,7 +266,7 @@ class ResultsWhenDue(Face, ABC):
         return f"<{type(self).__name__} {engine.name!r}: {what}, {held}>"
 
 
-class TriggeredWindow(ResultsWhenDue):
+class TriggeredWindow(ResultsWhenDue[Out]):
     """A window that gives results when a trigger says so.
 
     Any window and policy. A policy on times is asked once more at each boundary, so that what time
@@ -274,9 +274,9 @@ class TriggeredWindow(ResultsWhenDue):
     unless the trigger is ``OnDemand()``, as late events would change results that were given.
     """
 
-    engine: WindowEngine
+    engine: WindowEngine[Out]
 
-    def __init__(self, window: Window, trigger: Trigger) -> None:
+    def __init__(self, window: Window[Out], trigger: Trigger) -> None:
         require_kind(window, Window, "a trigger is for a Window")
         require_kind(trigger, Trigger, "a trigger is one of mta's, as EveryPeriod('1 minute')")
         self.window, self.engine, self.monoid = window, window.engine, window.monoid
@@ -288,7 +288,7 @@ class TriggeredWindow(ResultsWhenDue):
         self._begin(trigger, self.engine.intake, window.policy.lifetime)
 
     @alone
-    def query(self) -> Any:
+    def query(self) -> Out:
         """The result over the window as it is now; 1 combine."""
         return self.engine.query()
 
@@ -304,7 +304,7 @@ class TriggeredWindow(ResultsWhenDue):
         cls,
         handle: bytes,
         trigger: Trigger,
-        monoid: AbstractMonoid,
+        monoid: AbstractMonoid[Out],
         policy: AbstractPolicy,
         store: StoreLike = "memory://",
         **settings: Unpack[WindowSettings],
@@ -321,7 +321,7 @@ class TriggeredWindow(ResultsWhenDue):
         return restored
 
 
-class SharedDue(ResultsWhenDue):
+class SharedDue(ResultsWhenDue[dict[str, Any]]):
     """Several windows over one stream, with their results at boundaries.
 
     Each has at a boundary what ``TriggeredWindow`` gives for it alone; where nothing comes for

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import wraps
 from html import escape
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.fiba.aggregator import FiBA
-from mta.monoids.base import AbstractMonoid, Partial
+from mta.monoids.base import AbstractMonoid, Out, Partial
 from mta.monoids.product import Observed
 from mta.pages.handle import NAME, Handle, corrupt
 from mta.pages.structure import Aggregator, Batch, Setting, Structure
@@ -114,8 +114,10 @@ class Face:
             engine.store.close()
 
 
-class EventsFace(Face, ABC):
+class EventsFace(Face, ABC, Generic[Out]):
     """What users hold of an engine whose structure has the events themselves."""
+
+    engine: Engine[Out]
 
     @classmethod
     def _of(cls, engine: Engine) -> Self:
@@ -140,7 +142,7 @@ class EventsFace(Face, ABC):
         return self.engine.intake.last_accepted
 
     @alone
-    def range(self, after: Any, until: Any, partial: bool = False) -> Any:
+    def range(self, after: Any, until: Any, partial: bool = False) -> Out:
         """The result of the events with after < t <= until, the monoid's ``empty`` without any.
 
         So ``range(now - size, now)`` is what a time window of that size holds. O(arity * log n)
@@ -161,7 +163,7 @@ class EventsFace(Face, ABC):
         return engine.lowered(*fold_between(events, to_time(after), to_time(until), partial))
 
     @alone
-    def range_of_positions(self, start: int, stop: int, partial: bool = False) -> Any:
+    def range_of_positions(self, start: int, stop: int, partial: bool = False) -> Out:
         """The result of the events from position ``start`` to ``stop``; costs as ``range``.
 
         Positions count accepted events from 0 on, in the order in which they are kept; the newest
@@ -177,7 +179,7 @@ class EventsFace(Face, ABC):
         self.engine.structure.delete_pages()
 
 
-class Engine:
+class Engine(Generic[Out]):
     """The events of one stream: monoid, structure and store, and what comes in.
 
     ``policy`` is the one that handles name; of several windows it stands for all.
@@ -185,7 +187,7 @@ class Engine:
 
     def __init__(
         self,
-        monoid: AbstractMonoid,
+        monoid: AbstractMonoid[Out],
         policy: AbstractPolicy,
         store: StoreLike | None,
         name: str,
@@ -228,9 +230,10 @@ class Engine:
 
     # --- results --------------------------------------------------------------------------------
 
-    def lowered(self, fold: Partial, count: int) -> Any:
+    def lowered(self, fold: Partial, count: int) -> Out:
         """The result that a fold of so many events stands for."""
-        return plain(self.monoid.lower(fold)) if count else self.monoid.empty
+        result: Out = plain(self.monoid.lower(fold)) if count else self.monoid.empty
+        return result
 
     def put_fold(self, fold: Partial, count: int, out: Rows, at: int) -> None:
         """Write the result that a fold of so many events stands for into a row of outputs."""
@@ -341,7 +344,7 @@ class Engine:
         return "memory" if self.store is None else self.store.url
 
 
-class WindowEngine(Engine):
+class WindowEngine(Engine[Out]):
     """The engine of a single window, which its policy slides."""
 
     _structure: Aggregator
@@ -460,9 +463,10 @@ class WindowEngine(Engine):
 
     # --- results --------------------------------------------------------------------------------
 
-    def query(self) -> Any:
+    def query(self) -> Out:
         """The result over the window; 1 combine, none where nothing has changed since."""
-        return self.single.query(alone=True)
+        result: Out = self.single.query(alone=True)
+        return result
 
     def evict(self, count: Any) -> None:
         """Remove the oldest events; see ``Window.evict``."""

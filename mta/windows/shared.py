@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, Unpack, get_args
+from typing import Any, Literal, Self, Unpack, get_args, overload
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from mta.cursors.reach import Reach, reach_of
 from mta.errors import EventsGone, InvariantViolation
 from mta.fiba.aggregator import KeptTree
 from mta.levels.kept import KeepAll, KeptEvents
-from mta.monoids.base import AbstractMonoid, Refold
+from mta.monoids.base import AbstractMonoid, Out, Refold
 from mta.monoids.product import Columns
 from mta.pages.handle import Handle
 from mta.pages.structure import Existing
@@ -67,7 +67,7 @@ class SharedStats:
     """Events dropped because they held a null or NaN."""
 
 
-class SharedWindows(EventsFace):
+class SharedWindows(EventsFace[Out]):
     """The aggregate of several windows over one stream, after every event.
 
     ``windows`` are policies by name. ``keep``, a window by count or time, says what to keep for
@@ -78,11 +78,11 @@ class SharedWindows(EventsFace):
     ``Window``, but that there is no aggregator to choose.
     """
 
-    engine: SharedEngine
+    engine: SharedEngine[Out]
 
     def __init__(
         self,
-        monoid: AbstractMonoid,
+        monoid: AbstractMonoid[Out],
         windows: Mapping[str, AbstractPolicy],
         store: StoreLike | None = "memory://",
         name: str = "windows",
@@ -132,8 +132,16 @@ class SharedWindows(EventsFace):
         """
         return self.engine.extend(values, times, results)
 
+    @overload
+    def query(self, /, which: None = None, partial: bool = False) -> dict[str, Out]: ...
+
+    @overload
+    def query(self, /, which: str | AbstractPolicy, partial: bool = False) -> Out: ...
+
     @alone
-    def query(self, which: str | AbstractPolicy | None = None, partial: bool = False) -> Any:
+    def query(
+        self, which: str | AbstractPolicy | None = None, partial: bool = False
+    ) -> Out | dict[str, Out]:
         """The result of one window, of all by name, or of a policy that is no window.
 
         1 combine a window. For a policy O(arity * log n) combines and at most two page reads a
@@ -245,7 +253,7 @@ class SharedWindows(EventsFace):
     def restore(
         cls,
         handle: bytes,
-        monoid: AbstractMonoid,
+        monoid: AbstractMonoid[Out],
         windows: Mapping[str, AbstractPolicy],
         store: StoreLike = "memory://",
         *,
@@ -361,7 +369,7 @@ def _check_name(name: Any) -> None:
         raise ValueError(f"a window's name is 1 to {MAX_NAME_BYTES} bytes, not {name!r}")
 
 
-class SharedEngine(Engine):
+class SharedEngine(Engine[Out]):
     """The engine of several windows by name, which evicts nothing by itself.
 
     ``keep`` is a policy for events that no window holds.
@@ -373,7 +381,7 @@ class SharedEngine(Engine):
 
     def __init__(
         self,
-        monoid: AbstractMonoid,
+        monoid: AbstractMonoid[Out],
         windows: Mapping[str, AbstractPolicy],
         store: StoreLike | None,
         name: str,
@@ -437,7 +445,7 @@ class SharedEngine(Engine):
         """The same as a copy, so that nothing is kept for later calls that is found by looking."""
         return self.ready(copy(cursor))
 
-    def result(self, cursor: Cursor) -> Any:
+    def result(self, cursor: Cursor) -> Out:
         """The result of a window as it is now."""
         return self.lowered(self.ready(cursor).query(), len(cursor))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, Unpack
 
 from mta.cursors.reach import Reach
-from mta.monoids.base import AbstractMonoid
+from mta.monoids.base import AbstractMonoid, Out
 from mta.pages.handle import Handle
 from mta.pages.structure import Aggregator
 from mta.policies.base import AbstractPolicy
@@ -46,7 +46,7 @@ class Stats:
         return self.late + self.invalid
 
 
-class Window(EventsFace):
+class Window(EventsFace[Out]):
     """The aggregate of the newest events, after every event.
 
     ``store`` is a URL, an open store, or None to keep everything in memory, where values may be any
@@ -68,11 +68,11 @@ class Window(EventsFace):
     be, and UnsuitableMonoid.
     """
 
-    engine: WindowEngine
+    engine: WindowEngine[Out]
 
     def __init__(
         self,
-        monoid: AbstractMonoid,
+        monoid: AbstractMonoid[Out],
         policy: AbstractPolicy,
         store: StoreLike | None = "memory://",
         name: str = "window",
@@ -129,7 +129,7 @@ class Window(EventsFace):
         self.engine.retract(time)
 
     @alone
-    def query(self) -> Any:
+    def query(self) -> Out:
         """The result over the window, the monoid's ``empty`` without events.
 
         1 combine; none where nothing has changed since it was asked for.
@@ -195,7 +195,7 @@ class Window(EventsFace):
     def restore(
         cls,
         handle: bytes,
-        monoid: AbstractMonoid,
+        monoid: AbstractMonoid[Out],
         policy: AbstractPolicy,
         store: StoreLike = "memory://",
         **settings: Unpack[WindowSettings],
