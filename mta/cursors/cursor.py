@@ -143,6 +143,17 @@ class WindowView(ObservedWindow):
             self._kept[id(policy)] = asked
         return found
 
+    def kept_total(self, policy: AbstractPolicy) -> Any:
+        """The total for which a policy lets nothing leave from this front; None if there is none.
+
+        It is asked anew where that is not known: a search.
+        """
+        front = self._structure.front
+        if self._kept.get(id(policy), (-1, None))[0] != front and front < self.back:
+            policy.cut(self, None)
+        kept, total = self._kept.get(id(policy), (-1, None))
+        return total if kept == front else None
+
     def longest_suffix(self, policy: AbstractPolicy, accepts: Callable[[Any], bool]) -> int:
         """Where the longest suffix begins whose result is accepted."""
         return self._structure.longest_suffix(self.lens(policy), accepts)

@@ -48,6 +48,11 @@ class Policy(AbstractPolicy):
     def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
         return () if self.on is None else ((self, *self.on),)
 
+    @property
+    def is_searched(self) -> bool:
+        """Whether nothing but the front, the total and a search decides what leaves."""
+        return not self.checked and type(self).cut is Policy.cut
+
     def cut(self, view: View, time: int | None) -> int:
         total = view.total(self)
         if self.checked:

@@ -14,8 +14,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import wraps
+from functools import partial, wraps
 from html import escape
+from sys import maxsize
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
@@ -33,17 +34,18 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.fiba.aggregator import FiBA
-from mta.monoids.base import AbstractMonoid, Out, Partial
+from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
 from mta.monoids.product import Observed
 from mta.pages.handle import NAME, Handle, corrupt
 from mta.pages.structure import Aggregator, Batch, Setting, Structure
-from mta.policies.base import AbstractPolicy
+from mta.policies.base import AbstractPolicy, Both
+from mta.policies.bounds import Policy
 from mta.policies.known import policy_of
 from mta.policies.windows import CountWindow
 from mta.times import to_count, to_time
 from mta.windows.intake import Intake
 from mta.windows.settings import Settings
-from mta.windows.single import SingleEvents, busy
+from mta.windows.single import Asked, SingleEvents, busy
 from stores import PageStore, StoreLike, open_store
 
 _Args = ParamSpec("_Args")
@@ -354,7 +356,21 @@ class WindowEngine(Engine[Out]):
         policy = self.policy
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
         self._size = policy.size if type(policy) is CountWindow else None
-        self.single = SingleEvents(self, self._structure, paged=self.store is not None)
+        self.single = SingleEvents(self, self._structure, self.store is not None, self._asked())
+
+    def _asked(self) -> Asked | None:
+        """The policy for single events, where it is one on an aggregate, alone or ``|`` a count."""
+        policy, view, size = self.policy, self._view, maxsize
+        if isinstance(policy, Both) and policy.any_of:
+            for count, other in ((policy.one, policy.other), (policy.other, policy.one)):
+                if type(count) is CountWindow:
+                    policy, size = other, count.size
+        if self.timed or not isinstance(policy, Policy) or not policy.is_searched:
+            return None
+        monoid, pick = view.lens(policy)
+        lower = monoid.lower
+        total = lower if pick is same_value else lambda fold: lower(pick(fold))
+        return Asked(size, total, partial(view.kept_total, policy))
 
     @property
     def structure(self) -> Aggregator:

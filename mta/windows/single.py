@@ -9,6 +9,10 @@ Nearly every event does no more than this, whatever keeps the events:
     evict    left = lefts.pop(): the folds from f2, f3, ... to the middle are known already
     query    combine(left, right), once
 
+Under a policy on an aggregate (``Asked``) nothing leaves while the front and that aggregate are as
+they were when nothing left: an event that changes neither goes the same way, any other one asks the
+policy.
+
 So a structure says what is at hand (``Structure.at_hand``), and when that is used up, or when
 anybody looks at the structure, it is told what came and what left (``catch_up``). A call of numpy's
 costs more than all the rest of an event; so there is one for many events.
@@ -19,7 +23,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from math import inf
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,6 +42,9 @@ from mta.windows.intake import Intake
 
 #: So many events are taken up at once: few at first, as somebody may look after every event.
 _FEW, _MANY = 16, 1024
+#: The most events that go the slow way before one tries the quick one again, under a policy on an
+#: aggregate that changes with every event.
+_MOST_MISSES = 63
 #: In place of times that are not at hand: not later than any.
 _NONE = [-inf, -inf]
 #: Times here are doubles, with which Python is quicker than with large whole numbers: whole ones,
@@ -62,6 +69,17 @@ class Owner(Protocol):
 
     def evict(self, count: Any) -> None:
         """Remove the oldest events in that way."""
+
+
+class Asked(NamedTuple):
+    """A policy on an aggregate, alone or ``|`` a count."""
+
+    size: int
+    """The most events that the window may hold."""
+    total: Callable[[Partial], Any]
+    """What the policy sees of the window's aggregate."""
+    kept: Callable[[], Any]
+    """That for which nothing leaves from this front; None where there is none."""
 
 
 def busy() -> WindowBusy:
@@ -172,15 +190,43 @@ class SingleEvents(Slide):
     """
 
     __slots__ = (
-        "_append", "_append_time", "_doubles", "_held", "_intake", "_last", "_lift", "_lower",
+        "_append",
+        "_append_time",
+        "_asked",
+        "_doubles",
+        "_held",
+        "_intake",
+        "_kept",
+        "_last",
+        "_lift",
+        "_lower",
+        "_misses",
         "_monoid",
-        "_most", "_owner", "_reader", "_room", "_rows", "_show", "_shown", "_structure", "_times",
-        "_usual", "is_quick",
+        "_most",
+        "_owner",
+        "_reader",
+        "_room",
+        "_rows",
+        "_show",
+        "_shown",
+        "_skip",
+        "_structure",
+        "_times",
+        "_usual",
+        "is_quick",
     )  # fmt: skip
 
-    def __init__(self, owner: Owner, structure: Aggregator, paged: bool) -> None:
+    def __init__(
+        self, owner: Owner, structure: Aggregator, paged: bool, asked: Asked | None = None
+    ) -> None:
         monoid = self._monoid = owner.monoid
         super().__init__(monoid, owner.policy)
+        #: A policy on an aggregate, and what that is for as long as nothing leaves.
+        self._asked, self._kept = asked, None
+        #: How often in a row it was another one, and how many events are not to try.
+        self._misses = self._skip = 0
+        if asked is not None:
+            self.by_count, self.size = True, asked.size
         self._owner, self._structure, self._intake = owner, structure, owner.intake
         self._lift = None if monoid.lift is same_value else monoid.lift
         numbers = monoid.is_plain and monoid.inputs.plain and owner.main.is_columnar
@@ -196,7 +242,8 @@ class SingleEvents(Slide):
         elif monoid.lower is not same_value:
             self._lower = monoid.lower
             self._show = dict.copy if isinstance(owner.main, Product) else None
-        self._usual = monoid.is_plain and type(owner.policy) in (CountWindow, TimeWindow)
+        is_usual = asked is not None or type(owner.policy) in (CountWindow, TimeWindow)
+        self._usual = monoid.is_plain and is_usual
         self._reader = Reader(monoid, paged)
         self._doubles = False
         #: What has come, and is not in the structure yet; and how many more may come.
@@ -207,6 +254,13 @@ class SingleEvents(Slide):
         #: The newest time.
         self._last = inf
         self._shown: Any = None
+
+    @property
+    def of_policy(self) -> Callable[..., None]:
+        """The ``insert`` that suits the window's policy."""
+        if self._owner.timed:
+            return self.insert_timed
+        return self.insert if self._asked is None else self.insert_asked
 
     # --- what is called -------------------------------------------------------------------------
 
@@ -235,6 +289,39 @@ class SingleEvents(Slide):
                 self.at = at + 1
             append(row)
             self.is_known = False
+        finally:
+            owner.busy = False
+
+    def insert_asked(self, value: Any, time: Any = None) -> None:
+        """As ``insert``, under a policy on an aggregate; 1 combine more, which is the query's."""
+        owner, asked = self._owner, self._asked
+        if owner.busy:
+            raise busy()
+        owner.busy = True
+        row: Row | None
+        try:
+            assert asked is not None
+            if value.__class__ is float and self._doubles and value == value:
+                row = value
+            else:
+                row = self._reader.read(value)
+            if self._skip:
+                self._skip -= 1
+            else:
+                if row is not None and (self.spare or self._renew()):
+                    combine, lift = self.combine, self._lift
+                    right = combine(self.right, row if lift is None else lift(row))
+                    fold = combine(self.left, right)
+                    if asked.total(fold) == self._kept:
+                        self.right = right
+                        self.spare -= 1
+                        self._append(row)
+                        lower = self._lower
+                        self._shown = fold if lower is None else lower(fold)
+                        self.is_known, self._misses = True, 0
+                        return
+                self._misses, self._skip = min(2 * self._misses + 1, _MOST_MISSES), self._misses
+            self._insert_slowly(value, time)
         finally:
             owner.busy = False
 
@@ -359,8 +446,15 @@ class SingleEvents(Slide):
         most = min(2 * self._most, _MANY)
         self.put_back()
         self._most = most
+        if self._asked is not None:
+            # Whatever moves the front must ask the policy.
+            self._kept, lefts = self._asked.kept(), 0
+            if self._kept is None:
+                return False
+        else:
+            lefts = most
         with np.errstate(all="ignore"):
-            found = self._structure.at_hand(most) if self._usual else None
+            found = self._structure.at_hand(lefts) if self._usual else None
         if found is None:
             return False
         last = self._intake.last_time

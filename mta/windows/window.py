@@ -85,7 +85,7 @@ class Window(EventsFace[Out]):
         self.engine, self.name, self.store = engine, engine.name, engine.store
         self.monoid, self.policy, single = engine.main, engine.policy, engine.single
         # A call less for every event.
-        self.insert = single.insert_timed if engine.timed else single.insert  # type: ignore[method-assign]
+        self.insert = single.of_policy  # type: ignore[method-assign]
         self.evict = single.evict  # type: ignore[method-assign]
         if single.is_quick:
             self.query = single.query  # type: ignore[method-assign]
@@ -103,8 +103,7 @@ class Window(EventsFace[Out]):
         ``time`` is in seconds, or a datetime; needed where the policy looks at times. Raises
         InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has changed.
         """
-        single = self.engine.single
-        (single.insert_timed if self.engine.timed else single.insert)(value, time)
+        self.engine.single.of_policy(value, time)
 
     def evict(self, n: int = 1) -> None:
         """Remove the oldest ``n`` events; at most a page read a level. Raises EmptyWindow."""

@@ -29,10 +29,12 @@ from mta import (
     Min,
     MinCount,
     Monoid,
+    Policy,
     PopulationStdDev,
     Product,
     SampleStdDev,
     SharedWindows,
+    SinceMax,
     Sum,
     TimeWindow,
     Window,
@@ -237,6 +239,83 @@ def test_single_events_take_no_call_of_the_structure(
         for at in range(4000):
             window.insert(float(at), float(at))
     assert slow <= 2 * 40
+
+
+def asking() -> dict[str, tuple[Any, Any]]:
+    """A monoid, and a policy on an aggregate."""
+    larger = Monoid(-math.inf, lambda a, b: a if a >= b else b, name="larger")
+    return {
+        "own": (Max(), CountWindow(37) | SinceMax(own=True)),
+        "own, of a lambda": (larger, SinceMax(own=True) | CountWindow(700)),
+        "without a count": (Max(), SinceMax(own=True)),
+        "beside": (Sum(), CountWindow(50) | SinceMax()),
+        "few": (Sum("int64"), Policy(lambda prefix, total: total - prefix >= 9, name="few")),
+        "shown otherwise": (
+            Monoid(0, max, lower=lambda best: best // 2, name="halved"),
+            CountWindow(20) | Policy(lambda prefix, total: prefix < total, name="halves"),
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+@pytest.mark.parametrize("name", asking())
+def test_what_a_policy_need_not_be_asked_for_changes_nothing(name: str, kind: Any) -> None:
+    """Events for which nothing can leave go the quick way, to the same results, as all others."""
+    monoid, policy = asking()[name]
+    rng = np.random.default_rng(17)
+    setting: Any = {"arity": 3, "leaf_arity": 8, "aggregator": kind}
+    quick, slow = (Window(monoid, policy, "memory://", "w", **setting) for _ in range(2))
+    for at, value in enumerate((rng.integers(0, 40, 900) % rng.integers(1, 41, 900)).tolist()):
+        quick.insert(value)
+        with np.errstate(all="ignore"):
+            slow.engine.insert(value, None)
+        if at % 5 != 4:
+            assert quick.query() == slow.query()
+        assert len(quick) == len(slow.structure)
+        if at % 29 == 28:
+            quick.evict()
+            with np.errstate(all="ignore"):
+                slow.engine.evict(1)
+        if at % 211 == 210:
+            quick.check()
+            assert quick.structure.front == slow.structure.front
+            store = quick.store
+            assert store is not None
+            quick = Window.restore(quick.checkpoint(), monoid, policy, store, aggregator=kind)
+
+
+def test_a_policy_on_an_aggregate_is_asked_when_that_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Under SinceMax few events go the slow way: those that let something leave."""
+    slow, combines = 0, 0
+    insert = WindowEngine.insert
+
+    def counted(self: WindowEngine, value: Any, time: Any) -> None:
+        nonlocal slow
+        slow += 1
+        insert(self, value, time)
+
+    def larger(a: float, b: float) -> float:
+        nonlocal combines
+        combines += 1
+        return a if a >= b else b
+
+    monkeypatch.setattr(WindowEngine, "insert", counted)
+    policy = CountWindow(500) | SinceMax(own=True)
+    window = Window(Monoid(-math.inf, larger, name="larger"), policy, None, "w")
+    plain: list[float] = []
+    for value in np.random.default_rng(3).random(4000).tolist():
+        window.insert(value)
+        plain = [*plain, value]
+        plain = plain[max(len(plain) - 500, plain.index(max(plain))) :]
+        assert (window.query(), len(window)) == (max(plain), len(plain))
+    assert slow <= 200
+    before = combines
+    window.insert(-1.0)
+    assert combines - before <= 2  # the second of which is the query's
+    assert window.query() == max(plain)
+    assert combines - before <= 2
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -121,12 +121,13 @@ def operations() -> list[Operation]:
         Operation("Mean", plain["ArithMean"].monoid, Rule, Mean()),
         Operation("G. Mean", plain["GeoMean"].monoid, Rule, GeometricMean()),
         Operation("Std. Dev.", plain["StdDev"].monoid, Rule, SampleStdDev()),
-        Operation("Max", plain["Max"].monoid, _since_max, Max()),
+        Operation("Max", plain["Max"].monoid, since_max, Max()),
         Operation("LIS", runs, _since_run, timed=True),
     ]
 
 
-def _since_max(size: int) -> Rule:
+def since_max(size: int) -> Rule:
+    """At most so many readings, and of these what follows the oldest maximum."""
     return Rule(size, lambda prefix, total: prefix < total, SinceMax(own=True))
 
 
