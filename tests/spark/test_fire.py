@@ -41,6 +41,8 @@ from tests.support.spark.places import check_places
 ARITY = 4
 #: What an attempt can leave: a page of each bucket's rows, and one of what is merged with them.
 MOST_PAGES = 2 * 4
+#: After how many pages of a step its worker is killed, where keys are swept and where they are not.
+PUTS = {"swept": (1, 2), "plain": (2, 17, 30)}
 
 
 @pytest.fixture
@@ -50,12 +52,13 @@ def job(spark: SparkSession, tmp_path: Path) -> Job:
 
 @pytest.fixture
 def start_driver(tmp_path: Path) -> Iterator[Callable[..., Driver]]:
-    """Makes a driver over events in files; it is gone after the test."""
+    """Makes a driver over events in files, in a folder of its own; it is gone after the test."""
     made: list[Driver] = []
 
     def make(events: pa.Table, files: int, store: str, **options: Any) -> Driver:
-        write_files(events, tmp_path / "input", files)
-        made.append(Driver(tmp_path, store, window=WINDOW, arity=ARITY, **options))
+        folder = tmp_path / f"driver{len(made)}"
+        write_files(events, folder / "input", files)
+        made.append(Driver(folder, store, window=WINDOW, arity=ARITY, **options))
         return made[-1]
 
     yield make
@@ -98,7 +101,7 @@ def check_batches(driver: Driver, files: int) -> None:
 def test_a_driver_killed_in_mid_batch_and_at_a_random_moment(
     spark: SparkSession, store: str, tmp_path: Path, start_driver: Callable[..., Driver]
 ) -> None:
-    events, files = spread(make_events(2400, 6)), 8
+    events, files = spread(make_events(1500, 6)), 5
     marker = tmp_path / "slow"
     driver = start_driver(events, files, store)
     driver.start(fault=["slow_once", str(marker), 60.0])  # it hangs when its pages are out
@@ -227,35 +230,31 @@ def kill_a_worker(driver: Driver, draw: random.Random) -> int:
     return 1
 
 
-@pytest.mark.parametrize(
-    ("plain", "puts"), [(False, (1, 2)), (True, (2, 17, 30))], ids=["swept", "plain"]
-)
 def test_killed_workers_of_two_executors(
-    plain: bool,
-    puts: tuple[int, ...],
-    spark: SparkSession,
-    store: str,
-    tmp_path: Path,
-    start_driver: Callable[..., Driver],
+    spark: SparkSession, store: str, tmp_path: Path, start_driver: Callable[..., Driver]
 ) -> None:
     """Some die with fewer or more of their pages out; the tasks are retried."""
-    events = spread(make_events(1600, 6))
-    marker = tmp_path / "killed"
-    driver = start_driver(
-        events,
-        4,
-        store,
-        plain=plain,
-        master="local-cluster[2,1,1024]",
-        fault=["dying_inside", str(marker), *puts],
-        conf={"spark.task.maxFailures": "20"},
+    events = spread(make_events(1200, 6))
+    swept, plain = (
+        start_driver(
+            events,
+            3,
+            f"{store}-{name}",
+            plain=name == "plain",
+            master="local-cluster[2,1,1024]",
+            fault=["dying_inside", str(tmp_path / name), *puts],
+            conf={"spark.task.maxFailures": "20"},
+        )
+        for name, puts in PUTS.items()
     )
-    driver.start()
-    driver.finish()
-    assert all(Path(f"{marker}.{put}").exists() for put in puts)
-    check_output(spark, driver, events)
-    # A retry of a batch writes the pages that its dead attempts wrote.
-    check_pages(spark, driver, events)
+    swept.start(plain)
+    swept.finish()
+    for name, puts in PUTS.items():
+        assert all((tmp_path / f"{name}.{put}").exists() for put in puts)
+    for driver in (swept, plain):
+        check_output(spark, driver, events)
+        # A retry of a batch writes the pages that its dead attempts wrote.
+        check_pages(spark, driver, events)
 
 
 # --- two attempts of one task ---------------------------------------------------------------------
@@ -362,14 +361,14 @@ def test_a_short_outage_is_waited_for(job: Job, tmp_path: Path, frozen: RedisSer
 # --- many micro-batches ---------------------------------------------------------------------------
 
 
-def test_dozens_of_micro_batches_leave_nothing_behind(job: Job) -> None:
-    batches, size = 30, 100
+def test_micro_batches_leave_nothing_behind(job: Job) -> None:
+    batches, size = 20, 150
     events = spread(make_events(batches * size, 6))
     write_files(events, job.input, files=batches)
     seen: list[tuple[int, ...]] = []
 
     def measure(batch: int) -> None:
-        if batch % 3 == 2:
+        if batch % 4 == 3:
             # The newest batch has its pages out and is not committed yet.
             count = job.check_places(events.slice(0, batch * size), MOST_PAGES)
             below = workers_below(os.getpid())
@@ -377,10 +376,11 @@ def test_dozens_of_micro_batches_leave_nothing_behind(job: Job) -> None:
             seen.append((len(below), max(used, default=0), count))
 
     job.run(sink=measure)
-    assert len(seen) == batches // 3
+    assert len(seen) == batches // 4
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
     workers, used, pages = zip(*seen, strict=True)
-    assert max(workers[4:]) <= max(workers[:4]) + 1
-    assert max(used[4:]) <= max(used[:4]) + 2
-    assert 0 < max(pages[4:]) <= max(pages[:4]) * 1.5
+    assert min(workers) > 0 or not Path("/proc/self").exists()
+    assert max(workers[2:]) <= max(workers[:2]) + 1
+    assert max(used[2:]) <= max(used[:2]) + 2
+    assert 0 < max(pages[2:]) <= max(pages[:2]) * 1.5
     job.check_places(events)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.spark.home import DAEMON
+
 
 def test_workers_import_pyspark_as_it_is_installed(spark: SparkSession) -> None:
-    """And not out of Spark's zip, which they would have to compile: see ``support.spark.home``."""
+    """And not out of Spark's zip, which they would have to compile, nor each for itself."""
     if "mta-tests-spark-" not in os.environ["SPARK_HOME"]:
         pytest.skip("SPARK_HOME is set: workers import what is there")
-    found = spark.sparkContext.parallelize([0], 1).map(lambda _: pyspark.__file__).collect()
-    assert found == [pyspark.__file__]
+
+    def look(_: int) -> tuple[str, bool]:
+        return pyspark.__file__, DAEMON in sys.orig_argv
+
+    found = spark.sparkContext.parallelize([0], 1).map(look).collect()
+    assert found == [(pyspark.__file__, True)]

@@ -53,8 +53,8 @@ def begin(spark: SparkSession, job: dict[str, Any]) -> StreamingQuery:
     return writer.trigger(availableNow=True).start(str(folder / "output"))
 
 
-def main(job: dict[str, Any]) -> None:
-    """Run it in a session of its own, and say when it has started."""
+def main(job: dict[str, Any], *more: dict[str, Any]) -> None:
+    """Run it in a session of its own, say when it has started, and run more jobs after it."""
     shape = {"spark.master": job["master"], "spark.sql.shuffle.partitions": "2"}
     conf = {**QUICK, **shape, **job["conf"]}
     log = Path(job["folder"], "spark.log")
@@ -63,8 +63,10 @@ def main(job: dict[str, Any]) -> None:
     sys.stdout.write("started\n")
     sys.stdout.flush()
     query.awaitTermination()
+    for each in more:
+        begin(spark, each).awaitTermination()
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    main(*json.loads(sys.argv[1]))

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from spark_integration.java import ensure_java
 from tests.support.spark.checkpoints import entries
 from tests.support.spark.driver import begin
+from tests.support.spark.home import DAEMON
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -50,8 +51,8 @@ class Driver:
         #: How many of its Python workers were killed since it was started.
         self.killed = 0
 
-    def start(self, **changes: Any) -> None:
-        """Return when the query has started."""
+    def start(self, *more: Driver, **changes: Any) -> None:
+        """Return when the query has started; the queries of ``more`` follow it in its session."""
         self.killed = 0
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
@@ -59,7 +60,7 @@ class Driver:
             sys.executable,
             "-m",
             "tests.support.spark.driver",
-            json.dumps({**self.job, **changes}),
+            json.dumps([{**self.job, **changes}, *(other.job for other in more)]),
         ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -124,7 +125,7 @@ def workers_below(root: int) -> list[int]:
             continue
         pid = int(entry.name)
         parents[pid] = int(stat.rpartition(")")[2].split()[1])
-        if b"pyspark.daemon" in command:
+        if any(daemon.encode() in command for daemon in ("pyspark.daemon", DAEMON)):
             daemons.add(pid)
     return sorted(
         pid for pid in daemons if parents[pid] in daemons and root in _ancestors(pid, parents)
