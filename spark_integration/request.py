@@ -6,7 +6,6 @@ query and arrives inside a Java stack trace.
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterable, Mapping
 from copy import copy
@@ -43,8 +42,6 @@ from .plan import LATE, Plan, StartFrom, column_name, values_of
 LEAF_BYTES, INNER_BYTES = 3840, 1024
 #: What a value or a partial is taken to weigh where only its bytes would tell.
 OBJECT_BYTES = 64
-#: Whether Spark looks for what a stream cannot do.
-CHECKS = "spark.sql.streaming.unsupportedOperationCheck"
 #: Where Spark notes that a column is under a watermark.
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 
@@ -359,31 +356,6 @@ def watermark_delay(df: DataFrame, time: str) -> int | None:
     """How far the watermark on a column stays behind, in milliseconds; None without one."""
     delay: int | None = df.schema[time].metadata.get(WATERMARK_DELAY)
     return delay
-
-
-def check_chain(df: DataFrame, options: Options, metrics: str) -> None:
-    """Raises InvalidRequest where windows behind windows are not what Spark takes.
-
-    Reads the plan so far, which Spark Connect does not show. Of two DataFrames that are joined or
-    united later nobody can know here.
-    """
-    jdf = getattr(df, "_jdf", None)
-    if jdf is None or not df.isStreaming:
-        return
-    plan = jdf.queryExecution().logical().toString()
-    if re.search(rf"CollectMetrics {re.escape(metrics)},", plan):
-        raise InvalidRequest(
-            f"the DataFrame comes from windows whose counts are called {metrics!r} already: give "
-            f"these ones another name, as metrics='{metrics}_2'"
-        )
-    checks = df.sparkSession.conf.get(CHECKS, "true") == "true"
-    if checks and not is_state_url(options.store) and "FlatMapGroupsInPandasWithState" in plan:
-        raise InvalidRequest(
-            "the DataFrame comes from other windows with a state, and Spark refuses two such in "
-            f"one query, though they work: set {CHECKS} to 'false' in the session, or keep the "
-            "pages of both by store='spark://state', or write the first ones' results out and read "
-            "them in a query of their own"
-        )
 
 
 def check_store(store: str, df: DataFrame) -> None:

@@ -24,9 +24,10 @@ from spark_integration.carriers.packing import BLOB, BUCKET, COUNTS, TIME, pack,
 from spark_integration.carriers.streaming import advance_stream
 from spark_integration.step.step import Step, step
 
+from .chains import check_chain, explain_refusal
 from .options import Every, History, Lateness, Options
 from .plan import Corrections, OnBadRow, OnLate, Output, Plan, Silent
-from .request import WATERMARK_DELAY, Request, check_chain, make_request, watermark_delay
+from .request import WATERMARK_DELAY, Request, make_request, watermark_delay
 from .versions import BY_FILE_SYSTEM
 
 if TYPE_CHECKING:
@@ -140,8 +141,11 @@ def sliding_aggregate(
     )
     request = make_request(df, options)
     if isinstance(metrics, str):
-        check_chain(df, options, metrics)
-    return run_request(df, request, step, metrics)
+        check_chain(df, store, metrics)
+    results = run_request(df, request, step, metrics)
+    if df.isStreaming:
+        explain_refusal(results)
+    return results
 
 
 def run_request(

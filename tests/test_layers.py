@@ -90,8 +90,8 @@ WINGS: dict[str, tuple[str, ...]] = {
     ),
     "spark_integration": (
         "errors", "versions", "plan", "java", "interpreter", "options", "step", "carriers",
-        "request", "sliding", "boundary", "history", "checkpoint", "migration", "inspection",
-        "reports", "session", "bench", "cli",
+        "request", "chains", "sliding", "boundary", "history", "checkpoint", "migration",
+        "inspection", "reports", "session", "bench", "cli",
     ),
 }  # fmt: skip
 #: Which wings may import what their package shows to users.

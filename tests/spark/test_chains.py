@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from mta import CountWindow, Max, Sum
 from spark_integration import sliding_aggregate
+from spark_integration.chains import CHECKS
 from spark_integration.errors import InvalidRequest
-from spark_integration.request import CHECKS
 from tests.support.spark.events import last_n, make_events, oracle, write_files
 from tests.support.spark.jobs import Job, spread
 
@@ -90,6 +91,22 @@ def test_both_are_exact(job: Job, events: pa.Table, combine: Combine, pages: str
 def test_a_chain_that_spark_refuses_is_named_up_front(job: Job) -> None:
     with pytest.raises(InvalidRequest, match=rf"set {CHECKS} to 'false' .*='spark://state'"):
         chained(job)
+
+
+@pytest.mark.parametrize("combine", [joined, united])
+def test_two_that_spark_refuses_are_named_where_the_query_starts(
+    job: Job, combine: Combine
+) -> None:
+    frame = combine(job)
+    with pytest.raises(InvalidRequest, match=rf"set {CHECKS} to 'false' .*='spark://state'"):
+        job.run_frame(frame)
+    assert not job.batches
+
+
+def test_other_refusals_stay_sparks_own(job: Job) -> None:
+    frame = sliding_aggregate(job.source(), **job.settings())
+    with pytest.raises(AnalysisException, match=r"(?i)complete"):
+        frame.writeStream.outputMode("complete").format("noop").start()
 
 
 def test_counts_of_one_name_are_named(job: Job) -> None:
