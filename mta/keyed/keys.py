@@ -25,7 +25,8 @@ import xxhash
 
 from mta.columns.reading import is_missing, plain
 from mta.errors import UnsuitableKey
-from mta.kernels.segments import bounds_of, spread
+from mta.kernels.ranges import bytes_of
+from mta.kernels.segments import bounds_of
 
 KINDS = ("int", "text", "bytes", "tuple")
 #: No key has more bytes, so that several always fit into a page.
@@ -60,8 +61,12 @@ class Keys:
         if self.kind == "int":
             blob = self.blob.reshape(-1, 8)[places].reshape(-1)
         else:
-            blob = self.blob[spread(starts, lengths)]
+            blob = np.frombuffer(self.bytes_at(starts, lengths), "u1")
         return Keys(self.kind, self.hashes[places], blob, bounds_of(lengths))
+
+    def bytes_at(self, starts: np.ndarray, lengths: np.ndarray) -> bytes:
+        """Ranges of the bytes of all keys."""
+        return bytes_of([self.blob.data], np.zeros(len(starts), np.int64), starts, lengths)
 
     def cut(self, start: int, stop: int) -> Keys:
         """Those from ``start`` to ``stop``, as views."""
@@ -114,8 +119,9 @@ def same_bytes(one: Keys, places: np.ndarray, other: Keys, others: np.ndarray) -
     same: np.ndarray = lengths == other.bounds[others + 1] - begins
     if not same.all():
         starts, begins, lengths = starts[same], begins[same], lengths[same]
-    equal = one.blob[spread(starts, lengths)] == other.blob[spread(begins, lengths)]
-    if not equal.all():
+    bytes_of_one, bytes_of_other = one.bytes_at(starts, lengths), other.bytes_at(begins, lengths)
+    if bytes_of_one != bytes_of_other:
+        equal = np.frombuffer(bytes_of_one, "u1") == np.frombuffer(bytes_of_other, "u1")
         unlike = np.repeat(np.arange(len(lengths)), lengths)[~equal]
         same[np.flatnonzero(same)[unlike]] = False
     return same
@@ -353,14 +359,13 @@ def _in_order(distinct: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
         bounds = np.arange(0, 8 * len(blob) + 1, 8)
         return Keys(found, hashes[order], blob[order].view("u1"), bounds), order
     hashes = np.fromiter(map(hash_of, packed), "u8", len(packed))
-    order = np.argsort(hashes, kind="stable")
+    order = np.argsort(hashes)
     lined = hashes[order]
     if (lined[1:] == lined[:-1]).any():
         order = np.array(sorted(range(len(packed)), key=lambda at: (hashes[at], packed[at])))
-        lined = hashes[order]
-    joined = b"".join([packed[at] for at in order.tolist()])
-    lengths = np.fromiter(map(len, packed), np.int64, len(packed))[order]
-    return Keys(found, lined, np.frombuffer(joined, "u1"), bounds_of(lengths)), order
+    lengths = np.fromiter(map(len, packed), np.int64, len(packed))
+    blob = np.frombuffer(b"".join(packed), "u1")
+    return Keys(found, hashes, blob, bounds_of(lengths)).take(order), order
 
 
 def _packed(distinct: Any, kind: str | None) -> tuple[str, Any]:
@@ -368,7 +373,7 @@ def _packed(distinct: Any, kind: str | None) -> tuple[str, Any]:
     if isinstance(distinct, np.ndarray):
         kinds: set[type] = {int} if len(distinct) else set()
     else:
-        kinds = {value.__class__ for value in distinct}
+        kinds = set(map(type, distinct))
     if not kinds:
         return kind or "int", []
     found = _KIND_OF.get(next(iter(kinds))) if len(kinds) == 1 else None
@@ -382,7 +387,7 @@ def _packed(distinct: Any, kind: str | None) -> tuple[str, Any]:
         except OverflowError:
             odd = next(n for n in distinct if not _INTS.min <= n <= _INTS.max)
             raise UnsuitableKey(f"the key {odd} does not fit 64 bits with a sign") from None
-    packed = [_bytes_of(value) for value in distinct]
+    packed = list(distinct) if found == "bytes" else list(map(_bytes_of, distinct))
     longest = max(map(len, packed))
     if longest > MAX_KEY_BYTES:
         odd = next(v for v, p in zip(distinct, packed, strict=True) if len(p) == longest)

@@ -54,6 +54,8 @@ _FIXED, _MOST_COLUMNS = 6, 1 << 16
 #: Where an event has no bytes, a page has no more of them.
 _MOST_OF_NOTHING = 1 << 26
 _SIGN = np.uint64(1 << 63)
+#: Which numbers of bytes a number of a column may have; the last one stands for all that are more.
+_IS_WIDTH = np.isin(np.arange(10), (0, 1, 2, 4, 8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,7 @@ class Leaves:
             widths = sizes[:, column] // np.maximum(count, 1)
             odd = widths * count != sizes[:, column]
             if column in numbers:
-                odd |= ~np.isin(widths, (0, 1, 2, 4, 8))
+                odd |= ~_IS_WIDTH[np.clip(widths, 0, len(_IS_WIDTH) - 1)]
             if column == _HASHES:
                 odd |= (widths != 8) & (count > 0)
             if column == _TIMES:
@@ -202,32 +204,29 @@ class Leaves:
         in these pages, and 200 ns a key that is found. ``late`` as of ``join``.
         """
         hashes, bounds = self._hashes(), bounds_of(self.counts)
-        found, pages, places = [], [], []
-        for first, last in runs:
-            start, stop = int(bounds[first]), int(bounds[last])
+        ends = [(int(bounds[first]), int(bounds[last])) for first, last in runs]
+        met = []
+        for start, stop in ends:
             lined = hashes[start:stop]
             if not (lined[1:] >= lined[:-1]).all():
                 raise CorruptPage("its keys are out of order")
             some, at = _meeting(lined, keys.hashes)
-            of = np.searchsorted(bounds, at + start, side="right") - 1
-            inside = at + start - bounds[of]
-            if not self._are(keys, some, of, inside):
-                whole = self.keys(np.arange(first, last))
-                at = whole.find(keys)
+            met.append((some, at + start))
+        wanted, at = (np.concatenate(each) for each in zip(*met, strict=True))
+        of = np.searchsorted(bounds, at, side="right") - 1
+        if not self._are(keys, wanted, of, at - bounds[of]):
+            met = []
+            for (first, last), (start, _) in zip(runs, ends, strict=True):
+                at = self.keys(np.arange(first, last)).find(keys)
                 some = np.flatnonzero(at >= 0)
-                of = np.searchsorted(bounds, at[some] + start, side="right") - 1
-                inside = at[some] + start - bounds[of]
-            found.append(some)
-            pages.append(of)
-            places.append(inside)
-        wanted = np.concatenate(found)
+                met.append((some, at[some] + start))
+            wanted, at = (np.concatenate(each) for each in zip(*met, strict=True))
+            of = np.searchsorted(bounds, at, side="right") - 1
         order = np.argsort(wanted, kind="stable")
-        lined = wanted[order]
-        first_of = np.append(True, lined[1:] != lined[:-1])[: len(lined)]
-        keys = keys.take(lined[first_of])
-        numbers = np.cumsum(first_of) - 1
-        pages_of, places_of = np.concatenate(pages)[order], np.concatenate(places)[order]
-        return self._table(keys, numbers, pages_of, places_of, late)
+        wanted, of, at = wanted[order], of[order], at[order]
+        first_of = np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]
+        keys = keys.take(wanted[first_of])
+        return self._table(keys, np.cumsum(first_of) - 1, of, at - bounds[of], late)
 
     def _hashes(self) -> np.ndarray:
         """Of all keys of all pages."""
@@ -239,11 +238,11 @@ class Leaves:
         """Whether keys of the same hashes are the same."""
         if keys.kind == "int":
             return True  # no two have one hash
-        wanted = keys.take(some)
+        starts, lengths = keys.bounds[some], np.diff(keys.bounds)[some]
         ends = self._pairs(_KEY_ENDS, pages, places, self._sizes[:, _KEY_BYTES])
-        if not np.array_equal(np.diff(wanted.bounds), ends[:, 1] - ends[:, 0]):
+        if not np.array_equal(lengths, ends[:, 1] - ends[:, 0]):
             return False
-        return self._bytes(_KEY_BYTES, pages, ends) == wanted.blob.tobytes()
+        return self._bytes(_KEY_BYTES, pages, ends) == keys.bytes_at(starts, lengths)
 
     def keys(self, pages: np.ndarray) -> Keys:
         """All keys of some pages."""

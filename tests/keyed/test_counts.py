@@ -341,6 +341,26 @@ def test_a_batch_takes_out_of_pages_what_is_of_its_keys(
         assert taken.calls <= 20
 
 
+@pytest.mark.parametrize("text", [False, True])
+def test_how_often_is_taken_out_does_not_follow_from_how_many_runs_there_are(
+    text: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, keys = Tally(), 300
+    names = np.array([f"key {at}" for at in range(keys)], object) if text else np.arange(keys)
+    # The first run outweighs the others, so that none is merged.
+    windows = KeyedWindows(Max(), TimeWindow(10**6), store, page_bytes=512, cache_bytes=1)
+    windows.extend(np.repeat(names, 60), np.ones(60 * keys), np.zeros(60 * keys))
+    taken, calls = Taken(monkeypatch), []
+    for now in range(8):
+        windows.checkpoint()
+        taken.calls = 0
+        windows.query(list(names))
+        calls.append(taken.calls)
+        windows.extend(names, np.ones(keys), np.full(keys, now))
+    assert windows.stats().runs == 8
+    assert len(set(calls)) == 1 and calls[0] <= 12
+
+
 class Remote(Tally):
     @property
     def capabilities(self) -> Capabilities:
