@@ -56,7 +56,7 @@ def states_by_bucket(spark: SparkSession, checkpoint: Path, store_url: str) -> d
 
 
 def is_timed(checkpoint: Path) -> bool:
-    """Whether Spark wakes the buckets by time, as it must where silent keys are forgotten."""
+    """Whether Spark can wake the buckets by time; it could not in some earlier releases' states."""
     notes = [*checkpoint.glob("state/0/_metadata/v2/*"), *checkpoint.glob("state/0/*/_metadata/*")]
     texts = [note.read_bytes() for note in notes if note.is_file()]
     return any(b"timeoutTimestamp" in text or b"EventTime" in text for text in texts)

@@ -1,4 +1,4 @@
-"""A query's checkpoint made anew, with other buckets, in another store, or with other timers.
+"""A query's checkpoint made anew, with other buckets or in another store.
 
     checkpoint of before                        checkpoint to go on with
     offsets, commits, sources: how far it read  the same files
@@ -9,6 +9,9 @@ The keys are dealt out without a look at what is computed (``mta.keyed.dealing``
 written by Spark: a query over a file with the new roots puts them into a checkpoint of its own,
 whose first version then gets the number that the last batch of before has led to. So the next batch
 has its own number, offsets and state, and each row counts once, whatever the sink notes of batches.
+Where the pages are to be in the state too (``spark://state``), they stand in that file as well.
+
+Each bucket is called with the first watermark, and says when it is next.
 
 All is made in a folder beside the new one, which is renamed at the end. Until then the old one is
 the query; to try again, after whatever broke off, writes the same pages.
@@ -19,7 +22,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import gcd
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,19 +32,20 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
+from mta.audit.keyed import OpaqueKeys
 from mta.audit.walk import live_keys
 from mta.keyed.dealing import deal
 from mta.windows.opaque import restore_opaque
 from spark_integration.carriers.packing import BLOB, BUCKET, TIME
-from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.carriers.streaming import STATE_SCHEMA
+from spark_integration.carriers.state_pages import KEY, PAGE, is_state_url
+from spark_integration.carriers.streaming import PROVIDER, STATE_SCHEMA
 from spark_integration.checkpoint import is_timed, last_batch, open_pages, states_by_bucket
-from spark_integration.errors import InvalidRequest
+from spark_integration.errors import CorruptState, InvalidRequest
 from spark_integration.options import MAX_BUCKETS
-from spark_integration.plan import Silent
+from spark_integration.sliding import recommended_conf
 from spark_integration.step.hashes import hasher_of
 from spark_integration.step.states import encode_root, read_fixed
 from stores import PageStore, open_store
@@ -49,7 +55,14 @@ _AT_ONCE = 256
 _FIRST = re.compile(r"(\.?)1\.(delta|zip)(\.crc)?")
 _ROCKSDB = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-_ROWS = pa.schema([(BUCKET, pa.int32()), (BLOB, pa.binary()), (TIME, pa.timestamp("us", "UTC"))])
+#: What Spark is given: a row for the state of each bucket, and one for each page in the state.
+_ROWS = pa.schema(
+    [
+        (BUCKET, pa.int32()), (TIME, pa.timestamp("us", "UTC")), (BLOB, pa.binary()),
+        (KEY, pa.string()), (PAGE, pa.binary()),
+    ]
+)  # fmt: skip
+_TYPES = f"{BUCKET} int, {TIME} timestamp, {BLOB} binary, {KEY} string, {PAGE} binary"
 
 
 class Migrated(NamedTuple):
@@ -58,7 +71,6 @@ class Migrated(NamedTuple):
     batch: int
     """The last batch that it has."""
     buckets: int
-    timed: bool
     states: int
     """Buckets that have keys, or had some."""
 
@@ -71,49 +83,75 @@ def migrate(
     *,
     to: str | None = None,
     buckets: int | None = None,
-    silent: Silent | None = None,
 ) -> Migrated:
     """Make a checkpoint from which a stopped query goes on, with what is given in place of its own.
 
-    ``silent`` is that of the query to come. Reads all tables of keys once or twice and writes them;
-    into another store also all pages of windows by themselves. Raises InvalidRequest, StateMismatch
-    and HandleMismatch, what damaged pages raise, and the store's errors; then there is no target.
+    Reads all tables of keys once or twice and writes them; into another store also all pages of
+    windows by themselves. Raises InvalidRequest, StateMismatch and HandleMismatch, what damaged
+    pages raise, and the store's errors; then there is no target.
     """
     home = to or store
-    batch = _require_still(checkpoint, target)
-    if is_state_url(home):
-        raise InvalidRequest(
-            f"the pages would be in Spark's own state ({home}), which only the query itself can "
-            "write: choose a store with --to, or begin with a new checkpoint and start_from"
-        )
+    batch, in_state = _require_still(checkpoint, target), is_state_url(home)
     if buckets is not None and not 1 <= buckets <= MAX_BUCKETS:
         raise InvalidRequest(f"buckets is {buckets}: it must be between 1 and {MAX_BUCKETS}")
-    timed = is_timed(checkpoint) if silent is None else silent != "keep"
     states = states_by_bucket(spark, checkpoint, store)
     if not states:
         raise InvalidRequest(f"{checkpoint} has no key yet: give the query a new checkpoint")
     before = {bucket: read_fixed(state) for bucket, state in states.items()}
     count, fixed, _ = next(iter(before.values()))
     number = buckets or count
-    if number != count or home != store:
-        roots = {bucket: root for bucket, (_, _, root) in before.items()}
-        with open_pages(spark, checkpoint, store) as source, open_store(home) as pages:
-            place, into = _places(fixed, count, number)
-            same = home == store
-            dealt = deal(
-                roots, source, pages if not same else source, into, place,
-                (lambda handle: None) if same else _bringer(source, pages),
-            )  # fmt: skip
-        states = {bucket: encode_root(root, number, fixed) for bucket, root in dealt.items()}
+    place, into = _places(fixed, count, number)
     draft = target.with_name(f".{target.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
+    given = draft / ".work" / "rows"
+    given.mkdir(parents=True)
+    with pq.ParquetWriter(given / "states.parquet", _ROWS) as rows:
+        if number != count or home != store or in_state:
+            roots = {bucket: root for bucket, (_, _, root) in before.items()}
+            with open_pages(spark, checkpoint, store) as source, _opened(home) as pages:
+                same = home == store and not in_state
+                dealt = deal(
+                    roots, source, pages if not same else source, into, place,
+                    (lambda handle: None) if same else _bringer(source, pages),
+                )  # fmt: skip
+                if in_state:
+                    _give_pages(rows, dealt, pages)
+            states = {bucket: encode_root(root, number, fixed) for bucket, root in dealt.items()}
+        rows.write(_table([{BUCKET: each, BLOB: state} for each, state in states.items()]))
     _copy_logs(checkpoint, draft)
-    _write_states(spark, draft, states, timed, batch)
+    _write_states(spark, draft, target, batch, home, states)
     if _require_still(checkpoint, target) != batch:
         raise InvalidRequest(f"the query of {checkpoint} has gone on: stop it, and try again")
     draft.rename(target)
-    return Migrated(batch, number, timed, len(states))
+    return Migrated(batch, number, len(states))
+
+
+@contextmanager
+def _opened(home: str) -> Iterator[PageStore]:
+    """The store to be; for pages in Spark's state a folder, for as long."""
+    if not is_state_url(home):
+        with open_store(home) as store:
+            yield store
+        return
+    folder = tempfile.TemporaryDirectory(prefix="mta-pages-")
+    with folder as name, open_store(f"file://{name}") as store:
+        yield store
+
+
+def _give_pages(rows: pq.ParquetWriter, roots: dict[int, bytes], store: PageStore) -> None:
+    """Every page that the windows of each bucket need."""
+    for bucket, root in roots.items():
+        keys = sorted(set(OpaqueKeys(root, store).live_keys()))
+        for at in range(0, len(keys), _AT_ONCE):
+            some = keys[at : at + _AT_ONCE]
+            pages = zip(some, store.get_many(some), strict=True)
+            rows.write(_table([{BUCKET: bucket, KEY: key, PAGE: page} for key, page in pages]))
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    # Not at 0, where the watermark begins: Spark would drop such rows for being late.
+    return pa.Table.from_pylist([{TIME: 1, **row} for row in rows], _ROWS)
 
 
 def _require_still(checkpoint: Path, target: Path) -> int:
@@ -121,7 +159,7 @@ def _require_still(checkpoint: Path, target: Path) -> int:
     begun, ended = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
     if ended < 0:
         raise InvalidRequest(f"{checkpoint} has no committed batch: nothing is to be kept")
-    if begun != ended:
+    if begun != ended and is_timed(checkpoint):  # else it was tried, and Spark refused its state
         raise InvalidRequest(
             f"batch {begun} of {checkpoint} has begun and not ended: stop the query, or start it "
             "once more as it was, with trigger(availableNow=True), so that it ends"
@@ -182,46 +220,71 @@ def _copy_logs(checkpoint: Path, draft: Path) -> None:
 
 
 def _write_states(
-    spark: SparkSession, draft: Path, states: dict[int, bytes], timed: bool, batch: int
+    spark: SparkSession, draft: Path, target: Path, batch: int, home: str, states: dict[int, bytes]
 ) -> None:
     """The state of each bucket, as Spark has it after a batch."""
-    work = draft / ".work"
-    (work / "rows").mkdir(parents=True)
-    rows = [{BUCKET: bucket, BLOB: state, TIME: 0} for bucket, state in sorted(states.items())]
-    pq.write_table(pa.Table.from_pylist(rows, _ROWS), work / "rows" / "states.parquet")
+    work, session, in_state = draft / ".work", spark.newSession(), is_state_url(home)
+    if in_state:
+        for number in range(batch, last_batch(draft / "offsets") + 1):
+            _use_rocksdb(draft / "offsets" / str(number))
     header = (draft / "offsets" / str(batch)).read_text().splitlines()[1]
-    session = spark.newSession()
     for name, value in json.loads(header)["conf"].items():
         session.conf.set(name, value)
     # Each version whole in its own files, which say nothing of their number.
     session.conf.set(_ROCKSDB, "false")
     session.conf.set(_FORMAT, "1")
     session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-    frame = session.readStream.schema(f"{BUCKET} int, {BLOB} binary, {TIME} timestamp")
-    given = frame.parquet(str(work / "rows"))
-    if timed:
-        given = given.withWatermark(TIME, "0 seconds")
-
-    def put(
-        key: tuple[Any, ...], parts: Iterator[pd.DataFrame], state: GroupState
-    ) -> Iterator[pd.DataFrame]:
-        (value,) = (value for part in parts for value in part.iloc[:, 1])
-        state.update((bytes(value),))
-        if timed:
-            state.setTimeoutTimestamp(1)  # the bucket is called, and says when it is next
-        yield from ()
-
-    timeout = GroupStateTimeout.EventTimeTimeout if timed else GroupStateTimeout.NoTimeout
-    made = given.groupBy(BUCKET).applyInPandasWithState(
-        put, f"{BUCKET} int", STATE_SCHEMA, "append", timeout
-    )
+    given = session.readStream.schema(_TYPES).parquet(str(work / "rows"))
+    made = _put(given.withWatermark(TIME, "0 seconds"), in_state)
     writer = made.writeStream.format("noop").trigger(availableNow=True)
     query = writer.option("checkpointLocation", str((work / "checkpoint").absolute())).start()
     query.awaitTermination()
+    if states_by_bucket(session, work / "checkpoint", home) != states:
+        raise CorruptState("Spark did not keep the states as they were given; report this as a bug")
     state = draft / "state"
     (work / "checkpoint" / "state").rename(state)
     for path in list(state.glob("0/*/*")):
         if match := _FIRST.fullmatch(path.name):
             kind = "snapshot" if match[2] == "delta" else match[2]
             path.rename(path.with_name(f"{match[1]}{batch + 1}.{kind}{match[3] or ''}"))
+    for note in state.glob("0/_metadata/v2/[0-9]*"):  # it says where the schemas are
+        text = note.read_text()
+        _rewrite(note, text.replace(f"{draft.name}/.work/checkpoint/", f"{target.name}/"))
     shutil.rmtree(work)
+
+
+def _put(given: DataFrame, in_state: bool) -> DataFrame:
+    """A query that keeps what it is given as the state of each bucket."""
+    buckets = given.groupBy(BUCKET)
+    if in_state:
+        from spark_integration.carriers.stateful import StateAsGiven  # PySpark 3.5 has no such
+
+        return buckets.transformWithStateInPandas(
+            StateAsGiven(), f"{BUCKET} int", "append", "EventTime"
+        )
+
+    def put(
+        key: tuple[Any, ...], parts: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        (value,) = (value for part in parts for value in part.iloc[:, 2])
+        state.update((bytes(value),))
+        state.setTimeoutTimestamp(1)
+        yield from ()
+
+    return buckets.applyInPandasWithState(
+        put, f"{BUCKET} int", STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout
+    )
+
+
+def _use_rocksdb(offsets: Path) -> None:
+    """Have the query go on with the provider of states that can hold pages."""
+    version, header, *rest = offsets.read_text().split("\n")
+    content = json.loads(header)
+    content["conf"][PROVIDER] = recommended_conf()[PROVIDER]
+    _rewrite(offsets, "\n".join([version, json.dumps(content), *rest]))
+
+
+def _rewrite(path: Path, text: str) -> None:
+    """Replace a file of Spark's, and the digest of it."""
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    path.write_text(text)

@@ -131,7 +131,7 @@ class Plan:
         """
         found = [policy.lifetime for policy in self.policies.values()]
         known = [lifetime for lifetime in found if lifetime is not None]
-        return max(known) if self.silent != "keep" and len(known) == len(found) else None
+        return max(known) if len(known) == len(found) else None
 
     @property
     def patience(self) -> int:

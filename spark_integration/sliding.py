@@ -165,11 +165,10 @@ def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
     bucket = F.pmod(F.xxhash64(*map(column, plan.keys)), F.lit(plan.buckets)).cast("int")
     columns = (column(name).alias(f"c{i}") for i, name in enumerate(plan.columns))
     rows = df.select(bucket.alias(BUCKET), *columns)
-    timed = df.isStreaming and plan.lifetime is not None
-    packer = partial(pack, names=plan.columns, timed=timed)
+    packer = partial(pack, names=plan.columns, timed=df.isStreaming)
     schema = StructType().add(BUCKET, IntegerType()).add(BLOB, BinaryType())
-    if timed:  # the column that is under the watermark
-        delay = {WATERMARK_DELAY: watermark_delay(df, plan.time)}
+    if df.isStreaming:  # the column that is under the watermark, if there is one
+        delay = {WATERMARK_DELAY: watermark_delay(df, plan.time) or 0}
         schema.add(TIME, TimestampType(), metadata=delay)
     return rows.mapInArrow(packer, schema)
 

@@ -53,8 +53,7 @@ class StateWithPages(StatefulProcessor):
         plan = self._plan.of_bucket(key[0])
         after = advance_bucket(plan, self._step, before, rows, pages, reached)
         self._handles.update((after.state,))
-        if self._plan.lifetime is not None:
-            self._set_timer(after.timer)
+        self._set_timer(after.timer)
         yield after.results
 
     def handleExpiredTimer(
@@ -80,3 +79,29 @@ class StateWithPages(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is left to do: the state is Spark's to commit."""
+
+
+class StateAsGiven(StateWithPages):
+    """Puts the state and the pages of each bucket that ``mta migrate`` has, in place of a step.
+
+    A row has a bucket, a time, and a state, or the name of a page and the page; by position, as
+    PySpark may lose names that begin with "_".
+    """
+
+    def __init__(self) -> None: ...
+
+    def handleInputRows(
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
+    ) -> Iterator[pd.DataFrame]:
+        """Keep what a bucket is given, and have it called with the first watermark."""
+        pages = StatePages(self._pages)
+        for part in rows:
+            columns = (part.iloc[:, place] for place in (2, 3, 4))
+            for state, name, page in zip(*columns, strict=True):
+                if name is None:
+                    self._handles.update((bytes(state),))
+                else:
+                    pages.put_many({name: bytes(page)})
+        pages.flush()
+        self._set_timer(1)
+        yield from ()

@@ -14,9 +14,11 @@ Exactly once: Spark commits the new states and its offsets together. A batch tha
 leaves pages in a store that no state names; when it runs again, it writes the same pages. Pages in
 the state are committed with it; two attempts of a task each write to a copy of their own.
 
-Where silent keys are to be forgotten, each bucket has one timer, at the moment when the first of
-its keys becomes silent. Spark then calls it also in micro-batches that bring it no rows, and those
-that bring no rows at all are made when the watermark has moved.
+Each bucket has one timer. Where silent keys are to be forgotten, it is at the moment when the first
+of its keys becomes silent. Spark then calls it also in micro-batches that bring it no rows, and
+those that bring no rows at all are made when the watermark has moved. Where they are kept, and even
+where the stream has no watermark, the timer is there as well: so ``silent`` may change on a running
+checkpoint, whose state Spark would else take for another one.
 """
 
 from __future__ import annotations
@@ -66,26 +68,25 @@ def check_session(spark: SparkSession) -> None:
 
 def advance_stream(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
     """Packed rows to packed results; ``step`` runs once per bucket and micro-batch."""
-    buckets, timed = packed.groupBy(BUCKET), plan.lifetime is not None
+    buckets = packed.groupBy(BUCKET)
     if is_state_url(plan.store):
-        time_mode = "EventTime" if timed else "None"
         from spark_integration.carriers.stateful import StateWithPages  # PySpark 3.5 has no such
 
         return buckets.transformWithStateInPandas(
-            StateWithPages(plan, step), RESULT_SCHEMA, "append", time_mode
+            StateWithPages(plan, step), RESULT_SCHEMA, "append", "EventTime"
         )
 
     def advance(
         key: tuple[Any, ...], parts: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         before = bytes(state.get[0]) if state.exists else None
-        reached = state.getCurrentWatermarkMs() if timed else 0
+        reached, of_bucket = state.getCurrentWatermarkMs(), plan.of_bucket(key[0])
         with store_of(plan.store) as store:
-            after = advance_bucket(plan.of_bucket(key[0]), step, before, parts, store, reached)
+            after = advance_bucket(of_bucket, step, before, parts, store, reached)
         state.update((after.state,))
         if after.timer is not None:
             state.setTimeoutTimestamp(after.timer)
         yield after.results
 
-    timeout = GroupStateTimeout.EventTimeTimeout if timed else GroupStateTimeout.NoTimeout
-    return buckets.applyInPandasWithState(advance, RESULT_SCHEMA, STATE_SCHEMA, "append", timeout)
+    timers = GroupStateTimeout.EventTimeTimeout
+    return buckets.applyInPandasWithState(advance, RESULT_SCHEMA, STATE_SCHEMA, "append", timers)

@@ -58,7 +58,6 @@ from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import read_job
 from spark_integration.errors import InvalidRequest
-from spark_integration.plan import Silent
 from spark_integration.request import make_product
 from spark_integration.session import local_session
 from spark_integration.step.states import read_doomed
@@ -284,7 +283,6 @@ def migrate(
     store: str,
     to: str | None,
     buckets: int | None,
-    silent: Silent | None,
 ) -> None:
     """Make a checkpoint anew, and say how the query goes on."""
     if read_job(checkpoint) is not None or read_job(checkpoint.parent) is not None:
@@ -293,14 +291,11 @@ def migrate(
             "give another run an --output of its own"
         )
     locate(checkpoint, store)
-    made = migration.migrate(
-        local_session(), checkpoint, target, store, to=to, buckets=buckets, silent=silent
-    )
+    made = migration.migrate(local_session(), checkpoint, target, store, to=to, buckets=buckets)
     home = handles.without_credentials(to or store)
     say(f"made      {target}, after batch {made.batch}, with {plural(made.states, 'bucket')}")
     say(f"store     {home}")
-    say(f"go on     with checkpointLocation {target}, store={home!r}, buckets={made.buckets}")
-    say(f"          and silent={'drop or emit' if made.timed else 'keep'}")
+    say(f"go on     with checkpointLocation {target}, store={home!r} and buckets={made.buckets}")
     say("          Once it has, the checkpoint of before must not be started again.")
 
 

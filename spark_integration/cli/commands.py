@@ -71,9 +71,6 @@ def _add_migrate(parser: ArgumentParser) -> None:
     parser.add_argument("--store", metavar="URL", required=True, help="where the pages are")
     parser.add_argument("--to", metavar="URL", help="where they are to be")
     parser.add_argument("--buckets", metavar="N", type=at_least_one, help="as the query is to have")
-    parser.add_argument(
-        "--silent", choices=("keep", "drop", "emit"), help="as the query is to have it"
-    )
 
 
 def _migrate(**given: Any) -> None:

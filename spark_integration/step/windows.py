@@ -39,7 +39,7 @@ from mta.keyed.work import Boundaries, Found, Want
 from mta.times import clock
 from mta.triggers.rules import EveryCount, EveryPeriod
 from spark_integration.plan import Plan
-from spark_integration.step.columns import Ints, to_numpy
+from spark_integration.step.columns import DAY, Ints, to_numpy
 from spark_integration.step.rows import Sorted
 from spark_integration.step.states import Bucket as Handles
 from stores.base import PageStore
@@ -143,7 +143,7 @@ class Windows:
     def forget(self, watermark: int | None) -> Gone | None:
         """Forget the keys whose windows are empty by the watermark; None if there are none."""
         plan, lifetime = self.plan, self.plan.lifetime
-        if watermark is None or lifetime is None or plan.temporary:
+        if watermark is None or lifetime is None or plan.silent == "keep" or plan.temporary:
             return None
         past, period = watermark - plan.patience - 1, plan.period
         if period is not None:  # the last boundary for which all events have come
@@ -166,12 +166,13 @@ class Windows:
     def timer(self, watermark: int | None) -> int | None:
         """Once the watermark is later than this, the bucket must be called; None for never.
 
-        Pages that are to be deleted are looked at again with the watermark's next move.
+        Pages that are to be deleted are looked at again with the watermark's next move. Where keys
+        are kept, that is for a query to come which forgets them.
         """
-        if self.plan.lifetime is None:
-            return None
         if self.bucket.is_deleting:
             return watermark or 0
+        if self.plan.silent == "keep":
+            return (watermark or 0) + (self.plan.lifetime or DAY)
         earliest = self.bucket.earliest()
         return None if earliest is None else int(self._end_of(earliest)) + self.plan.patience
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mta import Count, CountWindow, Max, Min, Product, Sum, TimeWindow
-from spark_integration import inspect_query
+from spark_integration import inspect_query, sliding_aggregate
 from spark_integration.cli import main
 from spark_integration.errors import StateMismatch
 from spark_integration.step.states import read_root
 from spark_integration.step.step import step
 from stores import MemoryStore
-from tests.support.spark.events import make_events, write_files
-from tests.support.spark.jobs import Job, spread
+from tests.support.spark.events import in_form, last_seconds, make_events, oracle, write_files
+from tests.support.spark.jobs import ALIASES, FOLDS, Job, spread
 from tests.support.spark.plans import make_plan
 from tests.support.spark.silences import rows_of
 
@@ -91,3 +91,42 @@ def test_a_query_is_restarted_with_other_windows(
     for found in job.batches[1]:
         results = tuple(found[name] for name in found.asDict() if "_" in name)
         assert results == expected[found.device, found.ts.astimezone(UTC)]
+
+
+@pytest.mark.parametrize("pages", ["file", "state"])
+@pytest.mark.proves("stores", "`silent` of a running query changes", "file", "spark://state")
+def test_silent_keys_are_forgotten_from_now_on_and_kept_again(
+    spark: SparkSession, tmp_path: Path, pages: str
+) -> None:
+    """On one checkpoint: it begins without a watermark, and keys of then fall silent later."""
+    job = Job(spark, tmp_path)
+    if pages == "state":
+        job.store = "spark://state"
+    events = spread(make_events(900, 3))
+    names = events.column("device").to_pylist()
+    names[:300] = [f"old-{name}" for name in names[:300]]
+    events = events.set_column(events.column_names.index("device"), "device", pa.array(names))
+    write_files(events.slice(0, 300), job.input, files=1)
+    job.run(policy=TimeWindow(60))
+    assert len(keys_of(job)) == 3
+    timed = job.source().withWatermark("ts", "0 seconds")
+    write_files(events.slice(300, 300), job.input, files=2, first=1)
+    given = job.settings(policy=TimeWindow(60), silent="emit")
+    job.run_frame(sliding_aggregate(timed, **given))
+    assert keys_of(job) == {*names[300:]}
+    rows = [row for batch in job.batches.values() for row in batch]
+    emptied = {(row.device, row.ts.astimezone(UTC)) for row in rows if row.watts is None}
+    last = dict(zip(names[:300], events.column("ts").to_pylist()[:300], strict=True))
+    assert emptied == {(name, at + timedelta(seconds=60)) for name, at in last.items()}
+    write_files(events.slice(600), job.input, files=1, first=3)
+    job.run(policy=TimeWindow(30))
+    expected = oracle(events.slice(0, 600), last_seconds(60), FOLDS)
+    begin = events.column("ts")[600].value
+    rest = [row for row in oracle(events, last_seconds(30), FOLDS) if row[1] >= begin]
+    found = (row for batch in job.batches.values() for row in batch if row.watts is not None)
+    assert in_form(found, *ALIASES) == sorted([*expected, *rest])
+
+
+def keys_of(job: Job) -> set[str]:
+    """The keys that have a window."""
+    return set(inspect_query(job.checkpoint, job.store)["key"])

@@ -101,7 +101,10 @@ def test_keep_forgets_nothing(store: MemoryStore) -> None:
     state = step(None, rows_of(("a", 0, 1.0)), plan, store).state
     done = step(state, rows_of(), plan, store, START + LONG * SECOND)
     assert keys_of(done.state, store) == keys_of(state, store)
-    assert done.timer is None
+    # A query to come may forget them: the bucket is called again within a window's length.
+    assert done.timer == START + (LONG + SIZE) * SECOND
+    gone = step(done.state, rows_of(), silent_plan(), store, START + 2 * LONG * SECOND)
+    assert (keys_of(gone.state, store), gone.rows.num_rows) == (set(), 1)
 
 
 # --- results -----------------------------------------------------------------------------------

@@ -76,10 +76,12 @@ def test_windows_key_by_key(job: Job, events: pa.Table) -> None:
 
 
 @pytest.mark.proves("PySpark", "silent keys forgotten")
+@pytest.mark.proves("PySpark", "`silent` of a running query changes")
 def test_silent_keys_go_by_the_watermark(job: Job, events: pa.Table) -> None:
     """One key stops after the first file, and its window is empty a minute later."""
     others = pc.not_equal(events.column("device"), "d5")
     write_files(events.slice(0, 300), job.input, files=1)
+    job.run(policy=TimeWindow("1 minute"))  # without a watermark, and all keys are kept
     write_files(events.filter(others).slice(300), job.input, files=2, first=1)
     settings = job.settings(policy=TimeWindow("1 minute"), silent="emit")
     stream = job.source().withWatermark("ts", "0 seconds")
