@@ -42,12 +42,14 @@ BEFORE_ALL = np.iinfo(np.int64).min
 class Tail(Group):
     """The open group of a level, with room for ``capacity`` elements."""
 
-    __slots__ = ("_layout", "capacity", "level", "number")
+    __slots__ = ("_layout", "capacity", "folded", "level", "number")
 
     def __init__(self, levels: Levels, level: int, number: int) -> None:
         self.level, self.number = level, number
         self.capacity = levels.arity_of(level)
         self._layout = levels.layout_of(level)
+        #: How many elements have been folded, and their aggregate, where that is kept.
+        self.folded: tuple[int, Partial] = (0, None)
         times = np.empty(self.capacity, "<i8") if levels.timed else None
         super().__init__(self._layout.schema.new(self.capacity), times, [], 0)
 
@@ -85,6 +87,7 @@ class RestoredTail(Tail):
     ) -> None:
         self.level, self.number, self.count = level, number, count
         self.capacity, self._layout = levels.arity_of(level), levels.layout_of(level)
+        self.folded = (0, None)
         #: The columns as the handle had them, right for as long as the count is the same.
         self._saved, self._saved_count = columns, count
 
@@ -135,6 +138,8 @@ class Levels:
         self.back = 0
         self.tails: list[Tail] = [Tail(self, 0, 0)]
         self.put = monoid.inputs.put
+        #: Whether a tail's aggregate is kept, so that only what came since is folded.
+        self.keeps_folds = False
         #: By level and number, groups that are not to be read again while a bulk is under way.
         self.in_hand: dict[tuple[int, int], Group] | None = None
 
@@ -175,6 +180,20 @@ class Levels:
         """The aggregate of some elements of a group; stop - start - 1 combines."""
         return self.monoid.fold(self.partials(level, group, start, stop), stop - start)
 
+    def fold_tail(self, tail: Tail, start: int = 0) -> Partial:
+        """The aggregate of a tail from an element on; a combine an element.
+
+        Of a whole tail whose aggregate is kept, one for each that came since it was asked for last.
+        """
+        if start or not self.keeps_folds:
+            return self.fold(tail.level, tail, start, tail.count)
+        done, aggregate = tail.folded
+        if done < tail.count:
+            more = self.fold(tail.level, tail, done, tail.count)
+            aggregate = self.monoid.combine(aggregate, more) if done else more
+            tail.folded = tail.count, aggregate
+        return aggregate if tail.count else self.monoid.identity
+
     def refold(self, level: int, group: Group) -> Refold:
         """The aggregate of a group, for a check of what its parent has."""
         rows = self.partials(level, group, 0, group.count)
@@ -207,7 +226,9 @@ class Levels:
     @property
     def leaf_room(self) -> int:
         """How many leaf groups can be sealed before one above them must be."""
-        return self.arity - (self.tails[1].count if len(self.tails) > 1 else 0)
+        # A level that is still to come begins with what was swept before it.
+        taken = self.tails[1].count if len(self.tails) > 1 else self.tails[0].number % self.arity
+        return self.arity - taken
 
     def extend(self, rows: Rows, times: np.ndarray | None, count: int, unneeded: int) -> None:
         """Add events that fill leaf groups, at most one more than ``leaf_room``.
@@ -263,7 +284,7 @@ class Levels:
         for tail in self.tails:
             if not tail.is_full:
                 break
-            sealed.append((tail, self.fold(tail.level, tail, 0, tail.count)))
+            sealed.append((tail, self.fold_tail(tail)))
         # The last of them may end where the sweep did. Nobody reads such a page again, and no sweep
         # would look for it: its element above is there to say when its last event was.
         swept = sealed[-1][0] if self.end(sealed[-1][0].level) <= self.swept else None

@@ -18,6 +18,20 @@ from stores.testing.counting import CountingStore
 LEAF, ARITY = 32, 16
 
 
+def test_a_bulk_into_a_level_whose_beginning_was_swept() -> None:
+    """Where all higher levels have left, the next one has less room than an empty one."""
+    for shift in range(1, 12):
+        window = Window(Max(), CountWindow(5), "memory://", "w", arity=2)
+        for at in range(shift):
+            window.insert(float(at))
+        window.evict(len(window))
+        window.checkpoint()
+        window.checkpoint()
+        window.checkpoint()
+        assert window.extend([4.0, 3.0, 2.0, 1.0]).tolist() == [4.0] * 4
+        window.check()
+
+
 def counting(policy: AbstractPolicy, monoid: AbstractMonoid | None = None) -> tuple[Window, Any]:
     store = CountingStore(MemoryStore())
     options = {"leaf_arity": LEAF, "arity": ARITY}
