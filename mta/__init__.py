@@ -29,6 +29,7 @@ from mta.keyed.rolling import rolling
 from mta.keyed.windows import KeyedStats, KeyedWindows, Latest
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.levels.log_mta import LogMTA
+from mta.levels.steady_mta import SteadyMTA
 from mta.monoids import *  # noqa: F403
 from mta.policies import *  # noqa: F403
 from mta.reactive.paged import PagedReactiveAggregator
@@ -58,6 +59,7 @@ __all__ = [
     "SharedWindows",
     "SlicedWindow",
     "Stats",
+    "SteadyMTA",
     "SubWindow",
     "Trigger",
     "TriggeredWindow",

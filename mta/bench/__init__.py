@@ -32,6 +32,7 @@ EXPERIMENTS = {
     "batch": "mta.bench.ours.batch",
     "kernels": "mta.bench.ours.kernels",
     "single": "mta.bench.ours.single",
+    "pauses": "mta.bench.ours.pauses",
     "since_max": "mta.bench.ours.since_max",
     "dimensions": "mta.bench.ours.dimensions",
     "slow": "mta.bench.ours.slow",

@@ -5,6 +5,7 @@
 - ``tree``: what both algorithms share
 - ``runs``: batches that slide over many groups at once
 - ``log_mta``, ``amortized_mta``: the paper's two algorithms
+- ``steady_mta``: the latter without its pauses
 - ``pages``, ``rebuilding``, ``read_ahead``: pages and handles, repairs, and reads in time
 - ``kept``: events by position, and events that several windows share
 """

@@ -144,7 +144,7 @@ class AmortizedMTA(RunningTree):
         for frame in self.path:
             for i in range(frame.next, frame.stop + 1):
                 at = (frame.first + i) * self.levels.span(frame.level) - self.front
-                entry = monoid.partials.at(frame.suffixes, i - frame.origin)
+                entry = self._after(frame.moved_on(i))
                 if not folds[at].agrees(entry):
                     raise InvariantViolation(f"stack entry {entry!r} instead of {folds[at]!r}")
         right = Refold(monoid, events[self.middle - self.front :])

@@ -122,8 +122,8 @@ class RunningTree(MonoidTree):
                         break
                     path = self._opened(self._path_from(path, front), front)
                     continue
-                front, lefts = int(fronts[-1]), frame.suffixes
-                places = frame.first + frame.origin, frame.first + frame.stop
+                front, lefts = int(fronts[-1]), self._lefts(frame, frame.next, frame.stop + 1)
+                places = frame.first + frame.next, frame.first + frame.stop
                 path = [*path[:-1], frame.moved_on(front - frame.first)]
             right = self._stretch(batch, start + at, new, at, count, lefts, places, fronts, right)
             at += count

@@ -38,7 +38,7 @@ Segment = tuple[int, int, Group, int, int]
 class Frame:
     """A group on the head path: the elements from ``next`` to ``stop`` are left."""
 
-    __slots__ = ("first", "group", "level", "next", "origin", "stop", "suffixes")
+    __slots__ = ("first", "group", "level", "next", "origin", "right", "stop", "suffixes")
 
     def __init__(self, level: int, first: int, group: Group, start: int, stop: int) -> None:
         self.level, self.first, self.group = level, first, group
@@ -46,6 +46,9 @@ class Frame:
         self.stop = stop
         #: Amortized MTA: the folds from element origin, origin + 1, ... stop to the middle.
         self.suffixes: Rows = None
+        #: SteadyMTA: these reach to ``stop`` alone, and this is the aggregate from there to the
+        #: middle.
+        self.right: Partial = None
 
     @property
     def segment(self) -> Segment:
@@ -55,7 +58,7 @@ class Frame:
     def moved_on(self, index: int) -> Frame:
         """The same frame with its front at another element; this one stays as it was."""
         moved = Frame(self.level, self.first, self.group, index, self.stop)
-        moved.origin, moved.suffixes = self.origin, self.suffixes
+        moved.origin, moved.suffixes, moved.right = self.origin, self.suffixes, self.right
         return moved
 
 

@@ -24,7 +24,7 @@ from mta.levels.read_ahead import ReadAhead
 from mta.levels.search import Frame, Segment, SegmentedWindow
 from mta.monoids.base import Partial
 from mta.pages.handle import Handle, corrupt
-from mta.pages.page import Layout, read_columns
+from mta.pages.page import Group, Layout, read_columns
 from mta.pages.structure import AtHand, Setting
 
 
@@ -106,7 +106,7 @@ class MonoidTree(SegmentedWindow):
         top = levels.top(self.front)
         tails = levels.tails[: max(top, 1)]
         start = 0 if top else max(self.middle, self.front) - tails[0].first
-        self.branch = [levels.fold(t.level, t, 0 if t.level else start, t.count) for t in tails]
+        self.branch = [levels.fold_tail(t, 0 if t.level else start) for t in tails]
         self._fold_right()
 
     def _fold_right(self) -> None:
@@ -221,7 +221,7 @@ class MonoidTree(SegmentedWindow):
         """Replace the last frame's next element by the group below it: one page read."""
         frame = path[-1]
         level, index = frame.level - 1, frame.next
-        group = self.levels.child(frame.level, frame.first, frame.group, index)
+        group = self._child(frame, index)
         first = (frame.first + index) * self.levels.arity_of(level)
         start = max(position // self.levels.span(level) - first, 0)
         below = Frame(level, first, group, start, group.count)
@@ -230,6 +230,10 @@ class MonoidTree(SegmentedWindow):
             self._ahead.follow(first // group.count, path)
         self._scan(below, self._after(rest))
         path[-1:] = [below] if rest.next == rest.stop else [rest, below]
+
+    def _child(self, frame: Frame, index: int) -> Group:
+        """The group below an element of a frame: one page read."""
+        return self.levels.child(frame.level, frame.first, frame.group, index)
 
     def open_path(self) -> Frame | None:
         """Open the head path down to the oldest event; None when the leftmost tree is empty."""

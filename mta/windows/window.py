@@ -54,8 +54,9 @@ class Window(EventsFace[Out]):
 
     - ``arity``: the size of groups and, unless ``leaf_arity`` is given, of leaf groups. The
       defaults suit a single large window.
-    - ``aggregator``: AmortizedMTA unless given. With FiBA events are kept in order of time, a
-      result is that of the window which ends with its event, and late is what is older than the
+    - ``aggregator``: AmortizedMTA unless given. With SteadyMTA no single event waits while a group
+      is folded, which pays where a combine takes long. With FiBA events are kept in order of time,
+      a result is that of the window which ends with its event, and late is what is older than the
       newest by more than ``lateness`` (0 unless given). ``existing="beside"``, "replace" or
       "combine" says what an event does at a time that has one already.
     - ``late="error"`` or "drop": what to do with an event older than the last one, where the policy

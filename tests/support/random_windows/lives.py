@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from random import Random
 
-from mta import FiBA
+from mta import FiBA, SteadyMTA
 from mta.pages.structure import Aggregator
 from tests.support.naive import IN_ORDER, CrowdedFiBA
 from tests.support.random_windows.base import Life
@@ -27,7 +27,7 @@ BY_TIME: list[type[Aggregator]] = [CrowdedFiBA, FiBA]
 def begin(sort: str, order: str, kind: Kind, seed: int, is_hostile: bool = False) -> Life:
     """A life of a sort over events of a kind, all else drawn."""
     random = Random(f"{sort} {order} {kind.name} {seed}")
-    aggregator = random.choice(IN_ORDER if order == ORDERS[0] else BY_TIME)
+    aggregator = random.choice([*IN_ORDER, SteadyMTA] if order == ORDERS[0] else BY_TIME)
     life: Life
     if sort == "shared":
         life = SharedLife(random, kind, aggregator.by_time)
