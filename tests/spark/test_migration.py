@@ -33,6 +33,7 @@ from spark_integration.step.states import Bucket, encode_root, read_fixed
 from spark_integration.step.step import step
 from stores import open_store
 from tests.support.servers import RedisServer
+from tests.support.spark.checkpoints import entries
 from tests.support.spark.events import last_n, last_seconds, make_events, oracle, write_files
 from tests.support.spark.jobs import FOLDS, WINDOW, Job, spread
 from tests.support.spark.saved import encode_handles
@@ -179,13 +180,14 @@ def test_a_folder_of_results_goes_on(spark: SparkSession, tmp_path: Path) -> Non
 
     spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", "3")
     try:
-        for part, buckets in enumerate((2, 2, 5, 5, 1, 64, 64)):
-            write_files(events.slice(200 * part, 200), job.input, files=1, first=part)
-            if part in (2, 4, 5):
+        for part, files, buckets in ((0, 2, 2), (2, 2, 5), (4, 1, 1), (5, 2, 64)):
+            write_files(events.slice(200 * part, 200 * files), job.input, files, first=part)
+            if part:
                 moved(job, f"cp{part}", buckets=buckets)
             run(buckets)
     finally:
         spark.conf.unset("spark.sql.streaming.fileSink.log.compactInterval")
+    assert entries(job.checkpoint, "commits") == list(range(7))
     job.batches[0] = spark.read.parquet(str(tmp_path / "out")).collect()
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
 

@@ -23,8 +23,6 @@ from stores import InvalidStoreURL, MissingDependency
 from tests.spark.test_streaming import (
     events,
     test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts,
-    test_a_replayed_batch_gives_the_same_results_and_pages,
-    test_a_restart_continues_exactly,
     test_equals_the_oracle,
     test_last_gives_one_row_per_key_and_batch,
     test_what_stops_a_query_and_what_lets_it_go_on,
@@ -37,8 +35,6 @@ from tests.support.spark.state_steps import conforming, failing_once
 __all__ = [
     "events",
     "test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts",
-    "test_a_replayed_batch_gives_the_same_results_and_pages",
-    "test_a_restart_continues_exactly",
     "test_equals_the_oracle",
     "test_last_gives_one_row_per_key_and_batch",
     "test_what_stops_a_query_and_what_lets_it_go_on",
@@ -65,6 +61,18 @@ def test_sparks_own_map_conforms(job: Job, tmp_path: Path, events: pa.Table) -> 
     assert len(outcomes) > 25
 
 
+def test_a_replayed_batch_gives_the_same_results_and_pages(job: Job, events: pa.Table) -> None:
+    write_files(events, job.input, files=2)
+    job.run()
+    results, pages = job.results(), job.pages()
+    assert pages
+    job.forget_commit(1)
+    job.batches.pop(1)
+    job.run()
+    assert job.results() == results
+    assert job.pages() == pages
+
+
 def test_a_failed_task_leaves_no_page(job: Job, tmp_path: Path, events: pa.Table) -> None:
     write_files(events, job.input, files=2)
     with pytest.raises(StreamingQueryException, match="the task failed after its pages"):
@@ -77,7 +85,7 @@ def test_a_failed_task_leaves_no_page(job: Job, tmp_path: Path, events: pa.Table
 
 def test_evicted_pages_leave_the_state(job: Job) -> None:
     """The pages there are exactly those that the roots name; with eviction they grow no more."""
-    size, batches, keys = 100, 24, 6
+    size, batches, keys = 150, 16, 6
     events = spread(make_events(batches * size, keys))
     write_files(events, job.input, files=batches)
     counts = []
@@ -89,8 +97,8 @@ def test_evicted_pages_leave_the_state(job: Job) -> None:
 
     job.run(sink=look)
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
-    assert min(counts[2:]) > 0
-    assert max(counts[3:]) <= max(counts[:3]) * 1.5
+    assert 0 < max(counts[2:]) <= max(counts[:2]) * 1.5
+    assert min(counts) > 0
 
 
 def test_another_store_is_another_checkpoint(job: Job, tmp_path: Path, events: pa.Table) -> None:

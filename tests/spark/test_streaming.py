@@ -65,31 +65,6 @@ def test_last_gives_one_row_per_key_and_batch(job: Job, events: pa.Table) -> Non
         assert all(row.site for row in job.batches[batch])
 
 
-def test_a_restart_continues_exactly(job: Job, events: pa.Table) -> None:
-    """Also where a micro-batch has no rows."""
-    write_files(events.slice(0, 600), job.input, files=1)
-    first = job.run()
-    write_files(events.slice(0, 0), job.input, files=1, first=1)
-    write_files(events.slice(600), job.input, files=1, first=2)
-    second = job.run()
-    assert first.id == second.id
-    assert sorted(job.batches) == [0, 1, 2]
-    assert job.batches[1] == []
-    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
-
-
-def test_a_replayed_batch_gives_the_same_results_and_pages(job: Job, events: pa.Table) -> None:
-    write_files(events, job.input, files=2)
-    job.run()
-    results, pages = job.results(), job.pages()
-    assert pages
-    job.forget_commit(1)
-    job.batches.pop(1)
-    job.run()
-    assert job.results() == results
-    assert job.pages() == pages
-
-
 def test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts(
     job: Job, events: pa.Table, tmp_path: Path
 ) -> None:

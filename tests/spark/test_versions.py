@@ -56,10 +56,14 @@ def test_a_stream_goes_on_after_a_restart(
             job.run()
         return
     write_files(events.slice(0, 600), job.input, files=2)
-    query = job.run()
-    assert counts_of(query)["rows_read"] == 300
-    write_files(events.slice(600), job.input, files=1, first=2)
-    job.run()
+    first = job.run()
+    assert counts_of(first)["rows_read"] == 300
+    write_files(events.slice(0, 0), job.input, files=1, first=2)  # a micro-batch without rows
+    write_files(events.slice(600), job.input, files=1, first=3)
+    second = job.run()
+    assert first.id == second.id
+    assert sorted(job.batches) == [0, 1, 2, 3]
+    assert job.batches[2] == []
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
 
 
