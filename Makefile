@@ -99,15 +99,17 @@ spark-versions: $(ALL)
 		echo "-- PySpark $(OLDEST_SPARKS) not run: they want Java 17 to 23"; exit 0; }; \
 	for version in $(OLDEST_SPARKS); do \
 		place=$(VENV)/pyspark-$$version; \
-		test -f $$place/.installed || { \
+		test -f $$place/.ready || { \
 			python=$$(command -v python3.11 || command -v python3.12 || true); \
 			test -n "$$python" || { echo "-- PySpark $$version not run: it wants Python 3.11 or 3.12"; continue; }; \
 			echo "-- installing PySpark $$version into $$place"; rm -rf $$place; $$python -m venv $$place; \
 			$$place/bin/python -m pip --disable-pip-version-check --quiet install "pyspark==$$version" \
-				"pandas==2.2.*" "pyarrow==15.*" "numpy==1.26.*" "protobuf==5.*" \
+				"pandas==2.2.*" "polars==1.21.*" "pyarrow==15.*" "numpy==1.26.*" "protobuf==5.*" \
 				redis msgpack lmdb xxhash "pytest>=8" hypothesis; \
-			touch $$place/.installed; }; \
+			touch $$place/.ready; }; \
 		$$place/bin/python -m pytest -q -p no:cacheprovider -W ignore tests/spark/test_versions.py; \
+		$$place/bin/python -m pytest -q -p no:cacheprovider -k polars \
+			tests/windows/test_doors.py tests/keyed/test_rolling.py; \
 		ran="$${ran:+$$ran, }$$version"; \
 	done; \
 	echo "-- ran with PySpark $${ran:-none}; 'make test' runs all with" \

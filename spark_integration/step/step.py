@@ -80,7 +80,8 @@ def step(
     done = windows.advance(group)
     gone = windows.forget(watermark)
     found = results_of(plan, group, done, gone)
-    counts = counts_of(plan, rows.num_rows, known.num_rows - later.num_rows, done)
+    begun, lacking = known.num_rows - later.num_rows, windows.lacking(group.times[done.line])
+    counts = counts_of(plan, rows.num_rows, begun, done, lacking)
     if plan.temporary:
         return Advanced(b"", found, counts)
     # The pages behind this root are durable only after the flush.

@@ -106,6 +106,17 @@ class Windows:
         """Runs of pages that were merged into others; known once a checkpoint was taken."""
         return len(self._runs - self._numbers())
 
+    def lacking(self, times: Ints) -> int:
+        """How many events of these times have results that may not be whole after a change.
+
+        Where no moment tells when they are, as with windows by count, all of them.
+        """
+        moments = [each.moment for each in self.keyed.lacking()]
+        whole = [moment for moment in moments if moment is not None]
+        if len(whole) < len(moments):
+            return len(times)
+        return int((times < max(whole).astype("i8")).sum()) if whole else 0
+
     def advance(self, group: Sorted) -> Advance:
         """Take in sorted rows. Raises InvalidValue and LateEvent, as the plan says."""
         plan = self.plan

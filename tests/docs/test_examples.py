@@ -375,8 +375,14 @@ def _pairs(spark: SparkSession, folder: Path) -> list[tuple[str, str]]:
     return [(row.key, row.value) for row in frame.collect()]
 
 
-def test_counts_for_prometheus(spark: SparkSession, incoming: Path, tmp_path: Path) -> None:
+def test_counts_for_prometheus_and_opentelemetry(
+    spark: SparkSession, incoming: Path, tmp_path: Path
+) -> None:
     client = pytest.importorskip("prometheus_client")
+    telemetry = pytest.importorskip("opentelemetry.sdk.metrics")
+    from opentelemetry import metrics
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
     from mta import CountWindow, Max
     from spark_integration import sliding_aggregate
 
@@ -385,6 +391,10 @@ def test_counts_for_prometheus(spark: SparkSession, incoming: Path, tmp_path: Pa
     block = block.replace("from prometheus_client import Counter, start_http_server\n", "")
     space = {"spark": spark, "Counter": client.Counter, "start_http_server": served.append}
     run(block, DOCS / "spark.md", space, tmp_path)
+    reader = InMemoryMetricReader()
+    metrics.set_meter_provider(telemetry.MeterProvider([reader]))
+    block = block_with(DOCS / "spark.md", "opentelemetry")
+    run(block, DOCS / "spark.md", {"spark": spark}, tmp_path)
     stream = spark.readStream.schema("device string, ts timestamp, watts double")
     results = sliding_aggregate(
         stream.parquet(str(incoming)), key="device", time="ts", policy=CountWindow(3),
@@ -393,8 +403,18 @@ def test_counts_for_prometheus(spark: SparkSession, incoming: Path, tmp_path: Pa
     writer = results.writeStream.format("noop").queryName("shown").trigger(availableNow=True)
     writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
     given, until = {"query": "shown", "count": "rows_read"}, time.monotonic() + 60
-    while client.REGISTRY.get_sample_value("mta_total", given) is None:
+    while (found := reader.get_metrics_data()) is None or not (
+        points := [
+            point
+            for resource in found.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            for point in metric.data.data_points
+            if point.attributes == given
+        ]
+    ):
         assert time.monotonic() < until
         time.sleep(0.05)
+    assert [point.value for point in points] == [2 * HOURS]
     assert client.REGISTRY.get_sample_value("mta_total", given) == 2 * HOURS
     assert served == [9000]

@@ -41,11 +41,13 @@ def test_windows_and_aggregations_of_a_checkpoint_are_changed() -> None:
     found = done.rows.to_pylist()[0]
     # Of the long one 70 to 100 are kept: as many as the window of before held.
     assert (found["total_short"], found["total_long"], found["low_long"]) == (14.0, 35.0, 1.0)
+    assert done.counts.rows_lacking == 1
     again = step(state, rows_of(("a", 100.0, 5.0)), other, store)
     assert again.state == done.state
-    last = step(done.state, rows_of(("a", 129.0, 1.0)), other, store).rows.to_pylist()[0]
+    both = step(done.state, rows_of(("a", 128.0, 1.0), ("a", 129.0, 1.0)), other, store)
     # From here on it lacks nothing: what left came at 69 or before.
-    assert last["total_long"] == 36.0
+    assert both.rows.to_pylist()[-1]["total_long"] == 37.0
+    assert both.counts.rows_lacking == 1
 
 
 def test_what_cannot_be_changed_is_shown_side_by_side() -> None:
