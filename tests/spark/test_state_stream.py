@@ -85,7 +85,7 @@ def test_a_failed_task_leaves_no_page(job: Job, tmp_path: Path, events: pa.Table
 
 def test_evicted_pages_leave_the_state(job: Job) -> None:
     """The pages there are exactly those that the roots name; with eviction they grow no more."""
-    size, batches, keys = 150, 16, 6
+    size, batches, keys = 100, 24, 6
     events = spread(make_events(batches * size, keys))
     write_files(events, job.input, files=batches)
     counts = []
@@ -97,8 +97,8 @@ def test_evicted_pages_leave_the_state(job: Job) -> None:
 
     job.run(sink=look)
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
-    assert 0 < max(counts[2:]) <= max(counts[:2]) * 1.5
-    assert min(counts) > 0
+    assert min(counts[2:]) > 0
+    assert max(counts[3:]) <= max(counts[:3]) * 1.5
 
 
 def test_another_store_is_another_checkpoint(job: Job, tmp_path: Path, events: pa.Table) -> None:

@@ -34,7 +34,7 @@ def job(spark: SparkSession, tmp_path: Path) -> Job:
 
 @pytest.fixture
 def events() -> pa.Table:
-    return spread(make_events(900, 6))
+    return spread(make_events(1200, 6))
 
 
 #: One that no column can sweep: its windows go key by key.
