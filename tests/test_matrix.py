@@ -22,6 +22,7 @@ from mta import (
     FiBA,
     LogMTA,
     Monoid,
+    SteadyMTA,
     Window,
 )
 from mta.fiba import FingerTree, Tree
@@ -146,7 +147,7 @@ def monoid_for(algorithm: type[InOrderAggregator]) -> Monoid:
 
 JOINED = Monoid("", lambda a, b: a + b, name="joined")
 PAGED: list[type[Aggregator]] = [
-    AmortizedMTA, LogMTA, FiBA, PagedFlatFAT, PagedReactiveAggregator,
+    AmortizedMTA, SteadyMTA, LogMTA, FiBA, PagedFlatFAT, PagedReactiveAggregator,
 ]  # fmt: skip
 CONTENDERS: dict[str, tuple[Monoid, Callable[[Monoid], Contender]]] = {
     algorithm.__name__: (
