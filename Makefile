@@ -70,8 +70,7 @@ core:
 		--doctest-ignore-import-errors --pyargs mta stores
 
 # Elsewhere, so that nothing built with sanitizers stays here. Python itself is not built with them.
-SUITES := tests/folds tests/levels/test_runs.py tests/windows/test_random.py \
-	$(addprefix tests/keyed/test_,counts.py formats.py random.py rolling.py windows.py)
+SUITES := tests/folds tests/keyed tests/levels/test_runs.py tests/windows/test_random.py
 kernels: $(ALL)
 	@set -e; if ! command -v $(firstword $(CC)) >/dev/null; then \
 		echo "!! no C compiler ($(CC)): the compiled kernels were NOT built and NOT tested"; exit 0; fi; \

@@ -434,14 +434,13 @@ class Tree:
         return fold, size
 
     def _items(self, node: Node, folds: Folds) -> list[Refold]:
-        """Every subtree and entry of a node in turn."""
-        items: list[Refold] = []
-        for index in range(node.arity):
-            if node.level:
-                items.append(folds[self.child(node, index)][0])
-            if index < node.count:
-                lifted = self.monoid.lift(node.entries.at(index)[1])
-                items.append(Refold(self.monoid, [lifted]))
+        """Every subtree and entry of a node in turn; all entries of a leaf as one."""
+        lifted = [self.monoid.lift(node.entries.at(index)[1]) for index in range(node.count)]
+        if not node.level:
+            return [Refold(self.monoid, lifted)]
+        items = [folds[self.child(node, 0)][0]]
+        for index, entry in enumerate(lifted, 1):
+            items += Refold(self.monoid, [entry]), folds[self.child(node, index)][0]
         return items
 
     def _refold(self, items: list[Refold]) -> Refold:

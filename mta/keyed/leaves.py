@@ -49,6 +49,8 @@ MAGIC = b"mta-keys"
 VERSION = 2
 _HASHES, _KEY_ENDS, _KEY_BYTES, _MARKS, _LEFT, _ENDS, _TIMES = range(7)
 _HANDLE_ENDS, _HANDLES, _VALUES = 7, 8, 9
+#: The columns of numbers.
+_NUMBERS = [_HASHES, _KEY_ENDS, _MARKS, _LEFT, _ENDS, _TIMES, _HANDLE_ENDS]
 #: The numbers of a head before those of its columns, and the most columns there are.
 _FIXED, _MOST_COLUMNS = 6, 1 << 16
 #: Where an event has no bytes, a page has no more of them.
@@ -162,31 +164,31 @@ class Leaves:
 
     def _check_widths(self) -> None:
         keys, events, sizes = self.counts, self._events, self._sizes
-        ints, nothing = self._layout.kind == "int", np.zeros_like(keys)
+        ints = self._layout.kind == "int"
         if sizes.shape[1] != _VALUES + len(self._kinds):
             raise CorruptPage("it has columns too many or too few")
+        counts = np.zeros_like(sizes)
+        counts[:, [_HASHES, _MARKS, _LEFT]] = keys[:, None]
+        counts[:, [_ENDS, _HANDLE_ENDS]] = keys[:, None] + 1
+        if not ints:
+            counts[:, _KEY_ENDS] = keys + 1
+        if self._layout.timed:
+            counts[:, _TIMES] = events
+        counted = [*_NUMBERS]
+        if self._layout.schema.row_bytes:
+            counts[:, _VALUES:] = events[:, None]
+            counted += range(_VALUES, sizes.shape[1])
+        widths = sizes // np.maximum(counts, 1)
+        numbers = widths[:, _NUMBERS]
+        if (
+            (widths * counts != sizes)[:, counted].any()
+            or not _IS_WIDTH[np.minimum(numbers, len(_IS_WIDTH) - 1)].all()
+            or ((widths[:, _HASHES] != 8) & (keys > 0)).any()
+            or ((widths[:, _TIMES] == 0) & (counts[:, _TIMES] > 0)).any()
+        ):
+            raise CorruptPage("a column is not as long as it has numbers")
         self._widths = np.zeros_like(sizes)
-        numbers = {
-            _HASHES: keys, _KEY_ENDS: nothing if ints else keys + 1, _MARKS: keys, _LEFT: keys,
-            _ENDS: keys + 1, _TIMES: events if self._layout.timed else nothing,
-            _HANDLE_ENDS: keys + 1,
-        }  # fmt: skip
-        if not self._layout.schema.row_bytes:
-            fixed: list[int] = []
-        else:
-            fixed = list(range(_VALUES, sizes.shape[1]))
-        for column, count in {**numbers, **dict.fromkeys(fixed, events)}.items():
-            widths = sizes[:, column] // np.maximum(count, 1)
-            odd = widths * count != sizes[:, column]
-            if column in numbers:
-                odd |= ~_IS_WIDTH[np.clip(widths, 0, len(_IS_WIDTH) - 1)]
-            if column == _HASHES:
-                odd |= (widths != 8) & (count > 0)
-            if column == _TIMES:
-                odd |= (widths == 0) & (count > 0)
-            if odd.any():
-                raise CorruptPage("a column is not as long as it has numbers")
-            self._widths[:, column] = widths
+        self._widths[:, counted] = widths[:, counted]
         if (ints and sizes[:, [_KEY_ENDS, _KEY_BYTES]].any()) or (
             not self._layout.timed and sizes[:, _TIMES].any()
         ):

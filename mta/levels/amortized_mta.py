@@ -135,18 +135,23 @@ class AmortizedMTA(RunningTree):
         monoid, events = self.monoid, list(self.events())
         if len(events) != len(self):
             raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
-        folds = [Refold(monoid)]
-        for event in reversed(events[: self.middle - self.front]):
-            folds.append(Refold(monoid, [event]) + folds[-1])
-        folds.reverse()
+        stack = [
+            (
+                (frame.first + i) * self.levels.span(frame.level) - self.front,
+                self._after(frame.moved_on(i)),
+            )
+            for frame in self.path
+            for i in range(frame.next, frame.stop + 1)
+        ]
+        folds, fold, end = dict[int, Refold](), Refold(monoid), self.middle - self.front
+        for at in sorted({0, *(at for at, _ in stack)}, reverse=True):
+            folds[at] = fold = Refold(monoid, events[at:end]) + fold
+            end = at
         if not folds[0].agrees(self.left):
             raise InvariantViolation(f"R0 is {self.left!r} instead of {folds[0]!r}")
-        for frame in self.path:
-            for i in range(frame.next, frame.stop + 1):
-                at = (frame.first + i) * self.levels.span(frame.level) - self.front
-                entry = self._after(frame.moved_on(i))
-                if not folds[at].agrees(entry):
-                    raise InvariantViolation(f"stack entry {entry!r} instead of {folds[at]!r}")
+        for at, entry in stack:
+            if not folds[at].agrees(entry):
+                raise InvariantViolation(f"stack entry {entry!r} instead of {folds[at]!r}")
         right = Refold(monoid, events[self.middle - self.front :])
         if not right.agrees(self.right):
             raise InvariantViolation(f"R1 is {self.right!r} instead of {right!r}")

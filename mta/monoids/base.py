@@ -207,10 +207,10 @@ class Refold:
     __slots__ = ("monoid", "partial", "scale")
 
     def __init__(self, monoid: AbstractMonoid, partials: Iterable[Partial] = ()) -> None:
-        self.monoid, self.partial, self.scale = monoid, monoid.identity, Scale()
-        for partial in partials:
-            self.partial = monoid.combine(self.partial, partial)
-            self.scale += Scale.of(partial)
+        rows, combine, fold = list(partials), monoid.combine, monoid.identity
+        for partial in rows:
+            fold = combine(fold, partial)
+        self.monoid, self.partial, self.scale = monoid, fold, Scale.of_rows(rows, len(rows))
 
     @classmethod
     def of_rows(cls, monoid: AbstractMonoid, rows: Rows, count: int) -> Self:

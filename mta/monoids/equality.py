@@ -27,6 +27,7 @@ ROUNDING = 2.0**-51
 #: What a combine may round by near 0, where doubles have no more digits.
 _STEP = 2.0**-1073
 _NUMBERS = (int, float, np.number)
+_PLAIN_NUMBERS = {int, float, np.float64, np.int64}
 
 
 class Scale:
@@ -54,6 +55,11 @@ class Scale:
         if isinstance(rows, np.ndarray):
             is_number = rows.dtype.kind in "iuf" and count
             return cls([_size(rows).sum(axis=0)] if is_number else (), count)
+        kinds = set(map(type, rows))
+        if kinds and kinds <= _PLAIN_NUMBERS:
+            return cls([sum(map(_size, rows))], count)
+        if kinds == {tuple} and len(set(map(len, rows))) == 1:
+            return cls.of_rows(tuple(map(list, zip(*rows, strict=True))), count)
         return sum(map(cls.of, rows), start=cls())
 
     def __add__(self, other: Self) -> Self:
