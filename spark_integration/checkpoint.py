@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,24 @@ def _read_state(spark: SparkSession, checkpoint: Path, variable: str | None = No
     reader = spark.read.format("statestore")
     if variable is not None:
         reader = reader.option("stateVarName", variable)
-    return reader.load(str(checkpoint.absolute()))
+    return reader.load(str(_readable(checkpoint.absolute())))
+
+
+def _readable(checkpoint: Path) -> Path:
+    """The folder by a name that Spark's reader of states finds.
+
+    It looks for "my%20query" where a folder is called "my query" (Spark 4.0 to 4.3).
+    """
+    quoted = "%" in checkpoint.as_uri()
+    return Path(_link_to(checkpoint).name, "checkpoint") if quoted else checkpoint
+
+
+@cache
+def _link_to(checkpoint: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder with a link to another; it goes with the process, as a DataFrame is read later."""
+    folder = tempfile.TemporaryDirectory(prefix="mta-checkpoint-")
+    Path(folder.name, "checkpoint").symlink_to(checkpoint)
+    return folder
 
 
 def _binaries(value: Any) -> Iterator[bytes]:

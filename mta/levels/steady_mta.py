@@ -22,9 +22,9 @@ at most
 
 where windows are of two leaf groups or more, and events leave one by one: twice ``arity`` for the
 root of a tree that grows as another one is taken up, the rest for up to 8 events that are taken up
-together. In shorter windows (choose smaller
-leaf groups for them), in batches, and for one leaf group after a restore or a bulk eviction, it
-takes what Amortized MTA does. One more leaf group and its folds are in memory.
+together. In shorter windows (choose smaller leaf groups for them), in batches, and for one leaf
+group after a restore or a bulk eviction, it takes what Amortized MTA does. One more leaf group and
+its folds are in memory.
 
 Handles and pages are those of Amortized MTA: each goes on from the other's. What is made ahead is
 in none. Results are the same, but for the rounding of doubles added in another order.

@@ -43,7 +43,9 @@ def test_each_key_and_one_keys_events(
 ) -> None:
     if store == "state" and (lateness is not None or policy is SEVERAL):
         pytest.skip("where pages are makes no difference to that")
-    job = Job(spark, tmp_path)
+    folder = tmp_path / "my query"  # whose blank Spark's reader of states would not find
+    folder.mkdir()
+    job = Job(spark, folder)
     job.store = "spark://state" if store == "state" else job.store
     events = spread(make_events(600, 4))
     write_files(events, job.input, files=2)

@@ -210,7 +210,7 @@ def test_pages_go_into_sparks_own_state_and_come_out(
     with pytest.raises(StreamingQueryException, match="STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"):
         job.run(**asked)
     spark.conf.set(PROVIDER, recommended_conf()[PROVIDER])
-    moved(job, "in-state", to="spark://state", buckets=3).run(buckets=3, **asked)
+    moved(job, "in state", to="spark://state", buckets=3).run(buckets=3, **asked)
     write_files(events.slice(2800), job.input, files=1, first=2)
     moved(job, "out-again", to=f"file://{tmp_path}/home", buckets=2).run(**asked)
     assert sorted(job.batches) == [0, 1, 2]
