@@ -103,6 +103,15 @@ def test_two_that_spark_refuses_are_named_where_the_query_starts(
     assert not job.batches
 
 
+def test_they_are_named_too_where_the_query_writes_a_table(job: Job, tmp_path: Path) -> None:
+    writer = joined(job).writeStream.option("checkpointLocation", str(job.checkpoint))
+    try:
+        with pytest.raises(InvalidRequest, match=rf"set {CHECKS} to 'false' .*='spark://state'"):
+            writer.option("path", str(tmp_path / "table")).toTable("several")
+    finally:
+        job.spark.sql("DROP TABLE IF EXISTS several")
+
+
 def test_other_refusals_stay_sparks_own(job: Job) -> None:
     frame = sliding_aggregate(job.source(), **job.settings())
     with pytest.raises(AnalysisException, match=r"(?i)complete"):
