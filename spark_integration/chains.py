@@ -51,10 +51,12 @@ def check_chain(df: DataFrame, store: str, metrics: str) -> None:
 
 
 def explain_refusal(results: DataFrame) -> None:
-    """Have a start of a query raise InvalidRequest where Spark refuses windows for others in it.
+    """Have a stream's start raise InvalidRequest where Spark refuses windows for others in it.
 
     PySpark has no hook there, so its method is wrapped: once for each kind of writer.
     """
+    if not results.isStreaming:
+        return
     writer = type(results.writeStream)
     for name in ("start", "toTable"):
         method = getattr(writer, name)

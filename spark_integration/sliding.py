@@ -143,8 +143,7 @@ def sliding_aggregate(
     if isinstance(metrics, str):
         check_chain(df, store, metrics)
     results = run_request(df, request, step, metrics)
-    if df.isStreaming:
-        explain_refusal(results)
+    explain_refusal(results)
     return results
 
 

@@ -21,6 +21,7 @@ def test_no_option_is_lost_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sliding, "Options", lambda **options: options)
     monkeypatch.setattr(sliding, "make_request", lambda *arguments: arguments)
     monkeypatch.setattr(sliding, "run_request", lambda *arguments: arguments)
+    monkeypatch.setattr(sliding, "explain_refusal", lambda results: None)
     df, (same, options), step, metrics = sliding_aggregate(**given)
     assert (df, same, step, metrics) == ("<df>", "<df>", sliding.step, "<metrics>")
     assert {"df": df, "metrics": metrics, **options} == given
