@@ -15,10 +15,10 @@ PAPERS = 32
 def add_bench(line: CommandLine, modules: Mapping[str, str] = EXPERIMENTS) -> None:
     """Add ``mta bench``, of the experiments in these modules."""
 
-    def measure(experiment: list[str], quick: bool, size: float, output: str, fresh: bool) -> int:
+    def measure(experiment: list[str], size: float | str, output: str, fresh: bool) -> int:
         from mta.bench.frame.running import bench
 
-        return bench(experiment, None if quick else size, output, fresh, modules)
+        return bench(experiment, size, output, fresh, modules)
 
     def experiment(text: str) -> str:
         if text not in modules and text not in {name.partition("_")[0] for name in modules}:
@@ -34,7 +34,11 @@ def add_bench(line: CommandLine, modules: Mapping[str, str] = EXPERIMENTS) -> No
         help=f"an experiment or the first part of names; all of {', '.join(modules)}",
     )
     how_much = parser.add_mutually_exclusive_group()
-    how_much.add_argument("--quick", action="store_true", help="every figure within 10 minutes")
+    for name, what in (
+        ("quick", "every figure within 10 minutes"),
+        ("full", "each experiment at its paper's own scale, as far as memory goes; hours"),
+    ):
+        how_much.add_argument(f"--{name}", dest="size", action="store_const", const=name, help=what)
     how_much.add_argument(
         "--size", type=_share, default=1.0, help="share of the full events, above 1 for larger ones"
     )

@@ -202,17 +202,17 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Toy:
 
 
 def test_a_finished_experiment_is_not_run_again(toy: Toy, tmp_path: Path) -> None:
-    def run(size: float | None, fresh: bool = False) -> int:
+    def run(size: float | str, fresh: bool = False) -> int:
         running.bench(["mta_bulk"], size, str(tmp_path), fresh)
         return len(toy.measured)
 
     assert run(1.0) == 1
     assert run(1.0) == 1
     assert run(1.0, fresh=True) == 2
-    assert run(None) == 3
+    assert run(running.QUICK) == 3
     assert toy.measured[-1] == 0.5
     (tmp_path / "mta_bulk.json").unlink()  # broken off before its end
-    assert run(None) == 4
+    assert run(running.QUICK) == 4
     assert not list(tmp_path.glob("*.new"))
 
 
@@ -229,22 +229,30 @@ def test_a_run_that_was_broken_off_goes_on_with_the_next_cell(
         return [{"algorithm": "a", "window": window, "ns": 0.1 * window, "none": None}]
 
     def run(size: float, progress: Progress) -> Rows:
-        return progress.rows([2, 4, 8, 16], cell, str)
+        return progress.rows(windows, cell, str)
 
-    one = replace(toy.experiment("mta_bulk"), run=run)
+    windows = [2, 4, 8, 16]
+    one = replace(toy.experiment("mta_bulk"), run=run, full=32)
     monkeypatch.setattr(running, "load", lambda name, _: one)
     with pytest.raises(KeyboardInterrupt):
         running.Bench(tmp_path, 1.0).run("mta_bulk")
-    with (tmp_path / "mta_bulk.part").open("a") as file:
-        file.write('["16", [{"algor')  # broken off while it wrote
+    with (tmp_path / "mta_bulk.cells").open("a") as file:
+        file.write('\n["16", [{"algor')  # broken off while it wrote
     rows = running.Bench(tmp_path, 1.0).run("mta_bulk").rows
     assert measured == [2, 4, 8, 8, 16]
     assert [row["ns"] for row in rows] == [0.1 * row["window"] for row in rows]
-    assert not (tmp_path / "mta_bulk.part").exists()
+    kept = (tmp_path / "mta_bulk.cells").read_text()
     measured.clear()
-    (tmp_path / "mta_bulk.part").write_text('{"size": 0.5}\n["2", []]\n')
-    running.Bench(tmp_path, 0.25).run("mta_bulk")
-    assert measured == [2, 4, 8, 16], "cells of other settings are measured again"
+    windows.append(32)
+    rows = running.Bench(tmp_path, 1.0).run("mta_bulk").rows
+    assert measured == [32], "a finished experiment that has gained a cell measures this one alone"
+    assert [row["window"] for row in rows] == windows
+    assert running.Bench(tmp_path, 1.0).run("mta_bulk").rows == rows
+    assert measured == [32]
+    measured.clear()
+    running.Bench(tmp_path, running.FULL).run("mta_bulk")
+    assert measured == windows, "cells of another size are measured again"
+    assert (tmp_path / "mta_bulk.cells.old").read_text().startswith(kept)
 
 
 def test_plots_say_what_they_show_and_which_sizes_were_run(toy: Toy, tmp_path: Path) -> None:
@@ -316,9 +324,11 @@ def test_names_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
     monkeypatch.setattr(running, "bench", lambda *some: given.append(some))
     main(["bench", "fiba", "--quick", "--output", "there"])
+    main(["bench", "mta", "--full"])
     main(["bench", "--size", "0.25", "--fresh"])
     assert given == [
-        (["fiba"], None, "there", False, EXPERIMENTS),
+        (["fiba"], "quick", "there", False, EXPERIMENTS),
+        (["mta"], "full", "bench-output", False, EXPERIMENTS),
         ([], 0.25, "bench-output", True, EXPERIMENTS),
     ]
 

@@ -37,16 +37,22 @@ CYCLES = {
 def break_even(size: float, progress: Progress) -> Rows:
     """Table 3: the window from which on an algorithm is faster than recalculating."""
     most = 2 ** max(4, LARGEST + min(0, round(math.log2(size) / 4)))
-    rows = []
-    for name in progress.over(list(operators())):
+    cells = [
+        (name, algorithm)
+        for name, one in operators().items()
+        for algorithm in [*algorithms(one, 1), Reactive]
+        if algorithm is not RecalculateFromScratch
+    ]
+
+    def measure(cell: tuple[str, Any]) -> Rows:
+        name, algorithm = cell
         one = operators()[name]
         recalculating, value = partial(recalculated, one, size), value_ns(one, size)
-        for algorithm in [*algorithms(one, 1), Reactive]:
-            if algorithm is not RecalculateFromScratch:
-                beside = Beside(partial(built, algorithm, one, size), recalculating, most)
-                row = {"operator": name, "algorithm": algorithm.__name__} | beside.row()
-                rows.append(row | {"value_ns": value})
-    return rows
+        beside = Beside(partial(built, algorithm, one, size), recalculating, most)
+        row = {"operator": name, "algorithm": algorithm.__name__} | beside.row()
+        return [row | {"value_ns": value}]
+
+    return progress.rows(cells, measure, lambda cell: f"{cell[0]}, {cell[1].__name__}")
 
 
 def built(algorithm: Any, one: Operator, size: float, window: int) -> tuple[Slid, int]:

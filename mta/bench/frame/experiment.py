@@ -11,10 +11,11 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mta.cli.console import ProgressLine
 
@@ -45,38 +46,56 @@ class Finding:
         return "" if self.agrees is not False else self.why or UNEXPLAINED
 
 
+class Cell(NamedTuple):
+    """What was measured at once: its rows, how long it took, and when it was done."""
+
+    rows: Rows
+    seconds: float
+    when: str
+
+
+def now() -> str:
+    """The date and the minute."""
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 class Journal:
     """The rows of the cells that are measured, a line of JSON each, so that a run may go on.
 
-    The first line says what they were measured with; a journal of other settings is begun anew.
+    The first line says what they were measured with. A journal of other settings is put aside, to
+    ``.cells.old``, and begun anew. It is kept when the table is
+    written: cells that are new later are then all that is measured.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
-        self._path, head = path, json.dumps(settings)
-        self._rows: dict[str, Rows] = {}
+        self._path, self._head = path, json.dumps(settings)
+        self._cells: dict[str, Cell] = {}
         lines = path.read_text().splitlines() if path.exists() else []
-        if lines[:1] != [head]:
-            path.write_text(f"{head}\n")
-        for line in lines[1:] if lines[:1] == [head] else []:
+        if lines[:1] != [self._head]:
+            if lines:
+                path.replace(path.with_suffix(".cells.old"))
+            lines = []
+        for line in lines[1:]:
             try:
-                cell, rows = json.loads(line)
-            except ValueError:  # the run was broken off while it wrote
-                break
-            self._rows[cell] = rows
+                name, *cell = json.loads(line)
+                self._cells[name] = Cell(*cell)
+            except (TypeError, ValueError):  # the run was broken off while it wrote
+                continue
 
-    def rows(self, cell: str, measure: Callable[[], Rows]) -> Rows:
-        """The rows of a cell, measured unless they are known."""
-        if cell not in self._rows:
-            self._rows[cell] = measure()
+    def cell(self, name: str, measure: Callable[[], Rows]) -> Cell:
+        """A cell, measured unless it is known."""
+        if name not in self._cells:
+            began = monotonic()
+            rows = measure()
+            self._cells[name] = cell = Cell(rows, round(monotonic() - began, 3), now())
+            begun = self._path.exists()
             with self._path.open("a") as file:
-                file.write(f"{json.dumps([cell, self._rows[cell]])}\n")
+                # The new line first: one that was broken off does not take this one with it.
+                file.write("" if begun else self._head)
+                file.write(f"\n{json.dumps([name, *cell])}")
                 file.flush()
                 os.fsync(file.fileno())
-        return self._rows[cell]
-
-    def end(self) -> None:
-        """Remove it, as the table is written."""
-        self._path.unlink(missing_ok=True)
+        return self._cells[name]
 
 
 class Progress:
@@ -84,17 +103,33 @@ class Progress:
 
     def __init__(self, name: str, journal: Journal | None = None) -> None:
         self._name, self._line, self._began = name, ProgressLine(), monotonic()
-        self._journal = journal
+        self._journal, self._cells = journal, dict[str, Cell | None]()
 
     def rows(
         self, items: Sequence[Item], measure: Callable[[Item], Rows], label: Callable[[Item], str]
     ) -> Rows:
-        """The rows of all items; of those only that no earlier run has, if it was broken off."""
+        """The rows of all items, of which only those are measured that no earlier run has.
+
+        Raises ValueError for two of one label, as one would be given the other's rows.
+        """
         found: Rows = []
         for item in self.over(items, label):
-            cell = partial(measure, item)
-            found += cell() if self._journal is None else self._journal.rows(label(item), cell)
+            name, rows = label(item), partial(measure, item)
+            if name in self._cells:
+                raise ValueError(f"{self._name}: two cells are called {name!r}")
+            cell = None if self._journal is None else self._journal.cell(name, rows)
+            self._cells[name] = cell
+            found += cell.rows if cell else rows()
         return found
+
+    def record(self) -> dict[str, Any]:
+        """How long the cells took that there are, of whatever runs, and when they were done."""
+        cells = [cell for cell in self._cells.values() if cell]
+        if not cells:
+            return {"seconds": round(monotonic() - self._began, 1), "finished": now()}
+        dates = sorted(cell.when for cell in cells)
+        seconds = round(sum(cell.seconds for cell in cells), 1)
+        return {"seconds": seconds, "begun": dates[0], "finished": dates[-1]}
 
     def over(self, items: Sequence[Item], label: Callable[[Item], str] = str) -> Iterator[Item]:
         """The items one by one, each shown before it is worked on."""
@@ -128,6 +163,8 @@ class Experiment:
     findings: Callable[[Rows], list[Finding]]
     quick: float = 0.05
     """The share that ``--quick`` measures."""
+    full: float = 1.0
+    """The share that ``--full`` measures: the paper's own scale, as far as it goes."""
     columns: Sequence[str] = field(default=())
     """The columns that the report shows; all by default."""
 
@@ -145,8 +182,8 @@ class Done:
 
 
 def exponents(least: int, top: int) -> list[int]:
-    """The powers of two that are measured: enough of them to tell a shape."""
-    return list(range(least, top + 1, 2 if top - least > 12 else 1))
+    """The powers of two that are measured: enough of them to tell a shape, both ends with them."""
+    return sorted({least, *range(top, least - 1, -2 if top - least > 12 else -1)})
 
 
 def where(rows: Rows, **wanted: Any) -> Rows:

@@ -4,18 +4,17 @@
     report.html
 
 The record (JSON) is written last and says what the rows were measured with; an experiment whose
-record says what would be measured now is not run again. One that was broken off goes on with the
-cells that its journal (``mta_latency.part``) has not. Plots and the report are made anew from the
-rows every time.
+record says what would be measured now is not run again. Where it was measured by cells, these stand
+in its journal (``mta_latency.cells``): one that was broken off goes on with those that the journal
+has not, and one that has gained cells since measures these alone. Plots and the report are made
+anew from the rows every time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from mta.bench import EXPERIMENTS
@@ -33,9 +32,12 @@ from mta.bench.frame.tables import (
 from mta.cli.console import say, table
 from mta.kernels import native
 
+#: The sizes that are each experiment's own, by name: a few minutes for all, and its paper's scale.
+QUICK, FULL = "quick", "full"
+
 
 class Bench:
-    """A folder of experiments at one size (None: each at its quick one).
+    """A folder of experiments at one size, or each at its own of a name.
 
     ``modules`` names the module of each experiment; more of them come with Spark.
     """
@@ -43,7 +45,7 @@ class Bench:
     def __init__(
         self,
         folder: Path,
-        size: float | None,
+        size: float | str,
         fresh: bool = False,
         modules: Mapping[str, str] = EXPERIMENTS,
     ) -> None:
@@ -53,10 +55,11 @@ class Bench:
     def run(self, name: str) -> Done:
         """Measure one experiment, or take the rows that are there, and draw its plots."""
         experiment = load(name, self.modules)
-        size = experiment.quick if self._size is None else self._size
+        own = {QUICK: experiment.quick, FULL: experiment.full}
+        size = float(own[self._size] if isinstance(self._size, str) else self._size)
         record = (not self._fresh and read_record(self._record(name))) or {}
         known = all(record.get(key) == value for key, value in settings(size).items())
-        if known and (done := self._drawn(experiment, record)):
+        if known and not self._journal(name).exists() and (done := self._drawn(experiment, record)):
             say(f"{name}: measured already, {record['finished']} (--fresh measures it again)")
             return done
         return self.draw(experiment, self._measure(experiment, size))
@@ -89,22 +92,21 @@ class Bench:
 
     def _measure(self, experiment: Experiment, size: float) -> dict[str, Any]:
         self._record(experiment.name).unlink(missing_ok=True)
-        path = self.folder / f"{experiment.name}.part"
+        path = self._journal(experiment.name)
         if self._fresh:
             path.unlink(missing_ok=True)
-        journal, began = Journal(path, settings(size)), monotonic()
+        # Newer libraries, of which a paper's experiment uses none, do not take hours of cells away.
+        journal = Journal(path, {"size": size, "kernels": native.in_use()})
         progress = Progress(experiment.name, journal)
         rows = experiment.run(size, progress)
         progress.end()
         write_rows(self._table(experiment.name), rows)
-        record = settings(size) | {
-            "machine": machine(),
-            "seconds": round(monotonic() - began, 1),
-            "finished": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        }
+        record = settings(size) | {"machine": machine()} | progress.record()
         write_record(self._record(experiment.name), record)
-        journal.end()
         return record
+
+    def _journal(self, name: str) -> Path:
+        return self.folder / f"{name}.cells"
 
     def _table(self, name: str) -> Path:
         return self.folder / f"{name}.csv"
@@ -129,17 +131,17 @@ def chosen(names: Sequence[str], modules: Mapping[str, str] = EXPERIMENTS) -> li
 
 def bench(
     names: Sequence[str],
-    size: float | None = 1.0,
+    size: float | str = 1.0,
     folder: str = "bench-output",
     fresh: bool = False,
     modules: Mapping[str, str] = EXPERIMENTS,
 ) -> int:
     """Run the named experiments, all by default, print what they find, and write the report.
 
-    ``size`` scales the events and windows, 1 being the full form; None is the quick one. The report
-    also has what earlier runs into the folder have finished. An
-    experiment that fails is printed, and the others go on; the exit code is then 1. One that nobody
-    named, and whose library is not installed, is left out.
+    ``size`` scales the events and windows, or is ``QUICK`` or ``FULL``. The report also has what
+    earlier runs into the folder have finished. An experiment that fails is printed, and the others
+    go on; the exit code is then 1. One that nobody named, and whose library is not installed, is
+    left out.
     """
     runs, done, failed = Bench(Path(folder), size, fresh, modules), {}, []
     for name in chosen(names, modules):
@@ -154,7 +156,7 @@ def bench(
             say(f"{name} failed and is left out of the report: {type(error).__name__}: {error}\n")
             continue
         say(f"== {name}: {done[name].experiment.title}")
-        say(f"Sizes: {sizes(done[name].rows)}" if sizes(done[name].rows) else "")
+        say(f"Size {done[name].record['size']:g}: {sizes(done[name].rows)}")
         say(printed(done[name].findings))
         say()
     others = [runs.finished(name) for name in modules if name not in [*done, *failed]]

@@ -44,6 +44,9 @@ class Sliding(Protocol):
     def slide(self, value: Any) -> Any:
         """Insert, evict what the rule says, and answer the result."""
 
+    def begin(self, values: list[Any]) -> None:
+        """Insert values that make none leave."""
+
     def fill(self, values: list[Any]) -> None:
         """Slide over many without asking for results."""
 
@@ -102,6 +105,13 @@ class OneByOne:
         self._evict(leaving)
         return self.window.query()
 
+    def begin(self, values: list[Any]) -> None:
+        """Insert values, and ask nothing."""
+        insert = self.window.insert
+        for value in values:
+            insert(value)
+        self.values.extend(values)
+
     def fill(self, values: list[Any]) -> None:
         """Slide over many."""
         for value in values:
@@ -138,8 +148,14 @@ class Searching:
             self.window.insert(value)
         return self.window.query()
 
+    def begin(self, values: list[Any]) -> None:
+        """Insert values; the window asks its policy all the same."""
+        self.fill(values)
+
     def fill(self, values: list[Any]) -> None:
         """Slide over many."""
+        if not values:
+            return
         if self._timed:
             times = range(self._now + 1, self._now + 1 + len(values))
             self._now += len(values)

@@ -30,13 +30,15 @@ PAPER_ONE, PAPER_EACH = 4895, 411
 def dimensions(size: float, progress: Progress) -> Rows:
     """Nanoseconds an update of a product of sums, one by one and in batches, pages on disk."""
     window = max(16, int(WINDOW * size))
-    rows = []
-    for k in progress.over(DIMENSIONS, lambda k: f"{k} dimensions"):
-        for kind, measure in ((SINGLY, singly), (BATCHES, in_batches)):
-            rows.append(
-                {"algorithm": kind, "dimensions": k, "window": window}
-                | {"ns": 1e9 * measure(k, window, max(200, int(UPDATES * size)))}
-            )
+    updates, sides = max(200, int(UPDATES * size)), {SINGLY: singly, BATCHES: in_batches}
+    cells = [(k, kind) for k in DIMENSIONS for kind in sides]
+
+    def measure(cell: tuple[int, str]) -> Rows:
+        k, kind = cell
+        row = {"algorithm": kind, "dimensions": k, "window": window}
+        return [row | {"ns": 1e9 * sides[kind](k, window, updates)}]
+
+    rows = progress.rows(cells, measure, lambda cell: f"{cell[0]} dimensions, {cell[1]}")
     for kind in distinct(rows, "algorithm"):
         one = where(rows, algorithm=kind, dimensions=1)[0]["ns"]
         for k in DIMENSIONS:

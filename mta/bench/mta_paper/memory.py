@@ -104,11 +104,13 @@ def reached(size: float, progress: Progress) -> Rows:
     capacity = max(BATCH, int(CAPACITY * size))
     limits = LIMITS if size > 0.25 else LIMITS[:5]
     cells = [(name, limit) for name in ALGORITHMS for limit in limits]
-    rows = []
-    for name, limit in progress.over(cells, lambda cell: f"{cell[0]}, {cell[1]} MiB"):
+
+    def measure(cell: tuple[str, int]) -> Rows:
+        name, limit = cell
         row = {"algorithm": name, "limit_mib": limit, "capacity": capacity}
-        rows.append(row | within(name, limit, capacity))
-    return rows
+        return [row | within(name, limit, capacity)]
+
+    return progress.rows(cells, measure, lambda cell: f"{cell[0]}, {cell[1]} MiB")
 
 
 def within(name: str, limit: int, capacity: int) -> dict[str, Any]:

@@ -141,16 +141,21 @@ def table_2(size: float, progress: Progress) -> Rows:
     window = max(64, int(WINDOW * size))
     readings = memory_usage(2 * window).tolist()
     cells = [(one, name) for one in operations() for name in NAMES]
-    rows = []
-    for one, name in progress.over(cells, lambda cell: f"{cell[0].name}, {cell[1]}"):
+
+    def measure(cell: tuple[Operation, str]) -> Rows:
+        one, name = cell
         values = list(zip(readings, range(len(readings)), strict=True)) if one.timed else readings
-        cell = {"operation": one.name, "algorithm": name, "window": window}
-        rows.append(cell | latency(one, name, window, values, SECONDS * max(size, 0.01)))
-    batched = [one for one in operations() if one.columnar is not None]
-    for one in progress.over(batched, lambda one: f"{one.name}, the stream in batches"):
+        row: Row = {"operation": one.name, "algorithm": name, "window": window}
+        return [row | latency(one, name, window, values, SECONDS * max(size, 0.01))]
+
+    def measure_batched(one: Operation) -> Rows:
         assert one.columnar is not None
-        cell = {"operation": one.name, "algorithm": BATCHES, "window": window}
-        rows.append(cell | in_batches(one.columnar, window, int(READINGS * size)))
+        row: Row = {"operation": one.name, "algorithm": BATCHES, "window": window}
+        return [row | in_batches(one.columnar, window, int(READINGS * size))]
+
+    rows = progress.rows(cells, measure, lambda cell: f"{cell[0].name}, {cell[1]}")
+    batched = [one for one in operations() if one.columnar is not None]
+    rows += progress.rows(batched, measure_batched, lambda one: f"{one.name}, in batches")
     require_alike(rows)
     return rows
 
@@ -158,10 +163,13 @@ def table_2(size: float, progress: Progress) -> Rows:
 def latency(one: Operation, name: str, window: int, values: Sequence[Any], seconds: float) -> Row:
     """Nanoseconds of the processor's time an update, after as many as the window may hold."""
     with opened(name, one.monoid, one.rule(window)) as sliding:
-        if one.rule is Rule or name == "Naive":
-            fill(sliding, one, values[:window])
+        first = list(values[:window])
+        if one.rule is Rule:
+            sliding.begin(first)
+        elif name == "Naive":
+            sliding.fill(first)
         else:
-            for value in values[:window]:
+            for value in first:
                 sliding.slide(value)
         slide, done, began, stop = sliding.slide, 0, process_time(), perf_counter() + seconds
         for value in values[window:]:
@@ -171,18 +179,6 @@ def latency(one: Operation, name: str, window: int, values: Sequence[Any], secon
                 break
         taken = process_time() - began
     return {"updates": done, "ns": 1e9 * taken / done, "last": str(result)}
-
-
-def fill(sliding: Any, one: Operation, values: Sequence[Any]) -> None:
-    """Put the first values in, without results where none is needed."""
-    window = getattr(sliding, "window", None)
-    plain = one.rule is Rule and not isinstance(window, Window)
-    if not plain:
-        sliding.fill(list(values))
-        return
-    for value in values:
-        sliding.window.insert(value)
-        sliding.values.append(value)
 
 
 def in_batches(monoid: AbstractMonoid, window: int, count: int) -> Row:

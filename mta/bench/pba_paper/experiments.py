@@ -89,10 +89,11 @@ def count_windows(size: float, progress: Progress) -> Rows:
     cells = [(4, kind, reach, 1) for kind in kinds for reach in ranges(size)]
     cells += [(5, SINGLE, fixed, slide) for slide in SLIDES]
     cells += [(5, BATCHES, fixed, slide) for slide in SLIDES if fixed % slide == 0]
-    rows = []
-    for cell in progress.over(cells, lambda c: f"{c[1]}, range {c[2]:,}, slide {c[3]}"):
-        rows += of_count(*cell, size)
-    return rows
+    return progress.rows(
+        cells,
+        lambda cell: of_count(*cell, size),
+        lambda cell: "figure {}, {}, range {:,}, slide {}".format(*cell),
+    )
 
 
 def of_count(figure: int, kind: str, reach: int, slide: int, size: float) -> Rows:
@@ -137,13 +138,16 @@ def time_windows(size: float, progress: Progress) -> Rows:
     """Throughput over the range and over the slide, both in time."""
     minute = max(4, int(MINUTE * min(1, size)))
     seconds, watts = equipment(max(2 * 60 * minute, 5 * COUNTED))
-    data, rows = (watts.tolist(), seconds.tolist()), []
+    data = watts.tolist(), seconds.tolist()
     cells = [("range", minutes * minute, 1) for minutes in MINUTES]
     cells += [("slide", 60 * minute, slide) for slide in SLIDES]
     kinds = [(kind, *cell) for kind in (SINGLE, STREAMED) for cell in cells]
     combines = counted(partial(by_time, COUNTED, 1), cut(data, 0, 5 * COUNTED))
-    combine, told = a_combine(PLAIN_MAX, *data[0][:2]), "{0}, {2} readings by {3}".format
-    for kind, over, reach, slide in progress.over(kinds, lambda cell: told(*cell)):
+    combine, told = a_combine(PLAIN_MAX, *data[0][:2]), "{0}, over the {1}, {2} readings by {3}"
+
+    def measure(of: tuple[str, str, int, int]) -> Rows:
+        kind, over, reach, slide = of
+        rows: Rows = []
         some = cut(data, 0, 2 * reach)
         sides = by_time(reach, slide, *((Max(), (SBA, PBA)) if kind == STREAMED else ()))
         verify(sides, cut(some, 0, reach + 16 * slide), reach, 4 * slide)
@@ -152,7 +156,9 @@ def time_windows(size: float, progress: Progress) -> Rows:
         for name, ns in nanoseconds(sides, some, reach).items():
             row = cell | {"algorithm": name, "mps": 1e3 / ns, "ns": ns, "combine_ns": combine}
             rows.append(row | {"combines": combines[name] if known else None})
-    return rows
+        return rows
+
+    return progress.rows(kinds, measure, lambda cell: told.format(*cell))
 
 
 # --- the thread ---------------------------------------------------------------------------------
@@ -162,9 +168,11 @@ def boundaries(size: float, progress: Progress) -> Rows:
     """The time of the value with which a chunk begins, insert and query; best of five medians."""
     monoids = (Max(), SampleStdDev())
     exponents = range(8, max(10, halved(LARGEST, size)) + 1, 2)
-    cells = [(monoid, 2**exponent) for monoid in monoids for exponent in exponents]
-    rows = []
-    for monoid, reach in progress.over(cells, lambda cell: f"{cell[0].name}, range {cell[1]:,}"):
+    cells = [(monoid, 2**exponent) for exponent in exponents for monoid in monoids]
+
+    def measure(cell: tuple[AbstractMonoid, int]) -> Rows:
+        monoid, reach = cell
+        rows: Rows = []
         values = np.random.default_rng(1).normal(100, 10, reach * 6)
         taken: dict[type[BoundaryAggregator], list[float]] = {SBA: [], PBA: []}
         for _ in range(5):
@@ -173,7 +181,9 @@ def boundaries(size: float, progress: Progress) -> Rows:
         for algorithm, found in taken.items():
             row = {"operator": monoid.name, "range": reach, "algorithm": algorithm.__name__}
             rows.append(row | {"pause_us": 1e6 * min(found)})
-    return rows
+        return rows
+
+    return progress.rows(cells, measure, lambda cell: f"{cell[0].name}, range {cell[1]:,}")
 
 
 def boundary_pause(window: BoundaryAggregator, values: np.ndarray) -> float:

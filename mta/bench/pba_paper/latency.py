@@ -90,8 +90,10 @@ def by_second(algorithm: type[InOrderAggregator], monoid: AbstractMonoid, reach:
 def latencies(size: float, progress: Progress) -> Rows:
     """Tables 2 and 3, with the slowest windows of each stretch for Figure 7."""
     cells = [(case, reach) for case in cases() for reach in scaled(case, size)]
-    rows = []
-    for case, reach in progress.over(cells, lambda cell: f"{cell[0].name}, range {cell[1]:,}"):
+
+    def measure(cell: tuple[Case, int]) -> Rows:
+        case, reach = cell
+        rows: Rows = []
         windows = max(2 * reach, int(case.windows * size))
         values, results = stream(case, reach), {}
         combine = a_combine(case.monoid, *values[:2])
@@ -107,7 +109,9 @@ def latencies(size: float, progress: Progress) -> Rows:
             row = {"aggregation": case.name, "range": reach, "algorithm": name}
             row |= {"combines": combines(case, name, values), "combine_ns": combine}
             rows.append(row | summary(last, reach))
-    return rows
+        return rows
+
+    return progress.rows(cells, measure, lambda cell: f"{cell[0].name}, range {cell[1]:,}")
 
 
 def scaled(case: Case, size: float) -> list[int]:

@@ -30,6 +30,7 @@ from mta.bench.frame.experiment import (
     Row,
     Rows,
     distinct,
+    exponents,
     points,
     where,
 )
@@ -38,11 +39,15 @@ from mta.bench.frame.plots import dress, grouped_bars, legend, lines, look
 from mta.bench.mta_paper.algorithms import Counter, Reactive
 from mta.bench.reactive_paper.operators import reactive_operators
 
-#: Powers of two: the largest windows of Table 3, Figures 6, 7, 8, 9 and 10. The paper's go to 2^23.
+#: The largest window of the paper's figures, as a power of two.
+PAPER = 23
+#: Powers of two: the largest windows of Table 3, Figures 6, 7, 8, 9 and 10.
 TABLE_3, FIGURE_6, FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10 = 14, 16, 20, 18, 18, 18
 #: Recalculating is given up above this window, and combines are not counted.
 MOST_RECALCULATED, MOST_COUNTED = 2**13, 2**14
 ROUNDS, REPEATS = 4000, 3
+#: At most so many rounds, which tell the mean of paths to the root; windows above are timed once.
+MOST_ROUNDS, OFTEN = 2**17, 2**18
 #: Tuples that Table 3's windows are slid by at the most.
 TABLE_3_ROUNDS = 2**15
 OPERATORS = ("Max", "SampleStdDev")
@@ -65,13 +70,18 @@ def reactive(one: Operator, size: int) -> Slid:
 
 
 def scaled(exponent: int, size: float, least: int = 6) -> int:
-    """An exponent of two, less where less is to be measured."""
-    return max(least, exponent + min(0, round(math.log2(size))))
+    """An exponent of two, less or more by the size; the paper's at most."""
+    return max(least, min(PAPER, exponent + round(math.log2(size))))
 
 
 def rounds_at(window: int, size: float) -> int:
-    """Once around all slots, as their places differ, and at least as many as make an average."""
-    return max(window, int(ROUNDS * min(size, 1)), 10)
+    """Once around all slots, as their places differ, or as many as make an average."""
+    return max(min(window, MOST_ROUNDS), int(ROUNDS * min(size, 1)), 10)
+
+
+def repeats(window: int) -> range:
+    """How often a window is timed."""
+    return range(REPEATS if window <= OFTEN else 1)
 
 
 def counted(one: Operator) -> tuple[Operator, Counter]:
@@ -86,8 +96,9 @@ def counted(one: Operator) -> tuple[Operator, Counter]:
 def break_even(size: float, progress: Progress) -> Rows:
     """Table 3: the smallest window at which RA is faster than ISS, and 10 times faster."""
     most = 2 ** max(4, TABLE_3 + min(0, round(math.log2(size) / 3)))
-    rows = []
-    for name in progress.over(list(reactive_operators())):
+
+    def measure(name: str) -> Rows:
+        rows = []
         one = reactive_operators()[name]
         ours = partial(_ra_rounds, one, size, most=max(100, int(TABLE_3_ROUNDS * size)))
         beside = Beside(ours, partial(recalculated, one, size), most)
@@ -95,7 +106,9 @@ def break_even(size: float, progress: Progress) -> Rows:
         for times in (1, 10):
             row = {"operator": name, "times": times} | beside.row(times)
             rows.append(row | {"value_ns": value})
-    return rows
+        return rows
+
+    return progress.rows(list(reactive_operators()), measure, str)
 
 
 def _ra_rounds(one: Operator, size: float, window: int, most: int = 0) -> tuple[Slid, int]:
@@ -106,24 +119,29 @@ def _ra_rounds(one: Operator, size: float, window: int, most: int = 0) -> tuple[
 def throughput(size: float, progress: Progress) -> Rows:
     """Figure 6: million tuples a second over the window, one by one."""
     top = scaled(FIGURE_6, size)
-    cells = [(name, 2**exponent) for name in OPERATORS for exponent in range(top + 1)]
-    rows = []
-    for name, window in progress.over(cells, lambda cell: f"{cell[0]}, window {cell[1]:,}"):
+    cells = [(name, 2**exponent) for exponent in range(top + 1) for name in OPERATORS]
+
+    def measure(cell: tuple[str, int]) -> Rows:
+        name, window = cell
         one = reactive_operators()[name]
         sides = {"RA": _ra_rounds(one, size, window)}
         if window <= MOST_RECALCULATED:
             sides["ISS"] = recalculated(one, size, window)
-        for side, seconds in best(sides).items():
-            cell = {"operator": name, "algorithm": side, "window": window}
-            rows.append(cell | {"ns": 1e9 * seconds, "mps": 1e-6 / seconds})
-    return rows
+        return [
+            {"operator": name, "algorithm": side, "window": window}
+            | {"ns": 1e9 * seconds, "mps": 1e-6 / seconds}
+            for side, seconds in best(sides).items()
+        ]
+
+    return progress.rows(cells, measure, lambda cell: f"{cell[0]}, window {cell[1]:,}")
 
 
 def best(sides: dict[str, tuple[Slid, int]]) -> dict[str, float]:
     """The best seconds a round of each, taken in turns; all must be right."""
     taken = [
-        [slid.seconds(rounds) for slid, rounds in sides.values()] for _ in range(REPEATS)
-    ]  # fmt: skip
+        [slid.seconds(rounds) for slid, rounds in sides.values()]
+        for _ in repeats(max(slid.size for slid, _ in sides.values()))
+    ]
     for slid, _ in sides.values():
         slid.require_right()
     return dict(zip(sides, map(min, zip(*taken, strict=True)), strict=True))
@@ -137,18 +155,20 @@ def update(size: float, progress: Progress) -> Rows:
     top = scaled(FIGURE_7, size)
     cells = [
         (name, share, 2**exponent * share // 4)
+        for exponent in exponents(3, top)
         for name in UPDATED
         for share in (4, 3)
-        for exponent in range(3, top + 1)
     ]
-    rows = []
-    for name, share, window in progress.over(cells, lambda cell: f"{cell[0]}, {cell[2]:,}"):
+
+    def measure(cell: tuple[str, int, int]) -> Rows:
+        name, share, window = cell
         one = reactive_operators()[name]
         seconds = best({"RA": _ra_rounds(one, size, window)})["RA"]
         used = "all slots in use" if share == 4 else "three quarters in use"
         row = {"operator": name, "slots": used, "window": window, "us": 1e6 * seconds}
-        rows.append(row | {"combines": combines(one, window)})
-    return rows
+        return [row | {"combines": combines(one, window)}]
+
+    return progress.rows(cells, measure, lambda cell: f"{cell[0]}, window {cell[2]:,}")
 
 
 # --- (m,m)-changes: Figures 8 and 10 ------------------------------------------------------------
@@ -184,7 +204,7 @@ Fire = Callable[[Slid, int, int], float]
 
 def best_firing(slid: Slid, m: int, firings: int, fire: Fire = one_by_one) -> float:
     """The best of a few; the window must be right."""
-    seconds = min(fire(slid, m, firings) for _ in range(REPEATS))
+    seconds = min(fire(slid, m, firings) for _ in repeats(slid.size))
     slid.require_right()
     return seconds
 
@@ -203,19 +223,26 @@ def combines(one: Operator, window: int, m: int = 1, fire: Fire = one_by_one) ->
 def tumbling(size: float, progress: Progress) -> Rows:
     """Figure 8: the time to aggregate a window of which nothing can be used again."""
     top = scaled(FIGURE_8, size)
-    cells = [(name, 2**exponent) for name in OPERATORS for exponent in range(top + 1)]
-    rows = []
-    for name, window in progress.over(cells, lambda cell: f"{cell[0]}, window {cell[1]:,}"):
-        one = reactive_operators()[name]
+    sides = {"RA": one_by_one, "RA, in bulk": in_bulk, "ISS": one_by_one}
+    cells = [
+        (name, 2**exponent, side)
+        for exponent in exponents(0, top)
+        for name in OPERATORS
+        for side in sides
+    ]
+
+    def measure(cell: tuple[str, int, str]) -> Rows:
+        name, window, side = cell
+        one, fire = reactive_operators()[name], sides[side]
         firings = max(1, int(ROUNDS * min(1, size)) // window)
-        for side, fire in (("RA", one_by_one), ("RA, in bulk", in_bulk), ("ISS", one_by_one)):
-            slid = recalculated(one, 1, window)[0] if side == "ISS" else reactive(one, window)
-            seconds = best_firing(slid, window, firings, fire)
-            # Recalculating begins with the neutral element: a combine a tuple.
-            used = 1.0 if side == "ISS" else combines(one, window, window, fire)
-            row = {"operator": name, "algorithm": side, "window": window, "us": 1e6 * seconds}
-            rows.append(row | {"ns_a_tuple": 1e9 * seconds / window, "combines": used})
-    return rows
+        slid = recalculated(one, 1, window)[0] if side == "ISS" else reactive(one, window)
+        seconds = best_firing(slid, window, firings, fire)
+        # Recalculating begins with the neutral element: a combine a tuple.
+        used = 1.0 if side == "ISS" else combines(one, window, window, fire)
+        row: Row = {"operator": name, "algorithm": side, "window": window, "us": 1e6 * seconds}
+        return [row | {"ns_a_tuple": 1e9 * seconds / window, "combines": used}]
+
+    return progress.rows(cells, measure, lambda cell: f"{cell[0]}, {cell[2]}, window {cell[1]:,}")
 
 
 def granularity(size: float, progress: Progress) -> Rows:
@@ -223,17 +250,19 @@ def granularity(size: float, progress: Progress) -> Rows:
     top, one = scaled(FIGURE_10, size, 8), reactive_operators()[OPERATORS[1]]
     cells = [
         (label, change(2**exponent), 2**exponent)
+        for exponent in exponents(4, top)
         for label, change in CHANGES.items()
-        for exponent in range(4, top + 1)
         if change(2**exponent) <= 2**exponent
     ]
-    rows = []
-    for label, m, window in progress.over(cells, lambda cell: f"{cell[0]}, window {cell[2]:,}"):
+
+    def measure(cell: tuple[str, int, int]) -> Rows:
+        label, m, window = cell
         firings = max(1, rounds_at(window, size) // m)
         seconds = best_firing(reactive(one, window), m, firings)
-        row = {"change": label, "m": m, "window": window, "us": 1e6 * seconds / m}
-        rows.append(row | {"combines": combines(one, window, m)})
-    return rows
+        row: Row = {"change": label, "m": m, "window": window, "us": 1e6 * seconds / m}
+        return [row | {"combines": combines(one, window, m)}]
+
+    return progress.rows(cells, measure, lambda cell: f"{cell[0]}, window {cell[2]:,}")
 
 
 # --- Figure 9 -----------------------------------------------------------------------------------
@@ -242,13 +271,16 @@ def granularity(size: float, progress: Progress) -> Rows:
 def resize(size: float, progress: Progress) -> Rows:
     """Figure 9: the cost a tuple with slots for n, and with slots that go from n to 2n and back."""
     top = scaled(FIGURE_9, size)
-    cells = [(name, 2**exponent) for name in OPERATORS for exponent in range(3, top + 1)]
-    rows: Rows = []
-    for name, window in progress.over(cells, lambda cell: f"{cell[0]}, {cell[1]:,} slots"):
-        one, rounds = reactive_operators()[name], rounds_at(window, size)
+    cells = [(name, 2**exponent) for exponent in exponents(3, top) for name in OPERATORS]
+
+    def measure(cell: tuple[str, int]) -> Rows:
+        rows: Rows = []
+        name, window = cell
+        # The capacity's way to and fro is half a window long.
+        one, rounds = reactive_operators()[name], max(window, rounds_at(window, size))
         for kind, slide in (("fixed", fixed), ("osc.", oscillating)):
             slid = reactive(one, window)
-            seconds = min(slide(slid, rounds) for _ in range(REPEATS))
+            seconds = min(slide(slid, rounds) for _ in repeats(window))
             slid.size = len(slid.window)
             slid.require_right()
             other, counter = counted(one)
@@ -259,7 +291,9 @@ def resize(size: float, progress: Progress) -> Rows:
             if kind == "osc.":
                 row |= resizes(one, window)
             rows.append(row)
-    return rows
+        return rows
+
+    return progress.rows(cells, measure, lambda cell: f"{cell[0]}, {cell[1]:,} slots")
 
 
 def fixed(slid: Slid, tuples: int) -> float:
@@ -286,8 +320,8 @@ def oscillating(slid: Slid, tuples: int) -> float:
 
 def resizes(one: Operator, n: int) -> Row:
     """Microseconds of one doubling, and of it and one halving for each tuple between them."""
-    double = min(resized(one, n, n, 2 * n) for _ in range(REPEATS))
-    halve = min(resized(one, n // 2, 2 * n, n) for _ in range(REPEATS))
+    double = min(resized(one, n, n, 2 * n) for _ in repeats(n))
+    halve = min(resized(one, n // 2, 2 * n, n) for _ in repeats(n))
     return {"doubling_us": 1e6 * double, "resizing_us": 1e6 * (double + halve) / (n / 2)}
 
 
@@ -302,6 +336,10 @@ def resized(one: Operator, size: int, capacity: int, to: int) -> float:
 SETTING = (
     "Plain Python in place of C++, and nothing but the aggregation is timed, where the paper times "
     "a stream engine with it. ISS is Recalculate-from-Scratch. "
+)
+ROUNDED = (
+    f"slid by their length, of which 2^{MOST_ROUNDS.bit_length() - 1} tuples suffice, as no change "
+    f"is rare or long; the best of {REPEATS}, above 2^{OFTEN.bit_length() - 1} of one"
 )
 AXES = ("window", "us a tuple")
 
@@ -618,26 +656,29 @@ EXPERIMENTS = (
         "Reactive Aggregator paper, section 6.2, Figure 7",
         "The measured cost closely matches a logarithm of the window, from 8 to 8 million tuples, "
         "without a knee where the caches end.",
-        f"{SETTING}Windows to 2^{FIGURE_7}. ArgMax, which is not commutative, and windows that "
-        "leave a quarter of the slots free are beyond the paper's figure.",
+        f"{SETTING}Windows to 2^{FIGURE_7}, in full to 2^{PAPER}, {ROUNDED}. "
+        "ArgMax, which is not commutative, and windows that leave a quarter of the slots free "
+        "are beyond the paper's figure.",
         update,
         {"figure_7": partial(draw_update, y="us", label=AXES[1], fitted=True),
          "combines": partial(draw_update, y="combines", label="combines a tuple")},
         found_update,
         quick=2**-8,
+        full=2**3,
     ),
     Experiment(
         "ra_tumbling",
         "The Reactive Aggregator where nothing can be used again",
         "Reactive Aggregator paper, section 6.2, Figure 8",
         "A tumbling window costs about the same with RA and with ISS, with Max and with StdDev.",
-        f"{SETTING}Windows to 2^{FIGURE_8}: all values go, as many come, one query. Beside the "
-        "paper's: RA's bulk operations.",
+        f"{SETTING}Windows to 2^{FIGURE_8}, in full to 2^{PAPER}: all values go, as many "
+        "come, one query. Beside the paper's: RA's bulk operations.",
         tumbling,
         {"figure_8": partial(lines, x="window", y="us", panel="operator",
                              labels=("window", "us a window"))},
         found_tumbling,
         quick=2**-6,
+        full=2**5,
     ),
     Experiment(
         "ra_resize",
@@ -645,12 +686,14 @@ EXPERIMENTS = (
         "Reactive Aggregator paper, section 6.2, Figure 9",
         "Resizing is amortised: a capacity that oscillates between n and 2n is even faster than a "
         "fixed one of n, as windows are then mostly smaller. A single resize is linear.",
-        f"{SETTING}Windows to 2^{FIGURE_9}, a query after each tuple that comes.",
+        f"{SETTING}Windows to 2^{FIGURE_9}, in full to 2^20, as each is slid by its whole length; "
+        "a query after each tuple that comes.",
         resize,
         {"figure_9": partial(lines, x="window", y="us", line="capacity", panel="operator",
                              labels=("n", "us a tuple"), scales=("log", "linear"))},
         found_resize,
         quick=2**-6,
+        full=2**2,
     ),
     Experiment(
         "ra_granularity",
@@ -658,7 +701,7 @@ EXPERIMENTS = (
         "Reactive Aggregator paper, section 6.2, Figure 10",
         "An (m,m)-change costs O(1 + log(n/m)) a tuple: a logarithm for m = 1, 4 and 64, constant "
         "for m = n/16, n/4 and n on windows that are large enough.",
-        f"{SETTING}StdDev, windows to 2^{FIGURE_10}.",
+        f"{SETTING}StdDev, windows to 2^{FIGURE_10}, in full to 2^{PAPER}, {ROUNDED}.",
         granularity,
         {"figure_10": partial(lines, x="window", y="us", line="change", labels=AXES,
                               scales=("log", "linear")),
@@ -666,5 +709,6 @@ EXPERIMENTS = (
                              labels=("window", "combines a tuple"), scales=("log", "linear"))},
         found_granularity,
         quick=2**-6,
+        full=2**5,
     ),
 )  # fmt: skip
