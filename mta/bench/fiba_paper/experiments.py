@@ -85,20 +85,27 @@ class Sliding:
 
     def __init__(self, build: Build, one: Operator, size: int) -> None:
         self.tree, self.values = build(one.monoid), cycle(one.values)
-        self.times = [i * GAP for i in range(size)]
-        for time in self.times:
+        self._before, self._after = deque(i * GAP for i in range(size)), deque[int]()
+        for time in self._before:
             self.tree.insert(time, next(self.values))
 
     def plan(self, distance: int, rounds: int) -> Iterator[tuple[int, int]]:
         """The times that go and come, round by round; each that comes has so many after it."""
-        at = len(self.times) - distance
-        before, after = deque(self.times[:at]), self.times[at:]
+        before, after = self._before, self._after
+        while len(after) < distance:
+            after.appendleft(before.pop())
+        while len(after) > distance:
+            before.append(after.popleft())
         for _ in range(rounds):
             gone = before.popleft()
             new = before[-1] + 1 if before else after[0] - 1
             before.append(new)
             yield gone, new
-        self.times = [*before, *after]
+
+    @property
+    def times(self) -> list[int]:
+        """The times that the window has."""
+        return [*self._before, *self._after]
 
     def rounds(self, distance: int, rounds: int) -> np.ndarray:
         """Nanoseconds of each round at a distance."""
