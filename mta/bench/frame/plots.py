@@ -121,7 +121,7 @@ def percentile_boxes(rows: Rows, down: str, across: str, bar: str = "algorithm")
             ]  # fmt: skip
             axes.bxp(boxes, flierprops={"marker": "_"}, medianprops={"color": COLOURS[1]})
             axes.tick_params(axis="x", labelsize=7)
-            axes.set(title=f"{name}, {down} {top:,}", yscale="log", ylabel="ns")
+            axes.set(title=f"{name}, {top}", yscale="log", ylabel="ns")
     return figure
 
 
