@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -9,13 +11,24 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
 
+pytest.importorskip("redis")
+
+import redis
+
 from mta.bench.daba_paper import break_even as in_order_break_even
 from mta.bench.daba_paper import experiments as in_order
 from mta.bench.fiba_paper import experiments as fiba
-from mta.bench.frame import running
+from mta.bench.frame import running, server
 from mta.bench.frame.tables import read_rows
 from mta.bench.mta_paper import memory as mta_memory
-from mta.bench.mta_paper.algorithms import ALGORITHMS, listing_2, listing_3, opened
+from mta.bench.mta_paper.algorithms import (
+    ALGORITHMS,
+    left_out,
+    listing_2,
+    listing_3,
+    measurable,
+    opened,
+)
 from mta.bench.mta_paper.streams import DAY, READINGS, days_of_usage, memory_usage
 from mta.bench.ours import late, peers, slow
 from mta.bench.reactive_paper import experiments as reactive
@@ -71,7 +84,7 @@ def test_every_experiment_writes_its_files(name: str, tmp_path: Path) -> None:
     assert set(done.experiment.columns) <= set(done.rows[0])
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", measurable())
 def test_every_algorithm_obeys_the_paper_s_policy(name: str) -> None:
     with opened(name, listing_2(), listing_3()) as sliding:
         counts = [sliding.slide((1, most))[0] for most in (3, 3, 3, 3, 3, 9, 9, 9, 2, 2, 4, 4, 4)]
@@ -109,3 +122,25 @@ def test_a_peer_that_answers_wrongly_is_not_timed() -> None:
     one = memory_usage(100)
     with pytest.raises(AssertionError, match="other answers other than ours"):
         peers.require_alike({"ours": one, "other": one + 1}, "max")
+
+
+def test_a_store_on_the_network_is_a_server_of_our_own() -> None:
+    if (missing := server.lacking()) is not None:
+        pytest.skip(f"NOT TESTED: {missing}")
+    with server.redis_server() as url, redis.from_url(url) as ours:
+        assert ours.dbsize() == 0
+        process = ours.info("server")["process_id"]
+        with pytest.raises(redis.exceptions.AuthenticationError):
+            redis.from_url(re.sub(":[0-9a-f]+@", "", url)).ping()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+def test_where_no_server_can_be_started_its_rows_are_left_out_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "PROGRAM", "no-such-server")
+    left = [name for name in ALGORITHMS if name.endswith("over Redis")]
+    assert [name for name in ALGORITHMS if name not in measurable()] == left
+    told = {one.what: one.seen for one in left_out(measurable())}
+    assert told == dict.fromkeys(left, "not measured: no no-such-server on the PATH")

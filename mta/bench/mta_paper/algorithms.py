@@ -6,15 +6,17 @@ values one by one, as the paper has them do (section 5), and keep the values bes
 
 from __future__ import annotations
 
-import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import islice
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from mta import AbstractMonoid, AbstractPolicy, AmortizedMTA, CountWindow, FiBA, LogMTA, Monoid
 from mta import Policy as PolicyOf
+from mta.bench.frame.experiment import Finding, Rows
+from mta.bench.frame.server import lacking, redis_server
 from mta.in_order import DABA, InOrderAggregator, RecalculateFromScratch, TwoStacks
 from mta.monoids.base import Partial
 from mta.pages.structure import Aggregator
@@ -111,6 +113,7 @@ class OneByOne:
         for value in values:
             insert(value)
         self.values.extend(values)
+        self.window.query()
 
     def fill(self, values: list[Any]) -> None:
         """Slide over many."""
@@ -164,21 +167,24 @@ class Searching:
             self.window.extend(values, results="last")
 
 
-#: Makes a window of a monoid under a rule; a folder is there for pages.
-Make = Callable[[AbstractMonoid, Rule, str], Sliding]
+#: Makes a window of a monoid under a rule, with pages in a store if it has any.
+Make = Callable[[AbstractMonoid, Rule, str | None], Sliding]
 
 
 def _one_by_one(build: Callable[[AbstractMonoid], Any]) -> Make:
-    return lambda monoid, rule, folder: OneByOne(monoid, rule, build)
+    return lambda monoid, rule, store: OneByOne(monoid, rule, build)
 
 
-def _searching(kind: type[Aggregator], on_disk: bool = False, arity: int | None = None) -> Make:
-    def make(monoid: AbstractMonoid, rule: Rule, folder: str) -> Sliding:
-        store = f"file://{folder}" if on_disk else None
+def _searching(kind: type[Aggregator], arity: int | None = None) -> Make:
+    def make(monoid: AbstractMonoid, rule: Rule, store: str | None) -> Sliding:
         timed = kind is FiBA
         return Searching(monoid, rule, timed, store=store, aggregator=kind, arity=arity)
 
     return make
+
+
+#: Ends of the names of those whose pages are in a store.
+ON_DISK, OVER_REDIS = ", on disk", ", over Redis"
 
 
 #: "Pairs" is the paper's own structure, of arity 2; without a word, groups of the default size.
@@ -190,23 +196,51 @@ ALGORITHMS: dict[str, Make] = {
     "RA": _one_by_one(Reactive),
     "FiBA": _searching(FiBA, arity=8),
     "Log MTA, pairs": _searching(LogMTA, arity=2),
-    "Log MTA, on disk": _searching(LogMTA, on_disk=True, arity=16),
+    f"Log MTA{ON_DISK}": _searching(LogMTA, arity=16),
+    f"Log MTA{OVER_REDIS}": _searching(LogMTA, arity=16),
     "Amortized MTA, pairs": _searching(AmortizedMTA, arity=2),
     "Amortized MTA": _searching(AmortizedMTA),
-    "Amortized MTA, on disk": _searching(AmortizedMTA, on_disk=True),
+    f"Amortized MTA{ON_DISK}": _searching(AmortizedMTA),
+    f"Amortized MTA{OVER_REDIS}": _searching(AmortizedMTA),
 }
+
+
+def measurable() -> list[str]:
+    """The algorithms whose stores there are."""
+    redis = lacking() is None
+    return [name for name in ALGORITHMS if redis or not name.endswith(OVER_REDIS)]
+
+
+def left_out(measured: Collection[str]) -> list[Finding]:
+    """What these are not, and why."""
+    return [
+        Finding(name, "a store on other machines", f"not measured: {lacking() or 'not yet'}")
+        for name in ALGORITHMS
+        if name.endswith(OVER_REDIS) and name not in measured
+    ]
 
 
 @contextmanager
 def opened(name: str, monoid: AbstractMonoid, rule: Rule) -> Iterator[Sliding]:
     """A window of one of the algorithms, its pages gone afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        window = ALGORITHMS[name](monoid, rule, folder)
-        try:
-            yield window
-        finally:
-            if isinstance(window, Searching):
-                window.window.close()
+    with ExitStack() as held:
+        store = None
+        if name.endswith(ON_DISK):
+            store = f"file://{held.enter_context(TemporaryDirectory())}"
+        elif name.endswith(OVER_REDIS):
+            store = held.enter_context(redis_server())
+        window = ALGORITHMS[name](monoid, rule, store)
+        if isinstance(window, Searching):
+            held.callback(window.window.close)
+        yield window
+
+
+def with_waits(rows: Rows, time: str) -> Rows:
+    """Times by the clock where a store on the network is waited for, which no processor sees."""
+    clock = f"clock_{time}"
+    return [
+        row | {time: row[clock]} if row["algorithm"].endswith(OVER_REDIS) else row for row in rows
+    ]
 
 
 class Counter:

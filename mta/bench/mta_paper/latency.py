@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
-from statistics import fmean, median
+from statistics import fmean
 from time import perf_counter_ns, process_time_ns
 from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
 
 from mta.bench.frame.experiment import (
     Experiment,
@@ -24,20 +27,27 @@ from mta.bench.frame.experiment import (
 from mta.bench.frame.fits import crossover, near, ratio, shapes
 from mta.bench.frame.plots import lines
 from mta.bench.mta_paper.algorithms import (
-    ALGORITHMS,
+    ON_DISK,
+    OVER_REDIS,
     Counter,
     Sliding,
+    left_out,
     listing_2,
     listing_3,
+    measurable,
     opened,
     updates,
+    with_waits,
 )
 
 #: Powers of two: the largest window of Experiment 1, the window of Experiment 2.
 LARGEST, BULK = 20, 18
 #: Above these windows an algorithm is given up: recalculating; FiBA, whose search for a cut folds
 #: the values of small leaves, 0.2 to 0.6 ms an update. Windows of pairs take 500 bytes a value.
-MOST = {"Naive": 2**14, "FiBA": 2**16, "Log MTA, pairs": 2**23, "Amortized MTA, pairs": 2**23}
+MOST = {
+    "Naive": 2**14, "FiBA": 2**16,
+    "Log MTA, pairs": 2**23, "Amortized MTA, pairs": 2**23, f"Log MTA{OVER_REDIS}": 2**23,
+}  # fmt: skip
 #: Combines are not counted above this window.
 MOST_COUNTED = 2**16
 #: A window is slid by its length, of which at most so many updates suffice but for a flip of all of
@@ -51,8 +61,11 @@ LESS = {
 #: Experiment 2's window in the paper, and how many times an MTA's slowest eviction Naive's 2 s are.
 PAPER_BULK = 2**23
 PAPER_EACH = 2e6 / PAPER_BULK
-SLOWEST = {"Log MTA, pairs": 7750, "Amortized MTA, pairs": 4400, "Amortized MTA, on disk": 400}
-LEAST_ROUNDS, REPEATS = 2000, 3
+SLOWEST = {
+    "Log MTA, pairs": 7750, "Amortized MTA, pairs": 4400,
+    f"Amortized MTA{ON_DISK}": 400, f"Amortized MTA{OVER_REDIS}": 400,
+}  # fmt: skip
+LEAST_ROUNDS, REPEATS, STRETCHES = 2000, 3, 16
 #: Combines are a mean over windows whose groups begin elsewhere: so many, or for so many events.
 ALIGNED, MOST_ALIGNED, SHIFT = 16, 2**16, 37
 #: So many and more are evicted once only: filling the window up again takes minutes.
@@ -62,6 +75,7 @@ SHAPES = {
     "RA": "logarithmic",
     "Log MTA, pairs": "logarithmic",
     "Log MTA, on disk": "logarithmic",
+    f"Log MTA{OVER_REDIS}": "logarithmic",
 }
 
 
@@ -80,7 +94,7 @@ def constant_windows(size: float, progress: Progress) -> Rows:
     cells = [
         (name, window)
         for window in windows
-        for name in ALGORITHMS
+        for name in measurable()
         if window <= MOST.get(name, window)
     ]
 
@@ -98,16 +112,23 @@ def constant_windows(size: float, progress: Progress) -> Rows:
 
 
 def latency(name: str, window: int, rounds: int) -> Row:
-    """Nanoseconds an update: of the processor's time, all threads together, and of the clock."""
+    """Nanoseconds an update: of the processor's time, all threads together, and of the clock.
+
+    By the clock it is the median of some stretches, as a machine may stand still for a while.
+    """
+    step = -(-rounds // STRETCHES)
     with opened(name, listing_2(), listing_3()) as sliding:
         sliding.begin(updates(window, window))
         stream, slide = updates(window, rounds), sliding.slide
-        began, clock = process_time_ns(), perf_counter_ns()
-        for update in stream:
-            result = slide(update)
-        took, passed = process_time_ns() - began, perf_counter_ns() - clock
+        marks = [both_clocks()]
+        for start in range(0, rounds, step):
+            for update in stream[start : start + step]:
+                result = slide(update)
+            marks.append(both_clocks())
     require(name, result, window)
-    return {"ns": took / rounds, "clock_ns": passed / rounds}
+    took, passed = np.diff(marks, axis=0).T
+    lengths = np.minimum(step, rounds - step * np.arange(len(passed)))
+    return {"ns": took.sum() / rounds, "clock_ns": float(np.median(passed / lengths))}
 
 
 def combines(name: str, window: int) -> float:
@@ -129,7 +150,7 @@ def require(name: str, result: Any, window: int) -> None:
 
 def found_constant(rows: Rows) -> list[Finding]:
     """The shapes of all algorithms, and where Amortized MTA overtakes."""
-    found = []
+    rows, found = with_waits(rows, "ns"), []
     for name in distinct(rows, "algorithm"):
         some = [row for row in where(rows, algorithm=name) if row["window"] >= 16]
         expected = SHAPES.get(name, "constant")
@@ -137,7 +158,8 @@ def found_constant(rows: Rows) -> list[Finding]:
     return [
         *found,
         *(_overtakes(rows, peer, paper) for peer, paper in OVERTAKEN.items()),
-        _disk(rows),
+        *_stored(rows),
+        *left_out(distinct(rows, "algorithm")),
     ]
 
 
@@ -162,14 +184,20 @@ def _overtakes(rows: Rows, peer: str, paper: str) -> Finding:
     return Finding(what, paper, seen, agrees, why if agrees is False else "")
 
 
-def _disk(rows: Rows) -> Finding:
+def _stored(rows: Rows) -> Iterator[Finding]:
+    """What keeping the pages in a store costs, in the largest window."""
     largest = max(row["window"] for row in rows)
     at = {row["algorithm"]: row["ns"] for row in where(rows, window=largest)}
-    what = f"Amortized MTA: pages in a store to none, at window {largest:,}"
-    return ratio(
-        what, (1.0, 1.5), at["Amortized MTA, on disk"], at["Amortized MTA"], "ns",
-        more="The smaller the window, the larger the share of its pages that each round writes.",
-    )  # fmt: skip
+    why = "The smaller the window, the larger the share of its pages that each round writes."
+    for end in (ON_DISK, OVER_REDIS):
+        if (name := f"Amortized MTA{end}") in at:
+            what = f"{name} to in memory, at window {largest:,}"
+            yield ratio(what, (1.0, 1.5), at[name], at["Amortized MTA"], "ns", more=why)
+
+
+def draw(rows: Rows, x: str, y: str, labels: tuple[str, str]) -> Figure:
+    """All algorithms, those with a store on the network by the clock."""
+    return lines(with_waits(rows, y) if y != "combines" else rows, x, y, labels)
 
 
 # --- Experiment 2 -------------------------------------------------------------------------------
@@ -182,7 +210,7 @@ def bulk_evictions(size: float, progress: Progress) -> Rows:
     counts = [*(2**k for k in exponents(0, exponent - 1)), window - 1]
     cells = [
         (name, evicted)
-        for name in ALGORITHMS
+        for name in measurable()
         if name != "FiBA" or exponent <= BULK
         for evicted in counts
     ]
@@ -192,6 +220,11 @@ def bulk_evictions(size: float, progress: Progress) -> Rows:
             lambda cell: [filled.measure(*cell)],
             lambda cell: f"{cell[0]}, window {window:,}, evicted {cell[1]:,}",
         )
+
+
+def both_clocks() -> tuple[int, int]:
+    """Nanoseconds of the processor's time, of all threads, and by the clock."""
+    return process_time_ns(), perf_counter_ns()
 
 
 class Filled:
@@ -210,11 +243,14 @@ class Filled:
         timed, counted, counter = self._sides
         once = evicted >= MANY
         repeats = 1 if once else REPEATS
-        times = [self._evict(timed, evicted, process_time_ns) for _ in range(repeats)]
+        times = [self._evict(timed, evicted, both_clocks) for _ in range(repeats)]
+        once = once or name == "Naive"  # which has no groups
         repeats = 1 if once else max(3, min(ALIGNED, MOST_ALIGNED // evicted))
-        combines = [self._evict(counted, evicted, counter.read) for _ in range(repeats)]
+        counts = [self._evict(counted, evicted, counter.read) for _ in range(repeats)]
+        ns, clock = np.median(times, axis=0).tolist()
         row: Row = {"algorithm": name, "window": self._window, "evicted": evicted}
-        return row | {"us": max(median(times), 100) / 1e3, "combines": fmean(combines)}
+        row |= {"us": max(ns, 100) / 1e3, "combines": fmean(np.ravel(counts).tolist())}
+        return row | {"clock_us": clock / 1e3}
 
     def _fill(self, name: str) -> None:
         self.close()
@@ -228,12 +264,12 @@ class Filled:
             sliding.begin(updates(self._window, self._window))
         self._sides = timed, counted, counter
 
-    def _evict(self, sliding: Sliding, evicted: int, now: Callable[[], int]) -> int:
-        """What passes by a clock, or a counter, while an update's maxSize lets so many go."""
+    def _evict(self, sliding: Sliding, evicted: int, now: Callable[[], Any]) -> np.ndarray:
+        """What passes by clocks, or a counter, while an update's maxSize lets so many go."""
         left = self._window + 1 - evicted
         began = now()
         result = sliding.slide((1, left))
-        passed = now() - began
+        passed: np.ndarray = np.subtract(now(), began)
         require(self._name, result, left)
         sliding.begin(updates(self._window, evicted - 1))
         # Recalculating does not mind where a window begins, and each slide would take it seconds.
@@ -248,7 +284,7 @@ class Filled:
 
 def found_bulk(rows: Rows) -> list[Finding]:
     """The shapes of all algorithms, the worst times, and where DABA becomes worse than Naive."""
-    found, window = [], rows[0]["window"]
+    rows, found, window = with_waits(rows, "us"), [], rows[0]["window"]
     for name in distinct(rows, "algorithm"):
         some = [row for row in where(rows, algorithm=name) if row["evicted"] >= 16]
         linear = name in ("Two-Stacks", "DABA", "RA")
@@ -271,7 +307,7 @@ def found_bulk(rows: Rows) -> list[Finding]:
     what = "DABA is slower than Naive"
     paper = "from an eighth of the window on (2^20 of 2^23)"
     found.append(Finding(what, paper, seen, agrees, "" if agrees else why))
-    return [*found, *_slowest(rows, window)]
+    return [*found, *_slowest(rows, window), *left_out(distinct(rows, "algorithm"))]
 
 
 def _slowest(rows: Rows, window: int) -> list[Finding]:
@@ -279,6 +315,8 @@ def _slowest(rows: Rows, window: int) -> list[Finding]:
     share = (window / PAPER_BULK) / (math.log2(window) / math.log2(PAPER_BULK))
     found = []
     for name, paper in SLOWEST.items():
+        if not where(rows, algorithm=name):
+            continue
         naive, ours = (max(_times(rows, one)) for one in ("Naive", name))
         what = (
             f"Naive to the slowest eviction of {name}, the paper's times {share:.2g} for the size"
@@ -296,9 +334,9 @@ def _times(rows: Rows, name: str) -> list[float]:
 
 PAIRS = (
     "\"Pairs\" is the paper's structure; without that word groups have the project's default size. "
-    "On disk is the local store (LMDB) in place of Couchbase on three other nodes. All is plain "
-    "Python with the monoid and the policy of Listings 2 and 3; times are the processor's, of all "
-    "threads."
+    "On disk is the local store (LMDB), over Redis a server on the same machine over TCP, in place "
+    "of Couchbase on three other nodes. All is plain Python with the monoid and the policy of "
+    "Listings 2 and 3; times are the processor's, of all threads, but over Redis by the clock."
 )
 
 EXPERIMENTS = (
@@ -314,7 +352,7 @@ EXPERIMENTS = (
         f"which flips once a window, by 2^{SLID.bit_length() - 1} at most: all others' rare work "
         "is short.",
         constant_windows,
-        {"figure_6": partial(lines, x="window", y="ns", labels=("window", "ns an update")),
+        {"figure_6": partial(draw, x="window", y="ns", labels=("window", "ns an update")),
          "combines": partial(lines, x="window", y="combines",
                              labels=("window", "combines an update"))},
         found_constant,
@@ -332,7 +370,7 @@ EXPERIMENTS = (
         "it); an update with a smaller maxSize evicts all at once. "
         f"Median of {REPEATS}; from 2^{MANY.bit_length() - 1} on of one.",
         bulk_evictions,
-        {"figure_7": partial(lines, x="evicted", y="us", labels=("evicted at once", "us")),
+        {"figure_7": partial(draw, x="evicted", y="us", labels=("evicted at once", "us")),
          "combines": partial(lines, x="evicted", y="combines",
                              labels=("evicted at once", "combines"))},
         found_bulk,
