@@ -26,18 +26,22 @@ MOST = 8
 
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
-_settled = 0  # the process that has settled; a fork of it has not
+_begun: tuple[int, int] = (0, 0)  # a process, and how often it has begun; a fork of it has not
 
 
 def settle() -> None:
-    """Once in a process: have the garbage collector pass over all that there is now.
+    """As a task begins: have the garbage collector pass over what is there to stay.
 
     PySpark collects garbage after every task, through all objects of all modules. With pandas and
-    pyarrow that takes longer than a small task itself, and the next one waits for it.
+    pyarrow that takes longer than a small task itself, and the next one waits for it. So nothing
+    there now is garbage; what is imported later, by the first steps, is passed over from the next
+    power of two of such calls on. That is seldom enough for what the windows let go in between.
     """
-    global _settled
-    if _settled != os.getpid():
-        _settled = os.getpid()
+    global _begun
+    process, calls = _begun
+    calls = calls + 1 if process == os.getpid() else 1
+    _begun = (os.getpid(), calls)
+    if calls & (calls - 1) == 0:
         gc.freeze()
 
 
