@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import msgpack
@@ -175,9 +176,22 @@ def read_keys(given: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
 def ranked(distinct: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
     """Distinct values as keys, and the place of each among these. Raises UnsuitableKey."""
     keys, order = _in_order(distinct, kind)
+    return keys, _ranks(order)
+
+
+def _ranks(order: np.ndarray) -> np.ndarray:
+    """What has a place in an order, as the place of each."""
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
-    return keys, ranks
+    return ranks
+
+
+def ranked_bytes(blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray]:
+    """As ``ranked``, for distinct bytes, one after the other. Raises UnsuitableKey."""
+    raw = blob.tobytes()
+    packed = [raw[start:stop] for start, stop in pairwise(bounds.tolist())]
+    keys, order = _hashed("bytes", packed, blob, bounds)
+    return keys, _ranks(order)
 
 
 def read_key(given: Any, kind: str | None) -> Keys:
@@ -358,14 +372,27 @@ def _in_order(distinct: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
         order = np.argsort(hashes)
         bounds = np.arange(0, 8 * len(blob) + 1, 8)
         return Keys(found, hashes[order], blob[order].view("u1"), bounds), order
+    lengths = np.fromiter(map(len, packed), np.int64, len(packed))
+    return _hashed(found, packed, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))
+
+
+def _hashed(
+    kind: str, packed: Sequence[bytes], blob: np.ndarray, bounds: np.ndarray
+) -> tuple[Keys, np.ndarray]:
+    """Keys by their bytes, each and together, in order, and where each of these stood."""
+    longest = int(np.diff(bounds).max(initial=0))
+    if longest > MAX_KEY_BYTES:
+        odd = unpacked(kind, next(key for key in packed if len(key) == longest))
+        raise UnsuitableKey(
+            f"the key {odd!r:.60} has {longest} bytes; a key has at most {MAX_KEY_BYTES}: take a "
+            "digest of it"
+        )
     hashes = np.fromiter(map(hash_of, packed), "u8", len(packed))
     order = np.argsort(hashes)
     lined = hashes[order]
     if (lined[1:] == lined[:-1]).any():
         order = np.array(sorted(range(len(packed)), key=lambda at: (hashes[at], packed[at])))
-    lengths = np.fromiter(map(len, packed), np.int64, len(packed))
-    blob = np.frombuffer(b"".join(packed), "u1")
-    return Keys(found, hashes, blob, bounds_of(lengths)).take(order), order
+    return Keys(kind, hashes, blob, bounds).take(order), order
 
 
 def _packed(distinct: Any, kind: str | None) -> tuple[str, Any]:
@@ -387,15 +414,7 @@ def _packed(distinct: Any, kind: str | None) -> tuple[str, Any]:
         except OverflowError:
             odd = next(n for n in distinct if not _INTS.min <= n <= _INTS.max)
             raise UnsuitableKey(f"the key {odd} does not fit 64 bits with a sign") from None
-    packed = list(distinct) if found == "bytes" else list(map(_bytes_of, distinct))
-    longest = max(map(len, packed))
-    if longest > MAX_KEY_BYTES:
-        odd = next(v for v, p in zip(distinct, packed, strict=True) if len(p) == longest)
-        raise UnsuitableKey(
-            f"the key {odd!r:.60} has {longest} bytes; a key has at most {MAX_KEY_BYTES}: take a "
-            "digest of it"
-        )
-    return found, packed
+    return found, list(distinct) if found == "bytes" else list(map(_bytes_of, distinct))
 
 
 _KIND_OF: dict[type, str] = {int: "int", str: "text", bytes: "bytes", tuple: "tuple"}

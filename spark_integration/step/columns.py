@@ -52,6 +52,45 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(_raw(column.type))
 
 
+def packed_values(column: pa.Array) -> pa.Array:
+    """Each value of a plain key column as msgpack has it; text and integers all at once."""
+    kind, packer = column.type, msgpack.Packer()
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        lengths, at = np.unique(pc.binary_length(column).to_numpy(), return_inverse=True)
+        fill: Any = " " if pa.types.is_string(kind) else b" "
+        heads = [packer.pack(fill * n)[: -n or None] for n in lengths.tolist()]
+        values = column.cast(pa.large_binary())
+        return joined([pa.array(heads, pa.large_binary()).take(pa.array(at)), values])
+    if pa.types.is_signed_integer(kind):
+        numbers = column.to_numpy()
+        written = packer.pack(numbers.tolist())
+        sizes = _INT_SIZES[np.searchsorted(_INT_STEPS, numbers, side="right")]
+        ends = len(written) - sizes.sum() + np.append(0, sizes.cumsum())
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(written)]
+        return pa.Array.from_buffers(pa.large_binary(), len(numbers), buffers)
+    return pa.array(map(packer.pack, column.to_pylist()), pa.large_binary())
+
+
+#: From which integer on msgpack takes how many bytes.
+_INT_STEPS = np.array([-(1 << 31), -(1 << 15), -128, -32, 128, 256, 1 << 16, 1 << 32])
+_INT_SIZES = np.array([9, 5, 3, 2, 1, 2, 3, 5, 9])
+
+
+def joined(parts: Sequence[pa.Array | pa.Scalar]) -> pa.Array:
+    """Bytes side by side as one."""
+    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
+
+
+def bytes_in(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
+    """All the bytes of a column, and where each value's begin."""
+    if not len(column):
+        return np.zeros(0, "u1"), np.zeros(1, np.int64)
+    _, ends, blob = column.buffers()
+    bounds = np.frombuffer(ends, np.int64)[column.offset :][: len(column) + 1]
+    raw = np.frombuffer(blob, "u1") if blob is not None else np.zeros(0, "u1")
+    return raw[bounds[0] : bounds[-1]], bounds - bounds[0]
+
+
 def key_columns(keys: Sequence[bytes], types: Sequence[pa.DataType]) -> list[pa.Array]:
     """Packed keys as the columns they came from, of these types."""
     values = zip(*map(msgpack.unpackb, keys), strict=True)

@@ -8,7 +8,6 @@ names are their content: so a replay writes nothing new.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import msgpack
 import numpy as np
@@ -17,9 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mta.errors import InvalidTime, InvalidValue
+from mta.kernels.segments import bounds_of
+from mta.keyed.keys import Keys, ranked_bytes
 from spark_integration.errors import NullKey
 from spark_integration.plan import Plan
-from spark_integration.step.columns import NO_TIME, Ints, filled, plain, to_micros
+from spark_integration.step.columns import (
+    NO_TIME,
+    Ints,
+    bytes_in,
+    filled,
+    joined,
+    packed_values,
+    plain,
+    to_micros,
+)
 from stores.errors import WindowStoreError
 
 _ERRORS: dict[str, type[WindowStoreError]] = {
@@ -36,9 +46,13 @@ class Sorted:
     rows: pa.Table
     times: Ints
     """Microseconds since 1970 in UTC, or by the wall clock for a time without a zone."""
-    keys: list[bytes]
+    keys: Keys
     """Each key's values as msgpack, without a type: one plan has one type of key."""
-    bounds: list[int]
+    bounds: Ints
+
+    def key(self, number: int) -> str:
+        """One as people write it, of several columns with commas between."""
+        return ", ".join(map(str, msgpack.unpackb(self.keys.packed(number), timestamp=3)))
 
 
 def complete(rows: pa.Table, plan: Plan) -> pa.Table:
@@ -85,15 +99,12 @@ def _kept(
 def sort_rows(rows: pa.Table, plan: Plan) -> Sorted:
     """The rows by key, time, then all other columns that have an order; O(rows * log rows)."""
     rows = rows.combine_chunks()
-    codes, uniques = _key_codes(rows, plan.keys)
+    keys, codes = _keys_of(rows, plan.keys)
     times = to_micros(rows.column(plan.time))
-    order = _order(rows, codes, times, len(uniques), plan.retractions)
+    order = _order(rows, codes, times, len(keys), plan.retractions)
     rows = rows.take(pa.array(order))
-    counts = np.bincount(codes, minlength=len(uniques))
-    bounds = np.concatenate(([0], np.cumsum(counts)))
-    packer = msgpack.Packer()
-    keys = [packer.pack(key) for key in uniques]
-    return Sorted(rows, times[order], keys, bounds.tolist())
+    bounds = bounds_of(np.bincount(codes, minlength=len(keys)))
+    return Sorted(rows, times[order], keys, bounds)
 
 
 def _order(
@@ -138,18 +149,21 @@ def _order_ties(
     order[at] = order[at][pc.sort_indices(some, sort_keys=sort_keys).to_numpy()]
 
 
-def _key_codes(rows: pa.Table, names: tuple[str, ...]) -> tuple[Ints, list[tuple[Any, ...]]]:
-    """A small number for each row's key, and the keys in the order of their numbers."""
-    codes, uniques = _encode(plain(rows.column(names[0])))
-    keys = [(value,) for value in uniques.to_pylist()]
+def _keys_of(rows: pa.Table, names: tuple[str, ...]) -> tuple[Keys, Ints]:
+    """The keys of some rows, in their order, and the place of each row's key among them."""
+    codes, distinct = _encode(plain(rows.column(names[0])))
+    parts = [packed_values(distinct)]
     for name in names[1:]:
-        more, uniques = _encode(plain(rows.column(name)))
+        more, distinct = _encode(plain(rows.column(name)))
         # At most rows * rows, so this fits; encoding again keeps the numbers small.
-        joint = pa.array(codes * max(len(uniques), 1) + more)
+        joint = pa.array(codes * max(len(distinct), 1) + more)
         codes, pairs = _encode(pa.chunked_array([joint]))
-        values = uniques.to_pylist()
-        keys = [(*keys[p // len(values)], values[p % len(values)]) for p in pairs.to_pylist()]
-    return codes, keys
+        before, last = np.divmod(pairs.to_numpy(), max(len(distinct), 1))
+        parts = [part.take(pa.array(before)) for part in parts]
+        parts.append(packed_values(distinct).take(pa.array(last)))
+    head = msgpack.Packer().pack_array_header(len(names))
+    keys, ranks = ranked_bytes(*bytes_in(joined([pa.scalar(head, pa.large_binary()), *parts])))
+    return keys, ranks[codes]
 
 
 def _encode(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:

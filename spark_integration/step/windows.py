@@ -25,13 +25,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import msgpack
 import numpy as np
 import pyarrow.compute as pc
 
 from mta.errors import InvalidValue, LateEvent, NoSuchEvent
 from mta.keyed.bucket import NEVER, Advance, Batch, Bucket, Kept, Late
-from mta.keyed.keys import of_packed, ranked
+from mta.keyed.keys import of_packed
 from mta.keyed.sweep import is_swept
 from mta.keyed.table import Table
 from mta.keyed.windows import KeyedWindows
@@ -120,8 +119,8 @@ class Windows:
     def advance(self, group: Sorted) -> Advance:
         """Take in sorted rows. Raises InvalidValue and LateEvent, as the plan says."""
         plan = self.plan
-        keys, ranks = ranked(group.keys, _KIND)
-        codes = np.repeat(ranks, np.diff(group.bounds))
+        keys = group.keys
+        codes = np.repeat(np.arange(len(keys)), np.diff(group.bounds))
         columns = {name: to_numpy(group.rows.column(name)) for name in plan.values}
         count = group.rows.num_rows
         reader = self.keyed.reader
@@ -224,7 +223,7 @@ def _no_such_event(missing: Ints, group: Sorted, plan: Plan) -> NoSuchEvent:
     """The error for retractions of nothing, which names the first one's key."""
     place = int(missing.min())
     number = int(np.searchsorted(group.bounds, place, side="right")) - 1
-    key = ", ".join(map(str, msgpack.unpackb(group.keys[number], timestamp=3)))
+    key = group.key(number)
     return NoSuchEvent(
         f"{len(missing)} retractions of a bucket find no event to take out, the first of key "
         f"{key}, by {plan.time!r} at {clock(int(group.times[place]))}: it never came, was taken "
@@ -240,7 +239,7 @@ def _late_event(late: Late, group: Sorted, codes: Ints, plan: Plan) -> LateEvent
     place = int(np.argmax(late.mask))
     number = int(np.searchsorted(group.bounds, place, side="right")) - 1
     first, end = group.bounds[number], group.bounds[number + 1]
-    key = ", ".join(map(str, msgpack.unpackb(group.keys[number], timestamp=3)))
+    key = group.key(number)
     floor, last = int(late.floors[codes[place]]), int(late.newest[codes[place]])
     remedy = "let the source deliver sooner, or set a greater allowed_lateness"
     if plan.lateness is None:

@@ -14,17 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mta.errors import InvalidTime, InvalidValue, ResultOutOfRange
+from mta.errors import InvalidTime, InvalidValue, ResultOutOfRange, UnsuitableKey
 from spark_integration.errors import NullKey
 from spark_integration.step.columns import (
     NO_TIME,
     as_input,
     key_columns,
+    packed_values,
     to_arrow,
     to_micros,
     to_numpy,
 )
-from spark_integration.step.rows import complete, sort_rows
+from spark_integration.step.rows import Sorted, complete, sort_rows
 from tests.support.spark.plans import make_plan
 
 UTC = dt.UTC
@@ -34,6 +35,10 @@ def table(**columns: Any) -> pa.Table:
     size = len(next(iter(columns.values()), []))
     given = {"device": ["d"] * size, "ts": list(range(size)), "watts": [0.0] * size, **columns}
     return pa.table(given)
+
+
+def packed(group: Sorted) -> list[bytes]:
+    return [group.keys.packed(place) for place in range(len(group.keys))]
 
 
 def test_any_order_of_the_rows_gives_the_same_order() -> None:
@@ -50,7 +55,7 @@ def test_any_order_of_the_rows_gives_the_same_order() -> None:
         shuffled = rows.take(np.random.default_rng(seed).permutation(300))
         group = sort_rows(shuffled, plan)
         assert sorted(map(tuple, (r.values() for r in group.rows.to_pylist()))) == expected
-        for i, key in enumerate(group.keys):
+        for i, key in enumerate(packed(group)):
             mine = group.rows.slice(group.bounds[i], group.bounds[i + 1] - group.bounds[i])
             assert [tuple(r.values()) for r in mine.to_pylist()] == [
                 row for row in expected if [row[0]] == msgpack.unpackb(key)
@@ -61,12 +66,13 @@ def test_times_too_far_apart_for_one_number_are_sorted_as_well() -> None:
     big = 4_000_000_000_000
     rows = table(device=["a", "b", "a", "b"], ts=[big, 0, -big, big], watts=[1.0, 2.0, 3.0, 4.0])
     group = sort_rows(rows, make_plan())
-    assert group.rows.column("watts").to_pylist() == [3.0, 1.0, 2.0, 4.0]
+    by_key = sorted(group.rows.to_pylist(), key=lambda row: row["device"])
+    assert [row["watts"] for row in by_key] == [3.0, 1.0, 2.0, 4.0]
 
 
 def test_no_rows() -> None:
     group = sort_rows(table(), make_plan())
-    assert (group.keys, group.bounds, group.rows.num_rows) == ([], [0], 0)
+    assert (packed(group), group.bounds.tolist(), group.rows.num_rows) == ([], [0], 0)
 
 
 def test_nested_columns_to_keep_do_not_disturb_the_order() -> None:
@@ -89,8 +95,49 @@ def test_nested_columns_to_keep_do_not_disturb_the_order() -> None:
 )
 def test_keys_of_any_atomic_type(values: list[Any], kind: pa.DataType) -> None:
     group = sort_rows(table(device=pa.array(values, kind)), make_plan())
-    assert len(set(group.keys)) == len(values)
-    assert key_columns(group.keys, [kind])[0].to_pylist() == values
+    assert len(set(packed(group))) == len(values)
+    found = key_columns(packed(group), [kind])[0].to_pylist()
+    assert sorted(found) == sorted(values)
+    assert [
+        found[i] for i in np.searchsorted(group.bounds, range(len(values)), side="right") - 1
+    ] == group.rows.column("device").to_pylist()
+
+
+INTS = [
+    sign * (1 << bits) + step
+    for bits in (0, 5, 7, 8, 15, 16, 31, 32, 63)
+    for sign in (1, -1)
+    for step in (-1, 0, 1)
+]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([n for n in INTS if abs(n) < 1 << 31], pa.int32()),
+        ([n for n in INTS if -(1 << 63) <= n < 1 << 63], pa.int64()),
+        (["", "a", "\0", "ü" * 15, "ü" * 16, *("x" * n for n in (30, 31, 32, 255, 256, 500))],
+         pa.string()),
+        ([b"", b"\xff" * 31, b"\0" * 32, b"\xc1" * 255, b"\0" * 256], pa.binary()),
+        ([0.5, float("inf")], pa.float64()),
+    ],
+)  # fmt: skip
+def test_keys_are_written_all_at_once_as_msgpack_writes_each(
+    values: list[Any], kind: pa.DataType
+) -> None:
+    """States and pages have these bytes, from releases on that wrote them one by one."""
+    values = list(dict.fromkeys(values))
+    column = pa.array([None, *values], kind)[1:]
+    assert packed_values(column).to_pylist() == [msgpack.packb(value) for value in values]
+    one = sort_rows(table(device=column), make_plan())
+    assert sorted(packed(one)) == sorted(msgpack.packb([value]) for value in values)
+    two = sort_rows(table(device=column, site=column), make_plan(keys=("device", "site")))
+    assert sorted(packed(two)) == sorted(msgpack.packb([value, value]) for value in values)
+
+
+def test_a_key_that_is_too_long_is_named() -> None:
+    with pytest.raises(UnsuitableKey, match="has 1032 bytes; a key has at most 1024"):
+        sort_rows(table(device=["a", "x" * 1028]), make_plan())
 
 
 def test_both_zeros_are_one_key() -> None:
@@ -100,8 +147,8 @@ def test_both_zeros_are_one_key() -> None:
 def test_keys_of_several_columns_do_not_run_together() -> None:
     rows = table(device=["a", "ab", "a", "ab"], site=["bc", "c", "bc", "c"])
     group = sort_rows(rows, make_plan(keys=("device", "site")))
-    assert len(set(group.keys)) == 2
-    assert group.bounds == [0, 2, 4]
+    assert len(set(packed(group))) == 2
+    assert group.bounds.tolist() == [0, 2, 4]
 
 
 @pytest.mark.parametrize(
@@ -199,8 +246,8 @@ def test_decimals_are_told_apart_as_keys() -> None:
     values = [Decimal(i).scaleb(-7) for i in range(1000)]
     kind = pa.decimal128(38, 7)
     group = sort_rows(table(device=pa.array(values, kind)), make_plan())
-    assert len(set(group.keys)) == 1000
-    assert sorted(key_columns(group.keys, [kind])[0].to_pylist()) == values
+    assert len(set(packed(group))) == 1000
+    assert sorted(key_columns(packed(group), [kind])[0].to_pylist()) == values
 
 
 def test_values_given_again_fit_their_type() -> None:
