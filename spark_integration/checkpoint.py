@@ -90,15 +90,23 @@ def read_pages(spark: SparkSession, checkpoint: Path) -> DataFrame:
 @contextmanager
 def open_pages(spark: SparkSession, checkpoint: Path, address: str) -> Iterator[PageStore]:
     """The store at the address; of pages in Spark's state a copy on local disk, for as long."""
+    with open_home(address) as store:
+        if is_state_url(address):
+            for row in read_pages(spark, checkpoint).toLocalIterator():
+                store.put_many({row.key: bytes(row.page)})
+            store.flush()
+        yield store
+
+
+@contextmanager
+def open_home(address: str) -> Iterator[PageStore]:
+    """The store at the address; for pages in Spark's state an empty one, for as long."""
     if not is_state_url(address):
         with open_store(address) as store:
             yield store
         return
     folder = tempfile.TemporaryDirectory(prefix="mta-pages-")
     with folder as name, open_store(f"file://{name}") as store:
-        for row in read_pages(spark, checkpoint).toLocalIterator():
-            store.put_many({row.key: bytes(row.page)})
-        store.flush()
         yield store
 
 

@@ -22,9 +22,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from math import gcd
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,13 +40,19 @@ from mta.windows.opaque import restore_opaque
 from spark_integration.carriers.packing import BLOB, BUCKET, TIME
 from spark_integration.carriers.state_pages import KEY, PAGE, is_state_url
 from spark_integration.carriers.streaming import PROVIDER, STATE_SCHEMA
-from spark_integration.checkpoint import is_timed, last_batch, open_pages, states_by_bucket
+from spark_integration.checkpoint import (
+    is_timed,
+    last_batch,
+    open_home,
+    open_pages,
+    states_by_bucket,
+)
 from spark_integration.errors import CorruptState, InvalidRequest
 from spark_integration.options import MAX_BUCKETS
 from spark_integration.sliding import recommended_conf
 from spark_integration.step.hashes import hasher_of
 from spark_integration.step.states import encode_root, read_fixed
-from stores import PageStore, open_store
+from stores import PageStore
 
 _AT_ONCE = 256
 #: Version 1 of a state partition, as Spark's two providers write it whole.
@@ -109,7 +113,7 @@ def migrate(
     with pq.ParquetWriter(given / "states.parquet", _ROWS) as rows:
         if number != count or home != store or in_state:
             roots = {bucket: root for bucket, (_, _, root) in before.items()}
-            with open_pages(spark, checkpoint, store) as source, _opened(home) as pages:
+            with open_pages(spark, checkpoint, store) as source, open_home(home) as pages:
                 same = home == store and not in_state
                 dealt = deal(
                     roots, source, pages if not same else source, into, place,
@@ -125,18 +129,6 @@ def migrate(
         raise InvalidRequest(f"the query of {checkpoint} has gone on: stop it, and try again")
     draft.rename(target)
     return Migrated(batch, number, len(states))
-
-
-@contextmanager
-def _opened(home: str) -> Iterator[PageStore]:
-    """The store to be; for pages in Spark's state a folder, for as long."""
-    if not is_state_url(home):
-        with open_store(home) as store:
-            yield store
-        return
-    folder = tempfile.TemporaryDirectory(prefix="mta-pages-")
-    with folder as name, open_store(f"file://{name}") as store:
-        yield store
 
 
 def _give_pages(rows: pq.ParquetWriter, roots: dict[int, bytes], store: PageStore) -> None:

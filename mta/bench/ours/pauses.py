@@ -22,6 +22,8 @@ from mta.bench.ours.single import larger
 
 WINDOW, EVENTS, TIMES = 2**16, 100_000, 3
 PERCENTILES = {"median": 50.0, "p99": 99.0, "p99.99": 99.99, "slowest": 100.0}
+#: Events after which what the batch has left behind is gone.
+SETTLED = 1100
 #: The columns of an expensive partial.
 _WIDTH = 64
 
@@ -75,9 +77,7 @@ def run(size: float) -> list[Figure]:
     return figures
 
 
-def timed(
-    monoid: Monoid, kind: type, values: list[Any], size: int
-) -> tuple[list[float], Any]:  # fmt: skip
+def timed(monoid: Monoid, kind: type, values: list[Any], size: int) -> tuple[list[float], Any]:
     """Microseconds of each event after the first ``size``, and the last result."""
     window = Window(monoid, CountWindow(size), None, "w", aggregator=kind)
     window.extend(values[:size], results="last")
@@ -92,7 +92,7 @@ def timed(
             times.append((thread_time_ns() - began) / 1e3)
     finally:
         gc.enable()
-    return times[1100:], result  # what the batch left behind is gone by then
+    return times[SETTLED:], result
 
 
 def counted(kind: type, values: list[float], size: int) -> list[float]:
@@ -106,7 +106,7 @@ def counted(kind: type, values: list[float], size: int) -> list[float]:
         window.insert(value)
         window.query()
         taken.append(counter.count - before)
-    return [float(np.mean(taken[1100:])), float(max(taken[1100:]))]
+    return [float(np.mean(taken[SETTLED:])), float(max(taken[SETTLED:]))]
 
 
 EXPERIMENTS = (
