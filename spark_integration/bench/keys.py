@@ -43,7 +43,7 @@ SCHEMA = "device string, ts timestamp, watts double"
 RESULTS = "device string, ts timestamp, watts double, peak double"
 START = np.datetime64("2025-06-02T00:00:00", "us")
 #: Batches that are counted, each run of a side; runs of the sides, in turns.
-COUNTED, ROUNDS = 4, 2
+COUNTED, ROUNDS = 8, 2
 #: Events of a key in its window, where the windows are filled before.
 IN_WINDOW = 20
 FILLING_ROWS = 1_000_000
