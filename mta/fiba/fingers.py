@@ -239,8 +239,7 @@ class FingerTree(Tree):
             for fold in rights:
                 rows = monoid.combine_rows(rows, partials.one(fold), count + 1)
         left, *lefts = partials.listed(rows)
-        leaving = first.times[: count + 1].tolist()
-        return AtHand(left, right, lefts, leaving, 2 * self.least(0) - leaf.arity)
+        return AtHand(left, right, lefts, first.times[: count + 1], 2 * self.least(0) - leaf.arity)
 
     def append(self, times: np.ndarray, rows: Rows, count: int, fold: Partial) -> None:
         """Add values at the end, for which the last leaf has room.

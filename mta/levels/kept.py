@@ -31,6 +31,7 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.cursors.ordered import Hand, Leaf
+from mta.folds.sliding import Events
 from mta.levels.pages import LevelPages
 from mta.levels.queues import BEFORE_ALL
 from mta.monoids.base import AbstractMonoid, Partial
@@ -238,6 +239,16 @@ class KeptEvents(LevelPages, LeafReader):
     def insert(self, row: Row, time: int | None = None) -> None:
         self.room()
         self.levels.append(row, time)
+
+    @property
+    def spare(self) -> int:
+        """How many events may come without a store call."""
+        leaf = self.levels.tails[0]
+        return leaf.capacity - leaf.count
+
+    def catch_up(self, new: Events) -> None:
+        """Have the events that came by themselves, no more than there was room for."""
+        self.levels.append_many(*new)
 
     def take_back(self) -> None:
         self.levels.take_back()

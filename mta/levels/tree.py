@@ -16,6 +16,8 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from mta.columns.schemas import Rows
 from mta.errors import CorruptPage
 from mta.folds.sliding import Events
@@ -136,13 +138,13 @@ class MonoidTree(SegmentedWindow):
         if self.front == self.back or leaf.is_full:
             return None
         lefts: list[Partial] = []
-        leaving = [self._front_time[1]] if self._front_time[0] == self.front else []
+        leaving = np.array([self._front_time[1]] * (self._front_time[0] == self.front), "<i8")
         if frame is not None and frame.level == 0:
             first, partials = frame.next, self.monoid.partials
             stop = min(first + most, frame.stop - 1)
             lefts = partials.listed(self._lefts(frame, first + 1, stop + 1))
             if frame.group.times is not None:
-                leaving = frame.group.times[first : stop + 1].tolist()
+                leaving = frame.group.times[first : stop + 1]
         return AtHand(self.left, self.right, lefts, leaving, leaf.capacity - leaf.count)
 
     def _lefts(self, frame: Frame, start: int, stop: int) -> Rows:

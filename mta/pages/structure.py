@@ -103,7 +103,7 @@ class AtHand(NamedTuple):
     """The aggregate to which new events are combined."""
     lefts: list[Partial]
     """``left`` after each of the next evictions; some event always stays."""
-    leaving: list[int]
+    leaving: np.ndarray
     """The times of the events that leave by then, and of the one after them.
 
     Empty without times, and where they are not at hand."""

@@ -244,7 +244,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
             open_slice = read_rows(monoid.partials, part.columns, 1)
             restored._open, restored._count = monoid.partials.at(open_slice, 0), part.count
         intake = restored.intake
-        intake.last_time = part.last_time
+        intake.newest = part.last_time
         intake.late_count, intake.invalid_count = part.late, part.invalid
         return restored
 

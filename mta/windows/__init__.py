@@ -4,6 +4,6 @@
 - ``settings``, ``intake``, ``engine``: how it is set, what comes in, what works inside
 - ``single``: single events in plain Python, of which the structure hears many at a time
 - ``revision``: what late events change
-- ``shared``, ``shared_handle``: several windows over one stream
+- ``shared``, ``shared_single``, ``shared_handle``: several windows over one stream
 - ``opaque``: windows out of their handles alone
 """

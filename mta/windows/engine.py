@@ -328,7 +328,7 @@ class Engine(Generic[Out]):
             raise
         except (CorruptPage, ValueError, TypeError) as error:
             raise corrupt(str(error)) from error
-        self.intake.last_time = handle.last_time
+        self.intake.newest = handle.last_time
         self.intake.late_count, self.intake.invalid_count = handle.counts
         self.hold()
 

@@ -46,9 +46,15 @@ class Intake:
         self._values_are_paged = paged == "events"
         #: Whether it is still to be seen that partials are plain data.
         self.unproven = paged is not None
-        self.last_time: int | None = None
+        #: The newest time, whole microseconds as it came; see ``last_time``.
+        self.newest: float | None = None
         self.last_accepted: np.ndarray | None = None
         self.late_count = self.invalid_count = 0
+
+    @property
+    def last_time(self) -> int | None:
+        """The newest time of an event that was taken in."""
+        return None if self.newest is None else int(self.newest)
 
     def admit(self, value: Any, time: Any) -> tuple[Row, int | None] | None:
         """One event as input row and microseconds; None when it is dropped.
@@ -100,7 +106,7 @@ class Intake:
     def advance(self, micros: int | None) -> None:
         """Note the time of an event that was taken in."""
         if micros is not None:
-            self.last_time = micros if self.last_time is None else max(self.last_time, micros)
+            self.newest = micros if self.newest is None else max(self.newest, micros)
 
     def admit_batch(self, values: Any, times: Any) -> tuple[Rows, np.ndarray | None, int]:
         """A batch as input rows, microseconds and count, without the events that are dropped.

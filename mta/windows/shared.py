@@ -36,12 +36,13 @@ from mta.levels.kept import KeepAll, KeptEvents
 from mta.monoids.base import AbstractMonoid, Out, Refold
 from mta.monoids.product import Columns
 from mta.pages.handle import Handle
-from mta.pages.structure import Existing
+from mta.pages.structure import Existing, Structure
 from mta.policies.base import AbstractPolicy
 from mta.times import to_time
 from mta.windows.engine import Engine, EventsFace, alone, by_time, require_kind, require_policy
 from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
 from mta.windows.shared_handle import MAX_NAME_BYTES, SharedHandle, WindowState
+from mta.windows.shared_single import UNKNOWN, SharedSingles
 from stores import StoreLike
 
 #: How many events of a batch are worked on at once, by one window after the other.
@@ -100,18 +101,26 @@ class SharedWindows(EventsFace[Out]):
 
     def _use(self, engine: Any) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
-        self.monoid, self.structure = engine.main, engine.structure
+        self.monoid, single = engine.main, engine.single
+        # A call less for every event.
+        self.insert = single.insert  # type: ignore[method-assign]
+        if single.is_quick:
+            self.query = single.query  # type: ignore[method-assign]
+
+    @property
+    def structure(self) -> KeptEvents | KeptTree:
+        """What keeps the events."""
+        return self.engine.structure
 
     # --- events and results -----------------------------------------------------------------------
 
-    @alone
     def insert(self, value: Any, time: Any = None) -> None:
         """Add an event to all windows; amortised O(1) combines a window.
 
         Raises InvalidValue, InvalidTime, LateEvent, or an error of the store; then nothing has
         changed.
         """
-        self.engine.insert(value, time)
+        self.engine.single.insert(value, time)
 
     @alone
     def retract(self, time: Any) -> None:
@@ -144,22 +153,12 @@ class SharedWindows(EventsFace[Out]):
     ) -> Out | dict[str, Out]:
         """The result of one window, of all by name, or of a policy that is no window.
 
-        1 combine a window. For a policy O(arity * log n) combines and at most two page reads a
-        level; raises EventsGone where events have left that it asks for, unless ``partial``.
+        1 combine a window, none where nothing has changed. For a policy O(arity * log n) combines
+        and at most two page reads a level; raises EventsGone where events have left that it asks
+        for, unless ``partial``.
         """
-        engine = self.engine
-        if which is None:
-            return {name: engine.result(cursor) for name, cursor in engine.cursors.items()}
-        if isinstance(which, str):
-            return engine.result(self._window(which))
-        require_policy(which)
-        cursor = engine.ready(engine.cursor(which))
-        if not partial and not self._reach(cursor, lateness=0).complete:
-            raise EventsGone(
-                f"events that {which!r} asks for have left; those from position "
-                f"{cursor.front} on are kept: ask for less, or say partial=True"
-            )
-        return engine.result(cursor)
+        results: Out | dict[str, Out] = self.engine.query(which, partial)
+        return results
 
     # --- windows coming and going -----------------------------------------------------------------
 
@@ -182,14 +181,14 @@ class SharedWindows(EventsFace[Out]):
         A longer one reaches back as far as events are kept, and says how many it lacks, also for
         the results of events that may yet come late.
         """
-        self._window(name)
+        self.engine.window(name)
         return self._set(name, policy)
 
     def _set(self, name: str, policy: AbstractPolicy) -> Reach:
         require_policy(policy)
         engine = self.engine
         cursor = engine.ready(engine.cursor(policy))
-        reach = self._reach(cursor, engine.settings.lateness or 0)
+        reach = engine.reach(cursor, engine.settings.lateness or 0)
         engine.require_observed((engine.policies | {name: policy}).values())
         engine.cursors[name] = cursor
         return reach
@@ -197,27 +196,17 @@ class SharedWindows(EventsFace[Out]):
     @alone
     def remove(self, name: str) -> None:
         """Do without a window; events that only it needed leave. No store call."""
-        self._window(name)
+        self.engine.window(name)
         self.engine.require_observed(p for n, p in self.windows.items() if n != name)
         del self.engine.cursors[name]
 
     @alone
     def reach(self, name: str) -> Reach:
         """How far back a window reaches, and how many events it lacks; at most a page a level."""
-        cursor = self._window(name)
+        engine = self.engine
+        cursor = engine.window(name)
         with self.structure.undisturbed():
-            return self._reach(self.engine.looked_at(cursor), self.engine.settings.lateness or 0)
-
-    def _reach(self, cursor: Cursor, lateness: int) -> Reach:
-        time = self.engine.intake.last_time if self.engine.timed else None
-        return reach_of(self.structure, cursor.policy, cursor.front, cursor.back, time, lateness)
-
-    def _window(self, name: str) -> Cursor:
-        _check_name(name)
-        cursor = self.engine.cursors.get(name)
-        if cursor is None:
-            raise ValueError(f"no window is called {name!r}; there are {sorted(self.windows)}")
-        return cursor
+            return engine.reach(engine.looked_at(cursor), engine.settings.lateness or 0)
 
     # --- handles and pages ------------------------------------------------------------------------
 
@@ -376,8 +365,6 @@ class SharedEngine(Engine[Out]):
     """
 
     _structure: KeptEvents | KeptTree
-    #: Each window, by its name.
-    cursors: dict[str, Cursor]
 
     def __init__(
         self,
@@ -394,9 +381,21 @@ class SharedEngine(Engine[Out]):
         self._keep = keep
         self.place(windows, {})
 
+    def _begin(self, name: str, leaf_arity: int, arity: int, like: Structure | None = None) -> None:
+        super()._begin(name, leaf_arity, arity, like)
+        self.single = SharedSingles(self, self._structure, self.store is not None)
+
     @property
     def structure(self) -> KeptEvents | KeptTree:
+        """What keeps the events, with all that have come."""
+        self.single.put_back()
         return self._structure
+
+    @property
+    def cursors(self) -> dict[str, Cursor]:
+        """Each window, by its name, with all events that it has taken in."""
+        self.single.put_back()
+        return self.single.cursors
 
     @property
     def policies(self) -> dict[str, AbstractPolicy]:
@@ -405,7 +404,7 @@ class SharedEngine(Engine[Out]):
 
     def place(self, windows: Mapping[str, AbstractPolicy], fronts: Mapping[str, int]) -> None:
         """Have these windows, those with a front up to the newest event."""
-        self.cursors = {name: self.cursor(policy) for name, policy in windows.items()}
+        self.single.cursors = {name: self.cursor(policy) for name, policy in windows.items()}
         self._trimmed = self.structure.back
         for name, front in fronts.items():
             self.cursors[name].place(front, self.structure.back)
@@ -444,6 +443,37 @@ class SharedEngine(Engine[Out]):
     def looked_at(self, cursor: Cursor) -> Cursor:
         """The same as a copy, so that nothing is kept for later calls that is found by looking."""
         return self.ready(copy(cursor))
+
+    def window(self, name: str) -> Cursor:
+        """The window of a name. Raises ValueError and TypeError."""
+        _check_name(name)
+        cursor = self.cursors.get(name)
+        if cursor is None:
+            raise ValueError(f"no window is called {name!r}; there are {sorted(self.cursors)}")
+        return cursor
+
+    def reach(self, cursor: Cursor, lateness: int) -> Reach:
+        """How far back a window reaches, and how many events it lacks."""
+        time = self.intake.last_time if self.timed else None
+        return reach_of(self.structure, cursor.policy, cursor.front, cursor.back, time, lateness)
+
+    def query(self, which: str | AbstractPolicy | None, partial: bool) -> Any:
+        """The result of one window, of all, or of a policy; see ``SharedWindows.query``."""
+        found = self.single.found(which)
+        if found is not UNKNOWN:
+            return found
+        if which is None:
+            return {name: self.result(cursor) for name, cursor in self.cursors.items()}
+        if isinstance(which, str):
+            return self.result(self.window(which))
+        require_policy(which)
+        cursor = self.ready(self.cursor(which))
+        if not partial and not self.reach(cursor, lateness=0).complete:
+            raise EventsGone(
+                f"events that {which!r} asks for have left; those from position "
+                f"{cursor.front} on are kept: ask for less, or say partial=True"
+            )
+        return self.result(cursor)
 
     def result(self, cursor: Cursor) -> Out:
         """The result of a window as it is now."""

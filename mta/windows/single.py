@@ -9,6 +9,9 @@ Nearly every event does no more than this, whatever keeps the events:
     evict    left = lefts.pop(): the folds from f2, f3, ... to the middle are known already
     query    combine(left, right), once
 
+Out of a time window events leave when somebody asks: an insertion only sees to it that what must
+leave by then is at hand.
+
 Under a policy on an aggregate (``Asked``) nothing leaves while the front and that aggregate are as
 they were when nothing left: an event that changes neither goes the same way, any other one asks the
 policy.
@@ -23,7 +26,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -34,28 +37,27 @@ from mta.errors import WindowBusy
 from mta.folds.sliding import Events
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.product import Product
-from mta.pages.structure import Aggregator, AtHand
+from mta.pages.structure import Aggregator
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import MICROSECONDS, to_time
 from mta.windows.intake import Intake
 
 #: So many events are taken up at once: few at first, as somebody may look after every event.
-_FEW, _MANY = 16, 1024
+_FEW, MANY = 16, 1024
 #: The most events that go the slow way before one tries the quick one again, under a policy on an
 #: aggregate that changes with every event.
 _MOST_MISSES = 63
-#: In place of times that are not at hand: not later than any.
-_NONE = [-inf, -inf]
+#: In place of times that are not at hand: later than any.
+_NONE = [inf]
 #: Times here are doubles, with which Python is quicker than with large whole numbers: whole ones,
-#: as microseconds up to the year 2041 are; others go slowly. So near to 0 a sum with ``_UNIT`` has
+#: as microseconds up to the year 2041 are; others go slowly. So near to 0 a sum with ``UNIT`` has
 #: no place for fractions.
-_MICROSECONDS, _EXACT, _UNIT = float(MICROSECONDS), 2.0**51, 1.5 * 2.0**52
-_EARLIEST, _LATEST = -_EXACT / _MICROSECONDS, _EXACT / _MICROSECONDS
+SECOND, EXACT, UNIT = float(MICROSECONDS), 2.0**51, 1.5 * 2.0**52
 
 
 class Owner(Protocol):
-    """The engine of a window, as far as single events know it."""
+    """The engine of one window or of several, as far as single events know it."""
 
     busy: bool
     intake: Intake
@@ -66,6 +68,10 @@ class Owner(Protocol):
 
     def insert(self, value: Any, time: Any) -> None:
         """Add an event in the way that serves every window, and every value."""
+
+
+class WindowOwner(Owner, Protocol):
+    """The engine of one window."""
 
     def evict(self, count: Any) -> None:
         """Remove the oldest events in that way."""
@@ -131,103 +137,26 @@ class Reader:
         return value if self._text and kind is str and value.isascii() else None
 
 
-class Slide:
-    """The two aggregates of a window, and what its oldest events need to leave it."""
+_Owner = TypeVar("_Owner", bound=Owner)
+
+
+class NewEvents(Generic[_Owner]):
+    """Single events that have come, and that the structure is told of later; of any windows.
+
+    What is at hand ends at a number of events, and at a time that they must be before.
+    """
 
     # Slots, as Python finds these faster than the attributes of a large object.
     __slots__ = (
-        "at", "by_count", "combine", "end", "identity", "is_known", "leaving", "left",
-        "lefts", "right", "size", "spare",
+        "_append", "_append_time", "_bound", "_doubles", "_held", "_intake", "_last", "_lift",
+        "_lower", "_monoid", "_most", "_owner", "_reader", "_room", "_rows", "_show", "_times",
+        "_usual", "combine", "identity", "is_known", "is_quick",
     )  # fmt: skip
 
-    def __init__(self, monoid: AbstractMonoid, policy: AbstractPolicy) -> None:
-        self.combine, self.identity = monoid.combine, monoid.identity
-        self.by_count = type(policy) is CountWindow
-        self.size: float = 0
-        if isinstance(policy, CountWindow | TimeWindow):
-            self.size = policy.size if self.by_count else float(policy.size)
-        self.forget()
-
-    def forget(self) -> None:
-        """Have nothing at hand."""
-        self.left: Partial = self.identity
-        self.right: Partial = self.identity
-        #: How many events have left since these lists were made, and how many may.
-        self.at = self.end = 0
-        #: ``left`` after each eviction; the times of the events that leave, and of the one after.
-        self.lefts: list[Partial] = []
-        self.leaving: list[float] = _NONE
-        #: How many events may come before any leaves by count.
-        self.spare = 0
-        #: Whether the result is known.
-        self.is_known = False
-
-    def take(self, found: AtHand, room: int, events: int) -> bool:
-        """Take up what is at hand for so many events, in a window of so many.
-
-        Answers whether an event may come.
-        """
-        self.left, self.right, self.lefts, times, _ = found
-        self.at, self.end, self.is_known = 0, len(self.lefts), False
-        if self.by_count:
-            self.spare = min(room, int(self.size) - events)
-            # One for each event that makes another leave, and no more.
-            self.end = min(self.end, room - self.spare)
-            return self.spare + self.end > 0
-        self.leaving = [*map(float, times), *_NONE]
-        return bool(times) and times[0] > -_EXACT and times[-1] < _EXACT
-
-    def leave(self, until: float) -> int:
-        """How many events are not later than a time; -1 where that is not at hand."""
-        gone, known = bisect_right(self.leaving, until, self.at, self.end + 1), self.end + 1
-        return gone - self.at if gone < known else -1
-
-
-class SingleEvents(Slide):
-    """The single events of one window, between those who call it and its structure.
-
-    ``insert``, ``evict`` and ``query`` are what they call, so all stands in line there.
-    """
-
-    __slots__ = (
-        "_append",
-        "_append_time",
-        "_asked",
-        "_doubles",
-        "_held",
-        "_intake",
-        "_kept",
-        "_last",
-        "_lift",
-        "_lower",
-        "_misses",
-        "_monoid",
-        "_most",
-        "_owner",
-        "_reader",
-        "_room",
-        "_rows",
-        "_show",
-        "_shown",
-        "_skip",
-        "_structure",
-        "_times",
-        "_usual",
-        "is_quick",
-    )  # fmt: skip
-
-    def __init__(
-        self, owner: Owner, structure: Aggregator, paged: bool, asked: Asked | None = None
-    ) -> None:
+    def __init__(self, owner: _Owner, usual: bool, paged: bool) -> None:
         monoid = self._monoid = owner.monoid
-        super().__init__(monoid, owner.policy)
-        #: A policy on an aggregate, and what that is for as long as nothing leaves.
-        self._asked, self._kept = asked, None
-        #: How often in a row it was another one, and how many events are not to try.
-        self._misses = self._skip = 0
-        if asked is not None:
-            self.by_count, self.size = True, asked.size
-        self._owner, self._structure, self._intake = owner, structure, owner.intake
+        self.combine, self.identity = monoid.combine, monoid.identity
+        self._owner, self._intake = owner, owner.intake
         self._lift = None if monoid.lift is same_value else monoid.lift
         numbers = monoid.is_plain and monoid.inputs.plain and owner.main.is_columnar
         bare = isinstance(monoid, Monoid) and monoid.is_bare
@@ -242,18 +171,105 @@ class SingleEvents(Slide):
         elif monoid.lower is not same_value:
             self._lower = monoid.lower
             self._show = dict.copy if isinstance(owner.main, Product) else None
-        is_usual = asked is not None or type(owner.policy) in (CountWindow, TimeWindow)
-        self._usual = monoid.is_plain and is_usual
-        self._reader = Reader(monoid, paged)
-        self._doubles = False
-        #: What has come, and is not in the structure yet; and how many more may come.
+        self._usual = monoid.is_plain and usual
+        self._reader, self._doubles = Reader(monoid, paged), False
+        #: What has come, and is not in the structure yet.
         self._rows: list[Row] = []
         self._times: list[float] = []
         self._append, self._append_time = self._rows.append, self._times.append
-        self._room, self._most, self._held = 0, _FEW, False
-        #: The newest time.
-        self._last = inf
+        self._most = _FEW
+        self._forget()
+
+    def _forget(self) -> None:
+        """Have nothing at hand."""
+        self._held = self.is_known = False
+        #: How many events may come; the newest time, and the one that they must be before.
+        self._room, self._last, self._bound = 0, -inf, -inf
+
+    def _insert_slowly(self, value: Any, time: Any) -> None:
+        # What was of use until here is so again, unless this event comes in between.
+        most = _FEW if self._rows else self._most
+        with np.errstate(all="ignore"):
+            self._owner.insert(value, time)
+        self._most = most
+        self._reader.learn(not self._intake.unproven)
+        self._doubles = self._usual and self._reader.doubles
+
+    def _may_come(self, micros: float) -> bool:
+        """Whether an event of a time may come, once what is at hand is taken up anew."""
+        is_late = self._held and micros < self._last
+        return not is_late and self._renew() and self._last <= micros < self._bound
+
+    def _renew(self) -> bool:
+        """Take up anew what is at hand; whether an event can come."""
+        raise NotImplementedError
+
+    def put_back(self) -> None:
+        """Let the structure have what came, and be without what left; no store call."""
+        if self._held:
+            with np.errstate(all="ignore"):
+                self._catch_up()
+            self._rows.clear()
+            self._times.clear()
+            self._most = _FEW
+            self._forget()
+        self.is_known = False
+
+    def _catch_up(self) -> None:
+        """Let the structure have them."""
+        raise NotImplementedError
+
+    def _new(self) -> Events:
+        """What has come, as columns."""
+        # By way of doubles, as they are: whole number by whole number takes longer.
+        count, times = len(self._rows), None
+        if self._owner.timed:
+            times = np.fromiter(self._times, float, count).astype("<i8")
+        return Events(self._monoid.inputs.gathered(self._rows), times, count)
+
+
+class SingleEvents(NewEvents[WindowOwner]):
+    """The single events of one window, between those who call it and its structure.
+
+    ``insert``, ``evict`` and ``query`` are what they call, so all stands in line there.
+    """
+
+    __slots__ = (
+        "_asked", "_at", "_by_count", "_end", "_kept", "_leaving", "_left", "_lefts", "_misses",
+        "_right", "_shown", "_size", "_skip", "_spare", "_structure",
+    )  # fmt: skip
+
+    def __init__(
+        self, owner: WindowOwner, structure: Aggregator, paged: bool, asked: Asked | None = None
+    ) -> None:
+        self._structure, policy = structure, owner.policy
+        #: A policy on an aggregate, and what that is for as long as nothing leaves.
+        self._asked, self._kept = asked, None
+        #: How often in a row it was another one, and how many events are not to try.
+        self._misses = self._skip = 0
+        self._by_count = asked is not None or type(policy) is CountWindow
+        self._size: float = 0
+        if asked is not None:
+            self._size = asked.size
+        elif isinstance(policy, CountWindow | TimeWindow):
+            self._size = policy.size if self._by_count else float(policy.size)
         self._shown: Any = None
+        usual = asked is not None or type(policy) in (CountWindow, TimeWindow)
+        super().__init__(owner, usual, paged)
+
+    def _forget(self) -> None:
+        super()._forget()
+        #: The two aggregates.
+        self._left: Partial = self.identity
+        self._right: Partial = self.identity
+        #: How many events have left since these lists were made, as far as anybody asked; and how
+        #: many may.
+        self._at = self._end = 0
+        #: ``left`` after each eviction; the times of the events that leave, and of the one after.
+        self._lefts: list[Partial] = []
+        self._leaving: list[float] = _NONE
+        #: How many events may come before any leaves by count.
+        self._spare = 0
 
     @property
     def of_policy(self) -> Callable[..., None]:
@@ -276,17 +292,17 @@ class SingleEvents(Slide):
                 row = value
             else:
                 row = self._reader.read(value)
-            if row is None or not (self.spare or self.at < self.end or self._renew()):
+            if row is None or not (self._spare or self._at < self._end or self._renew()):
                 self._insert_slowly(value, time)
                 return
             combine, lift, append = self.combine, self._lift, self._append
-            self.right = combine(self.right, row if lift is None else lift(row))
-            if self.spare:
-                self.spare -= 1
+            self._right = combine(self._right, row if lift is None else lift(row))
+            if self._spare:
+                self._spare -= 1
             else:
-                at = self.at
-                self.left = self.lefts[at]
-                self.at = at + 1
+                at = self._at
+                self._left = self._lefts[at]
+                self._at = at + 1
             append(row)
             self.is_known = False
         finally:
@@ -308,13 +324,13 @@ class SingleEvents(Slide):
             if self._skip:
                 self._skip -= 1
             else:
-                if row is not None and (self.spare or self._renew()):
+                if row is not None and (self._spare or self._renew()):
                     combine, lift = self.combine, self._lift
-                    right = combine(self.right, row if lift is None else lift(row))
-                    fold = combine(self.left, right)
+                    right = combine(self._right, row if lift is None else lift(row))
+                    fold = combine(self._left, right)
                     if asked.total(fold) == self._kept:
-                        self.right = right
-                        self.spare -= 1
+                        self._right = right
+                        self._spare -= 1
                         self._append(row)
                         lower = self._lower
                         self._shown = fold if lower is None else lower(fold)
@@ -326,7 +342,7 @@ class SingleEvents(Slide):
             owner.busy = False
 
     def insert_timed(self, value: Any, time: Any = None) -> None:
-        """As ``insert``, of a window with times."""
+        """As ``insert``, of a window with times; what leaves by them does so when asked for."""
         owner = self._owner
         if owner.busy:
             raise busy()
@@ -337,43 +353,27 @@ class SingleEvents(Slide):
                 row = value
             else:
                 row = self._reader.read(value)
-            if time.__class__ is float and _EARLIEST < time < _LATEST:
-                micros = (time * _MICROSECONDS + _UNIT) - _UNIT  # rounds, half to even
+            if time.__class__ is float:
+                micros = (time * SECOND + UNIT) - UNIT  # rounds, half to even
             else:
-                micros = -inf if time is None else float(to_time(time))
-            if not self._held:
-                self._renew()
-            if row is None or not self._last <= micros < _EXACT:
-                self._insert_slowly(value, time)
-                return
-            at = self.at
-            if self.by_count:
-                leave = 0 if self.spare else 1
-                if leave and at == self.end:
-                    leave = -1 if not self._renew() else 0 if self.spare else 1
-                    at = self.at
-            else:
-                leaving, until = self.leaving, micros - self.size
-                leave = 0
-                if not leaving[at] > until or not self._room:
-                    leave = 1 if self._room and leaving[at + 1] > until else self._leave(until)
-                    at = self.at
-            if leave < 0:
+                micros = -inf if row is None or time is None else float(to_time(time))
+            if row is None or not (self._last <= micros < self._bound or self._may_come(micros)):
                 self._insert_slowly(value, time)
                 return
             combine, lift = self.combine, self._lift
-            self.right = combine(self.right, row if lift is None else lift(row))
-            if leave:
-                at += leave
-                self.left, self.at = self.lefts[at - 1], at
-            elif self.by_count:
-                self.spare -= 1
-            append, append_time = self._append, self._append_time
-            append(row)
-            append_time(micros)
-            self._room -= 1
-            self._last = micros
-            self._intake.last_time = int(micros)
+            self._right = combine(self._right, row if lift is None else lift(row))
+            if self._by_count:
+                if self._spare:
+                    self._spare -= 1
+                else:
+                    self._left = self._lefts[self._at]
+                    self._at += 1
+            self._append(row)
+            self._append_time(micros)
+            self._intake.newest = self._last = micros
+            room = self._room = self._room - 1
+            if not room:
+                self._bound = -inf
             self.is_known = False
         finally:
             owner.busy = False
@@ -389,9 +389,9 @@ class SingleEvents(Slide):
                 with np.errstate(all="ignore"):
                     owner.evict(n)
                 return
-            self.left = self.lefts[self.at]
-            self.at += 1
-            self.spare += self.by_count
+            self._at = at = self._gone() + 1
+            self._left = self._lefts[at - 1]
+            self._spare += self._by_count
             self.is_known = False
         finally:
             owner.busy = False
@@ -406,8 +406,15 @@ class SingleEvents(Slide):
             raise busy()
         if not self.is_known:
             if self._held:
-                combine, right = self.combine, self.right
-                fold = self.left if right is self.identity else combine(self.left, right)
+                if not self._by_count:
+                    at, leaving, until = self._at, self._leaving, self._last - self._size
+                    if leaving[at] <= until:
+                        at += 1  # one leaves, most often, for one that comes
+                        if leaving[at] <= until:
+                            at = self._gone()
+                        self._at, self._left = at, self._lefts[at - 1]
+                combine, right = self.combine, self._right
+                fold = self._left if right is self.identity else combine(self._left, right)
             elif self._structure.front == self._structure.back:
                 return self._monoid.empty
             else:
@@ -420,30 +427,24 @@ class SingleEvents(Slide):
         return self._shown if show is None else show(self._shown)
 
     def __len__(self) -> int:
-        return len(self._structure) + len(self._rows) - self.at
+        return len(self._structure) + len(self._rows) - self._gone()
 
     # --- what is at hand ------------------------------------------------------------------------
 
-    def _insert_slowly(self, value: Any, time: Any) -> None:
-        with np.errstate(all="ignore"):
-            self._owner.insert(value, time)
-        self._reader.learn(not self._intake.unproven)
-        self._doubles = self._usual and self._reader.doubles
+    # --- what is at hand ------------------------------------------------------------------------
+
+    def _gone(self) -> int:
+        """How many events have left by now of those that may."""
+        if self._by_count:
+            return self._at
+        return bisect_right(self._leaving, self._last - self._size, self._at)
 
     def _has_lefts(self) -> bool:
         """Whether an eviction is at hand."""
-        return self.at < self.end or (self._renew() and self.end > 0)
-
-    def _leave(self, until: float) -> int:
-        """As ``leave``; first anew from what is at hand by now, where that is used up."""
-        gone = self.leave(until) if self._room else -1
-        if gone < 0 and self._renew():
-            gone = self.leave(until)
-        return gone
+        return self._gone() < self._end or (self._renew() and self._end > 0)
 
     def _renew(self) -> bool:
-        """Take up anew what is at hand; whether an event can come."""
-        most = min(2 * self._most, _MANY)
+        most = min(2 * self._most, MANY)
         self.put_back()
         self._most = most
         if self._asked is not None:
@@ -457,27 +458,36 @@ class SingleEvents(Slide):
             found = self._structure.at_hand(lefts) if self._usual else None
         if found is None:
             return False
-        last = self._intake.last_time
-        self._last = inf if last is None or not -_EXACT < last < _EXACT else float(last)
-        self._held, self._room = True, min(found.room, most)
-        return self.take(found, self._room, len(self._structure)) and self._room > 0
+        self._held = True
+        self._left, self._right, self._lefts, times, room = found
+        self._room, self._end = min(room, most), len(self._lefts)
+        if self._by_count:
+            self._spare = min(self._room, int(self._size) - len(self._structure))
+            # One for each event that makes another leave, and no more.
+            self._end = min(self._end, self._room - self._spare)
+            self._room = self._spare + self._end
+        if self._owner.timed and self._room:
+            self._set_times(times)
+            return self._bound > -inf
+        return self._room > 0
 
-    def put_back(self) -> None:
-        """Let the structure have what came, and be without what left; no store call."""
-        if self._held:
-            count, gone = len(self._rows), self.at
-            if count or gone:
-                rows = self._monoid.inputs.gathered(self._rows)
-                times = np.array(self._times, "<i8") if self._owner.timed else None
-                new = Events(rows, times, count)
-                with np.errstate(all="ignore"):
-                    self._structure.catch_up(new, gone, self.left, self.right)
-                self._rows.clear()
-                self._times.clear()
-            self._held = False
-            self._room, self._most, self._last = 0, _FEW, inf
-            self.forget()
-        self.is_known = False
+    def _set_times(self, times: np.ndarray) -> None:
+        """Take up the times that are at hand, and the newest: up to when events may come."""
+        last, leaving = self._intake.newest, times.astype(float).tolist()
+        if last is None or not -EXACT < last < EXACT:
+            return
+        self._last = float(last)
+        if self._by_count:
+            self._bound = EXACT
+        elif leaving and max(-EXACT, last - self._size) < leaving[0] and leaving[-1] < EXACT:
+            self._leaving = leaving
+            self._bound = min(EXACT, leaving[-1] + self._size)
+
+    def _catch_up(self) -> None:
+        gone = self._gone()
+        if self._rows or gone:
+            left = self._lefts[gone - 1] if gone else self._left
+            self._structure.catch_up(self._new(), gone, left, self._right)
 
 
 def _shown(lower: Callable[[Partial], Any]) -> Callable[[Partial], Any]:

@@ -20,6 +20,7 @@ from mta import (
     Mean,
     Monoid,
     Product,
+    SharedWindows,
     Sum,
     TimeWindow,
     Window,
@@ -101,6 +102,14 @@ def run(size: float) -> list[Figure]:
             lambda: on_disk(Max(), numbers, size_of, CountWindow, aggregator=FiBA),
             "",
         ),
+        "Max, four shared windows, on disk": (
+            lambda: four_on_disk(numbers, size_of, CountWindow),
+            "",
+        ),
+        "Max, four shared windows, by time, on disk": (
+            lambda: four_on_disk(numbers, size_of, TimeWindow),
+            "",
+        ),
     }
     taken: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(5):
@@ -173,6 +182,26 @@ def windowed(
 ) -> float:
     """Nanoseconds an event; one comes every second, where times are looked at."""
     window = Window(monoid, kind(size), store=store, **settings)
+    nanoseconds, result = fed(window, values, size)
+    if not isinstance(monoid, Mean | Product):
+        require(result == max(values[-size:]))
+    return nanoseconds
+
+
+def four_on_disk(values: list[float], size: int, kind: Any) -> float:
+    """Nanoseconds an event for four windows in one, and a result of each, pages on local disk."""
+    sizes = [size >> half for half in range(4)]
+    with tempfile.TemporaryDirectory() as folder:
+        policies = {str(size): kind(size) for size in sizes}
+        nanoseconds, results = fed(
+            SharedWindows(Max(), policies, store=f"file://{folder}"), values, size
+        )
+    require(results == {str(size): max(values[-size:]) for size in sizes})
+    return nanoseconds
+
+
+def fed(window: Window | SharedWindows, values: list[Any], size: int) -> tuple[float, Any]:
+    """Nanoseconds an event once so many are in, and the last result; closes the window."""
     timed = window.engine.timed
     for at, value in enumerate(values[:size]):
         window.insert(value, float(at))
@@ -188,10 +217,8 @@ def windowed(
             insert(value)
             result = query()
     seconds = perf_counter() - began
-    if not isinstance(monoid, Mean | Product):
-        require(result == max(values[-size:]))
     window.close()
-    return 1e9 * seconds / (len(values) - size)
+    return 1e9 * seconds / (len(values) - size), result
 
 
 def require(agrees: bool) -> None:

@@ -1,0 +1,198 @@
+"""Single events of several windows: as slow ones, to the bit, and few go the slow way."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mta import (
+    CountWindow,
+    Max,
+    Mean,
+    Monoid,
+    Product,
+    SampleStdDev,
+    SharedWindows,
+    SinceMax,
+    Sum,
+    TimeWindow,
+)
+from mta.errors import InvalidTime, InvalidValue, LateEvent, WindowBusy
+from mta.windows.shared import SharedEngine
+
+BY_COUNT = {"x": CountWindow(3), "y": CountWindow(37), "z": CountWindow(300)}
+BY_BOTH = {"x": TimeWindow(50), "y": CountWindow(37), "z": TimeWindow(1400)}
+
+
+def slowly(windows: SharedWindows, value: Any, time: Any = None) -> None:
+    """An event in the way that serves every window."""
+    with np.errstate(all="ignore"):
+        windows.engine.insert(value, time)
+
+
+@pytest.mark.parametrize("policies", [BY_COUNT, BY_BOTH], ids=["count", "both"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        Max,
+        Sum,
+        lambda: Sum("int64"),
+        SampleStdDev,
+        lambda: Product({"most": ("v", Max()), "mean": ("v", Mean())}),
+        lambda: Monoid("", lambda a, b: a + b, lift=str, name="joined"),
+    ],
+)
+def test_single_events_are_as_slow_ones(make: Any, policies: Any) -> None:
+    """Results to the last bit, fronts, and the way over a handle."""
+    rng, monoid = np.random.default_rng(11), make()
+    values: list[Any] = np.round(rng.normal(size=700), 2).tolist()
+    if isinstance(monoid, Product):
+        values = [{"v": value} for value in values]
+    elif "int64" in monoid.name:
+        values = list(range(-300, 400))
+    gaps = rng.choice([0.0, 1e-6, 0.3, 1.0, 7.5, 60.0], 700, p=[0.2, 0.1, 0.3, 0.3, 0.09, 0.01])
+    times = np.cumsum(gaps).tolist()
+    setting: Any = {"arity": 4, "leaf_arity": 64}
+    quick, slow = (SharedWindows(make(), policies, name="w", **setting) for _ in range(2))
+    for at, (value, time) in enumerate(zip(values, times, strict=True)):
+        quick.insert(value, time)
+        slowly(slow, value, time)
+        if at % 5 == 1:
+            name = "xyz"[at % 3]
+            found = repr(quick.query(name))
+            assert found == repr(quick.query(name)) == repr(slow.engine.query(name, False))
+        if at % 5 < 2:
+            assert repr(quick.query()) == repr(slow.engine.query(None, False))
+        if at % 47 == 7:
+            assert quick.fronts == slow.fronts
+            assert quick.stats() == slow.stats()
+        if at == 400:
+            quick, slow = (
+                SharedWindows.restore(each.checkpoint(), make(), policies, each.store)
+                for each in (quick, slow)
+            )
+    quick.check()
+    assert quick.checkpoint() == slow.checkpoint()
+
+
+def test_few_events_go_the_slow_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those at which leaf groups end, or begin for one of the windows."""
+    slow, insert = 0, SharedEngine.insert
+
+    def counted(self: SharedEngine, value: Any, time: Any) -> None:
+        nonlocal slow
+        slow += 1
+        insert(self, value, time)
+
+    monkeypatch.setattr(SharedEngine, "insert", counted)
+    for kind in (CountWindow, TimeWindow):
+        windows = SharedWindows(Max(), {"a": kind(900), "b": kind(300)}, leaf_arity=256)
+        for at in range(3000):
+            windows.insert(float(at % 1000), float(at))
+            windows.query()
+        assert windows.query() == {"a": 999.0, "b": 999.0}
+    assert slow <= 2 * 3 * 3000 / 256 + 20
+
+
+def test_windows_that_nobody_asks_for_take_no_combine() -> None:
+    combines = 0
+
+    def larger(a: float, b: float) -> float:
+        nonlocal combines
+        combines += 1
+        return max(a, b)
+
+    policies: Any = {"a": CountWindow(30), "b": TimeWindow(500)}
+    windows = SharedWindows(Monoid(-math.inf, larger, name="larger"), policies, leaf_arity=1024)
+    for at in range(1000):
+        windows.insert(float(-at), float(at))
+    assert combines == 0
+    assert windows.query("a") == -970.0
+    for at in range(1000, 1010):
+        windows.insert(float(-at), float(at))
+    assert windows.query("a") == -980.0
+    before = combines
+    assert (windows.query("a"), combines) == (-980.0, before)
+    assert windows.query() == {"a": -980.0, "b": -510.0}
+
+
+def test_an_event_that_is_refused_changes_nothing() -> None:
+    def add(a: int, b: int) -> int:
+        if b == 13_000:
+            raise ArithmeticError("no luck")
+        return a + b
+
+    windows = SharedWindows(Monoid(0, add, name="added"), BY_BOTH, leaf_arity=64)
+    for at in range(101):
+        windows.insert(at, float(at))
+        windows.query()
+    for value, time, error in (
+        (None, 100.0, InvalidValue),
+        (1, None, InvalidTime),
+        (1, math.nan, InvalidTime),
+        (1, 99.5, LateEvent),
+        (13_000, 100.0, ArithmeticError),
+    ):
+        shown, stats = windows.query(), windows.stats()
+        with pytest.raises(error):
+            windows.insert(value, time)
+        assert windows.query() == shown
+        assert windows.stats() == stats
+    assert shown["y"] == sum(range(64, 101))
+    windows.check()
+
+
+def test_what_is_at_hand_is_put_back_for_whoever_looks() -> None:
+    windows = SharedWindows(Max(), {"few": CountWindow(8)}, timed=True, keep=CountWindow(100))
+    for at in range(50):
+        windows.insert(float(at), float(at))
+        assert windows.query() == {"few": float(at)}
+    assert (windows.structure.back, windows.fronts) == (50, {"few": 42})
+    assert windows.range(9.0, 20.0) == 20.0
+    windows.add("more", TimeWindow(20))
+    windows.insert(0.0, 50.0)
+    assert windows.query() == {"few": 49.0, "more": 49.0}
+    assert windows.extend([7.0], [90.0])["more"].tolist() == [7.0]
+    windows.insert(2.0, 95.0)
+    assert windows.query(TimeWindow(1)) == 2.0
+    windows.resize("few", CountWindow(2))
+    windows.insert(1.0, 2**51 / 1e6 + 0.5)  # beyond what doubles tell apart
+    windows.insert(3.0, 2**51 / 1e6 + 1.25)
+    assert windows.query() == {"few": 3.0, "more": 3.0}
+    windows.remove("more")
+    windows.insert(4.0, 2**51 / 1e6 + 2)
+    assert windows.query() == {"few": 4.0}
+    with pytest.raises(ValueError, match="no window is called 'more'"):
+        windows.query("more")
+
+
+def test_a_policy_on_values_is_asked_after_every_event() -> None:
+    policies: Any = {"since": SinceMax(own=True), "few": CountWindow(4)}
+    windows = SharedWindows(Max(), policies)
+    for at, value in enumerate([3.0, 5.0, 1.0, 2.0, 9.0, 0.5]):
+        windows.insert(value)
+        most = max([3.0, 5.0, 1.0, 2.0, 9.0, 0.5][max(0, at - 3) : at + 1])
+        assert windows.query("few") == most
+    assert windows.fronts["since"] == 4
+
+
+def test_one_call_at_a_time() -> None:
+    refused = []
+
+    def larger(a: float, b: float) -> float:
+        for call in (lambda: windows.insert(1.0), windows.query):
+            with pytest.raises(WindowBusy):
+                call()
+            refused.append(1)
+        return max(a, b)
+
+    windows = SharedWindows(Monoid(-math.inf, larger, name="larger"), BY_COUNT, None, leaf_arity=64)
+    for at in range(6):
+        windows.insert(float(at))
+        if at == 2:
+            windows.query("y")
+    assert len(refused) > 4
+    assert len(windows.structure) == 6
