@@ -15,9 +15,13 @@ PAPERS = 32
 def add_bench(line: CommandLine, modules: Mapping[str, str] = EXPERIMENTS) -> None:
     """Add ``mta bench``, of the experiments in these modules."""
 
-    def measure(experiment: list[str], size: float | str, output: str, fresh: bool) -> int:
-        from mta.bench.frame.running import bench
+    def measure(
+        experiment: list[str], size: float | str, output: str, fresh: bool, page: str, note: str
+    ) -> int:
+        from mta.bench.frame.running import bench, write_report_page
 
+        if page:
+            return write_report_page(experiment, output, page, note, modules)
         return bench(experiment, size, output, fresh, modules)
 
     def experiment(text: str) -> str:
@@ -44,6 +48,12 @@ def add_bench(line: CommandLine, modules: Mapping[str, str] = EXPERIMENTS) -> No
     )
     parser.add_argument("--output", default="bench-output", metavar="FOLDER", help="%(default)s")
     parser.add_argument("--fresh", action="store_true", help="measure again what is finished")
+    parser.add_argument(
+        "--page", default="", metavar="FILE", help="measure nothing, write a page of what there is"
+    )
+    parser.add_argument(
+        "--note", default="", metavar="TEXT", help="what the page is to say of the machine"
+    )
 
 
 def _share(text: str) -> float:

@@ -15,6 +15,7 @@ pytest.importorskip("redis")
 
 import redis
 
+from mta.bench import EXPERIMENTS as PAPERS
 from mta.bench.daba_paper import break_even as in_order_break_even
 from mta.bench.daba_paper import experiments as in_order
 from mta.bench.fiba_paper import experiments as fiba
@@ -82,6 +83,14 @@ def test_every_experiment_writes_its_files(name: str, tmp_path: Path) -> None:
     assert done.experiment.paper and done.experiment.setting
     assert all(bool(f.reason) is (f.agrees is False) for f in done.findings)
     assert set(done.experiment.columns) <= set(done.rows[0])
+
+
+@pytest.mark.parametrize(
+    "name", [one for one in PAPERS if one.startswith(("mta_", "ra_", "daba_", "pba_", "fiba_"))]
+)
+def test_every_plot_of_a_paper_has_a_caption_of_its_own(name: str) -> None:
+    experiment = running.load(name)
+    assert set(experiment.captions) == set(experiment.plots)
 
 
 @pytest.mark.parametrize("name", measurable())

@@ -17,7 +17,14 @@ pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure as Plot
 
 from mta.bench.frame import running
-from mta.bench.frame.experiment import UNEXPLAINED, Experiment, Finding, Progress, Rows
+from mta.bench.frame.experiment import (
+    UNEXPLAINED,
+    Experiment,
+    Finding,
+    Journal,
+    Progress,
+    Rows,
+)
 from mta.bench.frame.fits import (
     UNTOLD,
     crossover,
@@ -191,6 +198,7 @@ class Toy:
         return Experiment(
             name, f"Toy <{name}>", "no paper", "nothing & more", "not at all",
             self.run, {"one": self.draw, "two": self.draw}, self.findings, quick=0.5,
+            captions={"one": "x and y & more."},
         )  # fmt: skip
 
 
@@ -255,11 +263,41 @@ def test_a_run_that_was_broken_off_goes_on_with_the_next_cell(
     assert (tmp_path / "mta_bulk.cells.old").read_text().startswith(kept)
 
 
+def test_two_cells_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="mta_bulk: two cells are called '2'"):
+        Progress("mta_bulk").rows([2, 3, 2], lambda window: [{"window": window}], str)
+
+
+def test_a_page_is_written_of_what_runs_have_left_and_measures_nothing(
+    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, page = tmp_path / "run", tmp_path / "docs" / "report.md"
+    assert running.write_report_page([], str(run), str(page)) == 1
+    running.bench(["mta_latency"], 1.0, str(run))
+    journal = Journal(run / "mta_bulk.cells", {"size": 32.0, "kernels": "native"})
+    for window in (2, 4):
+        one = {"algorithm": "a|b", "window": window, "ns": 1.0} | ({"us": 2} if window == 4 else {})
+        journal.cell(str(window), lambda one=one: [one])
+    names = ["mta_bulk", "mta_latency", "mta_streams"]
+    (page.parent / "report").mkdir(parents=True)
+    (page.parent / "report" / "old.one.svg").write_text("<svg/>")
+    assert running.write_report_page(names, str(run), str(page), "Alone on it.") == 0
+    text = page.read_text()
+    assert toy.measured == [1.0]
+    plots = re.findall(r"!\[\w+\]\((\S+)\)", text)
+    assert len(plots) == 4 and all((page.parent / plot).exists() for plot in plots)
+    assert len(list((page.parent / "report").iterdir())) == 4
+    assert "Not measured yet: `mta_streams`." in text and "Alone on it." in text
+    assert "(unfinished: 2 cells)" in text and "2 cells are shown" in text
+    assert "Toy \\<mta\\_bulk\\>" in text and "*One: x and y & more. Sizes" in text
+
+
 def test_plots_say_what_they_show_and_which_sizes_were_run(toy: Toy, tmp_path: Path) -> None:
     running.bench(["mta_bulk"], 1.0, str(tmp_path))
     text = (tmp_path / "report.html").read_text()
     captions = re.findall("<figcaption>(.*?)</figcaption>", text)
-    assert len(captions) == 2 and captions[0].startswith("One: Toy &lt;mta_bulk&gt; (no paper)")
+    assert len(captions) == 2 and captions[0].startswith("One: x and y &amp; more. Sizes that")
+    assert captions[1].startswith("Two: Toy &lt;mta_bulk&gt;. Sizes that")
     assert captions[0].endswith("Sizes that were run: window 1, 2, 4, 8, 16, 32.")
 
 
@@ -323,13 +361,16 @@ def test_names_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
     assert running.chosen(["batch", "mta_bulk"], EXPERIMENTS) == ["mta_bulk", "batch"]
     given: list[object] = []
     monkeypatch.setattr(running, "bench", lambda *some: given.append(some))
+    monkeypatch.setattr(running, "write_report_page", lambda *some: given.append(some))
     main(["bench", "fiba", "--quick", "--output", "there"])
     main(["bench", "mta", "--full"])
     main(["bench", "--size", "0.25", "--fresh"])
+    main(["bench", "mta", "--output", "there", "--page", "docs/report.md", "--note", "Busy."])
     assert given == [
         (["fiba"], "quick", "there", False, EXPERIMENTS),
         (["mta"], "full", "bench-output", False, EXPERIMENTS),
         ([], 0.25, "bench-output", True, EXPERIMENTS),
+        (["mta"], "there", "docs/report.md", "Busy.", EXPERIMENTS),
     ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -59,6 +59,13 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
+def spent(cells: Collection[Cell]) -> dict[str, Any]:
+    """How long cells took, of whatever runs, and when they were done."""
+    dates = sorted(cell.when for cell in cells)
+    seconds = round(sum(cell.seconds for cell in cells), 1)
+    return {"seconds": seconds, "begun": dates[0], "finished": dates[-1]}
+
+
 class Journal:
     """The rows of the cells that are measured, a line of JSON each, so that a run may go on.
 
@@ -69,18 +76,25 @@ class Journal:
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         self._path, self._head = path, json.dumps(settings)
-        self._cells: dict[str, Cell] = {}
-        lines = path.read_text().splitlines() if path.exists() else []
-        if lines[:1] != [self._head]:
-            if lines:
-                path.replace(path.with_suffix(".cells.old"))
-            lines = []
-        for line in lines[1:]:
+        found, self._cells = self.read(path)
+        if found is not None and found != settings:
+            path.replace(path.with_suffix(".cells.old"))
+            self._cells = {}
+
+    @staticmethod
+    def read(path: Path) -> tuple[dict[str, Any] | None, dict[str, Cell]]:
+        """What there is: the settings, None where there is no journal, and cells by name."""
+        if not path.exists():
+            return None, {}
+        cells: dict[str, Cell] = {}
+        head, *lines = path.read_text().splitlines() or ["{}"]
+        for line in lines:
             try:
                 name, *cell = json.loads(line)
-                self._cells[name] = Cell(*cell)
+                cells[name] = Cell(*cell)
             except (TypeError, ValueError):  # the run was broken off while it wrote
                 continue
+        return json.loads(head), cells
 
     def cell(self, name: str, measure: Callable[[], Rows]) -> Cell:
         """A cell, measured unless it is known."""
@@ -123,13 +137,11 @@ class Progress:
         return found
 
     def record(self) -> dict[str, Any]:
-        """How long the cells took that there are, of whatever runs, and when they were done."""
+        """How long it took, and when that was."""
         cells = [cell for cell in self._cells.values() if cell]
         if not cells:
             return {"seconds": round(monotonic() - self._began, 1), "finished": now()}
-        dates = sorted(cell.when for cell in cells)
-        seconds = round(sum(cell.seconds for cell in cells), 1)
-        return {"seconds": seconds, "begun": dates[0], "finished": dates[-1]}
+        return spent(cells)
 
     def over(self, items: Sequence[Item], label: Callable[[Item], str] = str) -> Iterator[Item]:
         """The items one by one, each shown before it is worked on."""
@@ -167,6 +179,8 @@ class Experiment:
     """The share that ``--full`` measures: the paper's own scale, as far as it goes."""
     columns: Sequence[str] = field(default=())
     """The columns that the report shows; all by default."""
+    captions: Mapping[str, str] = field(default_factory=dict)
+    """By the names of plots: the axes, what the paper's curve shows, and what to look at."""
 
 
 @dataclass(frozen=True)

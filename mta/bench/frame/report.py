@@ -100,10 +100,9 @@ def caption(done: Done, path: Path) -> str:
 
     The file's name has the figure's: ``mta_latency.figure_6.svg``.
     """
-    name = path.stem.rpartition(".")[2].replace("_", " ").capitalize()
-    run = sizes(done.rows)
-    where = f"{done.record['machine']}, {done.record['finished']}"
-    return f"{name}: {done.experiment.title} ({done.experiment.source}). {where}." + (
+    figure, run = path.stem.rpartition(".")[2], sizes(done.rows)
+    shown = done.experiment.captions.get(figure) or f"{done.experiment.title}."
+    return f"{figure.replace('_', ' ').capitalize()}: {shown}" + (
         f" Sizes that were run: {run}." if run else ""
     )
 

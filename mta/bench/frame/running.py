@@ -18,13 +18,24 @@ from pathlib import Path
 from typing import Any
 
 from mta.bench import EXPERIMENTS
-from mta.bench.frame.experiment import Done, Experiment, Finding, Journal, Progress, sizes
+from mta.bench.frame.experiment import (
+    Done,
+    Experiment,
+    Finding,
+    Journal,
+    Progress,
+    Rows,
+    sizes,
+    spent,
+)
+from mta.bench.frame.page import write_page
 from mta.bench.frame.plots import style
 from mta.bench.frame.report import MARKS, write_report
 from mta.bench.frame.tables import (
     machine,
     read_record,
     read_rows,
+    same_columns,
     settings,
     write_record,
     write_rows,
@@ -69,24 +80,38 @@ class Bench:
         record = read_record(self._record(name))
         return None if record is None else self._drawn(load(name, self.modules), record)
 
-    def _drawn(self, experiment: Experiment, record: dict[str, Any]) -> Done | None:
-        """As ``draw``; None where the rows have the form of another version, and no use."""
+    def begun(self, name: str) -> Done | None:
+        """An experiment that no run has finished, as far as its cells go."""
+        known, cells = Journal.read(self._journal(name))
+        if known is None or not cells:
+            return None
+        record = settings(known["size"]) | known | {"machine": machine()} | spent(cells.values())
+        rows = [row for cell in cells.values() for row in cell.rows]
+        record["cells"] = len(cells)
+        return self._drawn(load(name, self.modules), record, same_columns(rows))
+
+    def _drawn(
+        self, experiment: Experiment, record: dict[str, Any], rows: Rows | None = None
+    ) -> Done | None:
+        """As ``draw``; None where the rows are too few, or have the form of another version."""
         try:
-            return self.draw(experiment, record)
+            return self.draw(experiment, record, rows)
         except Exception as error:
             say(f"{experiment.name}: rows of {record['finished']} cannot be read ({error!r})")
             return None
 
-    def draw(self, experiment: Experiment, record: dict[str, Any]) -> Done:
-        """The plots and findings of rows that are there."""
-        rows = read_rows(self._table(experiment.name))
+    def draw(
+        self, experiment: Experiment, record: dict[str, Any], rows: Rows | None = None
+    ) -> Done:
+        """The plots and findings of rows, by default those of the table."""
+        rows = read_rows(self._table(experiment.name)) if rows is None else rows
         plots = []
         for figure, draw in experiment.plots.items():
             path = self.folder / f"{experiment.name}.{figure}.svg"
             with style():
                 drawn = draw(rows)
                 for file in (path, path.with_suffix(".png")):
-                    drawn.savefig(file, dpi=130)
+                    drawn.savefig(file, dpi=130, metadata=None if file != path else UNDATED)
             plots.append(path)
         return Done(experiment, rows, record, plots, experiment.findings(rows))
 
@@ -113,6 +138,10 @@ class Bench:
 
     def _record(self, name: str) -> Path:
         return self.folder / f"{name}.json"
+
+
+#: The same rows have the same file.
+UNDATED = {"Date": None, "Creator": None}
 
 
 def load(name: str, modules: Mapping[str, str] = EXPERIMENTS) -> Experiment:
@@ -169,6 +198,30 @@ def bench(
     if failed:
         say(f"Failed: {', '.join(failed)}")
     return 1 if failed else 0
+
+
+def write_report_page(
+    names: Sequence[str],
+    folder: str,
+    page: str,
+    note: str = "",
+    modules: Mapping[str, str] = EXPERIMENTS,
+) -> int:
+    """Write a page of Markdown, with its plots in a folder beside it, from what runs have left.
+
+    Nothing is measured. An experiment that was broken off is shown as far as it went; one that has
+    nothing to show is named.
+    """
+    runs = Bench(Path(folder), FULL, modules=modules)
+    found = {name: runs.finished(name) or runs.begun(name) for name in chosen(names, modules)}
+    done = [one for one in found.values() if one is not None]
+    if not done:
+        say(f"{folder} has no rows of these experiments")
+        return 1
+    missing = [name for name, one in found.items() if one is None]
+    write_page(Path(page), done, missing if names else [], note)
+    say(f"The page is {page}, of {len(done)} experiments.")
+    return 0
 
 
 def printed(findings: Sequence[Finding]) -> str:

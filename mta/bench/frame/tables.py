@@ -44,12 +44,18 @@ def machine() -> str:
     return f"{os.cpu_count()} cores of {model}, {platform.system()} {platform.release()}"
 
 
-def write_rows(path: Path, rows: Rows) -> None:
-    """Write a table, with every column that any row has; whole or not at all."""
+def same_columns(rows: Rows) -> Rows:
+    """The rows with every column that any of them has; None where a row has it not."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
+    return [{column: row.get(column) for column in columns} for row in rows]
+
+
+def write_rows(path: Path, rows: Rows) -> None:
+    """Write a table, whole or not at all."""
+    rows = same_columns(rows)
     new = path.with_suffix(".new")
     with new.open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns)
+        writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
     new.replace(path)

@@ -70,12 +70,13 @@ PAPER = {
 }  # fmt: skip
 PAPER_WINDOW = 2**20
 CALLS = (
-    "In Python a call costs more than these operations: a window checks each value, asks the "
-    "policy through a search and can take an insertion back, where DABA, in memory and without a "
-    "policy object, does none of that."
+    "An update of Sum calls 3.5 functions of Python in Amortized MTA, on disk too, and 47 in DABA, "
+    "counted by a profiler in a window of 2^10: most updates end in a few lines of the window's."
 )
-
-SHORT = "Small windows have few levels, and the fixed cost of a call hides what a level costs."
+SHORT = (
+    "An update of Sum calls 146 functions of Python in Log MTA and 115 in Amortized MTA, counted "
+    "by a profiler in a window of 2^10: the ratio of these calls is 1.3."
+)
 
 
 # --- the stream ----------------------------------------------------------------------------------
@@ -228,31 +229,33 @@ def found(rows: Rows) -> list[Finding]:
     rows = with_waits(rows, "ns")
     table = {(row["operation"], row["algorithm"]): row["ns"] for row in rows}
     findings = left_out(distinct(rows, "algorithm"))
-    few = "Groups of a thousand events make the store's share small."
     for name, (local, daba, stored) in PAPER.items():
         ours = table[name, "Amortized MTA"]
-        for peer, paper, why in (
-            ("DABA", local / daba, CALLS),
-            (f"Amortized MTA{ON_DISK}", local / stored, few),
-            (f"Amortized MTA{OVER_REDIS}", local / stored, few),
+        calls = CALLS if name == "Sum" else ""
+        for peer, paper, less in (
+            ("DABA", local / daba, calls),
+            (f"Amortized MTA{ON_DISK}", local / stored, ""),
+            (f"Amortized MTA{OVER_REDIS}", local / stored, ""),
         ):
             if (name, peer) in table:
                 what = f"{name}: Amortized MTA in memory to {peer}"
-                findings.append(ratio(what, paper, ours, table[name, peer], "ns", more=why))
+                findings.append(ratio(what, paper, ours, table[name, peer], "ns", less))
         pairs = table[name, "Log MTA, pairs"], table[name, "Amortized MTA, pairs"]
         what = f"{name}: Log MTA to Amortized MTA, both of pairs"
-        findings.append(ratio(what, (2.4, 3.5), *pairs, "ns", less=SHORT))
+        less = SHORT if name == "Sum" else ""
+        findings.append(ratio(what, (2.4, 3.5), *pairs, "ns", less))
     return [*findings, *_policies(table, rows[0]["window"])]
 
 
 def _policies(table: dict[tuple[str, str], float], window: int) -> list[Finding]:
     others = median(table["Max", name] for name in NAMES[1:] if ("Max", name) in table)
     share = window / PAPER_WINDOW  # recalculating is linear in the window
+    linear = f"Naive is linear in a window, and this one is {share:.2g} times the paper's."
     what = "Sum: Naive to DABA" + ("" if share == 1 else f", the paper's times {share:.2g}")
     return [
         ratio(
             "Max: Naive to the median of the others", 0.6, table["Max", "Naive"], others, "ns",
-            less=f"Naive is linear in a window, and this one is {share:.2g} times the paper's.",
+            less="" if share == 1 else linear,
         ),
         ratio(what, 86_000 * share, table["Sum", "Naive"], table["Sum", "DABA"], "ns"),
     ]  # fmt: skip
@@ -300,6 +303,14 @@ EXPERIMENTS = (
         table_2,
         {"table_2": draw_table_2},
         found,
+        captions={
+            "table_2": (
+                "nanoseconds an update for each operation and algorithm, on a logarithmic "
+                "axis. In the paper Amortized MTA in memory is the lowest bar of each group, "
+                "DABA the next, and Naive is five orders above for all but Max and LIS, whose "
+                "policies let many go at once."
+            ),
+        },
         quick=2**-9,
         columns=("operation", "algorithm", "window", "updates", "ns"),
     ),

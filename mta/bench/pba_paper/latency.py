@@ -205,6 +205,12 @@ EXPERIMENTS = (
         latencies,
         {"figure_7": draw_latency},
         found_latency,
+        captions={
+            "figure_7": (
+                "the slowest of each stretch of the last windows. In the paper Two-Stacks and "
+                "SBA have spikes that grow with the range, SlickDeque and PBA none."
+            ),
+        },
         quick=0.025,
         columns=(
             "aggregation", "range", "algorithm", "min", "max", "average", "deviation", "lq",
