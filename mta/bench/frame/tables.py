@@ -35,13 +35,14 @@ def packages() -> dict[str, str]:
 
 
 def machine() -> str:
-    """The processor and its cores, as the report names them."""
+    """The processor and its cores, as the report names them, and how many this process may use."""
     model = platform.processor() or platform.machine()
     cpus = Path("/proc/cpuinfo")
     if cpus.exists():
         names = [line for line in cpus.read_text().splitlines() if line.startswith("model name")]
         model = names[0].partition(": ")[2] if names else model
-    return f"{os.cpu_count()} cores of {model}, {platform.system()} {platform.release()}"
+    allowed = f"{len(os.sched_getaffinity(0))} of " if hasattr(os, "sched_getaffinity") else ""
+    return f"{allowed}{os.cpu_count()} cores of {model}, {platform.system()} {platform.release()}"
 
 
 def same_columns(rows: Rows) -> Rows:

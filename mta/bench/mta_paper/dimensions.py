@@ -126,7 +126,7 @@ def found(rows: Rows) -> list[Finding]:
         what = f"{kind}: {k:.0f} windows of their own to one of {k:.0f} dimensions"
         why = f"A dimension takes {fit.slope / y[0]:.0%} of one alone, in the paper "
         why += f"{PAPER_EACH / PAPER_ONE:.0%}."
-        findings.append(ratio(what, paper, k * y[0], y[-1], "ns", less=why))
+        findings.append(ratio(what, paper, k * y[0], y[-1], "ns", why, why))
     return findings
 
 
