@@ -16,6 +16,17 @@ _DIGIT = 16
 _ROOM = 1 << 62
 
 
+def inverse(order: np.ndarray) -> np.ndarray:
+    """Where each place stands in an order of all places.
+
+    >>> inverse(np.array([2, 0, 1]))
+    array([1, 2, 0])
+    """
+    found = np.empty(len(order), np.int64)
+    found[order] = np.arange(len(order))
+    return found
+
+
 def bounds_of(counts: np.ndarray) -> np.ndarray:
     """Where segments of so many rows begin, and where the last one ends.
 

@@ -27,7 +27,7 @@ import xxhash
 from mta.columns.reading import is_missing, plain
 from mta.errors import UnsuitableKey
 from mta.kernels.ranges import bytes_of
-from mta.kernels.segments import bounds_of
+from mta.kernels.segments import bounds_of, inverse
 
 KINDS = ("int", "text", "bytes", "tuple")
 #: No key has more bytes, so that several always fit into a page.
@@ -169,29 +169,19 @@ def read_keys(given: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
         distinct, codes = _tuples(columns)
     else:
         distinct, codes = _distinct(given)
-    keys, ranks = ranked(distinct, kind)
-    return keys, ranks[codes]
-
-
-def ranked(distinct: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
-    """Distinct values as keys, and the place of each among these. Raises UnsuitableKey."""
     keys, order = _in_order(distinct, kind)
-    return keys, _ranks(order)
-
-
-def _ranks(order: np.ndarray) -> np.ndarray:
-    """What has a place in an order, as the place of each."""
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order))
-    return ranks
+    return keys, inverse(order)[codes]
 
 
 def ranked_bytes(blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray]:
-    """As ``ranked``, for distinct bytes, one after the other. Raises UnsuitableKey."""
+    """Distinct bytes, one after the other, as keys, and the place of each among these.
+
+    Raises UnsuitableKey.
+    """
     raw = blob.tobytes()
     packed = [raw[start:stop] for start, stop in pairwise(bounds.tolist())]
     keys, order = _hashed("bytes", packed, blob, bounds)
-    return keys, _ranks(order)
+    return keys, inverse(order)
 
 
 def read_key(given: Any, kind: str | None) -> Keys:

@@ -19,6 +19,7 @@ import numpy as np
 
 from mta.columns.schemas import Decimals
 from mta.errors import InvalidValue
+from mta.kernels.segments import inverse
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Columns, Product, column_names
@@ -141,9 +142,7 @@ def _swept(
         )
         windows.checkpoint(barrier=False)
         parts.append(found)
-    back = np.empty(count, np.int64)
-    back[order] = np.arange(count)
-    return _joined(parts, back)
+    return _joined(parts, inverse(order))
 
 
 def _taken(column: Any, rows: np.ndarray) -> Any:
