@@ -33,9 +33,9 @@ def settle() -> None:
     """As a task begins: have the garbage collector pass over what is there to stay.
 
     PySpark collects garbage after every task, through all objects of all modules. With pandas and
-    pyarrow that takes longer than a small task itself, and the next one waits for it. So nothing
-    there now is garbage; what is imported later, by the first steps, is passed over from the next
-    power of two of such calls on. That is seldom enough for what the windows let go in between.
+    pyarrow that takes longer than a small task itself, and the next one waits for it. So what a
+    task finds here is no garbage. It is set aside at the first call, the second, the fourth, and so
+    on: the first steps import more modules, and what windows let go later is seldom caught.
     """
     global _begun
     process, calls = _begun
