@@ -45,6 +45,10 @@ class Schema(ABC):
     def new(self, capacity: int) -> Rows:
         """Room for ``capacity`` rows, to be filled from the first on by ``put``."""
 
+    def blank(self, capacity: int) -> Rows:
+        """As ``new``, of rows that are the same whenever they are written."""
+        return self.new(capacity)
+
     #: Write one row at a place.
     put: Callable[[Rows, int, Row], None]
 
@@ -103,6 +107,11 @@ class Fixed(Schema):
     kind: str
     dtype: np.dtype[Any]
     row_bytes: int
+
+    def blank(self, capacity: int) -> Rows:
+        room = self.new(capacity)
+        room.view(np.uint8)[...] = 0
+        return room
 
     def take(self, rows: Rows, indices: Any) -> Rows:
         return rows[indices]
@@ -267,6 +276,9 @@ class Record(Schema):
 
     def new(self, capacity: int) -> Rows:
         return tuple([schema.new(capacity) for schema in self.schemas])
+
+    def blank(self, capacity: int) -> Rows:
+        return tuple([schema.blank(capacity) for schema in self.schemas])
 
     def put(self, room: Rows, at: int, row: Row) -> None:
         if self._is_flat:

@@ -15,7 +15,7 @@ than the batch needs. What has left is then cut off in whole leaves, and some of
 no leaf is read or written anew for that.
 
 Costs: an event in order O(1) combines amortised, one at distance d O(arity * log d), and O(d) where
-every result of a batch is wanted; bulk eviction O(arity * log n), and a page or two a level.
+every result of a batch is wanted; bulk eviction O(arity * log n), and a page a level.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Hand
 from mta.cursors.reach import Positions
 from mta.errors import EventsGone, NoSuchEvent, NotRevisable, UnsuitableMonoid
-from mta.fiba.bulk import evict_first, insert_sorted
+from mta.fiba.bulk import insert_sorted
 from mta.fiba.fingers import after_time
 from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
@@ -42,8 +42,8 @@ from mta.policies.base import AbstractPolicy
 from mta.policies.windows import TimeWindow
 from mta.times import clock
 
-#: How many events of a batch go in at once.
-RUN = 8192
+#: How many events of a batch go in at once: so many, or as many as these leaves hold.
+RUN, _RUN_LEAVES = 8192, 16
 #: So many events that have left may be in the tree before they are cut off in one go.
 _LEAVES_LEFT_BEHIND = 16
 #: And of a tree out of a handle, when a handle is taken, no more than one in so many.
@@ -258,7 +258,7 @@ class FiBA(TreePages):
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         assert times is not None
-        count = self.run_end(times, start, min(stop, start + RUN)) - start
+        count = self.run_end(times, start, min(stop, start + self._most)) - start
         if count == 1 and self._met_by(int(times[start])) is not None:
             self.insert(self.monoid.inputs.at(rows, start), int(times[start]))
             return 1
@@ -304,11 +304,7 @@ class FiBA(TreePages):
                 return
             if position > self.kept_from:
                 self.tree.load_left()
-        kept = self._kept(position)
-        if 0 < kept - self.kept_from <= self.tree.spare():
-            self._note_left(self.tree.evict_oldest(kept - self.kept_from), kept)
-        else:
-            self._cut_off(kept)
+        self._cut_off(self._kept(position))
         self.front = position
 
     def _evict_before(self, position: int) -> None:
@@ -323,9 +319,7 @@ class FiBA(TreePages):
         """Take the events before a position out of the tree. A failed read changes nothing."""
         gone = position - self.kept_from
         if gone > 0:
-            newest = self.time_at(position - 1)
-            evict_first(self.tree, gone)
-            self._note_left(newest, position)
+            self._note_left(self.tree.evict_oldest(gone), position)
 
     def _note_left(self, newest: int, position: int) -> None:
         """The events before a position have left, the last of them of this time."""
@@ -401,7 +395,8 @@ class FiBA(TreePages):
         assert batch.times is not None
         if self._has_left(int(batch.times[start])):
             return 0  # it leaves at once, so its result is that of the window
-        new = batch.part(start, self.run_end(batch.times, start, min(start + RUN, batch.count)))
+        most = min(start + self._most, batch.count)
+        new = batch.part(start, self.run_end(batch.times, start, most))
         found = self._run(new)
         if found is None:
             return 0
@@ -419,7 +414,7 @@ class FiBA(TreePages):
         """
         start = 0
         while start < count:
-            stop = self.run_end(times, start, min(start + RUN, count))
+            stop = self.run_end(times, start, min(start + self._most, count))
             new = Events(self.monoid.inputs.cut(rows, start, stop), times[start:stop], stop - start)
             # Later stored events are looked at again with the run that comes before them.
             following = int(times[stop]) if stop < count else None
@@ -487,6 +482,10 @@ class FiBA(TreePages):
             self._put(met, self.monoid.inputs.at(rows, 0))
         self.front = max(self.front, front)
         return hand, folds, is_new
+
+    @property
+    def _most(self) -> int:
+        return max(RUN, _RUN_LEAVES * self.setting.leaf_arity)
 
     @property
     def _left_behind(self) -> int:

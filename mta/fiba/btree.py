@@ -145,14 +145,18 @@ class Tree:
             leaf = self.child(node, index)
         while leaf.level:
             leaf = self.child(leaf, 0 if younger else leaf.count)
+        if not leaf.count:  # the left end has nothing to give
+            leaf, younger = self.child(node, index + 1), True
+            while leaf.level:
+                leaf = self.child(leaf, 0)
         return leaf, younger
 
     def _load_neighbours(self, node: Node) -> None:
         """Read what rebalancing may need, as far as a removal may have to go up."""
         while node.parent is not None and node.arity <= self.least(node.level):
             left = max(node.parent.index_of(node) - 1, 0)
-            self.child(node.parent, left)
-            self.child(node.parent, left + 1)
+            for index in range(left, min(left + 2, node.parent.arity)):
+                self.child(node.parent, index)
             node = node.parent
 
     # --- finding ----------------------------------------------------------------------------------
@@ -227,8 +231,13 @@ class Tree:
             self.lower()
 
     def fill(self, node: Node) -> Node:
-        """Merge an underfull node with a neighbour, or fill it up from there; the parent."""
+        """Merge an underfull node with a neighbour, or fill it up from there; the parent.
+
+        One that has none is left as it is.
+        """
         parent = parent_of(node)
+        if parent.arity == 1:
+            return parent
         at = parent.index_of(node)
         left = max(at - 1, 0)
         pair = self.child(parent, left), self.child(parent, left + 1)
@@ -302,6 +311,10 @@ class Tree:
         to.take(links)
 
     # --- where trees with fingers take part -------------------------------------------------------
+
+    def may_lack(self, node: Node) -> bool:
+        """Whether a node may have less than the least arity."""
+        return False
 
     def _raised(self, old: Node) -> None:
         """There is a new root above the old one."""
@@ -405,7 +418,8 @@ class Tree:
             require(node.parent is None, "the root has a parent")
             require(not node.level or node.count > 0, "the root has one child")
         else:
-            require(node.arity >= least, f"{where} has arity {node.arity}")
+            enough = node.arity >= least or self.may_lack(node)
+            require(enough, f"{where} has arity {node.arity}")
         children = node.arity if node.level else 0
         found = len(node.links), node.sums.count
         what = f"{where} has {found} children and sums at {node.arity}"

@@ -1,12 +1,11 @@
-"""Bulk insertion and bulk eviction, each better than one by one.
+"""Bulk insertion: many events at once, better than one by one.
 
 After "Out-of-Order Sliding-Window Aggregation with Efficient Bulk Evictions and Insertions" (VLDB
 2023): a sorted batch of m values at distance d is distributed over the leaves on one way down, a
-leaf and every node above it folded once however many values they get; an eviction cuts the tree
-along one path and drops what is before it unread.
+leaf and every node above it folded once however many values they get. Bulk eviction is
+``FingerTree.evict_oldest``.
 
-Costs, in combines, at constant arity: insertion O(m log(d / m)) amortised, eviction of m values
-O(log m).
+Cost, in combines, at constant arity: O(m log(d / m)) amortised.
 
 >>> from mta import Monoid
 >>> tree = FingerTree(Monoid(identity="", combine=lambda a, b: a + b))
@@ -14,15 +13,11 @@ O(log m).
 >>> insert_sorted(tree, np.array([5, 15, 55]), list("bdl"), 3)
 >>> tree.query()
 'abcdegikl'
->>> evict_first(tree, 4)
->>> tree.query()
-'egikl'
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from operator import index as whole_number
 
 import numpy as np
 
@@ -134,134 +129,3 @@ def _merge(tree: FingerTree, leaf: Node, times: np.ndarray, rows: Rows, count: i
     schema.put_at(merged, np.flatnonzero(is_old), entries.cut(first, leaf.count))
     entries.truncate(first)
     entries.extend(merged, moved + count)
-
-
-def evict_first(tree: FingerTree, count: int) -> None:
-    """Remove the oldest values; reads the pages along the cut, and neighbours of underfull nodes.
-
-    Without a left spine the cut begins at the root, and ends where whole subtrees go. A failed read
-    changes nothing.
-    """
-    count = whole_number(count)
-    if count <= 0:
-        return
-    if count >= tree.size:
-        tree.clear()
-        return
-    spine = tree.left if tree.has_left else []
-    top = next((node for node in spine if tree.size_below(node) > count), tree.root)
-    _load_above(tree, top)
-    _load_cut(tree, top, count)
-    path = _cut_off(tree, top, count)
-    above = spine[top.level + 1 :]
-    tree.set_left(path)
-    tree.size -= count
-    tree.lower()
-    for node in path:
-        if node.level < tree.root.level and node.arity < tree.least(node.level):
-            tree.fill(node)
-    for node in [*reversed(path), *above]:
-        if node.level < tree.root.level:
-            tree.fill_up(node)
-    tree.lower()
-    tree.repair()
-
-
-def _load_above(tree: FingerTree, node: Node) -> None:
-    """Read what rebalancing may need above a subtree, each level of which loses two at most."""
-    while node.parent is not None:
-        node = node.parent
-        if node.parent is None or node.arity > tree.least(node.level) + 1:
-            return
-        at = node.parent.index_of(node)
-        for index in range(at + 1, min(at + 3, node.parent.arity)):
-            tree.child(node.parent, index)
-
-
-def _load_cut(tree: FingerTree, node: Node, count: int) -> None:
-    """Read what cutting off the oldest entries of a subtree, and rebalancing after it, may need.
-
-    A node is merged or filled up at most twice, from the next two nodes of its level.
-    """
-    neighbours: list[Node] = []
-    parent = node.parent
-    if parent is not None and node.arity - _reach(tree, node, count) < tree.least(node.level) + 2:
-        at = parent.index_of(node)
-        neighbours = [tree.child(parent, i) for i in range(at + 1, min(at + 3, parent.arity))]
-    while node.level:
-        index, passage = tree.at_position(count)(node)
-        count -= tree.events_before(node, index)
-        if passage == "all after" and not tree.has_left:
-            return
-        gone = passage == "all before"
-        rest = [(node, i) for i in range(index + 1, node.arity)]
-        rest += [(next_one, i) for next_one in neighbours for i in range(next_one.arity)]
-        below = tree.child(*rest[0]) if gone else tree.child(node, index)
-        left = 0 if gone else below.arity - _reach(tree, below, count)
-        needed = 2 if left < tree.least(below.level) + 2 else 0
-        neighbours = [tree.child(*place) for place in rest[gone : gone + needed]]
-        node, count = below, 0 if gone else count
-
-
-def _reach(tree: FingerTree, node: Node, count: int) -> int:
-    """How many places of a node go with its oldest entries."""
-    return tree.at_position(count)(node)[0] if node.level else count
-
-
-def _cut_off(tree: FingerTree, node: Node, count: int) -> list[Node]:
-    """Drop the oldest entries of a subtree.
-
-    Answers with the nodes of its left end, from its root down; without a left spine, with those of
-    them that have changed.
-    """
-    path = [node]
-    while path[-1].level:
-        node = path[-1]
-        below, count = _cut_node(tree, node, count) if count else ([], 0)
-        if not below and (count or tree.has_left):
-            below = [tree.child(node, 0)]
-        if not below:
-            return path
-        path += below
-    if count:
-        tree.touch(path[-1])
-        path[-1].entries.drop(count)
-    return path
-
-
-def _cut_node(tree: FingerTree, node: Node, count: int) -> tuple[list[Node], int]:
-    """Drop the oldest entries of a node; how many are then to be dropped of its first child.
-
-    Beside it, new nodes below that are to be filled.
-    """
-    index, passage = tree.at_position(count)(node)
-    tree.touch(node)
-    if passage == "all before":
-        # The subtree goes as a whole; the entry after it needs an empty one before it.
-        _drop(tree, node, index + 1, index)
-        below = _empty(tree, node.level - 1)
-        node.adopt(0, below[0], tree.monoid.identity)
-        return below, 0
-    gone = tree.events_before(node, index)
-    _drop(tree, node, index, index)
-    return [], count - gone
-
-
-def _drop(tree: FingerTree, node: Node, links: int, entries: int) -> None:
-    """Drop the first subtrees and entries of a node."""
-    tree.cache.drop(node.level - 1, node.links[:links], node)
-    del node.links[:links]
-    node.sums.drop(links)
-    node.entries.drop(entries)
-
-
-def _empty(tree: FingerTree, level: int) -> list[Node]:
-    """A subtree without entries, to be filled from its neighbours: its nodes from the top down."""
-    nodes = [tree.kind.node(0)]
-    for above in range(1, level + 1):
-        parent = tree.kind.node(above)
-        parent.adopt(0, nodes[0], tree.monoid.identity)
-        nodes.insert(0, parent)
-    for node in nodes:
-        tree.touch(node)
-    return nodes

@@ -21,7 +21,8 @@ named by letters, left and right of them the spines:
 >>> for time, letter in enumerate("abcdefgh"):
 ...     tree.insert(10 * time, letter)
 >>> tree.insert(65, "!")  # late: between g and h
->>> _ = tree.evict_oldest()
+>>> tree.evict(0)
+True
 >>> tree.query()
 'bcdefg!h'
 >>> tree.left[0].agg, tree.root.agg, tree.right[0].agg
@@ -39,12 +40,17 @@ A tree out of a handle has no left spine, and no aggregates on the right one, un
 for single events, not for batches. So long the nodes at its left end are as any others, with their
 up-aggregates in their parents; what a batch does not touch is neither read nor folded.
 
+The oldest values leave by one cut, however many they are, and nothing is rebalanced after it: the
+nodes at the left end of their levels may have less than MIN_ARITY, down to no entry at all. As all
+others have it, and the root has two children, a tree is no higher for that.
+
 Costs, in combines: query 2; insert and evict O(arity * log d) amortised at distance d from the
 nearer end, O(1) at the ends, where a leaf is folded as Two-Stacks; range query O(arity * log n).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from operator import index as whole_number
 from typing import Literal
@@ -140,6 +146,13 @@ class FingerTree(Tree):
         """Whether a node is the root or on a spine."""
         return node is self.root or self.on_left(node) or self.on_right(node)
 
+    def may_lack(self, node: Node) -> bool:
+        while node.parent is not None:
+            if node.parent.links[0] is not node.link:
+                return False
+            node = node.parent
+        return True
+
     def _raised(self, old: Node) -> None:
         if self._left is not None:
             self._left.append(old)
@@ -187,19 +200,23 @@ class FingerTree(Tree):
         self.cache.mark_dirty(leaf)
 
     def evict_oldest(self, count: int = 1) -> int:
-        """Remove the oldest values, more than one only if ``spare`` allows it; the last one's time.
+        """Remove the oldest values; the time of the last of them, 0 for none.
 
-        Amortised 2 combines for one value; O(log n) at an underflow. Raises EmptyWindow when there
-        are too few.
+        Amortised 2 combines for one value, O(log m) for m, and at most a page read a level. Raises
+        EmptyWindow when there are too few. A failed read changes nothing.
         """
         count = whole_number(count)
         if not 0 <= count <= self.size:
             raise EmptyWindow(f"cannot evict {count} events of a window of {self.size}")
-        leaf = self.left[0] if self.right else self.root
-        newest = leaf.time_at(count - 1) if count else 0
-        if leaf is not self.root and leaf.arity - count < self.least(0):
-            self.remove(leaf, 0)
+        if not count:
+            return 0
+        leaf = self.root if not self.right else self._left[0] if self._left else None
+        if leaf is None or leaf.count < count:
+            node, index = self.entry_at(count - 1)
+            newest = node.time_at(index)
+            self._cut_off(count)
             return newest
+        newest = leaf.time_at(count - 1)
         stack = leaf.stack
         if stack is None or stack.at + count > stack.size:
             stack = self.kind.stack(leaf)
@@ -214,20 +231,76 @@ class FingerTree(Tree):
         self.cache.mark_dirty(leaf)
         return newest
 
+    def _cut_off(self, count: int) -> None:
+        """Cut the tree along one path, and drop what is before it unread.
+
+        Without a left spine the path begins at the root, and ends where whole subtrees go.
+        """
+        if count == self.size:
+            self.clear()
+            return
+        spine = self._left or []
+        top = next((node for node in spine if self.size_below(node) > count), self.root)
+        path = self._path_to(top, count)
+        for node, index, passage in path:
+            gone = index + (passage == "all before")
+            if gone:
+                self.touch(node)
+                node.entries.drop(index)
+            if gone and node.level:
+                self.cache.drop(node.level - 1, node.links[:gone], node)
+                del node.links[:gone]
+                node.sums.drop(gone)
+        nodes = [node for node, _, _ in path]
+        if path[-1][2] == "all before":
+            nodes += self._empty_before(nodes[-1])
+        self.set_left(nodes)
+        self.size -= count
+        self.lower()
+        self.repair()
+
+    def _path_to(self, node: Node, count: int) -> list[tuple[Node, int, Passage]]:
+        """The way of the cut after so many entries of a subtree; reads its nodes.
+
+        Down to where whole subtrees go; with a left spine on to the leaf, unless that goes too.
+        """
+        path: list[tuple[Node, int, Passage]] = []
+        while node.level:
+            index, passage = self.at_position(count)(node)
+            path.append((node, index, passage))
+            if passage == "all before" or (passage == "all after" and self._left is None):
+                return path
+            count -= self.events_before(node, index)
+            node = self.child(node, index)
+        return [*path, (node, count, "all after")]
+
+    def _empty_before(self, node: Node) -> list[Node]:
+        """Put a subtree without entries before the first entry of a node; its nodes, going down."""
+        nodes = []
+        while node.level:
+            below = self.kind.node(node.level - 1)
+            node.adopt(0, below, self.monoid.identity)
+            self.touch(below)
+            nodes.append(below)
+            node = below
+        return nodes
+
     def at_hand(self, most: int) -> AtHand | None:
         """What single events need at both ends; None without a left spine, and without events.
 
         With each eviction the root's aggregate is on the right of what is left of the first leaf.
         """
         leaf, monoid = self.last_leaf, self.monoid
-        if self._left is None or not self.is_folded or not self.size:
+        if self._left is None or not self.is_folded:
             return None
         first = self._left[0] if self._left else self.root
+        if not first.count:
+            return None
         stack = first.stack or self.kind.stack(first)
         if stack.size - stack.at < min(most, first.count):  # of some events it knows no suffix
             stack = self.kind.stack(first)
         first.stack = stack
-        count = min(most, stack.size - stack.at, self.spare() if self.right else self.size - 1)
+        count = min(most, stack.size - stack.at, first.count - 1)
         partials, right = monoid.partials, self.last_leaf.agg
         rows = partials.cut(stack.suffixes, stack.at, stack.at + count + 1)
         if leaf is first:
@@ -257,12 +330,6 @@ class FingerTree(Tree):
             stack.added = fold
             suffix = self.monoid.partials.at(stack.suffixes, stack.at)
             leaf.agg = self.monoid.combine(suffix, fold)
-
-    def spare(self) -> int:
-        """How many of the oldest values can go without looking beyond the first leaf."""
-        if not self.right:
-            return self.root.count
-        return self._left[0].arity - self.least(0) if self._left else 0
 
     def remove_at(self, position: int) -> None:
         """Remove the value of a position, counted from the oldest. Raises EmptyWindow."""
@@ -321,17 +388,20 @@ class FingerTree(Tree):
     def subtree_for(self, first: int, last: int) -> Node:
         """A node of the spines below which values between two times belong, or the root."""
         node = self._start(first, False)
-        while node.parent is not None and self.on_left(node) and not self.on_right(node):
-            if last < node.parent.time_at(0):
-                break
-            node = node.parent
+        while self.on_left(node) and not self.on_right(node) and not self._is_beside(node, last):
+            node = parent_of(node)
         return node
+
+    def _is_beside(self, node: Node, time: int) -> bool:
+        """Whether a time is before the entry that follows a node of the left spine."""
+        above = parent_of(node)
+        return above.count > 0 and time < above.time_at(0)
 
     def _start(self, time: int, at_first: bool) -> Node:
         root = self.root
         if root.level and time < root.time_at(0):
             spine = self._left or []
-            return next((node for node in spine if time < parent_of(node).time_at(0)), root)
+            return next((node for node in spine if self._is_beside(node, time)), root)
         for node in self.right:
             above = parent_of(node)
             newest = above.time_at(above.count - 1)
@@ -459,14 +529,18 @@ class FingerTree(Tree):
     def _fold(self, node: Node, start: Passage, stop: Passage) -> Partial:
         pieces: list[Piece] = []
         self._gather(node, start, stop, pieces)
-        if len(pieces) < 2:
-            return self.monoid.fold(*pieces[0]) if pieces else self.monoid.identity
+        return self.monoid.fold(*self._joined(pieces)) if pieces else self.monoid.identity
+
+    def _joined(self, pieces: list[Piece]) -> Piece:
+        """Pieces, at least one, one after the other."""
+        if len(pieces) == 1:
+            return pieces[0]
         partials, size, at = self.monoid.partials, sum(count for _, count in pieces), 0
         rows = partials.new(size)
         for piece, count in pieces:
             partials.put_many(rows, at, piece)
             at += count
-        return self.monoid.fold(rows, size)
+        return rows, size
 
     def _gather(self, node: Node, start: Passage, stop: Passage, pieces: list[Piece]) -> None:
         """The aggregates of what is between two cuts, in order, to be folded all at once."""
@@ -504,6 +578,52 @@ class FingerTree(Tree):
         node, before = self._holds(start)
         end: Passage = "all before" if stop == self.size else self.at_position(stop - before)
         return self._fold(node, self.at_position(start - before), end)
+
+    def longest_prefix(
+        self, position: int, prefix: Partial, accepts: Callable[[Partial], bool]
+    ) -> int:
+        """Where the longest run from a position on ends whose fold, after a prefix, is accepted.
+
+        O(arity * log n) combines, and at most two page reads a level; asks O(log n) times.
+        """
+        return self._accepted(self.root, self.at_position(position), prefix, accepts)[0]
+
+    def _accepted(
+        self, node: Node, start: Passage, prefix: Partial, accepts: Callable[[Partial], bool]
+    ) -> tuple[int, Partial, bool]:
+        """Where in a subtree the longest accepted run after a cut ends, its fold, and if it is all.
+
+        Counted from the subtree's first entry, whether or not the cut is before it.
+        """
+        first, left = (0, start) if isinstance(start, str) else start(node)
+        pieces: list[Piece] = []
+        if node.level and not isinstance(left, str):
+            end, prefix, is_all = self._accepted(self.child(node, first), left, prefix, accepts)
+            if not is_all:
+                return self.events_before(node, first) + end, prefix, False
+        elif node.level and left == "all after":
+            pieces.append((self.monoid.partials.one(self.whole(node, first)), 1))
+        if first < node.count:
+            pieces.append(self.kind.piece(node, first, node.count))
+            if node.level:
+                pieces.append((self.monoid.partials.one(self.whole(node, node.count)), 1))
+        if not pieces:
+            return self.size_below(node), prefix, True
+        rows, size = self._joined(pieces)
+        folds, at = self.monoid.prefixes(rows, size, prefix), self.monoid.partials.at
+        found = bisect_left(range(size), True, key=lambda i: not accepts(at(folds, i)))
+        prefix = at(folds, found - 1) if found else prefix
+        if found == size:
+            return self.size_below(node), prefix, True
+        if not node.level:
+            return first + found, prefix, False
+        # A subtree and the entry after it take turns.
+        index, is_entry = divmod(found + (left != "all after"), 2)
+        if is_entry:
+            return int(self.places_of(node)[first + index]), prefix, False
+        below = self.child(node, first + index)
+        end, prefix, _ = self._accepted(below, "all after", prefix, accepts)
+        return self.events_before(node, first + index) + end, prefix, False
 
     def _holds(self, position: int) -> tuple[Node, int]:
         """The lowest node of the right spine, or the root, that has all from a position on below.

@@ -322,12 +322,12 @@ class Kind:
     def but_first(self, node: Node) -> Partial:
         """Everything but the first subtree."""
         fold = self.fold(node)
-        return self.monoid.combine(fold, node.fold_at(node.count)) if node.level else fold
+        return self.monoid.combine(fold, node.fold_at(node.count)) if len(node.links) > 1 else fold
 
     def but_last(self, node: Node) -> Partial:
         """Everything but the last subtree."""
         fold = self.fold(node)
-        return self.monoid.combine(node.fold_at(0), fold) if node.level else fold
+        return self.monoid.combine(node.fold_at(0), fold) if len(node.links) > 1 else fold
 
     def whole(self, node: Node) -> Partial:
         """Everything, of a node whose sums are all up to date."""
@@ -337,11 +337,11 @@ class Kind:
 
     def refold(self, node: Node) -> Refold:
         """As ``whole``, for a check of what the parent has."""
+        ends = [Refold(self.monoid, [node.fold_at(at)]) for at in {0, node.count} if node.level]
+        if not node.count:
+            return ends[0] if ends else Refold(self.monoid)
         fold = Refold.of_rows(self.monoid, *self.piece(node, 0, node.count))
-        if not node.level:
-            return fold
-        first, last = (Refold(self.monoid, [node.fold_at(at)]) for at in (0, node.count))
-        return first + fold + last
+        return ends[0] + fold + ends[1] if ends else fold
 
     def size(self, node: Node) -> int:
         """The events in a subtree whose sums are all up to date."""

@@ -9,7 +9,8 @@ name.
     leaf page    events: their values, and times
     inner page   a row a subtree: its up-aggregate, the value of the entry after it, how many events
                  it has, its page's number; times of those entries; names of the subtrees' pages.
-                 The last subtree has no entry after it: the one before it stands there again.
+                 The last subtree has no entry after it: the one before it stands there again, or
+                 zeros where it is the only one, as may be at the left end of a level.
 
 Pages that the tree no longer needs are *retired*: noted in the handle, and deleted when the handles
 that need them are no longer kept. A note is [level, number, name, dropped]: the page goes, and with
@@ -119,7 +120,7 @@ class PagedNodeCache(NodeCache):
         if not level:
             return self.kind.node(0, RowBuffer(self.kind.entries, (group.times, group.rows), count))
         sums, values, sizes, numbers = group.rows
-        if count < 2 or min(sizes.min(), numbers.min()) < 0:
+        if not count or min(sizes.min(), numbers.min()) < 0:
             raise CorruptPage("a node's page has no subtrees, or negative numbers")
         entries = RowBuffer(self.kind.entries, (group.times, values), count - 1)
         pairs = zip(numbers.tolist(), group.names, strict=True)
@@ -133,8 +134,8 @@ class PagedNodeCache(NodeCache):
         if not node.level:
             return Group(node.values(0, count), node.times, [], count)
         schema, arity = self.kind.monoid.inputs, node.arity
-        values, times = schema.new(arity), np.empty(arity, "<i8")
-        for start, stop, at in ((0, count, 0), (count - 1, count, count)):
+        values, times = schema.blank(arity), np.zeros(arity, "<i8")
+        for start, stop, at in ((0, count, 0), (count - 1, count, count)) if count else ():
             schema.put_many(values, at, node.values(start, stop))
             times[at : at + stop - start] = node.times[start:stop]
         numbers = np.array([link.number for link in node.links], "<i8")

@@ -79,6 +79,10 @@ class TreePages(Aggregator):
         #: The leaves handed out last, but for the last of all, which grows; and the stamp then.
         self._leaves: list[Leaf] = []
         self._leaves_stamp = 0
+        #: The parent of the leaf that was read last, the position of its oldest event, and what
+        #: stood then where the tree has not changed since.
+        self._above: tuple[Node, int] | None = None
+        self._above_stood = (0, 0, 0)
 
     def sibling(self, setting: Setting) -> Self:
         return type(self)(setting, self.tree.kind)
@@ -104,8 +108,11 @@ class TreePages(Aggregator):
         known = self._known(position)
         if known is not None:
             return known
-        tree, node, first = self.tree, self.tree.root, self.kept_from
+        tree = self.tree
+        node, first = self._parent_of(position) or (tree.root, self.kept_from)
         while node.level:
+            if node.level == 1:
+                self._above = node, first
             index = int(tree.places_of(node).searchsorted(position - first))
             first += tree.events_before(node, index)
             node = tree.child(node, index)
@@ -123,6 +130,19 @@ class TreePages(Aggregator):
         leaf = Leaf(first, rows, times, count + 1)
         self._leaves = [leaf, *self._leaves[: _LEAVES - 1]]
         return leaf
+
+    def _parent_of(self, position: int) -> tuple[Node, int] | None:
+        """The parent of the leaf read last, if the leaf of a position is below it, and its oldest.
+
+        So leaves that follow one another take a node each, and not a way down from the root.
+        """
+        now = self.stamp, self.kept_from, self.tree.size
+        if self._above_stood == now and self._above is not None:
+            node, first = self._above
+            if node.link.node is node and first <= position <= first + self.tree.size_below(node):
+                return node, first
+        self._above, self._above_stood = None, now
+        return None
 
     def _known(self, position: int) -> Leaf | None:
         """The leaf of a position, if it is one of those handed out last."""
@@ -182,15 +202,27 @@ class TreePages(Aggregator):
         return self.time_at(position - 1) if self.kept_from < position <= self.back else None
 
     def longest_prefix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        return self._searching(lens).longest_prefix(self.setting.policy, accepts)
+        """As a policy asks; in the leaf at the front as a cursor, beyond it down the tree."""
+        if self.front == self.back:
+            return self.front
+        stop = self.leaf(self.front).stop
+        found = self._searching(lens, stop).longest_prefix(self.setting.policy, accepts)
+        if found < stop or stop == self.back:
+            return found
+        monoid, pick = lens
+        return self.kept_from + self.tree.longest_prefix(
+            stop - self.kept_from,
+            self.fold(self.front, stop),
+            lambda prefix: accepts(monoid.lower(pick(prefix))),
+        )
 
     def longest_suffix(self, lens: Lens, accepts: Callable[[Any], bool]) -> int:
-        return self._searching(lens).longest_suffix(self.setting.policy, accepts)
+        return self._searching(lens, self.back).longest_suffix(self.setting.policy, accepts)
 
-    def _searching(self, lens: Lens) -> Cursor:
+    def _searching(self, lens: Lens, back: int) -> Cursor:
         policy = self.setting.policy
         cursor = Cursor(self.monoid, policy, self, {id(policy): lens})
-        cursor.place(self.front, self.back)
+        cursor.place(self.front, back)
         return cursor
 
     def events(self) -> Iterator[Partial]:

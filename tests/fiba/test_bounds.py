@@ -17,7 +17,7 @@ import pytest
 
 from mta import CountWindow, FiBA, Monoid, Window
 from mta.fiba import FingerTree, Tree
-from mta.fiba.bulk import evict_first, insert_sorted
+from mta.fiba.bulk import insert_sorted
 from mta.fiba.fingers import after_time, before_time
 from tests.support.trees import Visits, coins, joined, spent
 
@@ -177,7 +177,7 @@ def test_a_bulk_eviction_takes_o_of_log_m(min_arity: int, slope: float) -> None:
         rounds, spine = max(3, 200 // m), 6 * min_arity * tree.root.level
         counted.combines = 0
         for _ in range(rounds):
-            evict_first(tree, m)
+            tree.evict_oldest(min(m, tree.size))
         assert counted.combines <= rounds * slope * math.log2(m + 2) + spine, m
     assert len(tree) < 2**8
     tree.check()
@@ -189,7 +189,7 @@ def test_a_bulk_eviction_beats_evicting_one_by_one(min_arity: int, m: int) -> No
     counted = Counted()
     together, single = (fiba(min_arity, 2**11, counted) for _ in range(2))
     counted.combines = 0
-    bulk = counted.of(lambda: evict_first(together, m))
+    bulk = counted.of(lambda: together.evict_oldest(m))
     one_by_one = counted.of(lambda: [single.evict_oldest() for _ in range(m)])
     assert bulk <= one_by_one / (m / 16)
     assert list(together.entries()) == list(single.entries())
@@ -246,7 +246,7 @@ def test_sliding_in_batches_costs_the_same_in_any_window(min_arity: int, m: int)
         tree, newest = fiba(min_arity, n, counted), n
         rounds = 2 * n // m
         for _ in range(rounds):
-            evict_first(tree, m)
+            tree.evict_oldest(min(m, tree.size))
             insert_sorted(tree, np.arange(newest, newest + m), [1.0] * m, m)
             newest += m
         assert counted.combines / rounds <= m + 15 * math.log2(m + 2) + min_arity

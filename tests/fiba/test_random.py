@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 
 from mta.errors import EmptyWindow
 from mta.fiba import FingerTree, Tree
-from mta.fiba.bulk import evict_first, insert_sorted
+from mta.fiba.bulk import insert_sorted
 from mta.fiba.fingers import after_time, before_time
 from mta.monoids.base import AbstractMonoid
 from tests.support.counted import hash_of, rolling_hash
@@ -84,24 +84,14 @@ class Pair:
     def evict(self, time: int) -> None:
         assert self.tree.evict(time) == self.list.evict(time)
 
-    def evict_oldest(self) -> None:
-        self.fingers.evict_oldest()
-        self.list.drop(0, 1)
-
-    def evict_spare(self, count: int) -> None:
-        """Several of the oldest at once, as far as the first leaf has them to spare."""
-        count = min(count, self.fingers.spare())
-        if count:
-            self.fingers.evict_oldest(count)
-            self.list.drop(0, count)
+    def evict_oldest(self, count: int = 1) -> None:
+        newest = self.fingers.evict_oldest(count)
+        assert newest == (self.list.times[count - 1] if count else 0)
+        self.list.drop(0, count)
 
     def remove_at(self, position: int) -> None:
         self.fingers.remove_at(position)
         self.list.drop(position, position + 1)
-
-    def evict_first(self, count: int) -> None:
-        evict_first(self.fingers, count)
-        self.list.drop(0, count)
 
     def insert_sorted(self, times: list[int], letters: str) -> None:
         count = len(times)
@@ -131,6 +121,10 @@ class Pair:
         tree = self.fingers
         found = tree.fold_between(tree.at_position(start), tree.at_position(stop))
         self.agrees(found, self.list.text(start, max(start, stop)))
+        if start < len(self.list) and not self.columnar:
+            most = 2 + max(stop - start, 0)
+            end = tree.longest_prefix(start, "..", lambda text: len(text) <= most)
+            assert end == max(start, stop)
 
     def ask_times(self, first: int, last: int) -> None:
         """The closed, the open and the half-open ranges, and how much is before their ends."""
@@ -202,18 +196,14 @@ class FingerMachine(TreeMachine):
         for _ in range(min(count, len(self.pair.list))):
             self.pair.evict_oldest()
 
-    @rule(count=st.integers(1, 12))
-    def evict_spare(self, count: int) -> None:
-        self.pair.evict_spare(count)
-
     @precondition(lambda self: len(self.pair.list))
     @rule(data=st.data())
     def remove_at(self, data: st.DataObject) -> None:
         self.pair.remove_at(data.draw(st.integers(0, len(self.pair.list) - 1)))
 
     @rule(part=st.floats(0, 1))
-    def evict_first(self, part: float) -> None:
-        self.pair.evict_first(round(part * len(self.pair.list)))
+    def evict_many(self, part: float) -> None:
+        self.pair.evict_oldest(round(part * len(self.pair.list)))
 
     @rule(text=st.text(LETTERS, max_size=100), data=st.data(), at_the_end=st.booleans())
     def insert_sorted(self, text: str, data: st.DataObject, at_the_end: bool) -> None:
@@ -262,7 +252,7 @@ def test_a_large_tree_grows_and_shrinks(
         _ask(pair, draw)
     assert highest >= 2
     while len(pair.list):
-        pair.evict_first(len(pair.list) // 3 + 1)
+        pair.evict_oldest(len(pair.list) // 3 + 1)
         pair.check()
 
 
@@ -274,7 +264,7 @@ def _step(pair: Pair, draw: random.Random, grows: bool) -> None:
         batch = sorted(base + draw.randint(0, 30) for _ in range(count))
         pair.insert_sorted(batch, "".join(draw.choices(LETTERS, k=count)))
     elif draw.random() < 0.3:
-        pair.evict_first(draw.randint(0, len(times)) // 3)
+        pair.evict_oldest(draw.randint(0, len(times)) // 3)
     else:
         for _ in range(min(len(times), draw.choice([1, 5, 30]))):
             match draw.randrange(4):
@@ -349,7 +339,7 @@ def test_ranges_of_an_empty_tree() -> None:
     pair.ask_positions(0, 0)
     pair.ask_times(0, 9)
     pair.insert_sorted([], "")
-    pair.evict_first(0)
+    pair.evict_oldest(0)
     pair.check()
 
 
@@ -369,7 +359,7 @@ def test_every_bulk_eviction(arities: tuple[int, int | None], size: int) -> None
     for count in range(0, size + 1, 1 if size < 100 else 17):
         pair = Pair(FingerTree, arities, False)
         pair.insert_sorted(list(range(size)), (LETTERS * 12)[:size])
-        pair.evict_first(count)
+        pair.evict_oldest(count)
         pair.check()
         pair.insert(0, "!")  # at the new front
         pair.check()

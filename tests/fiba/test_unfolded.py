@@ -23,7 +23,7 @@ from mta import (
     Window,
 )
 from mta.fiba import FingerTree
-from mta.fiba.bulk import evict_first, insert_sorted
+from mta.fiba.bulk import insert_sorted
 from mta.policies.base import AbstractPolicy
 from stores import MemoryStore, PageStore
 from tests.support.oracle import CrowdedFiBA, pages_of
@@ -115,7 +115,7 @@ def test_evictions_without_a_query_between_them(size: int, leaf_arity: int) -> N
             step = random.randrange(5)
             if step == 0 and expected:
                 tree.load_left()
-                count = min(random.choice([1, 2, 5]), tree.spare())
+                count = min(random.choice([1, 2, 5]), len(expected))
                 if count:
                     tree.evict_oldest(count)
                     expected = expected[count:]
@@ -125,7 +125,7 @@ def test_evictions_without_a_query_between_them(size: int, leaf_arity: int) -> N
                 expected = expected[1:]
             elif step == 2:
                 count = random.randrange(len(expected) // 2 + 1)
-                evict_first(tree, count)
+                tree.evict_oldest(count)
                 expected = expected[count:]
             else:
                 count = random.choice([1, 1, 2, 9])

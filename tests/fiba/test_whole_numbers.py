@@ -10,7 +10,6 @@ import pytest
 
 from mta import CountWindow, FiBA, PagedFlatFAT, PagedReactiveAggregator, Window
 from mta.fiba import FingerTree, Tree
-from mta.fiba.bulk import evict_first
 from mta.pages.structure import Aggregator
 from mta.reactive.in_memory import ReactiveAggregator
 from stores import MemoryStore
@@ -30,7 +29,6 @@ def tree_of(kind: type[Tree]) -> Any:
 CALLS: list[Callable[[Any, Any], object]] = [
     lambda tree, wrong: tree.evict_oldest(wrong),
     lambda tree, wrong: tree.remove_at(wrong),
-    lambda tree, wrong: evict_first(tree, wrong),
     lambda tree, wrong: tree.evict(wrong),
     lambda tree, wrong: tree.insert(wrong, "x"),
 ]

@@ -224,8 +224,7 @@ def test_bulk_eviction_reads_at_most_a_page_a_level(
     window, store = counting_window(leaf_arity, arity, aggregator=aggregator)
     window.extend(values(n), results="last")
     assert window.stats().levels == height
-    # A tree by time also fills up the nodes that the cut has left too small, from two neighbours.
-    most = 3 * height if aggregator.by_time else height - 1
+    most = height - 1
     if window.structure.by_time:
         window.checkpoint()  # whatever was to be written is
     for count in (n // 2 + 1, n // 4 - 5, n // 85):
@@ -269,10 +268,9 @@ def test_a_cut_is_searched_and_made_with_one_read_a_page(which: str, aggregator:
     store.reset()
     window.insert(float(number + held // 2), number + held // 2)
     assert abs(len(window) - held // 2) <= 6
-    if not aggregator.by_time:
-        most = window.stats().levels - 1
-        # Two cuts may lie in two leaves.
-        assert store.counts.get.pages <= most + (which in ("time or policy", "time and policy"))
+    most = window.stats().levels - 1
+    # Two cuts may lie in two leaves.
+    assert store.counts.get.pages <= most + (which in ("time or policy", "time and policy"))
     window.check()
 
 
