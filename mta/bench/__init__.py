@@ -39,6 +39,7 @@ EXPERIMENTS = {
     "memory": "mta.bench.ours.memory",
     "late": "mta.bench.ours.late",
     "keys": "mta.bench.ours.keys",
+    "key_counts": "mta.bench.ours.key_counts",
     "shared": "mta.bench.ours.shared",
     "approximate": "mta.bench.ours.approximate",
     "peers": "mta.bench.ours.peers",

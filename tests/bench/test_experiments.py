@@ -35,7 +35,13 @@ from mta.bench.ours import late, peers, slow
 from mta.bench.reactive_paper import experiments as reactive
 from spark_integration.bench import EXPERIMENTS
 
-SIZES = {"mta_bulk": 2**-12, "mta_latency": 2**-16, "mta_streams": 1e-4, "shared": 0.02}
+SIZES = {
+    "mta_bulk": 2**-12,
+    "mta_latency": 2**-16,
+    "mta_streams": 1e-4,
+    "shared": 0.02,
+    "key_counts": 1e-5,
+}
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -58,7 +61,7 @@ def start_driver(tmp_path: Path) -> Iterator[Callable[..., Driver]]:
     def make(events: pa.Table, files: int, store: str, **options: Any) -> Driver:
         folder = tmp_path / f"driver{len(made)}"
         write_files(events, folder / "input", files)
-        made.append(Driver(folder, store, window=WINDOW, arity=ARITY, **options))
+        made.append(Driver(folder, store, **{"window": WINDOW, "arity": ARITY, **options}))
         return made[-1]
 
     yield make
@@ -171,6 +174,85 @@ def test_soak_of_killed_drivers(
     files = 6 * kills
     events = spread(make_events(150 * files, 6, seed))
     driver = start_driver(events, files, url)
+    done, story = under_fire(driver, kills, draw)
+    check_output(spark, driver, events)
+    check_batches(driver, files)
+    check_pages(spark, driver, events, abandoned=done)
+    with capsys.disabled():
+        print(f"{story}, {events.num_rows} rows, nothing lost, {_since(began)}")  # noqa: T201
+
+
+@pytest.mark.soak
+def test_soak_of_a_million_keys(
+    spark: SparkSession,
+    store: str,
+    start_driver: Callable[..., Driver],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The same with a million keys, each in the first batches once, then at random."""
+    seed = int(os.environ.get("MTA_SOAK_SEED") or random.randrange(1 << 32))
+    kills, keys, window = soak_kills(), 1_000_000, 3
+    began, each = time.monotonic(), 100_000
+    with capsys.disabled():
+        print(f"\na million keys: MTA_SOAK_SEED={seed}, {kills} kills")  # noqa: T201
+    files = keys // each + 2 * kills
+    events = all_and_random(keys, files * each, seed)
+    driver = start_driver(events, files, store, window=window, arity=None, buckets=8, memory="3g")
+    _, story = under_fire(driver, kills, random.Random(seed))
+    found = pq.read_table(
+        [
+            unquote(urlsplit(path).path)
+            for path in spark.read.parquet(str(driver.output)).inputFiles()
+        ],
+        columns=["device", "ts", "watts", *ALIASES],
+    )
+    assert_last_n(found, events, window)
+    check_batches(driver, files)
+    with open_store(driver.store) as pages:
+        states = saved_states(spark, driver.checkpoint, driver.store)
+        check_places(states, pages, events, window, orphans=found.num_rows)
+    with capsys.disabled():
+        print(f"{story}, {events.num_rows} rows, nothing lost, {_since(began)}")  # noqa: T201
+
+
+def all_and_random(keys: int, count: int, seed: int) -> pa.Table:
+    """Events of random devices, after one of every device; each of a time of its own."""
+    rng = np.random.default_rng(seed)
+    codes = np.concatenate((rng.permutation(keys), rng.integers(0, keys, count - keys)))
+    names = pa.array([f"d{code}" for code in range(keys)]).take(pa.array(codes))
+    watts = rng.integers(-50, 50, count).astype(np.float64)
+    return spread(pa.table({"device": names, "ts": codes, "watts": watts, "site": names}))
+
+
+def assert_last_n(found: pa.Table, events: pa.Table, window: int) -> None:
+    """Every event has its result once, over so many of its device's events."""
+    given, got = (in_order(table) for table in (events.drop_columns("site"), found))
+    earlier = [given.groupby("device")["watts"].shift(back) for back in range(window)]
+    held = np.stack([shifted.to_numpy() for shifted in earlier])
+    expected = {name: given[name].to_numpy() for name in ("device", "ts", "watts")}
+    expected |= {
+        "peak": np.nanmax(held, axis=0),
+        "sum": np.nansum(held, axis=0),
+        "n": (~np.isnan(held)).sum(axis=0),
+    }
+    for name, column in expected.items():
+        assert np.array_equal(got[name].to_numpy(), column), name
+
+
+def in_order(table: pa.Table) -> Any:
+    """A table with times in whole microseconds as a frame, by device and time."""
+    times = table.column("ts").cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    at = table.column_names.index("ts")
+    frame = table.set_column(at, "ts", times).to_pandas()
+    return frame.sort_values(["device", "ts"]).reset_index(drop=True)
+
+
+def _since(began: float) -> str:
+    return f"{time.monotonic() - began:.0f} s"
+
+
+def under_fire(driver: Driver, kills: int, draw: random.Random) -> tuple[int, str]:
+    """Kill so many drivers, or until the input ends, and let the last one end; what was done."""
     done = hits = workers = 0
     while done < kills and start_and_disturb(driver, draw):
         workers += driver.killed
@@ -181,15 +263,10 @@ def test_soak_of_killed_drivers(
             forget_commit(driver.checkpoint)
     driver.start(files=4)
     driver.finish(10 * PATIENCE)
-    check_output(spark, driver, events)
-    check_batches(driver, files)
-    check_pages(spark, driver, events, abandoned=done)
-    with capsys.disabled():
-        print(  # noqa: T201
-            f"{done} drivers killed, {hits} in mid-batch; {workers} workers killed; "
-            f"{driver.batches('offsets')} batches, {events.num_rows} rows, nothing lost, "
-            f"{time.monotonic() - began:.0f} s"
-        )
+    return done, (
+        f"{done} drivers killed, {hits} in mid-batch; {workers} workers killed; "
+        f"{driver.batches('offsets')} batches"
+    )
 
 
 def soak_kills() -> int:

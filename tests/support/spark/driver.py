@@ -42,7 +42,7 @@ def begin(spark: SparkSession, job: dict[str, Any]) -> StreamingQuery:
         },
         policy=CountWindow(job["window"]),
         store=job["store"],
-        buckets=2,
+        buckets=job["buckets"],
         arity=job["arity"],
         leaf_arity=job["arity"],
     )
@@ -58,7 +58,7 @@ def main(job: dict[str, Any], *more: dict[str, Any]) -> None:
     shape = {"spark.master": job["master"], "spark.sql.shuffle.partitions": "2"}
     conf = {**QUICK, **shape, **job["conf"]}
     log = Path(job["folder"], "spark.log")
-    spark = local_session("fire", memory="1g", log=log, conf=conf)
+    spark = local_session("fire", memory=job["memory"], log=log, conf=conf)
     query = begin(spark, job)
     sys.stdout.write("started\n")
     sys.stdout.flush()

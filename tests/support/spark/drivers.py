@@ -42,6 +42,8 @@ class Driver:
             "files": 1,
             "window": 50,
             "arity": 4,
+            "buckets": 2,
+            "memory": "1g",
             "plain": False,
             "fault": None,
             "conf": {},
