@@ -330,11 +330,14 @@ class Cursor(ObservedWindow):
         if self._leaf is not None and self.front >= self._leaf.stop:
             self._leaf = None
 
-    def leaf(self, position: int, back: int) -> Leaf:
-        """The leaf that holds a position, without the events from ``back`` on."""
+    def leaf(self, position: int, back: int, upto: int = 0) -> Leaf:
+        """The leaf that holds a position, without the events from ``back`` on.
+
+        ``upto`` as of ``OrderedEvents.leaf``.
+        """
         leaf = self._leaf
         if leaf is None or not leaf.first <= position < leaf.stop:
-            leaf = self.events.leaf(position).before(back, self.monoid)
+            leaf = self.events.leaf(position, upto).before(back, self.monoid)
         return leaf
 
     def _look_at(self, leaf: Leaf) -> Leaf:
@@ -350,12 +353,13 @@ class Cursor(ObservedWindow):
         """
         front = back + int(fronts[start])
         if self._suffixes is None or not self._origin <= front < self._stop:
-            leaves = [self.leaf(front, back)]
-            room = 0 if isinstance(leaves[0], Hand) else 2 * (stop - start)
-            last = back + int(fronts[stop - 1])
+            room, last = 2 * (stop - start), back + int(fronts[stop - 1])
+            upto = last + 1 if last - front < room else 0  # else fronts may pass leaves over
+            leaves = [self.leaf(front, back, upto)]
+            room = 0 if isinstance(leaves[0], Hand) else room - leaves[0].count
             while room > 0 and leaves[-1].stop <= last:
                 following = int(fronts[_count_below(fronts, leaves[-1].stop - back)])
-                leaf = self.leaf(back + following, back)
+                leaf = self.leaf(back + following, back, upto)
                 if leaf.first != leaves[-1].stop or isinstance(leaf, Hand):
                     break
                 leaves.append(leaf)

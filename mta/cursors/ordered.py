@@ -88,10 +88,11 @@ class OrderedEvents(Remembered, Protocol):
         an insertion among others does.
         """
 
-    def leaf(self, position: int) -> Leaf:
+    def leaf(self, position: int, upto: int = 0) -> Leaf:
         """The leaf that holds a position, as far as it is filled; at most a page read a level.
 
-        The next leaf may be fetched ahead.
+        Others after it that begin before ``upto`` may be in one with it. The next leaf may be
+        fetched ahead.
         """
 
 

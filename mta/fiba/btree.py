@@ -32,7 +32,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from operator import index as whole_number
 
-from mta.columns.schemas import Row
+import numpy as np
+
+from mta.columns.schemas import Row, Rows
 from mta.errors import InvariantViolation
 from mta.fiba.node import Kind, Node, parent_of
 from mta.fiba.node_cache import NodeCache
@@ -204,24 +206,42 @@ class Tree:
         least, at = self.least(node.level), parent.index_of(node)
         ends = ends or [piece * least - 1 for piece in range(1, node.arity // least)]
         self.steps["split"] += len(ends)
-        for piece, (end, stop) in enumerate(zip(ends, [*ends[1:], node.count], strict=True)):
-            right = self.kind.node(node.level, node.entries.copy(end + 1, stop))
-            if node.level:
-                right.sums = node.sums.copy(end + 1, stop + 1)
-                right.links = node.links[end + 1 : stop + 1]
-                right.take(right.links)
-            parent.entries.insert(at + piece, node.entries.at(end))
-            parent.adopt(at + piece + 1, right, self.monoid.identity)
-            self.touch(right)
-        node.entries.truncate(ends[0])
+        rights = [
+            self._piece(node, end + 1, stop)
+            for end, stop in zip(ends, [*ends[1:], node.count], strict=True)
+        ]
+        entries = node.entries.schema.take(node.entries.rows, np.array(ends))
+        parent.entries.insert_many(at, entries, len(ends))
+        parent.adopt_many(at + 1, rights, self._sums(rights))
+        # A copy, as the room of a whole batch is not to stay for the first of its nodes.
+        node.entries = node.entries.copy(0, ends[0])
         if node.level:
             node.sums.truncate(ends[0] + 1)
             del node.links[ends[0] + 1 :]
+        for each in rights[:-1]:
+            self.cache.mark_dirty(each) if not node.level else self.touch(each)
+        self.touch(rights[-1])
         self.touch(node)
         self.touch(parent)
-        last = parent.links[at + len(ends)].node
-        assert last is not None
-        self._replaced(node, last)
+        self._replaced(node, rights[-1])
+
+    def _piece(self, node: Node, start: int, stop: int) -> Node:
+        """Some entries of a node, and the subtrees around them, as a node."""
+        piece = self.kind.node(node.level, node.entries.copy(start, stop))
+        if node.level:
+            piece.sums = node.sums.copy(start, stop + 1)
+            piece.links = node.links[start : stop + 1]
+            piece.take(piece.links)
+        return piece
+
+    def _sums(self, nodes: Sequence[Node]) -> Rows:
+        """What a parent has of new nodes: of leaves what is in them, else to be put right."""
+        return self.kind.sums.gathered(
+            [
+                (self.monoid.identity, 0) if each.level else (self.kind.fold(each), each.count)
+                for each in nodes
+            ]
+        )
 
     def fill_up(self, node: Node) -> None:
         """Merge or fill up underfull nodes from here up."""

@@ -89,6 +89,17 @@ class RowBuffer:
         schema.put(room, at, row)
         self.count += 1
 
+    def insert_many(self, index: int, rows: Rows, count: int) -> None:
+        """Put rows before the one at an index; those after it move on."""
+        self._own(self.count + count)
+        schema, room, at = self.schema, self._room, self._start + index
+        moved = self.count - index
+        if moved:
+            behind = schema.take(schema.cut(room, at, at + moved), np.arange(moved))
+            schema.put_many(room, at + count, behind)
+        schema.put_many(room, at, rows)
+        self.count += count
+
     def remove(self, index: int) -> Row:
         """Take a row out; those after it move back, unless it was the first."""
         row = self.at(index)
@@ -129,9 +140,11 @@ class RowBuffer:
         self.derived = None
 
     def copy(self, start: int, stop: int) -> RowBuffer:
-        """Some rows, in a buffer of their own."""
-        copied = RowBuffer(self.schema)
-        copied.extend(self.cut(start, stop), stop - start)
+        """Some rows, in a buffer of their own that has no room for more."""
+        count, room = stop - start, self.schema.new(stop - start)
+        self.schema.put_many(room, 0, self.cut(start, stop))
+        copied = RowBuffer(self.schema, room, count)
+        copied._capacity = count
         return copied
 
     def _own(self, size: int) -> None:
@@ -235,6 +248,13 @@ class Node:
         child.parent = self
         self.links.insert(index, child.link)
         self.sums.insert(index, (aggregate, 0))
+
+    def adopt_many(self, index: int, children: Sequence[Node], sums: Rows) -> None:
+        """Take children in before the one at an index, with their sums."""
+        for child in children:
+            child.parent = self
+        self.links[index:index] = [child.link for child in children]
+        self.sums.insert_many(index, sums, len(children))
 
     def take(self, links: Sequence[Link]) -> None:
         """Be the parent of these children from now on."""

@@ -48,6 +48,10 @@ class NodeCache:
         assert child is not None
         return child
 
+    def children(self, node: Node, start: int, stop: int) -> list[Node]:
+        """Some children of a node; one store call for those that are pages."""
+        return [self.child(node, index) for index in range(start, stop)]
+
     def ahead(self, node: Node, index: int) -> None:
         """The children after this one will be asked for soon."""
 
@@ -96,12 +100,25 @@ class PagedNodeCache(NodeCache):
         child = link.node
         if child is None:
             group = self.pager.read(node.level - 1, link.number, link.name)
-            child = self.to_node(node.level - 1, group)
-            child.link, child.parent, link.node = link, node, child
-            child.paged = group.names
-            self._recent[id(child)] = child
-        elif id(child) in self._recent:
+            return self._taken_in(node, link, group)
+        if id(child) in self._recent:
             self._recent.move_to_end(id(child))
+        return child
+
+    def children(self, node: Node, start: int, stop: int) -> list[Node]:
+        missing = [link for link in node.links[start:stop] if link.node is None]
+        if len(missing) > 1:
+            places = [(node.level - 1, link.number, link.name) for link in missing]
+            for link, group in zip(missing, self.pager.read_many(places), strict=True):
+                self._taken_in(node, link, group)
+        return super().children(node, start, stop)
+
+    def _taken_in(self, parent: Node, link: Link, group: Group) -> Node:
+        """A page that was read, as a node in memory."""
+        child = self.to_node(parent.level - 1, group)
+        child.link, child.parent, link.node = link, parent, child
+        child.paged = group.names
+        self._recent[id(child)] = child
         return child
 
     def ahead(self, node: Node, index: int) -> None:

@@ -103,32 +103,48 @@ class TreePages(Aggregator):
 
     # --- reading --------------------------------------------------------------------------------
 
-    def leaf(self, position: int) -> Leaf:
-        """The events of a leaf and the one that follows it in a node above."""
+    def leaf(self, position: int, upto: int = 0) -> Leaf:
+        """The events of a leaf and the one that follows it in a node above.
+
+        With those of its neighbours that begin before ``upto``, as far as they have one parent.
+        """
         known = self._known(position)
         if known is not None:
             return known
-        tree = self.tree
+        tree, inputs = self.tree, self.monoid.inputs
         node, first = self._parent_of(position) or (tree.root, self.kept_from)
-        while node.level:
-            if node.level == 1:
-                self._above = node, first
+        while node.level > 1:
             index = int(tree.places_of(node).searchsorted(position - first))
             first += tree.events_before(node, index)
             node = tree.child(node, index)
-        if node is tree.last_leaf:
+        if not node.level:
             return Leaf(first, node.values(0, node.count), node.times, node.count)
-        above, index = parent_of(node), parent_of(node).index_of(node)
-        tree.cache.ahead(above, index)
+        self._above = above, _ = node, first
+        places = tree.places_of(above)
+        index, last = (int(places.searchsorted(each - first)) for each in (position, upto))
+        end = max(index + 1, min(last + 1, above.count))
+        nodes = tree.cache.children(above, index, end)
+        first += tree.events_before(above, index)
+        if nodes[0] is tree.last_leaf:
+            node = nodes[0]
+            return Leaf(first, node.values(0, node.count), node.times, node.count)
+        tree.cache.ahead(above, end - 1)
+        # The entries after them are in their parent, but for its last child's.
         while index == above.count:
             above, index = parent_of(above), parent_of(above).index_of(above)
-        schema, count = self.monoid.inputs, node.count
-        times, rows = np.empty(count + 1, "<i8"), schema.new(count + 1)
-        times[:count], times[count] = node.times, above.time_at(index)
-        schema.put_many(rows, 0, node.values(0, count))
-        schema.put_many(rows, count, above.values(index, index + 1))
-        leaf = Leaf(first, rows, times, count + 1)
-        self._leaves = [leaf, *self._leaves[: _LEAVES - 1]]
+            end = index + 1
+        count = sum(each.count for each in nodes) + len(nodes)
+        times, rows, at, ends = np.empty(count, "<i8"), inputs.new(count), 0, []
+        for each in nodes:
+            times[at : at + each.count] = each.times
+            inputs.put_many(rows, at, each.values(0, each.count))
+            at += each.count + 1
+            ends.append(at - 1)
+        times[ends] = above.times[index:end]
+        inputs.put_at(rows, np.array(ends), above.values(index, end))
+        leaf = Leaf(first, rows, times, count)
+        if len(nodes) == 1:
+            self._leaves = [leaf, *self._leaves[: _LEAVES - 1]]
         return leaf
 
     def _parent_of(self, position: int) -> tuple[Node, int] | None:

@@ -101,7 +101,7 @@ class LeafReader:
 
     # --- leaves and inner groups ----------------------------------------------------------------
 
-    def leaf(self, position: int) -> Leaf:
+    def leaf(self, position: int, upto: int = 0) -> Leaf:
         """The hand that holds a position, if it is kept, else the leaf group.
 
         At most one page read a level.

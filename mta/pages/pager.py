@@ -109,11 +109,20 @@ class StorePager(Pager):
         return group
 
     def read_anew(self, level: int, number: int, name: bytes) -> Group:
-        key = page.key_of(self._window, level, number, name)
-        data = self.store.peek(key) if self.reads_ahead else None
-        self.waited = data is None
-        if data is None:
-            data = self.store.get_many([key])[0]
+        return self.read_many([(level, number, name)])[0]
+
+    def read_many(self, places: Sequence[Place]) -> list[Group]:
+        """Some pages; one store call for those that are not at hand."""
+        keys = [page.key_of(self._window, *place) for place in places]
+        found = {key: self.store.peek(key) for key in keys} if self.reads_ahead else {}
+        missing = [key for key in keys if found.get(key) is None]
+        self.waited = bool(missing)
+        if missing:
+            found |= dict(zip(missing, self.store.get_many(missing), strict=True))
+        pairs = zip(places, keys, strict=True)
+        return [self._opened(*place, key, found[key]) for place, key in pairs]
+
+    def _opened(self, level: int, number: int, name: bytes, key: str, data: bytes | None) -> Group:
         if data is None:
             origin = getattr(self.store, "origin", None)
             written = f" (pages here are written by host {origin})" if origin else ""

@@ -62,7 +62,7 @@ class ListedEvents:
     def back(self) -> int:
         return len(self.events)
 
-    def leaf(self, position: int) -> Leaf:
+    def leaf(self, position: int, upto: int = 0) -> Leaf:
         assert self.kept_from <= position < self.back
         first = position // self.size * self.size
         values, times = zip(*self.events[first : first + self.size], strict=True)

@@ -292,6 +292,19 @@ def test_a_group_is_written_once_and_read_about_once(wanted: Any) -> None:
     assert store.counts.get.calls == store.counts.get.pages
 
 
+def test_leaves_that_a_batch_of_fiba_passes_are_read_together() -> None:
+    """Once each; and with one store call those of a parent."""
+    window, store = counting_window(32, 16, CountWindow(1 << 14), aggregator=FiBA)
+    window.extend(values(3 << 13))
+    window.checkpoint()
+    store.reset()
+    window.extend(values(1 << 14))
+    leaves = (1 << 14) / 32
+    assert leaves <= store.counts.get.pages <= 1.1 * leaves
+    assert store.counts.get.calls <= store.counts.get.pages / 5
+    window.check()
+
+
 def test_single_events_write_once_a_group() -> None:
     window, store = counting_window(128, 16, CountWindow(10_000))
     for value in values(20_000).tolist():
