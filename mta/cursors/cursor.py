@@ -483,10 +483,12 @@ class _CursorTimes:
         Leaf by leaf; where a whole leaf is passed over, the next is looked up from the top.
         """
         cursor, hand, count = self._cursor, self._hand, len(times)
-        position, done = cursor.front, 0
+        position, done, upto = cursor.front, 0, 0
+        if cursor.events.by_time and position < hand.first and count >= _FEW:
+            upto = cursor.events.first_after(int(times[-1]) - age) + 1
         stretches: list[Stretch] = []
         while done < count and position < hand.first:
-            first, stored, end = self._gather(position, times, age, done)
+            first, stored, end = self._gather(position, times, age, done, upto)
             if done == 0 and times[-1] - age < stored.times[position - first]:
                 return position - hand.first
             position = first + len(stored.times)
@@ -502,14 +504,16 @@ class _CursorTimes:
         return fronts if seldom else fronts.known()
 
     def _gather(
-        self, position: int, times: np.ndarray, age: int, done: int
+        self, position: int, times: np.ndarray, age: int, done: int, upto: int
     ) -> tuple[int, SortedTimes, int]:
         """The stored times from a leaf on, and through more while some of the searches end there.
+
+        All of them do before ``upto``, where that is known.
 
         Answers with the position of the first, and where those of ``times`` end that they serve.
         """
         cursor, back = self._cursor, self._hand.first
-        leaf = start = cursor.leaf(position, back)
+        leaf = start = cursor.leaf(position, back, upto)
         stop = leaf.first
         gathered: list[np.ndarray] = []
         while leaf.first == stop and not (gathered and isinstance(leaf, Hand)):
@@ -519,7 +523,7 @@ class _CursorTimes:
             stop, end = leaf.stop, done + int(times[done:].searchsorted(stored[-1] + age))
             if end == done or end == len(times) or stop == back or isinstance(leaf, Hand):
                 break
-            done, leaf = end, cursor.leaf(stop, back)
+            done, leaf = end, cursor.leaf(stop, back, upto)
         if len(gathered) == 1:
             return start.first, start.sorted_times, end
         return start.first, SortedTimes(np.concatenate(gathered)), end

@@ -466,6 +466,7 @@ class FiBA(TreePages):
         met = self._met_by(int(times[0])) if count == 1 else None
         hand, is_new = self.hand_with(rows, times, count, end)
         folds = self._cursor.run(hand)
+        self._together = None
         if folds is None:
             return None
         front, newest, more = self._cursor.front, self.newest_time(), count * (met is None)
@@ -485,6 +486,7 @@ class FiBA(TreePages):
 
     @property
     def _most(self) -> int:
+        """How many events go in at once."""
         return max(RUN, _RUN_LEAVES * self.setting.leaf_arity)
 
     @property

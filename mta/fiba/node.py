@@ -357,11 +357,14 @@ class Kind:
 
     def refold(self, node: Node) -> Refold:
         """As ``whole``, for a check of what the parent has."""
-        ends = [Refold(self.monoid, [node.fold_at(at)]) for at in {0, node.count} if node.level]
-        if not node.count:
-            return ends[0] if ends else Refold(self.monoid)
-        fold = Refold.of_rows(self.monoid, *self.piece(node, 0, node.count))
-        return ends[0] + fold + ends[1] if ends else fold
+        fold = Refold(self.monoid)
+        if node.count:
+            fold = Refold.of_rows(self.monoid, *self.piece(node, 0, node.count))
+        if node.level:
+            fold = Refold(self.monoid, [node.fold_at(0)]) + fold
+        if len(node.links) > 1:
+            fold += Refold(self.monoid, [node.fold_at(node.count)])
+        return fold
 
     def size(self, node: Node) -> int:
         """The events in a subtree whose sums are all up to date."""

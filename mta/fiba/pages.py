@@ -78,6 +78,8 @@ class TreePages(Aggregator):
         self.stamp = 0
         #: The leaves handed out last, but for the last of all, which grows; and the stamp then.
         self._leaves: list[Leaf] = []
+        #: Leaves that were handed out last as one, in the run of a batch under way.
+        self._together: Leaf | None = None
         self._leaves_stamp = 0
         #: The parent of the leaf that was read last, the position of its oldest event, and what
         #: stood then where the tree has not changed since.
@@ -99,6 +101,7 @@ class TreePages(Aggregator):
 
     def trim(self) -> None:
         """Let go of nodes that have not been needed for long. When the store fails, all stay."""
+        self._together = None
         self.cache.trim(self.tree.is_spine)
 
     # --- reading --------------------------------------------------------------------------------
@@ -145,6 +148,8 @@ class TreePages(Aggregator):
         leaf = Leaf(first, rows, times, count)
         if len(nodes) == 1:
             self._leaves = [leaf, *self._leaves[: _LEAVES - 1]]
+        else:
+            self._together = leaf
         return leaf
 
     def _parent_of(self, position: int) -> tuple[Node, int] | None:
@@ -163,7 +168,10 @@ class TreePages(Aggregator):
     def _known(self, position: int) -> Leaf | None:
         """The leaf of a position, if it is one of those handed out last."""
         if self._leaves_stamp != self.stamp:
-            self._leaves, self._leaves_stamp = [], self.stamp
+            self._leaves, self._leaves_stamp, self._together = [], self.stamp, None
+        together = self._together
+        if together is not None and together.first <= position < together.stop:
+            return together
         for leaf in self._leaves:
             if leaf.first <= position < leaf.first + leaf.count:
                 return leaf

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from mta import (
     Sum,
     Window,
 )
+from mta.cursors import cursor
 from mta.cursors.cursor import Cursor, Hand, Leaf
 from mta.errors import EventsGone, InvalidTime
 from mta.folds.blocks import Blocks
@@ -52,8 +53,18 @@ from tests.support.naive import (
 SECOND = 1_000_000
 
 
+@pytest.fixture(autouse=True, scope="module", params=[1, 1024])
+def few(request: pytest.FixtureRequest) -> Iterator[None]:
+    """For how many events fronts are searched for one by one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cursor, "_FEW", request.param)
+        yield
+
+
 class ListedEvents:
-    """Ordered events in a list, in leaves of ``size``."""
+    """Ordered events in a list, in leaves of ``size``, as many together as anybody allows."""
+
+    by_time = True
 
     def __init__(self, size: int, events: list[Event] | None = None) -> None:
         self.size, self.events, self.kept_from, self.stamp = size, events or [], 0, 0
@@ -65,7 +76,8 @@ class ListedEvents:
     def leaf(self, position: int, upto: int = 0) -> Leaf:
         assert self.kept_from <= position < self.back
         first = position // self.size * self.size
-        values, times = zip(*self.events[first : first + self.size], strict=True)
+        stop = -(-max(upto, position + 1) // self.size) * self.size
+        values, times = zip(*self.events[first:stop], strict=True)
         return Leaf(first, list(values), np.array(times), len(values))
 
     def fold(self, start: int, stop: int) -> str:

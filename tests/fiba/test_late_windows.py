@@ -5,6 +5,7 @@ Every result is that of the window which ends with its event, out of all events 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -12,11 +13,20 @@ import pytest
 
 from mta import BoundWindow, CountWindow, FiBA, Policy, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
+from mta.cursors import cursor
 from mta.errors import EventsGone, LateEvent, NotRevisable
 from mta.policies.base import AbstractPolicy
 from stores import MemoryStore, open_store
 from tests.support.late_streams import POLICIES, Event, Stream
 from tests.support.naive import joined, letters
+
+
+@pytest.fixture(autouse=True, scope="module", params=[1, 1024])
+def few(request: pytest.FixtureRequest) -> Iterator[None]:
+    """For how many events fronts are searched for one by one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cursor, "_FEW", request.param)
+        yield
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
