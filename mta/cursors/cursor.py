@@ -484,8 +484,8 @@ class _CursorTimes:
         """
         cursor, hand, count = self._cursor, self._hand, len(times)
         position, done, upto = cursor.front, 0, 0
-        if cursor.events.by_time and position < hand.first and count >= _FEW:
-            upto = cursor.events.first_after(int(times[-1]) - age) + 1
+        if position < hand.first and count >= _FEW:
+            upto = cursor.events.leaf_after(int(times[-1]) - age) + 2
         stretches: list[Stretch] = []
         while done < count and position < hand.first:
             first, stored, end = self._gather(position, times, age, done, upto)

@@ -95,6 +95,12 @@ class OrderedEvents(Remembered, Protocol):
         fetched ahead.
         """
 
+    def leaf_after(self, time: int) -> int:
+        """A position before which the oldest event later than a time is not; reads no leaf.
+
+        Where its leaf begins, or one before that, if the structure can tell.
+        """
+
 
 class Hand(Leaf):
     """Events in hand: rows and times at positions from ``first`` on, whether stored yet or not.

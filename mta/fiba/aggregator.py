@@ -31,7 +31,6 @@ from mta.cursors.ordered import Hand
 from mta.cursors.reach import Positions
 from mta.errors import EventsGone, NoSuchEvent, NotRevisable, UnsuitableMonoid
 from mta.fiba.bulk import insert_sorted
-from mta.fiba.fingers import after_time
 from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
 from mta.folds.sliding import Events
@@ -44,10 +43,9 @@ from mta.times import clock
 
 #: How many events of a batch go in at once: so many, or as many as these leaves hold.
 RUN, _RUN_LEAVES = 8192, 16
-#: So many events that have left may be in the tree before they are cut off in one go.
-_LEAVES_LEFT_BEHIND = 16
-#: And of a tree out of a handle, when a handle is taken, no more than one in so many.
-_LEFT_BEHIND = 16
+#: So many leaves of events that have left may be in the tree before they are cut off in one go, at
+#: most and at least, and between these one event in so many.
+_LEAVES_LEFT_BEHIND, _LEAST_LEFT_BEHIND, _LEFT_BEHIND = 64, 16, 16
 
 
 class Revised(NamedTuple):
@@ -348,16 +346,12 @@ class FiBA(TreePages):
             return self.needed_from(policy, front)
         newest = self.newest_time()
         if lateness and newest is not None and policy.positional:
-            needed = self._as_of(policy, newest - lateness, self._leaf_after)
+            needed = self._as_of(policy, newest - lateness, self.leaf_after)
             if needed <= front and type(policy) is TimeWindow:
                 return needed
             front = min(front, needed)
         cut = tree.at_position(front - self.kept_from)
         return self.kept_from + tree.rank(cut, reads_leaf=False)
-
-    def _leaf_after(self, time: int) -> int:
-        """As ``first_after``, or a position before it where a leaf begins; reads no leaf."""
-        return self.kept_from + self.tree.rank(after_time(time), reads_leaf=False)
 
     def _as_of(self, policy: AbstractPolicy, time: int, after: Callable[[int], int]) -> int:
         """The front, by a policy on positions, of the window that ends with the events of a time.
@@ -491,7 +485,8 @@ class FiBA(TreePages):
 
     @property
     def _left_behind(self) -> int:
-        return _LEAVES_LEFT_BEHIND * self.setting.leaf_arity
+        most = min(_LEAVES_LEFT_BEHIND * self.setting.leaf_arity, self.tree.size // _LEFT_BEHIND)
+        return max(most, _LEAST_LEFT_BEHIND * self.setting.leaf_arity)
 
     def hand_with(
         self,

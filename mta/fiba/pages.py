@@ -29,7 +29,7 @@ from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Leaf
 from mta.errors import CorruptPage, InvariantViolation
 from mta.fiba.btree import require_same
-from mta.fiba.fingers import FingerTree
+from mta.fiba.fingers import FingerTree, after_time
 from mta.fiba.node import NOTES, Kind, Node, Note, parent_of
 from mta.fiba.node_cache import NodeCache, PagedNodeCache
 from mta.monoids.base import Partial, Refold
@@ -210,6 +210,9 @@ class TreePages(Aggregator):
     def first_after(self, time: int) -> int:
         """The position of the oldest event later than a time; O(log d) nodes, as ``fold``."""
         return self.kept_from + self.tree.rank_after(time)
+
+    def leaf_after(self, time: int) -> int:
+        return self.kept_from + self.tree.rank(after_time(time), reads_leaf=False)
 
     def time_at(self, position: int) -> int:
         """The time of an event; at most a page read a level."""

@@ -84,6 +84,9 @@ class ListedEvents:
         assert self.kept_from <= start <= stop <= self.back
         return text_of(self.events[start:stop])
 
+    def leaf_after(self, time: int) -> int:
+        return max(self.kept_from, self.first_after(time) // self.size * self.size)
+
     def first_after(self, time: int) -> int:
         return max(self.kept_from, bisect_right(self.events, time, key=lambda event: event[1]))
 
