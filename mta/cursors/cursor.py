@@ -485,6 +485,7 @@ class _CursorTimes:
         cursor, hand, count = self._cursor, self._hand, len(times)
         position, done, upto = cursor.front, 0, 0
         if position < hand.first and count >= _FEW:
+            # The last of the leaves begins there, or behind the entry that stands there.
             upto = cursor.events.leaf_after(int(times[-1]) - age) + 2
         stretches: list[Stretch] = []
         while done < count and position < hand.first:

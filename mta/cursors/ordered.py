@@ -96,9 +96,9 @@ class OrderedEvents(Remembered, Protocol):
         """
 
     def leaf_after(self, time: int) -> int:
-        """A position before which the oldest event later than a time is not; reads no leaf.
+        """Where the leaf begins that has the oldest event later than a time, or one before that.
 
-        Where its leaf begins, or one before that, if the structure can tell.
+        Reads no leaf; some earlier position where only a leaf could tell.
         """
 
 

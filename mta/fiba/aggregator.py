@@ -460,7 +460,6 @@ class FiBA(TreePages):
         met = self._met_by(int(times[0])) if count == 1 else None
         hand, is_new = self.hand_with(rows, times, count, end)
         folds = self._cursor.run(hand)
-        self._together = None
         if folds is None:
             return None
         front, newest, more = self._cursor.front, self.newest_time(), count * (met is None)
@@ -523,11 +522,11 @@ class FiBA(TreePages):
         return Hand(self.monoid, start, seen, joined[order], len(order)), order >= size
 
     def _stored(self, start: int, stop: int) -> Hand:
-        """Stored events as a hand; a page read a leaf."""
+        """Stored events as a hand; a page read a leaf, and a store call for all of one parent."""
         schema, at, count = self.monoid.inputs, 0, stop - start
         rows, times = schema.new(count), np.empty(count, "<i8")
         while at < count:
-            leaf = self.leaf(start + at)
+            leaf = self.leaf(start + at, stop)
             assert leaf.times is not None
             first, last = start + at - leaf.first, min(leaf.stop, stop) - leaf.first
             times[at : at + last - first] = leaf.times[first:last]

@@ -141,17 +141,18 @@ class Tree:
 
     def _substitute(self, node: Node, index: int) -> tuple[Node, bool]:
         """The leaf with the entry next to that of an inner node, and whether it is the younger."""
-        leaf = self.child(node, index + 1)
-        younger = leaf.arity > self.least(leaf.level)
-        if not younger:
-            leaf = self.child(node, index)
+        younger = self.child(node, index + 1).arity > self.least(node.level - 1)
+        leaf = self._next_to(node, index, younger)
+        if not leaf.count:  # the left end has nothing to give
+            leaf, younger = self._next_to(node, index, True), True
+        return leaf, younger
+
+    def _next_to(self, node: Node, index: int, younger: bool) -> Node:
+        """The leaf before the entry of an inner node, or after it."""
+        leaf = self.child(node, index + younger)
         while leaf.level:
             leaf = self.child(leaf, 0 if younger else leaf.count)
-        if not leaf.count:  # the left end has nothing to give
-            leaf, younger = self.child(node, index + 1), True
-            while leaf.level:
-                leaf = self.child(leaf, 0)
-        return leaf, younger
+        return leaf
 
     def _load_neighbours(self, node: Node) -> None:
         """Read what rebalancing may need, as far as a removal may have to go up."""
@@ -219,10 +220,12 @@ class Tree:
             node.sums.truncate(ends[0] + 1)
             del node.links[ends[0] + 1 :]
         for each in rights[:-1]:
-            self.cache.mark_dirty(each) if not node.level else self.touch(each)
-        self.touch(rights[-1])
-        self.touch(node)
-        self.touch(parent)
+            if node.level:
+                self.touch(each)
+            else:  # the parent has the sum of a leaf already
+                self.cache.mark_dirty(each)
+        for each in (rights[-1], node, parent):
+            self.touch(each)
         self._replaced(node, rights[-1])
 
     def _piece(self, node: Node, start: int, stop: int) -> Node:
@@ -235,13 +238,10 @@ class Tree:
         return piece
 
     def _sums(self, nodes: Sequence[Node]) -> Rows:
-        """What a parent has of new nodes: of leaves what is in them, else to be put right."""
-        return self.kind.sums.gathered(
-            [
-                (self.monoid.identity, 0) if each.level else (self.kind.fold(each), each.count)
-                for each in nodes
-            ]
-        )
+        """What a parent has of new leaves; of other nodes that is still to be put right."""
+        if nodes[0].level:
+            return self.kind.sums.gathered([(self.monoid.identity, 0)] * len(nodes))
+        return self.kind.sums.gathered([(self.kind.fold(leaf), leaf.count) for leaf in nodes])
 
     def fill_up(self, node: Node) -> None:
         """Merge or fill up underfull nodes from here up."""

@@ -93,10 +93,8 @@ class RowBuffer:
         """Put rows before the one at an index; those after it move on."""
         self._own(self.count + count)
         schema, room, at = self.schema, self._room, self._start + index
-        moved = self.count - index
-        if moved:
-            behind = schema.take(schema.cut(room, at, at + moved), np.arange(moved))
-            schema.put_many(room, at + count, behind)
+        if index < self.count:
+            schema.put_many(room, at + count, schema.cut(room, at, self._start + self.count))
         schema.put_many(room, at, rows)
         self.count += count
 

@@ -78,13 +78,9 @@ class TreePages(Aggregator):
         self.stamp = 0
         #: The leaves handed out last, but for the last of all, which grows; and the stamp then.
         self._leaves: list[Leaf] = []
-        #: Leaves that were handed out last as one, in the run of a batch under way.
+        #: Leaves that were handed out last as one; forgotten when events come in again.
         self._together: Leaf | None = None
         self._leaves_stamp = 0
-        #: The parent of the leaf that was read last, the position of its oldest event, and what
-        #: stood then where the tree has not changed since.
-        self._above: tuple[Node, int] | None = None
-        self._above_stood = (0, 0, 0)
 
     def sibling(self, setting: Setting) -> Self:
         return type(self)(setting, self.tree.kind)
@@ -115,21 +111,20 @@ class TreePages(Aggregator):
         if known is not None:
             return known
         tree, inputs = self.tree, self.monoid.inputs
-        node, first = self._parent_of(position) or (tree.root, self.kept_from)
+        node, first = tree.root, self.kept_from
         while node.level > 1:
             index = int(tree.places_of(node).searchsorted(position - first))
             first += tree.events_before(node, index)
             node = tree.child(node, index)
         if not node.level:
             return Leaf(first, node.values(0, node.count), node.times, node.count)
-        self._above = above, _ = node, first
-        places = tree.places_of(above)
+        above, places = node, tree.places_of(node)
         index, last = (int(places.searchsorted(each - first)) for each in (position, upto))
         end = max(index + 1, min(last + 1, above.count))
         nodes = tree.cache.children(above, index, end)
         first += tree.events_before(above, index)
-        if nodes[0] is tree.last_leaf:
-            node = nodes[0]
+        node = nodes[0]
+        if node is tree.last_leaf:
             return Leaf(first, node.values(0, node.count), node.times, node.count)
         tree.cache.ahead(above, end - 1)
         # The entries after them are in their parent, but for its last child's.
@@ -152,19 +147,6 @@ class TreePages(Aggregator):
             self._together = leaf
         return leaf
 
-    def _parent_of(self, position: int) -> tuple[Node, int] | None:
-        """The parent of the leaf read last, if the leaf of a position is below it, and its oldest.
-
-        So leaves that follow one another take a node each, and not a way down from the root.
-        """
-        now = self.stamp, self.kept_from, self.tree.size
-        if self._above_stood == now and self._above is not None:
-            node, first = self._above
-            if node.link.node is node and first <= position <= first + self.tree.size_below(node):
-                return node, first
-        self._above, self._above_stood = None, now
-        return None
-
     def _known(self, position: int) -> Leaf | None:
         """The leaf of a position, if it is one of those handed out last."""
         if self._leaves_stamp != self.stamp:
@@ -173,7 +155,7 @@ class TreePages(Aggregator):
         if together is not None and together.first <= position < together.stop:
             return together
         for leaf in self._leaves:
-            if leaf.first <= position < leaf.first + leaf.count:
+            if leaf.first <= position < leaf.stop:
                 return leaf
         return None
 
