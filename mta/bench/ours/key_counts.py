@@ -20,12 +20,13 @@ from matplotlib.figure import Figure
 from mta import KeyedWindows, Max, TimeWindow
 from mta.bench.frame.experiment import Experiment, Finding, Progress, Row, Rows, distinct
 from mta.bench.frame.plots import lines
-from mta.bench.ours.keys import BATCH, EVENT_BYTES, IN_WINDOW, ROOT
 from mta.bench.ours.memory import MIB, anonymous
 from stores import open_store
 from stores.testing.counting import CountingStore
 
-LARGEST = 10**7
+LARGEST, BATCH, IN_WINDOW = 10**7, 100_000, 20
+#: Of an event: a key of eight bytes, a time and a value. The most of a root.
+EVENT_BYTES, ROOT = 24, 1 << 16
 #: Rows of a batch while windows are filled; the fewest and the most batches that are timed. The
 #: fewest take in three merges of sixteen runs, the most all events of a million keys once.
 _FILLED, _FEWEST, _MOST = 1_000_000, 48, 200
@@ -45,15 +46,24 @@ def key_counts(size: float, progress: Progress) -> Rows:
     batch = min(BATCH, 10 * largest)
 
     def measure(keys: int) -> Rows:
-        command = [sys.executable, "-m", "mta.bench.ours.key_counts", str(keys), str(batch)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return [json.loads(done.stdout)]
+        return [stream(keys, batch, _FILLED)]
 
     return progress.rows(counts, measure, lambda keys: f"{keys:,} keys")
 
 
-def streamed(keys: int, batch: int) -> Row:
-    """What a batch of random keys costs, once all windows are full."""
+def stream(keys: int, batch: int, filling: int) -> Row:
+    """What a batch of random keys costs, once all windows are full, in a process of its own.
+
+    They are filled in batches of ``filling`` rows.
+    """
+    numbers = map(str, (keys, batch, filling))
+    command = [sys.executable, "-m", "mta.bench.ours.key_counts", *numbers]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: Row = json.loads(done.stdout)
+    return found
+
+
+def _streamed(keys: int, batch: int, filling: int) -> Row:
     random, begun = np.random.default_rng(1), anonymous()
     length, now = TimeWindow(keys * IN_WINDOW), 0  # seconds: one event a second
     with tempfile.TemporaryDirectory() as folder:
@@ -69,10 +79,9 @@ def streamed(keys: int, batch: int) -> Row:
             windows.extend(some, random.random(len(some)), times)
             root = windows.checkpoint(barrier=False)
 
-        every = np.tile(np.arange(keys), max(1, min(IN_WINDOW, _FILLED // keys)))
-        for _ in range(-(-keys * IN_WINDOW // len(every))):
-            for start in range(0, len(every), _FILLED):
-                take_in(every[start : start + _FILLED])
+        for start in range(0, keys * IN_WINDOW, filling):
+            stop = min(start + filling, keys * IN_WINDOW)
+            take_in(np.arange(start, stop) % keys)
         store.flush()
         store.reset()
         count = min(max(_FEWEST, keys * IN_WINDOW // batch), _MOST)
@@ -156,4 +165,4 @@ EXPERIMENTS = (
 
 
 if __name__ == "__main__":
-    json.dump(streamed(*map(int, sys.argv[1:])), sys.stdout)
+    json.dump(_streamed(*map(int, sys.argv[1:])), sys.stdout)

@@ -3,10 +3,8 @@
 In memory each gives, once over, the largest value of an hour for every event of every key. They
 all have the same columns, in order of time; polars runs on one thread.
 
-Over local disk a stream of batches goes in, each of rows of random keys, every one as likely; a key
-has some twenty events in its window. A batch is restored from the root before it and saved as a
-root, as a bucket of Spark's is. What is counted is what the store is given: bytes written a byte of
-events (a key of eight bytes, a time and a value), pages read, the root.
+Over local disk a stream of batches goes in (``key_counts``), which fill the windows too. What is
+counted is what the store is given: bytes written a byte of events, pages read, the root.
 """
 
 from __future__ import annotations
@@ -15,26 +13,19 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from importlib import import_module
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from mta import KeyedWindows, Max, TimeWindow
 from mta.bench.frame.beside import Figure, alternate, beside
-from mta.bench.ours.memory import MIB, anonymous
-from stores import open_store
-from stores.testing.counting import CountingStore
+from mta.bench.ours.key_counts import BATCH, ROOT, stream
 
 KEYS, EACH = 100_000, 10
 HOUR = 3600
-STORED, BATCH, IN_WINDOW = 1_000_000, 100_000, 20
-#: Batches of a long run: so many times over, all events of all windows are new.
-TURNS = 1.5
-EVENT_BYTES, ROOT = 24, 1 << 16
+STORED = 1_000_000
 
 
 def run(size: float) -> list[Figure]:
@@ -50,18 +41,18 @@ def run(size: float) -> list[Figure]:
             taken = f"{_each(peer, keys):.0f} ns"
             figures.append(Figure(what, f"{_each(ours, keys):.0f} ns", taken, ours / peer, limit))
     stored, batch = int(STORED * size), int(BATCH * size)
-    few, many = _stream(stored // 10, batch), _stream(stored, batch)
+    few, many = (stream(keys, batch, filling=batch) for keys in (stored // 10, stored))
     return [
         *figures,
         Figure(
             f"a batch of {batch:,} rows, {stored:,} keys beside {stored // 10:,}",
-            f"{many['seconds'] * 1e3:.0f} ms", f"{few['seconds'] * 1e3:.0f} ms",
-            many["seconds"] / few["seconds"], "<= 1.3",
+            f"{many['batch_ms']:.0f} ms", f"{few['batch_ms']:.0f} ms",
+            many["batch_ms"] / few["batch_ms"], "<= 1.3",
         ),
         _most("bytes written a byte of events", many["written"], 5),
         Figure("pages read a row", f"{many['read']:.2f}", ""),
         _most("root, KiB", many["root"] / 1024, ROOT / 1024),
-        _most(f"anonymous memory, {stored:,} keys, MiB beside none", many["memory"] / MIB, 128),
+        _most(f"anonymous memory, {stored:,} keys, MiB beside none", many["memory_mib"], 128),
     ]  # fmt: skip
 
 
@@ -138,55 +129,10 @@ def _peer_alone(name: str, keys: int) -> float | None:
         return None
 
 
-# --- over a store ---------------------------------------------------------------------------------
-
-
-def _stream(keys: int, batch: int) -> dict[str, float]:
-    """What a batch costs once windows are full, in a process of its own."""
-    command = [sys.executable, "-m", "mta.bench.ours.keys", "stream", str(keys), str(batch)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
-
-
-def _streamed(keys: int, batch: int) -> dict[str, float]:
-    random = np.random.default_rng(1)
-    length = TimeWindow(keys * IN_WINDOW)  # seconds: one event a second
-    full = max(2, keys * IN_WINDOW // batch)
-    batches = int(full * TURNS)
-    seconds, root, begun = [], b"", anonymous()
-    with tempfile.TemporaryDirectory() as folder, open_store(f"file://{folder}") as disk:
-        store = CountingStore(disk)
-        pattern = KeyedWindows(Max(), length, store, "bench")
-        for number in range(batches):
-            if number == full:
-                store.reset()
-            times = np.arange(number * batch, (number + 1) * batch).astype("M8[s]")
-            some, values = random.integers(0, keys, batch), random.random(batch)
-            began = perf_counter()
-            windows = pattern.sibling(root) if root else pattern
-            windows.extend(some, values, times)
-            root = windows.checkpoint(barrier=False)
-            if number >= full:
-                seconds.append(perf_counter() - began)
-        disk.flush()
-    rows = len(seconds) * batch
-    return {
-        "seconds": float(np.mean(seconds)),
-        "written": (store.counts.put.bytes + len(root) * len(seconds)) / (rows * EVENT_BYTES),
-        "read": store.counts.get.pages / rows,
-        "root": len(root),
-        "memory": anonymous() - begun,
-    }
-
-
 EXPERIMENTS = (
     beside("keys", "Very many keys: beside polars, pandas and DuckDB, and over a store", run, 0.1),
 )
 
 
 if __name__ == "__main__":
-    what, *counts = sys.argv[1:]
-    numbers = [int(count) for count in counts]
-    found = _streamed(*numbers) if what == "stream" else _peer_alone(what, *numbers)
-    json.dump(found, sys.stdout)
+    json.dump(_peer_alone(sys.argv[1], int(sys.argv[2])), sys.stdout)
