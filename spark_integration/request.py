@@ -59,6 +59,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
     check_store(options.store, df)
     asked = make_product(options.aggregations)
     values = values_of(asked, options.windows.values())
+    marks = () if options.retractions is None else (options.retractions,)
     check_columns(
         df,
         key=options.keys,
@@ -66,7 +67,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
         aggregations=asked.columns,
         policy=values,
         keep=options.keep,
-        retractions=() if options.retractions is None else (options.retractions,),
+        retractions=marks,
     )
     fields = {field.name: field.dataType for field in df.schema.fields}
     typed = typed_by(fields, options)
@@ -74,7 +75,6 @@ def make_request(df: DataFrame, options: Options) -> Request:
     check_types(fields, typed, options)
     check_existing(product, options)
     check_silent(df, options)
-    marks = () if options.retractions is None else (options.retractions,)
     columns = tuple(dict.fromkeys((*options.keys, options.time, *values, *options.keep, *marks)))
     results = [
         (column_name(alias, window), kind)
@@ -83,16 +83,30 @@ def make_request(df: DataFrame, options: Options) -> Request:
     ]
     check_aliases(columns, [name for name, _ in results], options)
     found = dict(results)
+    plan = _plan_of(options, product, columns, fields, found)
+    if options.start_from is not None:
+        plan = replace(plan, start=start_of(plan, options.start_from, df.isStreaming))
+    return Request(plan, result_schema(df, plan, found, options.marks))
+
+
+def _plan_of(
+    options: Options,
+    product: Product,
+    columns: tuple[str, ...],
+    fields: dict[str, T.DataType],
+    results: dict[str, T.DataType],
+) -> Plan:
+    """What the step is to do with these columns, for results of these types."""
     by_time = options.lateness is not None
     leaf_arity, arity = small_groups(product, *options.windows.values(), by_time=by_time)
     given = T.StructType([T.StructField(name, fields[name]) for name in columns])
-    plan = Plan(
+    return Plan(
         keys=options.keys,
         time=options.time,
         monoid=product,
         policy=options.policy,
         columns=columns,
-        results={alias: arrow_type(kind) for alias, kind in found.items()},
+        results={alias: arrow_type(kind) for alias, kind in results.items()},
         key_types=tuple(fields[key].simpleString() for key in options.keys),
         # What Spark hands to Python for these columns, but for flags and a session's time zone.
         schema=arrow_schema(given),
@@ -113,9 +127,6 @@ def make_request(df: DataFrame, options: Options) -> Request:
         every=options.trigger,
         retain=options.retain,
     )
-    if options.start_from is not None:
-        plan = replace(plan, start=start_of(plan, options.start_from, df.isStreaming))
-    return Request(plan, result_schema(df, plan, found, options.marks))
 
 
 def start_of(plan: Plan, asked: str | History, streaming: bool) -> StartFrom:

@@ -176,12 +176,7 @@ class Bucket:
         rows = self.kind.reader.inputs.take(batch.rows, line)
         times = None if batch.times is None else batch.times[line]
         new = Table.of(self.kind.reader.inputs, keys, bounds, times, rows)
-        before = np.zeros(len(keys), np.int64)
-        marks = np.zeros(len(keys), "u1")
-        if known is not None:
-            some = at >= 0
-            marks[some] = known.marks[at[some]]
-            before[some] = known.left[at[some]] + known.counts[at[some]]
+        marks, before = _stood(known, at)
         last = None if last is None else last[touched]
         at = np.where(marks == FORGOTTEN, -1, at)
         work = Work(self.kind, new, known, at, before, last, want, taken)
@@ -203,10 +198,7 @@ class Bucket:
             if len(rewritten):
                 self.tiers.add(rewritten)
         if len(stay):
-            part = new if len(stay) == len(new) else new.take(stay)
-            if (marks[stay] == FORGOTTEN).any():
-                part.marks[marks[stay] == FORGOTTEN] = ALL
-            self.tiers.add(part)
+            self.tiers.add(_brought(new, stay, marks))
         if added is not None:
             self.tiers.add(added)
         self.keys += fresh
@@ -641,3 +633,21 @@ class Bucket:
         for entry in [*self.tiers.doomed.all(), *self.tiers.all_pages()]:
             self._delete(entry)
         self.tiers.clear()
+
+
+def _stood(known: Table | None, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mark of each key, by its place in what is known, and how many events it has had."""
+    marks, before = np.zeros(len(at), "u1"), np.zeros(len(at), np.int64)
+    if known is not None:
+        some = at >= 0
+        marks[some] = known.marks[at[some]]
+        before[some] = known.left[at[some]] + known.counts[at[some]]
+    return marks, before
+
+
+def _brought(new: Table, stay: np.ndarray, marks: np.ndarray) -> Table:
+    """What a batch has brought for keys that stay among the swept ones."""
+    part = new if len(stay) == len(new) else new.take(stay)
+    if (marks[stay] == FORGOTTEN).any():
+        part.marks[marks[stay] == FORGOTTEN] = ALL
+    return part

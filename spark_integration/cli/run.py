@@ -203,8 +203,8 @@ def claimed(folder: Path) -> Iterator[None]:
                 f"another 'mta run' (process {file.read().strip()}) works in {folder}: "
                 "wait for its end, or choose another --output"
             ) from None
-        except OSError:
-            pass  # a file system without locks: nobody is refused there
+        except OSError as error:
+            say(f"{folder} cannot be locked ({error.strerror}): run no other 'mta run' there")
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
