@@ -41,6 +41,9 @@ SIZES = {
     "mta_streams": 1e-4,
     "shared": 0.02,
     "key_counts": 1e-5,
+    "kernels": 1e-4,
+    "pba_count": 1e-4,
+    "pba_latency": 1e-5,
 }
 
 

@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -24,6 +25,7 @@ class Operator:
     weight: int = 100
 
 
+@cache
 def operators() -> dict[str, Operator]:
     """The paper's operators from cheap to expensive, in plain Python."""
     drawn = Random(7)
