@@ -6,23 +6,39 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
+from typing import Any
 
 import pytest
 
 from spark_integration.java import ensure_java
+from tests.support.servers import free_port
+from tests.support.spark.session import QUICK
 
 for library in ("grpc", "grpc_status", "zstandard"):
     pytest.importorskip(library)
 
-#: A process of its own, as a program has one kind of session.
+PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
+#: A server on a port that nobody else has, in a process of its own as its client is: a program has
+#: one kind of session. It ends when its input does.
+SERVER = """
+import sys
+from spark_integration.session import local_session
+
+conf = dict(line.split("=", 1) for line in sys.argv[1:])
+session = local_session("server", cores=2, memory="1g", conf=conf)
+print("ready", flush=True)
+sys.stdin.read()
+session.stop()
+"""
 JOB = """
 import sys
 from pyspark.sql import SparkSession
 from mta import Count, CountWindow, Max
 from spark_integration import check_workers, recommended_conf, sliding_aggregate
 
-folder = sys.argv[1]
-spark = SparkSession.builder.remote("local[2]").getOrCreate()
+folder, url = sys.argv[1:]
+spark = SparkSession.builder.remote(url).getOrCreate()
 assert "connect" in type(spark).__module__
 check_workers(spark)
 for setting, value in recommended_conf(2).items():
@@ -55,12 +71,22 @@ spark.stop()
 
 @pytest.mark.proves("PySpark", "Spark Connect")
 def test_batches_and_streams(tmp_path: Path) -> None:
-    (tmp_path / "job.py").write_text(JOB)
+    for name, text in {"server.py": SERVER, "job.py": JOB}.items():
+        (tmp_path / name).write_text(text)
     left_out = ("SPARK_HOME", "SPARK_REMOTE")
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
     environment |= {"JAVA_HOME": str(ensure_java()), "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(
-        [sys.executable, "job.py", str(tmp_path)], cwd=tmp_path, env=environment,
-        capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+    where: Any = {"cwd": tmp_path, "env": environment, "text": True}
+    port = str(free_port())
+    conf = {**QUICK, "spark.plugins": PLUGIN, "spark.connect.grpc.binding.port": port}
+    started = [sys.executable, "server.py", *(f"{name}={value}" for name, value in conf.items())]
+    with subprocess.Popen(started, stdin=PIPE, stdout=PIPE, **where) as server:
+        assert server.stdout is not None and server.stdin is not None
+        try:
+            assert server.stdout.readline() == "ready\n"
+            job = [sys.executable, "job.py", str(tmp_path), f"sc://localhost:{port}"]
+            done = subprocess.run(job, capture_output=True, timeout=600, **where)
+        finally:
+            server.stdin.close()
+            server.wait(60)
     assert done.stdout.splitlines() == ["file 20", "spark 20"], done.stderr[-2000:]
