@@ -35,11 +35,6 @@ def last_batch(log: Path) -> int:
     )
 
 
-def saved_handles(spark: SparkSession, checkpoint: Path, store_url: str) -> list[tuple[str, bytes]]:
-    """The handle of every key in Spark's state store after its last committed batch, by key."""
-    return handles_in(saved_states(spark, checkpoint, store_url))
-
-
 def saved_states(spark: SparkSession, checkpoint: Path, store_url: str) -> list[bytes]:
     """Every bucket's state in Spark's state store after its last committed batch."""
     return list(states_by_bucket(spark, checkpoint, store_url).values())
