@@ -17,7 +17,7 @@ from spark_integration.request import make_product
 from spark_integration.session import local_session
 from stores import open_store
 
-ROWS = 14_000
+ROWS = 11_000
 AGGREGATIONS = ("--agg", "peak=max(watts)", "--agg", "mean=mean(watts)")
 
 
@@ -33,7 +33,7 @@ def ran(folder, rows_of):
         watts = [(7 * i) % 23 + 0.5 for i in range(rows)]
         frames.append(pd.DataFrame({"ts": times, "device": device, "watts": watts}))
     pd.concat(frames).to_csv(folder / "rows.csv", index=False)
-    given = ("--key", "device", *AGGREGATIONS, "--window", "9 days", "--output", folder / "out",
+    given = ("--key", "device", *AGGREGATIONS, "--window", "7 days", "--output", folder / "out",
              "--no-plot")  # fmt: skip
     assert mta("run", folder / "rows.csv", *given) == 0
     return folder / "out"
@@ -197,7 +197,7 @@ def attempt_and_die(out):
     with open_store(address) as store:
         before = set(store.keys())
         for root in roots_in(saved_states(local_session(), out / "checkpoint", address)):
-            windows = KeyedWindows.restore(root, monoid, TimeWindow("9 days"), store, timed=True)
+            windows = KeyedWindows.restore(root, monoid, TimeWindow("7 days"), store, timed=True)
             keys = [msgpack.packb([f"new {number}"]) for number in range(1000)]
             times = np.full(1000, np.datetime64("2025-01-09"))
             windows.extend(keys, {"watts": np.arange(1000.0)}, times)

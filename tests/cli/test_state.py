@@ -8,7 +8,7 @@ import pytest
 
 from spark_integration.cli import checkpoints, main
 
-ROWS = 12_000
+ROWS = 6_000
 
 
 def mta(*arguments):
@@ -41,7 +41,7 @@ def out(tmp_path_factory):
 def test_inspect_counts_its_pages(out, capsys):
     assert mta("inspect", out) == 0
     printed = capsys.readouterr().out
-    assert re.search(r"^a +12,000 ", printed, re.MULTILINE)
+    assert re.search(r"^a +6,000 ", printed, re.MULTILINE)
     pages = re.search(r"store +spark://state: (\d+) pages, \S+ \S+ on disk", printed)
     assert pages
     assert int(pages[1]) >= 2 * (ROWS // 240 - 1)

@@ -143,7 +143,7 @@ def assert_results(expected: list[tuple[str, str]], found: Any) -> None:
 @pytest.mark.parametrize("aggregator", [FiBA, CrowdedFiBA])
 def test_windows_are_lists(rule: str, existing: Any, aggregator: type) -> None:
     """Random events, late ones, retractions, and restores between any two steps."""
-    for seed in range(5):
+    for seed in range(4):
         random, store = Random(f"{rule} {existing} {seed}"), MemoryStore()
         lateness = random.choice([0, LATE, LATE])
         listed = Listed(RULES[rule](), existing, lateness)
@@ -198,7 +198,7 @@ def test_windows_are_lists(rule: str, existing: Any, aggregator: type) -> None:
 @pytest.mark.parametrize("existing", ["beside", "replace", "combine"])
 def test_windows_that_share_events(existing: Any) -> None:
     rules = {"time": span(20 * SECOND), "short": span(4 * SECOND), "gap": session(5 * SECOND)}
-    for seed in range(4):
+    for seed in range(3):
         random, store = Random(f"{existing} {seed}"), MemoryStore()
         listed = {name: Listed(rule, existing, LATE) for name, rule in rules.items()}
         policies = {name: rule.policy() for name, rule in rules.items()}
@@ -207,7 +207,7 @@ def test_windows_that_share_events(existing: Any) -> None:
         }  # fmt: skip
         windows = SharedWindows(TEXT.monoid(True), policies, store, arity=2, **settings)
         now = 1_700_000_000 * SECOND
-        for step in range(80):
+        for step in range(60):
             batch = []
             for _ in range(random.choice([0, 1, 3, 10])):
                 now += random.choice([0, 1, 2, 3]) * SECOND
@@ -329,7 +329,7 @@ def test_the_newest_of_several_is_retracted() -> None:
 def test_combines_at_a_distance() -> None:
     """O(log d) at distance d, whatever the size of the tree: for a replacement as for a removal."""
     most: dict[tuple[int, int, bool], int] = {}
-    for size in (2**10, 2**13):
+    for size in (2**10, 2**12):
         counted = Counted()
         tree = FingerTree(counted.max, 2)
         for time in range(size):
@@ -423,10 +423,11 @@ def test_a_failing_store_loses_nothing(existing: Any, shared: bool) -> None:
     handle, failed = window.checkpoint(), 0
     for time in (51, 120, 199):
         for step in ("retract", "insert"):
+            good = restored(handle)
+            _correct(good, step, time)
+            expected = good.query(), good.range(0, 10**6, partial=True)
             for nth in range(1, 40):
                 window = restored(handle)
-                before = restored(handle)
-                store.heal()
                 seen = window.query(), window.stats()
                 store.fail(nth, operations=["get", "put"])
                 fired = store.fired
@@ -441,9 +442,7 @@ def test_a_failing_store_loses_nothing(existing: Any, shared: bool) -> None:
                     _correct(window, step, time)
                 met = store.fired > fired
                 store.heal()
-                _correct(before, step, time)
-                assert window.query() == before.query()
-                assert window.range(0, 10**6, partial=True) == before.range(0, 10**6, partial=True)
+                assert (window.query(), window.range(0, 10**6, partial=True)) == expected
                 window.check()
                 if not met:
                     break

@@ -35,7 +35,7 @@ def few(request: pytest.FixtureRequest) -> Iterator[None]:
 def test_a_window_of_late_events_is_a_sorted_list(
     policy: AbstractPolicy, lateness: int, scheme: str | None
 ) -> None:
-    for seed in range(6):
+    for seed in range(4):
         store = None if scheme is None else open_store(f"{scheme}://")
         stream = Stream(Random(seed), policy, lateness, store)
         kept: list[tuple[bytes, list[Event], int | None]] = []

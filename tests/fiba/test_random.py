@@ -219,11 +219,10 @@ class FingerMachine(TreeMachine):
 
 
 @BY_ARITY
-@COLUMNAR
 @pytest.mark.parametrize("machine", [TreeMachine, FingerMachine])
-def test_a_tree_is_a_list(
-    machine: type[TreeMachine], arities: tuple[int, int | None], columnar: bool
-) -> None:
+def test_a_tree_is_a_list(machine: type[TreeMachine], arities: tuple[int, int | None]) -> None:
+    """Each machine has rows of either form, and so has each arity."""
+    columnar = (ARITIES.index(arities) % 2 == 0) == (machine is TreeMachine)
     made = type("Machine", (machine,), {"arities": arities, "columnar": columnar})
     run_state_machine_as_test(
         made,
@@ -236,12 +235,9 @@ def test_a_tree_is_a_list(
 
 @BY_ARITY
 @COLUMNAR
-@pytest.mark.parametrize("seed", range(2))
-def test_a_large_tree_grows_and_shrinks(
-    arities: tuple[int, int | None], columnar: bool, seed: int
-) -> None:
+def test_a_large_tree_grows_and_shrinks(arities: tuple[int, int | None], columnar: bool) -> None:
     """Some hundreds of values, so that trees of arity 8 have three levels, and down to none."""
-    draw, pair = random.Random(seed), Pair(FingerTree, arities, columnar)
+    draw, pair = random.Random(0), Pair(FingerTree, arities, columnar)
     highest = 0
     for phase in range(4):
         for _ in range(40):

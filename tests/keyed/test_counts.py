@@ -150,10 +150,10 @@ def test_bytes_written_over_bytes_of_events() -> None:
 def test_pages_stay_bounded_and_none_is_left_over(retain: int) -> None:
     sizes: dict[str, Any] = {"page_bytes": 400, "retain": retain, "promote_at": 8, "leaf_arity": 4}
     window = TimeWindow(20)
-    meter = Meter(40, 50, 150, window, **sizes)
+    meter = Meter(40, 50, 90, window, **sizes)
     assert meter.windows.stats().apart > 0
     store, windows = meter.store, meter.windows
-    early = Meter(40, 50, 60, window, **sizes)
+    early = Meter(40, 50, 40, window, **sizes)
     assert meter.most_pages < 1.5 * early.most_pages
     windows.check()
     windows.delete_pages()

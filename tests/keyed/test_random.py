@@ -70,7 +70,7 @@ def _front(policy: Any, times: list[int], place: int) -> int:
     return bisect_right(times, times[place] - policy.size // 1_000_000)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(16))
 @pytest.mark.usefixtures("tiny")
 def test_results_are_those_of_plain_lists(seed: int) -> None:
     rng = random.Random(seed)
@@ -110,7 +110,7 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
 # --- forgetting -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(15))
 @pytest.mark.usefixtures("tiny")
 def test_forgetting_changes_no_result(seed: int) -> None:
     """It takes just the keys whose windows are empty, and events go on as though it had not."""

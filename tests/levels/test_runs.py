@@ -132,7 +132,7 @@ def test_leaves_that_a_pause_skips_are_not_read() -> None:
 def test_a_store_that_fails_in_a_bulk(policy: AbstractPolicy, call: str) -> None:
     """As many events are in as the error says, and the window goes on from there."""
     rng = np.random.default_rng(1)
-    values, times = rng.normal(size=25_000), np.arange(25_000)
+    values, times = rng.normal(size=13_000), np.arange(13_000)
     good = Window(Sum(), policy, store=None, name="w", leaf_arity=LEAF, arity=ARITY)
     expected = good.extend(values, times)
     window, store = counting(policy, Sum())

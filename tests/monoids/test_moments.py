@@ -30,7 +30,7 @@ SMOOTH: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 @pytest.mark.parametrize("name", SMOOTH)
 def test_quantiles_of_smooth_data_within_a_hundredth_of_rank(name: str) -> None:
     data = SMOOTH[name](np.random.default_rng(11))
-    window = Window(MomentSketch(QUANTILES), CountWindow(15_000), leaf_arity=64, arity=8)
+    window = Window(MomentSketch(QUANTILES), CountWindow(15_000), leaf_arity=256, arity=8)
     for part in np.array_split(data, 7):
         found = window.extend(part, results="last")[0]
     kept = np.sort(data[-15_000:])

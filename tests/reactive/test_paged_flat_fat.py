@@ -16,10 +16,10 @@ from stores.testing.counting import CountingStore
 from tests.support.counted import Counted
 from tests.support.naive import joined, pages_of
 
-N = 1 << 20
+N = 1 << 18
 SIZES = pytest.mark.parametrize(
     ("n", "leaf_arity", "arity"),
-    [(1 << 12, 2, 2), (1 << 14, 16, 4), (1 << 16, 1024, 16), (1 << 17, 256, 256)],
+    [(1 << 12, 2, 2), (1 << 14, 16, 4), (1 << 14, 256, 16), (1 << 15, 128, 128)],
 )
 
 
@@ -140,7 +140,7 @@ def test_an_event_costs_log_leaf_arity(n: int, leaf_arity: int, arity: int) -> N
     """Insert, evict and query; a new leaf block costs its own levels, and the paths, once."""
     counted = Counted()
     window = filled(counted.max, n, leaf_arity, arity)
-    stretch = values(max(4000, 4 * leaf_arity)).tolist()
+    stretch = values(max(2000, 4 * leaf_arity)).tolist()
     levels = height(n, leaf_arity, arity)
     opened = 3 * leaf_arity + 4 * arity + 2 * levels * (log2(arity) + 1)
     before = counted.combines
@@ -191,8 +191,8 @@ def test_new_events_are_propagated_together(columnar: bool) -> None:
 
 def test_a_batch_costs_a_few_combines_an_event() -> None:
     counted = Counted()
-    window = filled(counted.max, 1 << 16, 256, 16)
-    batch = list(range(1 << 14))
+    window = filled(counted.max, 1 << 15, 256, 16)
+    batch = list(range(1 << 13))
     counted.of(lambda: window.extend(batch), at_most=5 * len(batch))
     # Batches that end within blocks scan none of them twice.
     for start in range(0, len(batch), 37):

@@ -23,41 +23,39 @@ Make = Callable[[MemoryStore], Window]
 
 
 def numbers(store: MemoryStore) -> Window:
-    window = Window(Mean(), CountWindow(100), store, "w", arity=3, leaf_arity=2)
-    window.extend(np.arange(180.0) / 7)
+    window = Window(Mean(), CountWindow(60), store, "w", arity=3, leaf_arity=2)
+    window.extend(np.arange(110.0) / 7)
     return window
 
 
 def timed(store: MemoryStore) -> Window:
     product = Product({"top": ("x", Max()), "mean": ("x", Mean())})
-    window = Window(product, TimeWindow(90), store, "w", arity=3, leaf_arity=2)
-    window.extend({"x": np.arange(180.0) / 7}, np.arange(180.0))
+    window = Window(product, TimeWindow(50), store, "w", arity=3, leaf_arity=2)
+    window.extend({"x": np.arange(110.0) / 7}, np.arange(110.0))
     return window
 
 
 def texts(store: MemoryStore) -> Window:
-    window = Window(
-        joined(), CountWindow(100), store, "w", arity=3, leaf_arity=2, aggregator=LogMTA
-    )
-    window.extend([f"{i}." for i in range(180)])
+    window = Window(joined(), CountWindow(60), store, "w", arity=3, leaf_arity=2, aggregator=LogMTA)
+    window.extend([f"{i}." for i in range(110)])
     return window
 
 
 def blocks(store: MemoryStore) -> Window:
     window = Window(
-        Mean(), CountWindow(100), store, "w", arity=3, leaf_arity=2, aggregator=PagedFlatFAT
+        Mean(), CountWindow(60), store, "w", arity=3, leaf_arity=2, aggregator=PagedFlatFAT
     )
-    window.extend(np.arange(180.0) / 7)
+    window.extend(np.arange(110.0) / 7)
     return window
 
 
 def holes(store: MemoryStore) -> Window:
     window = Window(
-        joined(), CountWindow(100), store, "w", arity=3, leaf_arity=2,
+        joined(), CountWindow(60), store, "w", arity=3, leaf_arity=2,
         aggregator=PagedReactiveAggregator,
     )  # fmt: skip
-    window.extend([f"{i}." for i in range(180)])
-    window.structure.evict_at([window.structure.front + i for i in range(3, 90, 7)])  # type: ignore[attr-defined]
+    window.extend([f"{i}." for i in range(110)])
+    window.structure.evict_at([window.structure.front + i for i in range(3, 55, 7)])  # type: ignore[attr-defined]
     return window
 
 
@@ -160,9 +158,9 @@ def test_a_parent_that_disagrees_is_found() -> None:
 def test_pages_that_a_later_checkpoint_deleted_are_gone_not_damaged(make: Make) -> None:
     store = MemoryStore()
     window = make(store)
-    window.evict(20)
+    window.evict(12)
     window.checkpoint()
-    window.evict(40)
+    window.evict(24)
     handle = window.checkpoint()
     window.evict(1)
     window.checkpoint()  # deletes; and its handle is lost

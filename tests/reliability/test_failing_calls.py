@@ -21,7 +21,7 @@ from stores.wrapper import WrapperStore
 from tests.support import oracle
 from tests.support.patience import LONG, set_deadline
 
-EVENTS, SIZE, ARITY, LEAF = 48, 20, 2, 2
+EVENTS, SIZE, ARITY, LEAF = 36, 20, 2, 2
 
 
 class Program:

@@ -150,8 +150,9 @@ def test_no_point_is_missed(tmp_path: Path) -> None:
 
 def test_a_death_while_keys_are_listed_changes_nothing(tmp_path: Path) -> None:
     life = life_in(tmp_path)
-    writer = start(write, life, "after the handle", 12, False)
+    writer = start(write, life, "after the handle", 5, False)
     writer.join()
+    assert writer.exitcode == DIED
     lister = start(list_keys, life)
     lister.join()
     assert lister.exitcode == DIED

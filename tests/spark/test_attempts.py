@@ -83,14 +83,14 @@ def test_a_late_twin_of_a_committed_batch_harms_nobody(store: str) -> None:
 
 
 def test_hundreds_of_batches_leave_nothing_behind(store: str, tmp_path: Path) -> None:
-    batches, size, keys = 400, 50, 6
+    batches, size, keys = 200, 50, 6
     events = spread(make_events(batches * size, keys))
     state, done, seen = None, [], []
     with open_store(store) as pages:
         for i in range(batches):
             done.append(step(state, events.slice(i * size, size), PLAN, pages))
             state = done[-1].state
-            if i % 20 == 19:
+            if i % 10 == 9:
                 count = check_places([state], pages, events.slice(0, (i + 1) * size), WINDOW)
                 disk = (tmp_path / "pages" / "data.mdb").stat().st_size
                 resources = (threading.active_count(), len(os.listdir("/proc/self/fd")), disk)

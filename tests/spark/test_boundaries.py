@@ -85,7 +85,7 @@ def test_several_windows(
     """Each as it is at the boundary; boundaries go on while time empties one of them."""
     if temporary and batches > 1:
         return
-    events, every = stream(200, 4, seed=batches), EveryPeriod(period)
+    events, every = stream(120, 4, seed=batches), EveryPeriod(period)
     tables = run(several(names, every, temporary=temporary), events, batches)
     for name in names:
         held, size = WINDOWS[name][1], longest(names)
@@ -129,13 +129,13 @@ def to_the_end(events: list[Event], period: int, name: str, names: tuple[str, ..
 
 @pytest.mark.parametrize("names", [("short",), ("short", "long")])
 @pytest.mark.parametrize("delay", [0.0, 12.0])
-@pytest.mark.parametrize("batches", [1, 12, 200])
+@pytest.mark.parametrize("batches", [1, 12, 120])
 @pytest.mark.parametrize("period", [2, 40])
 def test_a_key_that_is_forgotten_gives_all_that_is_due(
     period: int, batches: int, delay: float, names: tuple[str, ...]
 ) -> None:
     """However the stream is cut, and whether or not the key speaks again, nothing comes twice."""
-    events, every = stream(200, 6, seed=batches), EveryPeriod(period)
+    events, every = stream(120, 6, seed=batches), EveryPeriod(period)
     plan, store = several(names, every, silent="drop"), MemoryStore()
     live, size, forgot = Stream(plan, store, delay), -(-len(events) // batches), 0
     for i in range(0, len(events), size):
@@ -148,7 +148,7 @@ def test_a_key_that_is_forgotten_gives_all_that_is_due(
     live.others(9e4)
     for _ in range(2):
         live.others(9e4 + 1)
-    assert forgot or batches < 200
+    assert forgot or batches < 120
     assert (live.keys, live.doomed, list(store.keys())) == (set(), 0, [])
     tables = [done.rows for done in live.done]
     for name in names:
@@ -193,7 +193,7 @@ def test_a_stream_with_a_restart(kind: str, spark: SparkSession, tmp_path: Path)
     job, events = BoundaryJob(spark, tmp_path), [*stream(120, 4, seed=9), ("end", 9e3, 0.0)]
     job.store = "spark://state" if kind == "state" else job.store
     for part in (events[:60], events[60:]):
-        job.write(rows_of(*part), files=2)
+        job.write(rows_of(*part))
         job.run()
     rows = [row for _, batch in sorted(job.batches.items()) for row in batch]
     for name in ("short", "long"):

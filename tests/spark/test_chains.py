@@ -65,8 +65,10 @@ def found_by(job: Job, combine: Combine) -> set[tuple[Any, ...]]:
     return {(row.device, round(row.ts.timestamp() * 1e6), row.peak, row.sum) for row in rows}
 
 
-@pytest.mark.parametrize("pages", ["file", "state"])
-@pytest.mark.parametrize("combine", [chained, joined, united])
+@pytest.mark.parametrize(
+    ("combine", "pages"),
+    [(chained, "file"), (chained, "state"), (joined, "state"), (united, "file")],
+)
 @pytest.mark.proves("PySpark", "windows behind windows, joined, united")
 @pytest.mark.proves("stores", "windows behind windows, joined, united", "file", "spark://state")
 def test_both_are_exact(job: Job, events: pa.Table, combine: Combine, pages: str) -> None:

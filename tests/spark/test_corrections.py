@@ -185,7 +185,7 @@ def test_in_spark(spark: SparkSession, tmp_path: Path) -> None:
             existing="replace", retractions="undo", buckets=2, **more,
         )  # fmt: skip
 
-    for number in range(4):
+    for number in range(3):
         rows = draw(random, 100 + 10 * number, lists)
         lists.feed(rows)
         every += rows

@@ -77,20 +77,20 @@ def compare(plan: Plan, parts: Iterable[pa.Table], k: int) -> int:
 
 
 @pytest.mark.parametrize("output", ["event", "last"])
-@pytest.mark.parametrize(("batches", "k"), [(1, 4), (9, 1), (60, 4), (60, 50)])
+@pytest.mark.parametrize(("batches", "k"), [(1, 4), (9, 1), (30, 4), (30, 50)])
 def test_several_windows(batches: int, k: int, output: Any) -> None:
-    parts = [shuffled(part, 1) for part in out_of_order(600, 3, 0.0, batches, batches)]
+    parts = [shuffled(part, 1) for part in out_of_order(300, 3, 0.0, batches, batches)]
     assert compare(several_plan(output=output), parts, k)
 
 
 @pytest.mark.parametrize("k", [4, 50])
-@pytest.mark.parametrize("batches", [1, 60])
+@pytest.mark.parametrize("batches", [1, 30])
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.proves("options", "`every`", "late events")
 def test_late_events(several: bool, batches: int, k: int) -> None:
     """Results are as of their events, of which each k-th to arrive is given."""
     plan = several_plan(lateness=25 * SECOND) if several else late_plan()
-    parts = out_of_order(600, 2, 45.0, batches, batches)
+    parts = out_of_order(300, 2, 45.0, batches, batches)
     assert compare(plan, [shuffled(part, 1) for part in parts], k)
 
 

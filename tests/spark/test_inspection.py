@@ -29,11 +29,16 @@ def newest(events: pa.Table, device: str, seconds: int) -> list[tuple[int, float
     return [row for row in own if row[0] > own[-1][0] - seconds * SECOND]
 
 
-@pytest.mark.parametrize("store", ["file", "state"])
 @pytest.mark.parametrize(
-    "policy", [TimeWindow("100 seconds"), SEVERAL], ids=["one window", "several"]
+    ("policy", "lateness", "store"),
+    [
+        (TimeWindow("100 seconds"), None, "file"),
+        (TimeWindow("100 seconds"), None, "state"),
+        (TimeWindow("100 seconds"), "1 minute", "file"),
+        (SEVERAL, None, "file"),
+    ],
+    ids=["one window", "in Spark's state", "late events", "several"],
 )
-@pytest.mark.parametrize("lateness", [None, "1 minute"])
 @pytest.mark.parametrize("monoid", [Max(), PLAIN], ids=["swept", "key by key"])
 @pytest.mark.proves("stores", "`inspect_query`", "file", "spark://state")
 @pytest.mark.proves("options", "`inspect_query`", "swept", "key by key", "late events")
@@ -41,8 +46,6 @@ def newest(events: pa.Table, device: str, seconds: int) -> list[tuple[int, float
 def test_each_key_and_one_keys_events(
     spark: SparkSession, tmp_path: Path, monoid: Any, lateness: Any, policy: Any, store: str
 ) -> None:
-    if store == "state" and (lateness is not None or policy is SEVERAL):
-        pytest.skip("where pages are makes no difference to that")
     folder = tmp_path / "my query"  # whose blank Spark's reader of states would not find
     folder.mkdir()
     job = Job(spark, folder)

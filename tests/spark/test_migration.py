@@ -116,7 +116,6 @@ PLAIN = {"all": ("watts", Collect()), "peak": ("watts", Max())}
 #: By name: what a query asks for, and what the naive oracle says of it.
 QUERIES: dict[str, tuple[dict[str, Any], Any, list[Any]]] = {
     "swept": ({}, last_n(WINDOW), FOLDS),
-    "promoted": ({"policy": CountWindow(1200)}, last_n(1200), FOLDS),
     "key by key": ({"aggregations": PLAIN, "policy": CountWindow(9)}, last_n(9), [list, max]),
     "late": (
         {"policy": TimeWindow("5 minutes"), "allowed_lateness": 30}, last_seconds(300), FOLDS,
@@ -142,16 +141,19 @@ def test_from_disk_to_redis_and_back(
     redis = RedisServer(tmp_path)
     request.addfinalizer(redis.stop)
     job, home = Job(spark, tmp_path), f"file://{tmp_path}/home"
-    events = spread(make_events(4000, 1 if query == "promoted" else 40))
+    events = spread(make_events(4000, 40))
     parts = [events.slice(at, 1000) for at in range(0, 4000, 1000)]
     write_files(parts[0], job.input, files=2)
     job.run(**settings)
     write_files(parts[1], job.input, files=1, first=2)
+    if query == "late":  # the other one in HDFS format starts again
+        write_files(parts[2], job.input, files=1, first=3)
     job = moved(job, "two", to=redis.url, buckets=3)
     shutil.move(tmp_path / "pages", tmp_path / "gone")  # what was before is not asked any more
     job.run(buckets=3, **settings)
-    write_files(parts[2], job.input, files=1, first=3)
-    job.run(buckets=3, **settings)  # a restart
+    if query != "late":
+        write_files(parts[2], job.input, files=1, first=3)
+        job.run(buckets=3, **settings)
     write_files(parts[3], job.input, files=1, first=4)
     job = moved(job, "three", to=home, buckets=8)
     redis.stop()
@@ -169,7 +171,7 @@ def test_from_disk_to_redis_and_back(
 def test_a_folder_of_results_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     """Spark's sink of files, which passes over the numbers of batches that it has had."""
     job = Job(spark, tmp_path)
-    events = spread(make_events(1400, 20))
+    events = spread(make_events(1200, 20))
 
     def run(buckets: int) -> None:
         frame = sliding_aggregate(job.source(), **job.settings(buckets=buckets))
@@ -180,14 +182,14 @@ def test_a_folder_of_results_goes_on(spark: SparkSession, tmp_path: Path) -> Non
 
     spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", "3")
     try:
-        for part, files, buckets in ((0, 2, 2), (2, 2, 5), (4, 1, 1), (5, 2, 64)):
+        for part, files, buckets in ((0, 3, 5), (3, 1, 1), (4, 2, 64)):
             write_files(events.slice(200 * part, 200 * files), job.input, files, first=part)
             if part:
                 moved(job, f"cp{part}", buckets=buckets)
             run(buckets)
     finally:
         spark.conf.unset("spark.sql.streaming.fileSink.log.compactInterval")
-    assert entries(job.checkpoint, "commits") == list(range(7))
+    assert entries(job.checkpoint, "commits") == list(range(6))
     job.batches[0] = spark.read.parquet(str(tmp_path / "out")).collect()
     assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
 

@@ -41,7 +41,7 @@ def drives(seed: int, count: int = 400) -> pa.Table:
     for n in range(count):
         now += random.choice([1, 1, 2, 6]) * 1_000_000
         km += random.choice([0.5, 2.0, 7.0])
-        load = random.random() / 5 + (n // 60 % 2) * 0.6
+        load = random.random() / 5 + (n // 120 % 2) * 0.6
         car, start = random.choice("abc"), random.random() < 0.1
         rows.append({"car": car, "ts": now, "n": n, "km": km, "start": start, "load": load})
     table = pa.Table.from_pylist(rows)
@@ -57,8 +57,9 @@ def of_keyed(events: pa.Table, policies: dict[str, AbstractPolicy]) -> dict[str,
 
 @pytest.mark.proves("options", "session, delta and punctuation windows", "key by key", "a batch")
 def test_a_batch(spark: SparkSession, store: str) -> None:
-    events = drives(1)
+    events = drives(1, 240)
     expected = of_keyed(events, POLICIES)
+    assert len(expected["adwin"][-1]) < 60  # it was cut where the load rose
     done = sliding_aggregate(
         spark.createDataFrame(events),
         key="car", time="ts", aggregations=AGGREGATIONS, policy=POLICIES, store=store, buckets=2,

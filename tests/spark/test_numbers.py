@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from mta import CountWindow, KeyedWindows, Product, Window
 from spark_integration import sliding_aggregate
-from tests.monoids.test_numbers import BUILT_INS, HOSTILE, SIZE, bound, require
+from tests.monoids.test_numbers import BUILT_INS, HOSTILE, SIZE, held_after, require
 
 #: As it may be asked for in Spark: the arguments of extremes are a second column.
 COLUMNS = {"Count": None, "GeometricMean": "size", "ArgMin": ("w", "at"), "ArgMax": ("w", "at")}
@@ -34,21 +34,21 @@ def test_every_built_in_gives_the_same_bits(spark: SparkSession, store: str) -> 
     swept = windows.extend(["a"] * count, columns, np.arange(count))
     window = Window(Product(aggregations), CountWindow(SIZE), arity=4, leaf_arity=4)
     alone = window.extend(columns, np.arange(count))
-    for name, (make, _) in BUILT_INS.items():
+    for name in BUILT_INS:
         found = done[name].to_numpy()
         assert bits(found) == bits(swept[name].astype(found.dtype)), name
         column = columns["size" if name == "GeometricMean" else "w"]
+        held = held_after(name, column.tolist())
         starts = np.maximum(0, np.arange(count) - SIZE + 1)
-        held = [column[start : i + 1].tolist() for i, start in enumerate(starts)]
         offsets = starts if name.startswith("Arg") else np.zeros(count)
-        for values, result, offset in zip(held, found, offsets, strict=True):
-            require(name, values, result - offset, "Spark")
+        for each, result, offset in zip(held, found, offsets, strict=True):
+            require(name, each, result - offset, "Spark")
         # Both are within the bound of the exact result, and alike where there is none.
-        one, bounds = alone[name].astype(found.dtype), [bound(make(), each) for each in held]
-        rounded = np.isfinite(found) & (np.array(bounds) > 0)
+        one, bounds = alone[name].astype(found.dtype), np.array([slack for _, _, slack in held])
+        rounded = np.isfinite(found) & (bounds > 0)
         assert bits(found[~rounded]) == bits(one[~rounded]), name
         with np.errstate(over="ignore", invalid="ignore"):
-            assert (abs(found - one)[rounded] <= 2 * np.array(bounds)[rounded]).all(), name
+            assert (abs(found - one)[rounded] <= 2 * bounds[rounded]).all(), name
 
 
 def bits(results: Any) -> bytes:

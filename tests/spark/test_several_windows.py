@@ -90,26 +90,26 @@ def run(plan: Plan, store: PageStore, parts: Sequence[Sequence[Event]]) -> None:
     assert late or lateness is None
 
 
-@pytest.mark.parametrize("batches", [1, 5, 40])
+@pytest.mark.parametrize("batches", [1, 5, 20])
 @pytest.mark.proves("options", "several windows", "swept")
 def test_each_window_is_as_though_it_were_alone(batches: int, store: MemoryStore) -> None:
-    run(several_plan(), store, out_of_order(600, 3, 0.0, batches, batches))
+    run(several_plan(), store, out_of_order(300, 3, 0.0, batches, batches))
 
 
-@pytest.mark.parametrize("batches", [6, 40])
+@pytest.mark.parametrize("batches", [3, 20])
 @pytest.mark.parametrize("names", [["short", "long"], ["few", "long"], list(WINDOWS)])
 @pytest.mark.proves("options", "several windows", "late events")
 def test_with_late_events(batches: int, names: list[str], store: MemoryStore) -> None:
     windows = {name: WINDOWS[name][0] for name in names}
     plan = several_plan(windows, lateness=25 * SECOND)
-    run(plan, store, out_of_order(600, 2, 45.0, batches, batches))
+    run(plan, store, out_of_order(300, 2, 45.0, batches, batches))
 
 
 def test_last_gives_one_row_per_key(store: MemoryStore) -> None:
     for lateness in (None, 40 * SECOND):
         plan, state = several_plan(output="last", lateness=lateness), None
         oracle = Oracle(WINDOWS["long"][1], None)
-        for part in out_of_order(300, 2, 40.0 if lateness else 0.0, 1, 60):
+        for part in out_of_order(150, 2, 40.0 if lateness else 0.0, 1, 30):
             done = step(state, shuffled(part, 0), plan, store)
             state, expected = done.state, oracle.feed(part)
             newest = {row[0]: row for row in expected.new}

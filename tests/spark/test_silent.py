@@ -110,8 +110,10 @@ def test_keep_forgets_nothing(store: MemoryStore) -> None:
 # --- results -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batches", [1, 2, 7, 40, 400])
-@pytest.mark.parametrize("delay", [0.0, 33.3])
+@pytest.mark.parametrize(
+    ("batches", "delay"),
+    [(1, 0.0), (2, 33.3), (7, 0.0), (7, 33.3), (40, 0.0), (40, 33.3), (400, 33.3)],
+)
 def test_equals_the_oracle_however_the_stream_is_cut(
     batches: int, delay: float, store: MemoryStore
 ) -> None:
@@ -310,8 +312,7 @@ def test_a_window_without_pages_leaves_nothing(store: MemoryStore) -> None:
     assert (stream.keys, stream.doomed, stream.timer) == (set(), 0, None)
 
 
-@pytest.mark.parametrize("retain", [2, 4])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("retain", "seed"), [(2, 0), (4, 1)])
 def test_replays_change_nothing_and_no_live_page_is_ever_deleted(
     retain: int, seed: int, store: MemoryStore
 ) -> None:
@@ -365,13 +366,13 @@ def test_hundreds_of_short_lived_keys_leave_nothing_behind(store: MemoryStore) -
     """Three new keys a batch, each for 20 seconds: what is kept follows the keys that are alive."""
     stream = Stream(silent_plan(silent="drop", retain=3), store)
     sizes = []
-    for batch in range(150):
+    for batch in range(70):
         stream.feed(
             rows_of(*((f"{batch}-{i % 3}", 20 * batch + i / 3, float(i)) for i in range(60)))
         )
         stream.idle()
         sizes.append((len(page_keys(store)), len(stream.state or b""), len(stream.keys)))
-    assert sum(done.rows.num_rows for done in stream.done) == 150 * 60
+    assert sum(done.rows.num_rows for done in stream.done) == 70 * 60
     for found in zip(*sizes, strict=True):
         assert max(found[20:]) <= max(found[:20]) * 1.01
     alive = 3 * (1 + SIZE // 20)

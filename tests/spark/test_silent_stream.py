@@ -128,7 +128,7 @@ def test_restarts_and_replays_give_every_row_once(job: SilentJob) -> None:
         assert sorted(job.batches)[-2:] == [data, last]
         assert (job.found(), job.pages()) == (results, pages)
     # And at last nobody speaks any more but one.
-    job.write(rows_of(*(("z", 1000 + i, 1.0) for i in range(5))), files=5)
+    job.write(rows_of(*(("z", 1000 + i, 1.0) for i in range(3))), files=3)
     job.run(**two_back)
     assert job.keys() == {"z"}
     of_z = xxhash.xxh3_128_hexdigest(msgpack.packb(["z"]))
@@ -137,7 +137,7 @@ def test_restarts_and_replays_give_every_row_once(job: SilentJob) -> None:
 
 def test_a_killed_worker_is_made_good_by_the_restart(job: SilentJob, tmp_path: Path) -> None:
     events = turns(250, 4, seed=4)
-    job.write(events, files=5)
+    job.write(events, files=3)
     marker = tmp_path / "killed"
     with pytest.raises(StreamingQueryException):
         job.run_step(dying_at_the_end(str(marker)))

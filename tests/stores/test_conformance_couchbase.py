@@ -55,9 +55,19 @@ class TestOpenedCouchbase(TestCouchbase):
     def open(self) -> PageStore:
         return open_store(f"{self.url}?timeout={10 * LONG}", write_buffer=100_000, cache=50_000)
 
-    @pytest.mark.soak  # seconds, for what the bare store and a buffered Redis show already
+    # Seconds, for what the bare store and a buffered Redis show already.
+
+    @pytest.mark.soak
     def test_pages_of_many_sizes(self) -> None:
         super().test_pages_of_many_sizes()
+
+    @pytest.mark.soak
+    def test_puts_and_deletes_in_any_order(self) -> None:
+        super().test_puts_and_deletes_in_any_order()
+
+    @pytest.mark.soak
+    def test_threads(self) -> None:
+        super().test_threads()
 
 
 @pytest.mark.soak

@@ -84,7 +84,7 @@ def test_flush_gives_what_has_come() -> None:
 
 
 def test_a_store_that_fails_loses_no_result_and_repeats_none() -> None:
-    values, times = events(150, 3)
+    values, times = events(100, 3)
 
     def windows(store: PageStore | None) -> SharedDue:
         return SharedDue(SharedWindows(Collect(), POLICIES, store, **SIZES), EveryPeriod(2))
@@ -94,7 +94,7 @@ def test_a_store_that_fails_loses_no_result_and_repeats_none() -> None:
         return list(zip(due.moments.tolist(), map(list, results), strict=True))
 
     expected, failed = pairs(windows(None).extend(values, times)), 0
-    for number in range(1, 40):
+    for number in range(1, 30):
         store = FailingStore()
         due, got = windows(store), []
         store.failing = {number, number + 7}.__contains__

@@ -45,7 +45,6 @@ from mta.errors import (
 from mta.fiba import FiBA
 from mta.pages.structure import Named
 from mta.policies.base import AbstractPolicy
-from stores import open_store
 from stores.memory import MemoryStore
 from tests.support.naive import (
     AGGREGATORS,
@@ -410,7 +409,7 @@ def places(fields: list[Any]) -> Iterator[tuple[int, ...]]:
 def test_hostile_fields_under_a_good_digest(aggregator: type, timed: bool) -> None:
     """Every field, and every part of the state, replaced by what it must not be."""
     window = small_window(aggregator, timed)
-    handle = window.checkpoint()
+    handle, pages = window.checkpoint(), pages_of(window.store)  # type: ignore[arg-type]
     fields = msgpack.unpackb(handle[:-16])
     paths = list(places(fields))
     taken = 0
@@ -424,10 +423,10 @@ def test_hostile_fields_under_a_good_digest(aggregator: type, timed: bool) -> No
                 continue
             inner[path[-1]] = value
             data = signed(msgpack.packb(changed))
-            store = FailingStore(open_store("memory://"))
-            store.put_many(pages_of(window.store))  # type: ignore[arg-type]
+            store = MemoryStore()
+            store.put_many(pages)
 
-            def use(data: bytes = data, store: FailingStore = store) -> None:
+            def use(data: bytes = data, store: MemoryStore = store) -> None:
                 policy = TimeWindow(20) if timed else CountWindow(20)
                 again = Window.restore(data, joined(), policy, store=store, aggregator=aggregator)
                 again.query()
@@ -464,11 +463,11 @@ def test_handles_with_parts_left_out_or_doubled(aggregator: type) -> None:
 # --- pages --------------------------------------------------------------------------------------
 
 
-def deep_window(aggregator: type, store: MemoryStore, name: str = "deep") -> Window:
+def deep_window(aggregator: type, store: MemoryStore, size: int = 60) -> Window:
     window = Window(
-        joined(), CountWindow(60), store=store, aggregator=aggregator, name=name, **OPTIONS
+        joined(), CountWindow(size), store=store, aggregator=aggregator, name="deep", **OPTIONS
     )
-    window.extend([chr(97 + i % 26) for i in range(75)])
+    window.extend([chr(97 + i % 26) for i in range(size * 5 // 4)])
     return window
 
 
@@ -496,23 +495,22 @@ def damages(pages: dict[str, bytes], key: str) -> dict[str, bytes | None]:
 @BOTH
 def test_every_damaged_page_is_noticed_and_nothing_is_lost(aggregator: type) -> None:
     """Each page in turn, each damage; then it is put back, and the window goes on exactly."""
-    store = MemoryStore()
-    window = deep_window(aggregator, store)
-    handle = window.checkpoint()
+    store, size = MemoryStore(), 36
+    handle = deep_window(aggregator, store, size).checkpoint()
     pages = pages_of(store)
     needed = 0
     for key in pages:
         for what, damage in damages(pages, key).items():
-            text = [chr(97 + i % 26) for i in range(15, 75)]
+            text = [chr(97 + i % 26) for i in range(size // 4, size * 5 // 4)]
             again = Window.restore(
-                handle, joined(), CountWindow(60), store=store, aggregator=aggregator
+                handle, joined(), CountWindow(size), store=store, aggregator=aggregator
             )
             store._pages.pop(key, None)
             if damage is not None:
                 store._pages[key] = damage
             error = error_of(again.check)
             noticed = 0
-            for i in range(45):
+            for i in range(size * 3 // 4):
                 value = "XYZ"[i % 3]
                 failed = error_of(lambda again=again, value=value: again.insert(value))
                 if failed is not None:
@@ -523,7 +521,7 @@ def test_every_damaged_page_is_noticed_and_nothing_is_lost(aggregator: type) -> 
                     store._pages[key] = pages[key]
                     again.check()
                     again.insert(value)
-                text = [*text, value][-60:]
+                text = [*text, value][-size:]
                 assert again.query() == "".join(text), (key, what)
             if error is None:
                 assert noticed == 0  # it belongs to what had left before
@@ -571,11 +569,17 @@ def test_a_missing_page_says_where_it_was_looked_for() -> None:
 RULES = [count_rule(17), time_rule(17_000_000), bound_rule(17)]
 
 
-@BOTH
-@pytest.mark.parametrize("rule", RULES, ids=["count", "time", "bound"])
-@pytest.mark.parametrize("checkpoints", [False, True])
+#: Every structure under every rule; each of them with checkpoints and without.
+UNDER_FIRE = [
+    pytest.param(rule, aggregator, bool((one + other) % 2), id=f"{name}-{aggregator.__name__}")
+    for one, (rule, name) in enumerate(zip(RULES, ["count", "time", "bound"], strict=True))
+    for other, aggregator in enumerate(AGGREGATORS)
+]
+
+
+@pytest.mark.parametrize(("rule", "aggregator", "checkpoints"), UNDER_FIRE)
 def test_single_operations_change_nothing_when_the_store_fails(
-    rule: Rule, checkpoints: bool, aggregator: type
+    rule: Rule, aggregator: type, checkpoints: bool
 ) -> None:
     """The Nth call fails, for every N until a run meets no failure; then it goes on."""
     for failing in range(1, 1000):
@@ -595,8 +599,8 @@ def test_single_operations_change_nothing_when_the_store_fails(
                 assert (window.query(), len(window), window.stats().inserted) == before
                 return action()
 
-        for i in range(70):
-            if i % 30 == 29:
+        for i in range(48):
+            if i % 24 == 23:
                 sure(lambda window=window: window.evict(5))
                 del events[:5]
             events.append((chr(97 + i % 26), i * 1_000_000))

@@ -136,7 +136,7 @@ def evicts_in_bulk_within_budget(
 )
 def test_amortized_mta_takes_what_its_head_says(leaf_arity: int, arity: int, at_most: int) -> None:
     """Insertions alone, and slides of full windows that begin at a border of groups or within."""
-    counted, steps = Counted(), 1 << 14
+    counted, steps = Counted(), 1 << 13
     window = Window(
         counted.monoid, CountWindow(at_most), store=None, leaf_arity=leaf_arity, arity=arity
     )
@@ -216,11 +216,11 @@ def counting_window(
 
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
-@pytest.mark.parametrize(("leaf_arity", "arity", "height"), [(32, 16, 4), (64, 64, 3), (8, 4, 8)])
+@pytest.mark.parametrize(("leaf_arity", "arity", "height"), [(32, 16, 4), (64, 64, 3), (8, 4, 7)])
 def test_bulk_eviction_reads_at_most_a_page_a_level(
     leaf_arity: int, arity: int, height: int, aggregator: type
 ) -> None:
-    n = 1 << 17
+    n = 1 << 15
     window, store = counting_window(leaf_arity, arity, aggregator=aggregator)
     window.extend(values(n), results="last")
     assert window.stats().levels == height
@@ -237,7 +237,7 @@ def test_bulk_eviction_reads_at_most_a_page_a_level(
 
 #: Policies whose cut is searched for, in a window of about so many events of values and times 0, 1,
 #: 2, ...; where two are asked, their cuts lie a few events apart.
-HELD = 1 << 13
+HELD = 1 << 12
 SEARCHED: dict[str, Callable[[], AbstractPolicy]] = {
     "time": lambda: TimeWindow(HELD),
     "policy": lambda: Policy(lambda prefix, total: total - prefix >= HELD, name="span"),
@@ -253,7 +253,7 @@ def test_a_cut_is_searched_and_made_with_one_read_a_page(which: str, aggregator:
     """One event after the other on a store without a cache, then one that evicts half of all."""
     leaf_arity, arity = 32, 16
     window, store = counting_window(leaf_arity, arity, SEARCHED[which](), aggregator=aggregator)
-    done, steps = HELD + 999, 4096
+    done, steps = HELD + 999, 2048
     start = np.arange(done)
     window.extend(start.astype(float), start, results="last")
     window.checkpoint()
