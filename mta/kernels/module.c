@@ -9,6 +9,8 @@
 
 #include "columns.h"
 
+/* Grows with any change of these sources, and in native.py with it. */
+#define REVISION 1
 #define MAX_HELD 24
 /* So that sums of two do not wrap. */
 #define MAX_POSITION (INT64_C(1) << 61)
@@ -371,7 +373,8 @@ PyMODINIT_FUNC PyInit_compiled(void) {
         return NULL;
     for (int i = 0; i < KIND_COUNT; i++)
         PyTuple_SetItem(names, i, PyUnicode_FromString(KINDS[i].name));
-    if (PyModule_AddObjectRef(module, "KINDS", names))
+    if (PyModule_AddObjectRef(module, "KINDS", names) ||
+        PyModule_AddIntConstant(module, "REVISION", REVISION))
         return NULL;
     Py_DECREF(names);
     return module;

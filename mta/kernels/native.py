@@ -14,6 +14,7 @@ contiguity are seen to here, lengths in C (``module.c``).
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -35,6 +36,8 @@ _TYPES: dict[str, tuple[np.dtype | None, ...]] = {
     "first": (None, _BOOL), "last": (None, _BOOL),
 }  # fmt: skip
 _OF_UFUNCS: dict[np.ufunc, str] = {np.add: "sum", np.maximum: "max", np.minimum: "min"}
+#: That of the C sources that belong to this module; a checkout may hold an older extension.
+REVISION = 1
 #: The longest range of ``ranges``, as in ``folds.h``.
 LONGEST = 64
 
@@ -48,7 +51,7 @@ def load() -> Any:
         return None
     try:
         found = import_module("mta.kernels.compiled")
-        if tuple(found.KINDS) != tuple(_TYPES) or not hasattr(found, "gathered"):
+        if not _fits(found):
             raise ImportError("they were built from other sources")
         return found
     except ImportError as error:
@@ -58,6 +61,10 @@ def load() -> Any:
                 "the package where there is a C compiler, or leave the variable unset"
             ) from error
         return None
+
+
+def _fits(extension: Any) -> bool:
+    return getattr(extension, "REVISION", 0) == REVISION
 
 
 #: The extension; None where numpy's way goes.
@@ -70,6 +77,9 @@ def in_use() -> str:
         return "native"
     if os.environ.get(_VARIABLE) == "numpy":
         return f"numpy ({_VARIABLE}=numpy)"
+    found = sys.modules.get("mta.kernels.compiled")
+    if found is not None and not _fits(found):
+        return "numpy (the compiled ones are of other sources: install the package again)"
     return "numpy (the compiled ones are not built)"
 
 

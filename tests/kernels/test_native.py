@@ -6,12 +6,15 @@ a -0.0 beside 0.0 among extremes, which no result shows.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import subprocess
 import sys
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -296,3 +299,30 @@ def test_native_ones_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
         native.load()
     monkeypatch.delenv("MTA_KERNELS")
     assert native.load() is None
+
+
+def test_an_extension_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    older = ModuleType("mta.kernels.compiled")  # as it was before it had a revision
+    monkeypatch.setitem(sys.modules, "mta.kernels.compiled", older)
+    monkeypatch.setattr(native, "compiled", None)
+    monkeypatch.delenv("MTA_KERNELS", raising=False)
+    assert native.load() is None
+    assert "install the package again" in native.in_use()
+    monkeypatch.setenv("MTA_KERNELS", "native")
+    with pytest.raises(ImportError, match="built from other sources"):
+        native.load()
+
+
+#: What the C sources are at each revision.
+DIGESTS = {1: "9bb8481a418fbd93"}
+
+
+def test_the_revision_is_that_of_the_sources() -> None:
+    folder = Path(native.__file__).parent
+    sources = b"".join(file.read_bytes() for file in sorted(folder.glob("*.[ch]")))
+    if sources:  # a wheel has none
+        digest = hashlib.sha256(sources).hexdigest()[:16]
+        assert DIGESTS.get(native.REVISION) == digest, (
+            f"the C sources have changed: raise REVISION in module.c and native.py, and note "
+            f"{digest} for it here"
+        )
