@@ -136,7 +136,7 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What a run needs: Spark and plots, and a Java if the machine has none.
-$(RUN): $(VENV)/pyvenv.cfg pyproject.toml
+$(RUN): $(VENV)/pyvenv.cfg pyproject.toml $(wildcard mta/kernels/*.[ch])
 	@echo "-- installing the package with Spark and plots into $(VENV)"
 	@$(PIP) install --editable ".[spark,plots]"
 	@$(BIN)/python -m spark_integration.java >/dev/null 2>&1 || { \

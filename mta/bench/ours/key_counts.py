@@ -64,8 +64,10 @@ def stream(keys: int, batch: int, filling: int) -> Row:
 
 
 def _streamed(keys: int, batch: int, filling: int) -> Row:
-    random, begun = np.random.default_rng(1), anonymous()
-    length, now = TimeWindow(keys * IN_WINDOW), 0  # seconds: one event a second
+    random, length = np.random.default_rng(1), TimeWindow(keys * IN_WINDOW)
+    count = min(max(_FEWEST, keys * IN_WINDOW // batch), _MOST)
+    batches = [random.integers(0, keys, batch) for _ in range(count)]
+    begun, now = anonymous(), 0  # seconds: one event a second
     with tempfile.TemporaryDirectory() as folder:
         disk = open_store(f"file://{folder}")
         store = CountingStore(disk)
@@ -84,8 +86,6 @@ def _streamed(keys: int, batch: int, filling: int) -> Row:
             take_in(np.arange(start, stop) % keys)
         store.flush()
         store.reset()
-        count = min(max(_FEWEST, keys * IN_WINDOW // batch), _MOST)
-        batches = [random.integers(0, keys, batch) for _ in range(count)]
         began, worked = perf_counter(), process_time()
         for some in batches:
             take_in(some)
