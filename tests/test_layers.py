@@ -30,7 +30,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "pyarrow": ("spark_integration/", "mta/bench/"),
     "pyspark": ("spark_integration/",),
     "matplotlib": ("spark_integration/", "mta/bench/"),
-    "pickle": ("stores/testing/conformance.py",),  # which sends an open store to another process
+    "pickle": (),
     "marshal": (),
     "shelve": (),
 }
