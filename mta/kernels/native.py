@@ -64,7 +64,9 @@ def load() -> Any:
 
 
 def _fits(extension: Any) -> bool:
-    return getattr(extension, "REVISION", 0) == REVISION
+    if getattr(extension, "REVISION", 0) != REVISION:
+        return False
+    return tuple(extension.KINDS) == tuple(_TYPES)
 
 
 #: The extension; None where numpy's way goes.
