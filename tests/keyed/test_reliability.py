@@ -90,7 +90,7 @@ def pages(store: MemoryStore) -> dict[str, bytes]:
 
 STEPS = 7
 #: In how many places of a run a call fails.
-TRIES = 8
+TRIES = 12
 
 
 class FailsAt(WrapperStore):
@@ -163,7 +163,6 @@ def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str) -> None
     for at in (0, *places_of(shape)):  # at 0 none fails
         store = FailsAt(MemoryStore(), at, done=False)
         program = Program(shape, store)
-        since = 0
         for number, batch in enumerate(batches(STEPS)):
             keys, values, times = batch
             given: Any = {"v": np.array(values)} if isinstance(program.monoid, Product) else values
@@ -188,9 +187,6 @@ def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str) -> None
             program.roots.append(results[2])
             if at and not store.failed:
                 continue  # as where none fails
-            since += 1
-            if at and since > 2 and number < STEPS - 1:
-                continue  # what went wrong is there at the end as well
             store.paused = True
             windows = program.windows
             windows.check()
@@ -211,8 +207,6 @@ def test_a_replay_makes_the_same_pages(shape: str, retain: int) -> None:
     for start in range(1, STEPS):
         expected.append(main.step(start - 1, every[start - 1]))
         assert isinstance(main.store, MemoryStore)
-        if start in (2, 5):
-            continue  # what these replay, the next ones do as well
         program = Program(shape, MemoryStore(), retain=retain)
         program.store.put_many(pages(main.store))
         for back in range(min(retain, start + 1)):

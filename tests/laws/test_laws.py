@@ -78,7 +78,7 @@ READY: dict[str, tuple[Callable[[], AbstractMonoid], list[Any]]] = {
     "MomentSketch of positive values": (lambda: MomentSketch([0.1, 0.9], k=6), POSITIVE[4:]),
     "BloomFilter": (lambda: BloomFilter(100), [*WORDS, 1, 2.5, (1, "x"), b"y"]),
     "DistinctCount": (DistinctCount, [*WORDS, 1, 1.5, True, -(2**63)]),
-    "DistinctCount of many": (lambda: DistinctCount(7), list(range(150))),
+    "DistinctCount of many": (lambda: DistinctCount(7), list(range(300))),
     "KLLQuantiles": (KLLQuantiles, VALUES),
     "KLLQuantiles of many": (lambda: KLLQuantiles([0.0, 0.5, 1.0], k=8), list(range(100))),
     "FrequentItems": (FrequentItems, WORDS),
@@ -102,7 +102,7 @@ READY: dict[str, tuple[Callable[[], AbstractMonoid], list[Any]]] = {
 @pytest.mark.parametrize("name", READY)
 def test_every_ready_made_monoid_keeps_the_laws(name: str) -> None:
     make, examples = READY[name]
-    check_monoid(make(), examples, rounds=100)
+    check_monoid(make(), examples, rounds=200)
 
 
 @pytest.mark.parametrize("law", monoid_laws(Mean(), [1.0, 2.0, 5.0]), ids=str)

@@ -111,7 +111,7 @@ class ReactiveMachine(WindowMachine):
             super().do_again(what, details, at_once)
 
 
-@pytest.mark.parametrize(("scheme", "examples"), [(None, 40), ("memory", 80), ("file", 8)])
+@pytest.mark.parametrize(("scheme", "examples"), [(None, 60), ("memory", 120), ("file", 8)])
 def test_a_window_with_holes_is_a_list(scheme: str | None, examples: int) -> None:
     machine = type("Machine", (ReactiveMachine,), {"scheme": scheme})
     run_state_machine_as_test(
@@ -342,7 +342,7 @@ def test_compact_when_nothing_is_there_and_when_nothing_is_missing() -> None:
 # --- handles ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("retain", [2, 5])
+@pytest.mark.parametrize("retain", [2, 3, 5])
 def test_every_retained_handle_stays_whole_and_nothing_else_stays(retain: int) -> None:
     store, rng = MemoryStore(), random.Random(retain)
     window = window_of(store, 150, 2, 3, retain=retain)
@@ -356,12 +356,11 @@ def test_every_retained_handle_stays_whole_and_nothing_else_stays(retain: int) -
         handles = [*handles, (window.checkpoint(), "".join(text))][-retain:]
         if number % 4 == 1:
             window = window.sibling(handles[-1][0])
-        for at, (handle, expected) in enumerate(handles):
+        for handle, expected in handles:
             past = again(handle, store, 150)
             assert past.query() == expected
-            if at == 0 or number == 24:  # each when it is the oldest: what is lost stays lost
-                past.check()
-                assert not audit(past).damaged
+            past.check()
+            assert not audit(past).damaged
         assert set(live_keys(window)) == set(store.keys()), "pages that nobody needs"
     window.delete_pages()
     assert list(store.keys()) == []

@@ -16,7 +16,7 @@ from tests.support.random_windows.lives import ORDERS, SORTS, live, live_twice
 
 STEPS = 40
 #: How many lives one test lives, and how many of them are hostile.
-LIVES, HOSTILE = 3, 2
+LIVES, HOSTILE = 5, 4
 
 everything = pytest.mark.parametrize(
     ("sort", "order", "kind"),
