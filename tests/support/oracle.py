@@ -109,6 +109,9 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def open_files() -> int:
-    """How many file descriptors this process has."""
-    return len(list(Path("/proc/self/fd").iterdir()))
+def open_files(within: Path = Path("/")) -> int:
+    """How many file descriptors this process has, or how many of files within a folder."""
+    found = list(Path("/proc/self/fd").iterdir())
+    if within == Path("/"):
+        return len(found)
+    return sum(within in file.readlink().parents for file in found if file.is_symlink())
