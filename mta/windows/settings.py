@@ -25,12 +25,13 @@ Lateness = float | str | timedelta
 
 #: A leaf page of 8128 rows of 8 bytes just fits 16 disk pages of 4 KiB, envelope included.
 _LEAF_BYTES, _MAX_LEAF_ARITY = 65024, 8128
-#: But so many rows it has, however many columns they are of: each column of each group costs a few
-#: calls of numpy's, which with fewer rows would take longer than all else.
-_LEAST_LEAF_ARITY = 896
+#: But so many rows it has, however many columns they are of, unless they weigh too much: each
+#: column of each group costs a few calls, which with fewer rows would take longer than all else.
+_LEAST_LEAF_ARITY = 4064
 _INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
-#: What the stack may weigh, which holds a partial for every event of the head leaf group.
-_STACK_BYTES = 1 << 22
+#: What a leaf page may weigh, and the stack, which holds a partial for every event of the head leaf
+#: group.
+_MOST_BYTES = 1 << 22
 #: What a value or a partial is taken to weigh where only its bytes would tell.
 _OBJECT_BYTES = 64
 
@@ -124,19 +125,21 @@ class Settings:
     def group_sizes(self, monoid: AbstractMonoid, timed: bool) -> tuple[int, int]:
         """Sizes of leaf and inner groups, in rows: as given, else what suits one large window.
 
-        A leaf page has up to 64 KiB, or where events are of many columns 896 rows; an inner one
-        8 KiB. Where partials are heavy, leaf groups are smaller, as the stack has a partial an
-        event. ``timed``: events carry times.
+        A leaf page has up to 64 KiB, or where events are of several columns 4064 rows, if these are
+        4 MiB at most; an inner one 8 KiB. Where partials are heavy, leaf groups are smaller, as the
+        stack has a partial an event. ``timed``: events carry times.
         """
         leaf_arity, arity, extra = self.leaf_arity, self.arity, 8 if timed else 0
         value, partial = monoid.inputs.row_bytes, monoid.partials.row_bytes
         if leaf_arity is None:
-            weight = _OBJECT_BYTES if value is None else value + extra
-            most = min(_MAX_LEAF_ARITY, _STACK_BYTES // max(partial or 1, 1))
+            weight = _OBJECT_BYTES if value is None else max(value + extra, 1)
+            most = min(_MAX_LEAF_ARITY, _MOST_BYTES // max(partial or 1, 1))
             # Leaves of trees by time have up to twice their arity.
             share = 2 if self.aggregator.by_time else 1
-            rows = max(_LEAF_BYTES // max(weight, 1), _LEAST_LEAF_ARITY) // share
-            leaf_arity = arity or max(64, min(most, rows))
+            rows = _LEAF_BYTES // weight
+            if value is not None:
+                rows = max(rows, min(_LEAST_LEAF_ARITY, _MOST_BYTES // weight))
+            leaf_arity = arity or max(64, min(most, rows // share))
         if arity is None:
             weight = _OBJECT_BYTES if partial is None else partial + extra + NAME_BYTES
             arity = max(16, min(_MAX_INNER_ARITY, _INNER_BYTES // weight))

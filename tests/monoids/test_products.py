@@ -91,6 +91,15 @@ def test_a_product_of_plain_and_columnar_parts() -> None:
     assert list(found["all"]) == [[7], [7, "a"], ["a", "c"], ["c", "b"]]
 
 
+def test_leaf_pages_have_as_many_rows_of_many_columns_as_of_few() -> None:
+    def rows(columns: int) -> int:
+        sums = Product({f"sum {i}": (f"column {i}", Sum()) for i in range(columns)})
+        return Window(sums, CountWindow(9)).structure.setting.leaf_arity
+
+    assert rows(2) == rows(10) == rows(50) == 4064
+    assert 8 * 2000 * rows(2000) <= 1 << 22
+
+
 def test_products_that_make_no_sense() -> None:
     with pytest.raises(ValueError, match="at least one"):
         Product({})
