@@ -19,7 +19,7 @@ from mta.pages.structure import Aggregator
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
 from stores.wrapper import WrapperStore
 from tests.support import oracle
-from tests.support.patience import LONG, set_deadline
+from tests.support.patience import LONG, send_what_is_held, set_deadline
 
 EVENTS, SIZE, ARITY, LEAF = 36, 20, 2, 2
 
@@ -174,7 +174,7 @@ def test_behind_a_buffer_an_outage_is_told_in_time_and_nothing_is_lost(nth: int)
     with pytest.raises(StoreUnavailable):
         program.run()
     faulty.heal()
-    set_deadline(store, LONG)
+    send_what_is_held(store)
     program.run()
     store.close()
 

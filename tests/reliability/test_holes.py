@@ -8,7 +8,7 @@ from mta.audit.walk import audit, live_keys
 from mta.reactive.paged import PagedReactiveAggregator
 from stores import WriteBuffer
 from tests.support import oracle
-from tests.support.patience import LONG, set_deadline
+from tests.support.patience import send_what_is_held
 from tests.support.soaks import EXPECTED, Soak, run, run_long
 
 
@@ -79,8 +79,7 @@ class HoledSoak(Soak):
         """Everything is well again: what was saved is there, as it was taken out."""
         self.heal()
         if isinstance(self.store, WriteBuffer):
-            set_deadline(self.store, LONG)
-        self.store.flush()
+            send_what_is_held(self.store)
         self.save()
         self.window = oracle.reopen(self.handle, self.memory, self.size, aggregator=self.structure)
         alive = set(live_keys(self.window))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mta.errors import StoreUnavailable
 from stores import PageStore, WriteBuffer
 
 #: Seconds for what must end by itself. Only a test that fails waits so long.
@@ -24,6 +25,19 @@ def set_deadline(store: PageStore, seconds: float) -> None:
     """Another deadline for a store behind a write buffer, from the next batch or call on."""
     assert isinstance(store, WriteBuffer)
     store._deadline = seconds
+
+
+def send_what_is_held(store: PageStore) -> None:
+    """After an outage: as one does who repeats a call that failed, and with all patience.
+
+    What waits was given the time that callers had then; and an attempt that failed before the end
+    of the outage may come to be told after it, once.
+    """
+    set_deadline(store, LONG)
+    try:
+        store.flush()
+    except StoreUnavailable:
+        store.flush()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from mta.audit.walk import audit, live_keys
 from mta.errors import CorruptPage, StoreUnavailable
 from stores import FaultyStore, HeadCache, MemoryStore, PageStore, WriteBuffer
 from tests.support import oracle
-from tests.support.patience import LONG, set_deadline
+from tests.support.patience import send_what_is_held
 
 #: What a program must expect of a store that fails, or that gives back what was damaged.
 EXPECTED = (StoreUnavailable, CorruptPage)
@@ -124,8 +124,7 @@ class Soak:
         """Everything is well again: nothing saved is missing, and nothing else is there."""
         self.heal()
         if isinstance(self.store, WriteBuffer):
-            set_deadline(self.store, LONG)
-            self.store.flush()
+            send_what_is_held(self.store)
         self.save()
         oracle.assert_whole(self.window, self.size)
         self.window = oracle.reopen(self.handle, self.memory, self.size, aggregator=self.structure)
