@@ -82,7 +82,7 @@ def _pages_from(front: int, handle: Handle) -> int:
     swept, _, tails = handle.state
     check_tails(handle, swept, tails)
     pages, span = 0, handle.leaf_arity
-    for number, _, _ in tails:
+    for number, *_ in tails:
         pages += max(0, number - front // span)
         span *= handle.arity
     return pages

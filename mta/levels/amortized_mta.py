@@ -131,7 +131,7 @@ class AmortizedMTA(RunningTree):
         The level invariants, the stack against recomputed suffix folds, the result pair against a
         fold of all events.
         """
-        self.levels.check(self.front)
+        self.check_levels()
         monoid, events = self.monoid, list(self.events())
         if len(events) != len(self):
             raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")

@@ -248,6 +248,7 @@ class KeptEvents(LevelPages, LeafReader):
     def spare(self) -> int:
         """How many events may come without a store call."""
         leaf = self.levels.tails[0]
+        _ = leaf.rows  # out of a handle they may have to be read
         return leaf.capacity - leaf.count
 
     def catch_up(self, new: Events) -> None:
@@ -320,4 +321,4 @@ class KeptEvents(LevelPages, LeafReader):
         return sum(tail.count for tail in self.levels.tails)
 
     def check(self) -> None:
-        self.levels.check(self.front)
+        self.check_levels()

@@ -137,7 +137,7 @@ class LogMTA(MonoidTree):
         self._renew_right()  # the branch is in the tails
 
     def check(self) -> None:
-        self.levels.check(self.front)
+        self.check_levels()
         events = list(self.events())
         fold = Refold(self.monoid, events)
         if len(events) != len(self) or not fold.agrees(self.result):

@@ -4,17 +4,21 @@ What they keep in a handle stands with each of them; all have these in it:
 
 swept    = position before which pages have been deleted
 kept     = fronts of the earlier handles that are still to be restorable
-tails    = from level 0 up, [group, count, columns], columns as in a page
+tails    = from level 0 up, [group, count, columns], columns as in a page; that of the leaves has
+           the parts behind its columns, if there are any, which are then of the other events
+parts    = [events of a part, names, retired]; see ``parts``
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Payload, Rows
+from mta.columns.schemas import Rows
+from mta.levels.parts import LeafParts
 from mta.levels.queues import Levels, RestoredTail
 from mta.levels.rebuilding import Rebuilder
 from mta.pages.handle import MAX_LEVELS, Handle, corrupt
@@ -24,16 +28,20 @@ from mta.pages.structure import Named, Rebuild, Setting, Structure
 #: So many leaf groups leave before their pages are deleted, where no handle needs them.
 _SWEEP_GROUPS = 32
 
-#: An open group as a handle holds it: group, count, columns.
-TailState = tuple[int, int, list[Payload]]
+#: An open group as a handle holds it: group, count, columns, and parts where there are any.
+TailState = Sequence[Any]
 
 
 class LevelPages(Structure):
     """The events of level queues, and their pages, which the tails name."""
 
+    #: Whether events of the open leaf group stay what they are, so that parts of it can be written.
+    has_parts = True
+
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.levels = Levels(setting)
+        self.parts = LeafParts(self.levels, self.has_parts)
         self.front = 0
         #: Fronts of the handles that must stay restorable beside the next one.
         self.kept: list[int] = []
@@ -80,13 +88,17 @@ class LevelPages(Structure):
     # --- handles --------------------------------------------------------------------------------
 
     def tidy(self) -> None:
+        self.parts.write()
+        self.parts.delete_retired(len(self.kept))
         self.levels.sweep(self.kept[0] if self.kept else self.front)
 
     def hold(self, retain: int) -> None:
         self.kept = [*self.kept, self.front][-(retain - 1) :]
+        self.parts.retired.append([])
         self.discards = False
 
     def delete_pages(self) -> None:
+        self.parts.delete_all()
         self.levels.sweep(self.levels.back)
 
     @property
@@ -100,11 +112,17 @@ class LevelPages(Structure):
         for tail in self.levels.tails:
             span *= tail.capacity
             count += max(0, tail.number - swept // span)
-        return count
+        return count + len(self.parts)
 
     def tail_states(self) -> list[TailState]:
         """The tails as a handle holds them."""
-        return [(tail.number, tail.count, tail.columns()) for tail in self.levels.tails]
+        leaf, *above = self.levels.tails
+        parts = self.parts.state(len(self.kept))
+        first = [leaf.number, leaf.count, leaf.columns(self.parts.events)]
+        return [
+            [*first, parts] if parts else first,
+            *([tail.number, tail.count, tail.columns()] for tail in above),
+        ]
 
     def restore_tails(
         self, handle: Handle, middle: int, swept: int, kept: list[int], tails: list[TailState]
@@ -124,15 +142,25 @@ class LevelPages(Structure):
             raise corrupt("the positions to keep are out of order")
         levels = self.levels
         levels.swept, levels.back = swept, handle.back
-        levels.tails = [RestoredTail(levels, level, *tail) for level, tail in enumerate(tails)]
+        levels.tails = [RestoredTail(levels, level, *tail[:3]) for level, tail in enumerate(tails)]
         self.front, self.kept = handle.front, kept
+        number, count, columns, *parts = tails[0]
+        self.parts.restore(parts[0] if parts else [], len(kept))
+        places = [(0, number, name) for name in self.parts.names]
+        levels.tails[0] = RestoredTail(levels, 0, number, count, columns, places, self.parts.events)
 
     # --- verifying ------------------------------------------------------------------------------
+
+    def check_levels(self) -> None:
+        """Assert what holds of the levels and of the parts, reading every page."""
+        self.levels.check(self.front)
+        self.parts.check()
 
     def layout_of(self, level: int) -> Layout:
         return self.levels.layout_of(level)
 
     def pages(self) -> Iterator[Named]:
+        yield from self.parts.pages()
         for tail in reversed(self.levels.tails[1:]):
             yield from self._named(tail.level, tail.first, tail)
 
@@ -154,6 +182,8 @@ class LevelPages(Structure):
         return self.levels.pager.read_anew(named.level, named.number, named.name)
 
     def difference(self, named: Named, group: Group) -> str | None:
+        if named.fold is None:
+            return self.parts.difference(named, group)
         arity = self.levels.arity_of(named.level)
         if group.count != arity:
             return f"it has {group.count} elements in place of {arity}"
@@ -189,10 +219,13 @@ class LevelPages(Structure):
 
 def check_tails(handle: Handle, swept: int, tails: list[TailState]) -> None:
     """Raises CorruptHandle unless tails hang together and end at the back."""
-    if not 0 < len(tails) <= MAX_LEVELS or any(len(tail) != 3 for tail in tails):
+    if not 0 < len(tails) <= MAX_LEVELS or any(
+        len(tail) != 3 and (level or len(tail) != 4 or not _is_parts(tail[3]))
+        for level, tail in enumerate(tails)
+    ):
         raise corrupt("its tails make no window")
     span, begin = 1, handle.back
-    for level, (number, count, columns) in enumerate(tails):
+    for level, (number, count, columns, *_) in enumerate(tails):
         if type(number) is not int or type(count) is not int or type(columns) is not list:
             raise corrupt(f"the tail of level {level} is of the wrong types")
         arity = handle.arity if level else handle.leaf_arity
@@ -205,3 +238,7 @@ def check_tails(handle: Handle, swept: int, tails: list[TailState]) -> None:
         span *= arity
     if begin > swept:
         raise corrupt("its highest level does not begin where its pages do")
+
+
+def _is_parts(state: Any) -> bool:
+    return isinstance(state, list) and len(state) == 3

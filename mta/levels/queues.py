@@ -23,8 +23,8 @@ so that the names of pages to delete are found by walking, and nothing else need
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import reduce
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -53,11 +53,11 @@ class Tail(Group):
         times = np.empty(self.capacity, "<i8") if levels.timed else None
         super().__init__(self._layout.schema.new(self.capacity), times, [], 0)
 
-    def columns(self) -> list[Payload]:
-        """The columns as a handle keeps them."""
-        times = None if self.times is None else self.times[: self.count]
-        rows = self._layout.schema.cut(self.rows, 0, self.count)
-        return write_columns(Group(rows, times, self.names, self.count), self._layout)
+    def columns(self, start: int = 0) -> list[Payload]:
+        """The columns as a handle keeps them, from an element on."""
+        times = None if self.times is None else self.times[start : self.count]
+        rows = self._layout.schema.cut(self.rows, start, self.count)
+        return write_columns(Group(rows, times, self.names, self.count - start), self._layout)
 
     def about_to_change(self) -> None:
         """Elements are about to be replaced by others."""
@@ -80,38 +80,49 @@ class RestoredTail(Tail):
     ``__getattr__``.
     """
 
-    __slots__ = ("_saved", "_saved_count")
+    __slots__ = ("_parts", "_saved", "_saved_count", "_start")
 
     def __init__(
-        self, levels: Levels, level: int, number: int, count: int, columns: list[Payload]
-    ) -> None:
+        self, levels: Levels, level: int, number: int, count: int, columns: list[Payload],
+        parts: Sequence[Place] = (), start: int = 0,
+    ) -> None:  # fmt: skip
         self.level, self.number, self.count = level, number, count
         self.capacity, self._layout = levels.arity_of(level), levels.layout_of(level)
         self.folded = (0, None)
         #: The columns as the handle had them, right for as long as the count is the same.
         self._saved, self._saved_count = columns, count
+        #: What reads the elements before ``start``, which are in pages.
+        self._parts, self._start = partial(levels.pager.read_many, parts), start
 
     def __getattr__(self, name: str) -> Any:
         # Python asks here only for what is not set.
         if name not in ("rows", "times", "names"):
             raise AttributeError(name)
+        groups = self._parts() if self._start else []
+        if sum(group.count for group in groups) != self._start:
+            raise CorruptHandle(
+                "the parts of the handle's open leaf group are of another size; use an earlier one"
+            )
         try:
-            group = read_columns(self._saved_count, self._saved, self._layout)
+            groups.append(read_columns(self._saved_count - self._start, self._saved, self._layout))
         except CorruptPage as error:
             raise CorruptHandle(
                 f"the handle's level {self.level} cannot be read: {error}; use an earlier one"
             ) from error
-        self.rows, self.times = self._layout.schema.new(self.capacity), None
-        self._layout.schema.put_many(self.rows, 0, group.rows)
-        if group.times is not None:
-            self.times = np.empty(self.capacity, "<i8")
-            self.times[: group.count] = group.times
-        self.names = group.names
+        rows, at = self._layout.schema.new(self.capacity), 0
+        times = np.empty(self.capacity, "<i8") if self._layout.timed else None
+        for group in groups:
+            self._layout.schema.put_many(rows, at, group.rows)
+            if times is not None:
+                times[at : at + group.count] = group.times
+            at += group.count
+        self.rows, self.times, self.names = rows, times, groups[-1].names
         return getattr(self, name)
 
-    def columns(self) -> list[Payload]:
+    def columns(self, start: int = 0) -> list[Payload]:
         """The columns as a handle keeps them: the same as they came, if nothing was added."""
-        return self._saved if self.count == self._saved_count else super().columns()
+        as_saved = (self.count, start) == (self._saved_count, self._start)
+        return self._saved if as_saved else super().columns(start)
 
     def about_to_change(self) -> None:
         # What was saved is read, if it has not been yet, before it is of no use.

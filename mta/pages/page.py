@@ -6,7 +6,7 @@
     window  = text, the window's name
     level   = 0 for events, l > 0 for aggregates of groups of level l - 1
     group   = number of the group in its level; its first element is group * arity
-    count   = number of elements; always the level's arity
+    count   = number of elements: the level's arity, or what a part of the open leaf group has
     columns = array of [kind, bytes]: the value columns of the events or the columns of the
               partial aggregates, then (when the window keeps times) "<i8" times in microseconds
               since 1970, of each event or of the last event below each element, then (levels > 0)

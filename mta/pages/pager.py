@@ -43,6 +43,10 @@ class Pager(ABC):
         """One group as it is in the store now; one store call. Raises as ``read``."""
         return self.read(level, number, name)
 
+    def read_many(self, places: Sequence[Place]) -> list[Group]:
+        """Some groups; one store call for those that are not at hand. Raises as ``read``."""
+        return [self.read(*place) for place in places]
+
     @abstractmethod
     def delete(self, places: Sequence[Place]) -> None:
         """Forget groups, in this order; one store call. Those already gone are no error."""
@@ -112,7 +116,6 @@ class StorePager(Pager):
         return self.read_many([(level, number, name)])[0]
 
     def read_many(self, places: Sequence[Place]) -> list[Group]:
-        """Some pages; one store call for those that are not at hand."""
         keys = [page.key_of(self._window, *place) for place in places]
         found = {key: self.store.peek(key) for key in keys} if self.reads_ahead else {}
         missing = [key for key in keys if found.get(key) is None]

@@ -83,6 +83,7 @@ class PagedFlatFAT(SegmentedWindow):
     """A FIFO window whose result, like the fold of any range of it, costs O(log n)."""
 
     name = "FlatFAT"
+    has_parts = False  # its blocks are written anew when something in them leaves
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -437,7 +438,7 @@ class PagedFlatFAT(SegmentedWindow):
 
     def check(self) -> None:
         with self.undisturbed():
-            self.levels.check(self.front)
+            self.check_levels()
             monoid, events = self.monoid, list(self.events())
             if len(events) != len(self):
                 raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")

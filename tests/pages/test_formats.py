@@ -109,12 +109,22 @@ def holes(store: MemoryStore) -> Window:
     return window
 
 
+def parted(store: MemoryStore) -> Window:
+    """Groups of more events than a part has, after a handle that named parts of a sealed one."""
+    window = Window(joined(), CountWindow(20), store=store, name="parted", leaf_arity=600, arity=2)
+    window.extend([chr(97 + i % 26) for i in range(590)], results="last")
+    window.checkpoint()
+    window.extend([chr(97 + i % 25) for i in range(300)], results="last")
+    return window
+
+
 WINDOWS: dict[str, Callable[[MemoryStore], Window]] = {
     "numbers": numbers,
     "timed": timed,
     "several": several,
     "blocks": blocks,
     "holes": holes,
+    "parted": parted,
 }
 EACH = pytest.mark.parametrize("name", WINDOWS)
 
@@ -167,6 +177,7 @@ def test_the_golden_results() -> None:
         "several": {"mean": 4.0, "sum": 29, "pair": (("j", 2**70), ("k", 2**70))},
         "blocks": "ijklmnopqrstuvwxyyz",
         "holes": 30.5,
+        "parted": "fghijklmnopqrstuvwxy",
     }
 
 

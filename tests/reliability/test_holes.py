@@ -80,6 +80,7 @@ class HoledSoak(Soak):
         self.heal()
         if isinstance(self.store, WriteBuffer):
             send_what_is_held(self.store)
+        self.store.flush()
         self.save()
         self.window = oracle.reopen(self.handle, self.memory, self.size, aggregator=self.structure)
         alive = set(live_keys(self.window))

@@ -1,0 +1,166 @@
+"""The open leaf group's events in pages of their own, which keep a handle small.
+
+A handle holds the tails, and the leaves' tail may have thousands of events. What is written of it
+never changes until the group is sealed, so it is cut into *parts*, and each full part is put in the
+store once, before the first handle that would hold it. The handle names it:
+
+    open leaf group     [v v v v | v v v v | v v . . | . . . .]       parts of four
+    in the handle         name      name     v v
+
+A part is a page of level 0 under its group's number. When the group is sealed all its parts are
+*retired*: deleted once no handle that may still be restored names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mta.errors import InvariantViolation
+from mta.levels.queues import Levels, Tail
+from mta.pages.handle import corrupt
+from mta.pages.page import NAME_BYTES, Group, encode
+from mta.pages.pager import Place
+from mta.pages.structure import Named
+
+#: About how many bytes of events a part has.
+PART_BYTES = 1 << 14
+_OBJECT_BYTES = 64
+
+#: How parts stand in a handle, if there are any: how many events one has, the names of the open
+#: group's, and those retired since each of the handles that are kept.
+State = list[Any]
+
+
+class LeafParts:
+    """Which parts of the open leaf group are in the store."""
+
+    def __init__(self, levels: Levels, wanted: bool) -> None:
+        self._levels = levels
+        weight = levels.monoid.inputs.row_bytes
+        row = (_OBJECT_BYTES if weight is None else weight) + 8 * levels.timed
+        most = max(1, PART_BYTES // max(row, 1))
+        #: How many events a part has, and how many one of the groups that are to come; 0 where a
+        #: whole group is no more than one, and where none are wanted.
+        self.size = self._to_come = most if wanted and most < levels.leaf_arity else 0
+        self._number = 0
+        self.names: list[bytes] = []
+        #: Parts of sealed groups, by how many handles were taken before: oldest first.
+        self.retired: list[list[Place]] = [[]]
+
+    def __len__(self) -> int:
+        """How many pages there are, the retired ones included."""
+        return len(self.names) + sum(map(len, self.retired))
+
+    @property
+    def events(self) -> int:
+        """How many events of the open group they hold, from its first on."""
+        return len(self.current) * self.size
+
+    @property
+    def current(self) -> list[bytes]:
+        """The names of the open group's parts; none when it has been sealed."""
+        return self.names if self._number == self._levels.tails[0].number else []
+
+    # --- for handles ----------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """Before a handle is taken: write the parts that became full; one store call, if any did.
+
+        Retires those of a group that has been sealed. When the store fails, no part is added.
+        """
+        levels = self._levels
+        tail = levels.tails[0]
+        if self._number != tail.number:
+            self.retired[-1].extend((0, self._number, name) for name in self.names)
+            self._number, self.names, self.size = tail.number, [], self._to_come
+        size, done = self.size, self.events
+        if size and tail.count - done >= size:
+            starts = range(done, tail.count - size + 1, size)
+            groups = [(0, tail.number, self._part(tail, start)) for start in starts]
+            self.names = self.names + levels.pager.write(groups)
+
+    def delete_retired(self, handles: int) -> None:
+        """Delete parts that groups had before the last so many handles; one store call, if any."""
+        going = self.retired[: max(0, len(self.retired) - handles)]
+        if any(going):
+            self._levels.pager.delete([place for places in going for place in places])
+        self.retired = self.retired[len(going) :] if handles else [[]]
+
+    def delete_all(self) -> None:
+        """Delete every part."""
+        self.retired[-1].extend((0, self._number, name) for name in self.names)
+        self.names = []
+        self.delete_retired(0)
+
+    def state(self, handles: int) -> State:
+        """As a handle holds it; empty where there are no parts."""
+        retired = self.retired[len(self.retired) - handles :]
+        return [self.size, self.current, retired] if self.current or any(retired) else []
+
+    def restore(self, state: State, handles: int) -> None:
+        """Have what a handle says, once the tails are there. Raises CorruptHandle."""
+        tail = self._levels.tails[0]
+        none: State = [self.size, [], [[]] * handles]
+        size, names, retired = state or none
+        if [type(size), type(names), type(retired)] != [int, list, list]:
+            raise corrupt("its parts are of the wrong types")
+        if not all(map(_is_name, names)) or not all(isinstance(one, list) for one in retired):
+            raise corrupt("the names of its parts are of the wrong types")
+        if size < bool(names) or len(names) * size > tail.count:
+            raise corrupt("it has more parts than its open leaf group has events")
+        if len(retired) != handles:
+            raise corrupt("it has not as many lists of retired parts as handles to keep")
+        self._number, self.names, self.size = tail.number, names, size
+        self.retired = [[_place(place, tail.number) for place in places] for places in retired]
+
+    def _part(self, tail: Tail, start: int) -> Group:
+        """The part of the open group that begins at one of its events."""
+        stop = start + self.size
+        times = None if tail.times is None else tail.times[start:stop]
+        rows = self._levels.monoid.inputs.cut(tail.rows, start, stop)
+        return Group(rows, times, [], self.size)
+
+    # --- verifying ------------------------------------------------------------------------------
+
+    def pages(self) -> Iterator[Named]:
+        """Every part as a handle names it."""
+        size, arity, current = self.size, self._levels.leaf_arity, self.current
+        for index, name in enumerate(current):
+            begin = self._number * arity + index * size
+            yield Named(0, self._number, name, None, None, begin, begin + size)
+        sealed = [(0, self._number, name) for name in self.names if not current]
+        for level, number, name in [*(p for places in self.retired for p in places), *sealed]:
+            begin = number * arity
+            yield Named(level, number, name, None, None, begin, begin + arity, needed=False)
+
+    def difference(self, named: Named, group: Group) -> str | None:
+        """What is wrong with a part that can be read."""
+        times = group.times
+        if named.needed and group.count != self.size:
+            return f"it has {group.count} events in place of {self.size}"
+        if times is not None and bool((times[1:] < times[:-1]).any()):
+            return "its times decrease"
+        return None
+
+    def check(self) -> None:
+        """Assert that parts hold what the group does, reading each. Raises InvariantViolation."""
+        levels, tail = self._levels, self._levels.tails[0]
+        for index, name in enumerate(self.current):
+            found = levels.pager.read_anew(0, tail.number, name)
+            held = self._part(tail, index * self.size)
+            one, other = (encode("", 0, 0, g, levels.layout_of(0)) for g in (found, held))
+            if one != other:
+                raise InvariantViolation(f"part {index} of the open leaf group holds other events")
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, bytes) and len(name) == NAME_BYTES
+
+
+def _place(place: Any, number: int) -> Place:
+    """A retired part. Raises CorruptHandle."""
+    match place:
+        case [0, int(group), bytes(name)] if 0 <= group < number and _is_name(name):
+            return 0, group, name
+    raise corrupt("its retired parts are of the wrong types")
