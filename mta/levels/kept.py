@@ -248,8 +248,7 @@ class KeptEvents(LevelPages, LeafReader):
     def spare(self) -> int:
         """How many events may come without a store call."""
         leaf = self.levels.tails[0]
-        _ = leaf.rows  # out of a handle they may have to be read
-        return leaf.capacity - leaf.count
+        return leaf.capacity - leaf.count if leaf.is_at_hand else 0
 
     def catch_up(self, new: Events) -> None:
         """Have the events that came by themselves, no more than there was room for."""

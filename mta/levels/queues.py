@@ -44,6 +44,9 @@ class Tail(Group):
 
     __slots__ = ("_layout", "capacity", "folded", "level", "number")
 
+    #: Whether its elements take no store call.
+    is_at_hand = True
+
     def __init__(self, levels: Levels, level: int, number: int) -> None:
         self.level, self.number = level, number
         self.capacity = levels.arity_of(level)
@@ -80,7 +83,7 @@ class RestoredTail(Tail):
     ``__getattr__``.
     """
 
-    __slots__ = ("_parts", "_saved", "_saved_count", "_start")
+    __slots__ = ("_parts", "_saved", "_saved_count", "_start", "is_at_hand")
 
     def __init__(
         self, levels: Levels, level: int, number: int, count: int, columns: list[Payload],
@@ -93,6 +96,7 @@ class RestoredTail(Tail):
         self._saved, self._saved_count = columns, count
         #: What reads the elements before ``start``, which are in pages.
         self._parts, self._start = partial(levels.pager.read_many, parts), start
+        self.is_at_hand = not start
 
     def __getattr__(self, name: str) -> Any:
         # Python asks here only for what is not set.
@@ -117,6 +121,7 @@ class RestoredTail(Tail):
                 times[at : at + group.count] = group.times
             at += group.count
         self.rows, self.times, self.names = rows, times, groups[-1].names
+        self.is_at_hand = True
         return getattr(self, name)
 
     def columns(self, start: int = 0) -> list[Payload]:

@@ -135,9 +135,8 @@ class MonoidTree(SegmentedWindow):
 
     def at_hand(self, most: int) -> AtHand | None:
         leaf, frame = self.levels.tails[0], self.path[-1] if self.path else None
-        if self.front == self.back or leaf.is_full:
+        if self.front == self.back or leaf.is_full or not leaf.is_at_hand:
             return None
-        _ = leaf.rows  # out of a handle they may have to be read, which ``catch_up`` must not
         lefts: list[Partial] = []
         leaving = np.array([self._front_time[1]] * (self._front_time[0] == self.front), "<i8")
         if frame is not None and frame.level == 0:

@@ -93,6 +93,21 @@ def test_each_part_is_written_once_and_read_once() -> None:
     assert (window.query(), store.counts.get.calls, store.counts.get.pages) == (45.0, 1, 3)
 
 
+@pytest.mark.parametrize("tree", [AmortizedMTA, LogMTA])
+def test_an_eviction_reads_no_part(tree: type[Any]) -> None:
+    store = CountingStore(MemoryStore())
+    window = begin(store, tree)
+    window.extend(range(38))
+    window = again(window.checkpoint(), store, tree)
+    window.query()
+    store.reset()
+    window.evict()
+    assert window.query() == sum(range(1, 38))
+    assert store.counts.get.pages <= window.stats().levels
+    window.extend(range(38, 50))
+    assert window.query() == sum(range(10, 50))
+
+
 def test_a_replay_in_other_cuts_names_the_same_parts() -> None:
     store = MemoryStore()
     window = begin(store)
