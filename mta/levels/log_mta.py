@@ -35,6 +35,7 @@ class LogMTA(MonoidTree):
     """A window with O(log n) insertion, eviction and bulk eviction, and the result at hand."""
 
     name = "Log MTA"
+    has_parts = False  # out of a handle, its branch is folded of all events of the open group
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)

@@ -35,7 +35,8 @@ TailState = Sequence[Any]
 class LevelPages(Structure):
     """The events of level queues, and their pages, which the tails name."""
 
-    #: Whether events of the open leaf group stay what they are, so that parts of it can be written.
+    #: Whether parts of the open leaf group are written: its events stay what they are, and none of
+    #: them is needed as soon as a handle is restored.
     has_parts = True
 
     def __init__(self, setting: Setting) -> None:
