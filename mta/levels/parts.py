@@ -23,8 +23,8 @@ from mta.pages.page import NAME_BYTES, Group, encode
 from mta.pages.pager import Place
 from mta.pages.structure import Named
 
-#: About how many bytes of events a part has.
-PART_BYTES = 1 << 14
+#: How many bytes of events a part has: with its envelope it just fits 4 disk pages of 4 KiB.
+PART_BYTES = 16256
 _OBJECT_BYTES = 64
 
 #: How parts stand in a handle, if there are any: how many events one has, the names of the open

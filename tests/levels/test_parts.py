@@ -276,7 +276,7 @@ def test_handles_without_parts_are_as_they_were(monkeypatch: pytest.MonkeyPatch)
     window.extend(range(2))
     small = window.checkpoint()
     assert len(state_of(small)) == 3
-    monkeypatch.setattr(parts, "PART_BYTES", 1 << 14)
+    monkeypatch.undo()
     other = begin(MemoryStore())
     other.extend(range(2))
     assert other.checkpoint() == small

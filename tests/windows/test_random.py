@@ -20,7 +20,7 @@ STEPS = 40
 #: How many lives one test lives, and how many of them are hostile.
 LIVES, HOSTILE = 5, 4
 #: Bytes of a part of an open leaf group: of one event or three, and of more than any group has.
-PARTS = 24, 1 << 14
+PARTS = 24, parts.PART_BYTES
 
 everything = pytest.mark.parametrize(
     ("sort", "order", "kind"),
