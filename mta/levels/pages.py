@@ -35,8 +35,7 @@ TailState = Sequence[Any]
 class LevelPages(Structure):
     """The events of level queues, and their pages, which the tails name."""
 
-    #: Whether parts of the open leaf group are written: its events stay what they are, and none of
-    #: them is needed as soon as a handle is restored.
+    #: Not where events of the open leaf group change, or are needed when a handle is restored.
     has_parts = True
 
     def __init__(self, setting: Setting) -> None:

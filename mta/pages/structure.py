@@ -150,6 +150,8 @@ class Structure(ABC):
     front: int
     #: Whether events are kept in the order of their times, whatever order they come in.
     by_time: bool = False
+    #: Whether handles hold a little of the open leaf group only, the rest being in pages.
+    has_parts: bool = False
 
     def __init__(self, setting: Setting) -> None:
         self.setting, self.monoid = setting, setting.monoid

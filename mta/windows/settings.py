@@ -27,7 +27,8 @@ Lateness = float | str | timedelta
 _LEAF_BYTES, _MAX_LEAF_ARITY = 65024, 8128
 #: But so many rows it has, however many columns they are of, unless they weigh too much: each
 #: column of each group costs a few calls, which with fewer rows would take longer than all else.
-_LEAST_LEAF_ARITY = 4064
+#: Where handles hold all of an open leaf group it is fewer, lest they become large.
+_LEAST_LEAF_ARITY, _LEAST_IN_HANDLES = 4064, 896
 _INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
 #: What a leaf page may weigh, and the stack, which holds a partial for every event of the head leaf
 #: group.
@@ -126,8 +127,9 @@ class Settings:
         """Sizes of leaf and inner groups, in rows: as given, else what suits one large window.
 
         A leaf page has up to 64 KiB, or where events are of several columns 4064 rows, if these are
-        4 MiB at most; an inner one 8 KiB. Where partials are heavy, leaf groups are smaller, as the
-        stack has a partial an event. ``timed``: events carry times.
+        4 MiB at most (896 where the structure has no parts); an inner one 8 KiB. Where partials are
+        heavy, leaf groups are smaller, as the stack has a partial an event. ``timed``: events carry
+        times.
         """
         leaf_arity, arity, extra = self.leaf_arity, self.arity, 8 if timed else 0
         value, partial = monoid.inputs.row_bytes, monoid.partials.row_bytes
@@ -138,7 +140,8 @@ class Settings:
             share = 2 if self.aggregator.by_time else 1
             rows = _LEAF_BYTES // weight
             if value is not None:
-                rows = max(rows, min(_LEAST_LEAF_ARITY, _MOST_BYTES // weight))
+                least = _LEAST_LEAF_ARITY if self.aggregator.has_parts else _LEAST_IN_HANDLES
+                rows = max(rows, min(least, _MOST_BYTES // weight))
             leaf_arity = arity or max(64, min(most, rows // share))
         if arity is None:
             weight = _OBJECT_BYTES if partial is None else partial + extra + NAME_BYTES

@@ -10,7 +10,21 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from mta import ArgMax, Collect, Count, CountWindow, Max, Monoid, Product, Sum, Window
+from mta import (
+    AmortizedMTA,
+    ArgMax,
+    Collect,
+    Count,
+    CountWindow,
+    FiBA,
+    LogMTA,
+    Max,
+    Monoid,
+    Product,
+    Sum,
+    Window,
+)
+from mta.reactive.paged_flat_fat import PagedFlatFAT
 from tests.support.naive import AGGREGATORS
 from tests.support.ready_made import agree, power
 
@@ -92,12 +106,14 @@ def test_a_product_of_plain_and_columnar_parts() -> None:
 
 
 def test_leaf_pages_have_as_many_rows_of_many_columns_as_of_few() -> None:
-    def rows(columns: int) -> int:
+    def rows(columns: int, aggregator: type[Any] = AmortizedMTA) -> int:
         sums = Product({f"sum {i}": (f"column {i}", Sum()) for i in range(columns)})
-        return Window(sums, CountWindow(9)).structure.setting.leaf_arity
+        return Window(sums, CountWindow(9), aggregator=aggregator).structure.setting.leaf_arity
 
     assert rows(2) == rows(10) == rows(50) == 4064
     assert 8 * 2000 * rows(2000) <= 1 << 22
+    # Their handles hold all of an open leaf group; FiBA's leaves have up to twice their arity.
+    assert (rows(50, LogMTA), rows(50, PagedFlatFAT), rows(50, FiBA)) == (896, 896, 448)
 
 
 def test_products_that_make_no_sense() -> None:
