@@ -12,7 +12,7 @@ parts    = [events of a part, names, retired]; see ``parts``
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from mta.pages.structure import Named, Rebuild, Setting, Structure
 _SWEEP_GROUPS = 32
 
 #: An open group as a handle holds it: group, count, columns, and parts where there are any.
-TailState = Sequence[Any]
+TailState = list[Any]
 
 
 class LevelPages(Structure):
@@ -89,12 +89,12 @@ class LevelPages(Structure):
 
     def tidy(self) -> None:
         self.parts.write()
-        self.parts.delete_retired(len(self.kept))
+        self.parts.retired.delete(len(self.kept))
         self.levels.sweep(self.kept[0] if self.kept else self.front)
 
     def hold(self, retain: int) -> None:
         self.kept = [*self.kept, self.front][-(retain - 1) :]
-        self.parts.retired.append([])
+        self.parts.retired.hold()
         self.discards = False
 
     def delete_pages(self) -> None:
@@ -117,12 +117,10 @@ class LevelPages(Structure):
     def tail_states(self) -> list[TailState]:
         """The tails as a handle holds them."""
         leaf, *above = self.levels.tails
-        parts = self.parts.state(len(self.kept))
-        first = [leaf.number, leaf.count, leaf.columns(self.parts.events)]
-        return [
-            [*first, parts] if parts else first,
-            *([tail.number, tail.count, tail.columns()] for tail in above),
-        ]
+        states: list[TailState] = [[leaf.number, leaf.count, leaf.columns(self.parts.events)]]
+        if parts := self.parts.state(len(self.kept)):
+            states[0].append(parts)
+        return states + [[tail.number, tail.count, tail.columns()] for tail in above]
 
     def restore_tails(
         self, handle: Handle, middle: int, swept: int, kept: list[int], tails: list[TailState]
@@ -142,12 +140,14 @@ class LevelPages(Structure):
             raise corrupt("the positions to keep are out of order")
         levels = self.levels
         levels.swept, levels.back = swept, handle.back
-        levels.tails = [RestoredTail(levels, level, *tail[:3]) for level, tail in enumerate(tails)]
+        (number, count, columns, *parts), *above = tails
+        self.parts.restore(parts, number, count, len(kept))
+        start = len(self.parts.names) * self.parts.size
+        levels.tails = [
+            RestoredTail(levels, 0, number, count, columns, self.parts.places(), start),
+            *(RestoredTail(levels, level, *tail) for level, tail in enumerate(above, 1)),
+        ]
         self.front, self.kept = handle.front, kept
-        number, count, columns, *parts = tails[0]
-        self.parts.restore(parts[0] if parts else [], len(kept))
-        places = [(0, number, name) for name in self.parts.names]
-        levels.tails[0] = RestoredTail(levels, 0, number, count, columns, places, self.parts.events)
 
     # --- verifying ------------------------------------------------------------------------------
 
@@ -220,8 +220,7 @@ class LevelPages(Structure):
 def check_tails(handle: Handle, swept: int, tails: list[TailState]) -> None:
     """Raises CorruptHandle unless tails hang together and end at the back."""
     if not 0 < len(tails) <= MAX_LEVELS or any(
-        len(tail) != 3 and (level or len(tail) != 4 or not _is_parts(tail[3]))
-        for level, tail in enumerate(tails)
+        len(tail) != 3 and (level or len(tail) != 4) for level, tail in enumerate(tails)
     ):
         raise corrupt("its tails make no window")
     span, begin = 1, handle.back
@@ -238,7 +237,3 @@ def check_tails(handle: Handle, swept: int, tails: list[TailState]) -> None:
         span *= arity
     if begin > swept:
         raise corrupt("its highest level does not begin where its pages do")
-
-
-def _is_parts(state: Any) -> bool:
-    return isinstance(state, list) and len(state) == 3

@@ -21,6 +21,7 @@ from mta.levels.queues import Levels, Tail
 from mta.pages.handle import corrupt
 from mta.pages.page import NAME_BYTES, Group, encode
 from mta.pages.pager import Place
+from mta.pages.retired import RetiredPages
 from mta.pages.structure import Named
 
 #: How many bytes of events a part has: with its envelope it just fits 4 disk pages of 4 KiB.
@@ -45,12 +46,12 @@ class LeafParts:
         self.size = self._to_come = most if wanted and most < levels.leaf_arity else 0
         self._number = 0
         self.names: list[bytes] = []
-        #: Parts of sealed groups, by how many handles were taken before: oldest first.
-        self.retired: list[list[Place]] = [[]]
+        #: Parts of groups that have been sealed.
+        self.retired = RetiredPages(levels.pager)
 
     def __len__(self) -> int:
         """How many pages there are, the retired ones included."""
-        return len(self.names) + sum(map(len, self.retired))
+        return len(self.names) + len(self.retired)
 
     @property
     def events(self) -> int:
@@ -72,47 +73,49 @@ class LeafParts:
         levels = self._levels
         tail = levels.tails[0]
         if self._number != tail.number:
-            self.retired[-1].extend((0, self._number, name) for name in self.names)
-            self._number, self.names, self.size = tail.number, [], self._to_come
+            self._retire()
+            self._number, self.size = tail.number, self._to_come
         size, done = self.size, self.events
         if size and tail.count - done >= size:
             starts = range(done, tail.count - size + 1, size)
             groups = [(0, tail.number, self._part(tail, start)) for start in starts]
             self.names = self.names + levels.pager.write(groups)
 
-    def delete_retired(self, handles: int) -> None:
-        """Delete parts that groups had before the last so many handles; one store call, if any."""
-        going = self.retired[: max(0, len(self.retired) - handles)]
-        if any(going):
-            self._levels.pager.delete([place for places in going for place in places])
-        self.retired = self.retired[len(going) :] if handles else [[]]
-
     def delete_all(self) -> None:
         """Delete every part."""
-        self.retired[-1].extend((0, self._number, name) for name in self.names)
+        self._retire()
+        self.retired.delete(0)
+
+    def _retire(self) -> None:
+        self.retired.add(self.places())
         self.names = []
-        self.delete_retired(0)
 
     def state(self, handles: int) -> State:
-        """As a handle holds it; empty where there are no parts."""
-        retired = self.retired[len(self.retired) - handles :]
+        """As a handle holds it that keeps so many; empty where there are no parts."""
+        retired = self.retired.state(handles)
         return [self.size, self.current, retired] if self.current or any(retired) else []
 
-    def restore(self, state: State, handles: int) -> None:
-        """Have what a handle says, once the tails are there. Raises CorruptHandle."""
-        tail = self._levels.tails[0]
-        none: State = [self.size, [], [[]] * handles]
-        size, names, retired = state or none
-        if [type(size), type(names), type(retired)] != [int, list, list]:
-            raise corrupt("its parts are of the wrong types")
-        if not all(map(_is_name, names)) or not all(isinstance(one, list) for one in retired):
-            raise corrupt("the names of its parts are of the wrong types")
-        if size < bool(names) or len(names) * size > tail.count:
+    def restore(self, states: list[Any], number: int, count: int, handles: int) -> None:
+        """Have what a handle says, if it says anything, of an open group of so many events.
+
+        Raises CorruptHandle.
+        """
+        [state] = states or [[self.size, [], [[]] * handles]]
+        match state:
+            case [int(size), list(names), list(retired)] if all(map(_is_name, names)):
+                pass
+            case _:
+                raise corrupt("its parts are of the wrong types")
+        if size < bool(names) or len(names) * size > count:
             raise corrupt("it has more parts than its open leaf group has events")
-        if len(retired) != handles:
-            raise corrupt("it has not as many lists of retired parts as handles to keep")
-        self._number, self.names, self.size = tail.number, names, size
-        self.retired = [[_place(place, tail.number) for place in places] for places in retired]
+        self.retired.restore(retired, handles)
+        if any(level or group >= number for level, group, _ in self.retired):
+            raise corrupt("its retired parts are of no leaf group that was sealed")
+        self._number, self.names, self.size = number, names, size
+
+    def places(self) -> list[Place]:
+        """Where the open group's parts are."""
+        return [(0, self._number, name) for name in self.names]
 
     def _part(self, tail: Tail, start: int) -> Group:
         """The part of the open group that begins at one of its events."""
@@ -129,8 +132,7 @@ class LeafParts:
         for index, name in enumerate(current):
             begin = self._number * arity + index * size
             yield Named(0, self._number, name, None, None, begin, begin + size)
-        sealed = [(0, self._number, name) for name in self.names if not current]
-        for level, number, name in [*(p for places in self.retired for p in places), *sealed]:
+        for level, number, name in [*self.retired, *([] if current else self.places())]:
             begin = number * arity
             yield Named(level, number, name, None, None, begin, begin + arity, needed=False)
 
@@ -156,11 +158,3 @@ class LeafParts:
 
 def _is_name(name: Any) -> bool:
     return isinstance(name, bytes) and len(name) == NAME_BYTES
-
-
-def _place(place: Any, number: int) -> Place:
-    """A retired part. Raises CorruptHandle."""
-    match place:
-        case [0, int(group), bytes(name)] if 0 <= group < number and _is_name(name):
-            return 0, group, name
-    raise corrupt("its retired parts are of the wrong types")

@@ -35,6 +35,7 @@ from mta.levels.queues import Levels
 from mta.monoids.base import Partial
 from mta.pages.page import NO_NAME, Group
 from mta.pages.pager import Pager, Place
+from mta.pages.retired import RetiredPages
 from mta.reactive.flat_fat import FlatFAT
 
 #: Level and number of a block.
@@ -153,9 +154,8 @@ class BlockPager(Pager):
         self._held: dict[Where, Block] = {}
         self._ends: dict[Where, Block] = {}
         self._path: frozenset[Where] = frozenset()
-        #: Pages that blocks no longer have, by how many handles were taken before: oldest first.
-        #: Every handle begins another list: what is lost from then on is needed by one more.
-        self.retired: list[list[Place]] = [[]]
+        #: Pages that blocks no longer have.
+        self.retired = RetiredPages(levels.pager)
 
     # --- as a pager -----------------------------------------------------------------------------
 
@@ -322,14 +322,8 @@ class BlockPager(Pager):
                 old, above.group.names[index] = above.group.names[index], name
                 block.dirty = False
                 if self._keeps_old and old not in (name, NO_NAME):
-                    self.retired[-1].append((level, block.number, old))
+                    self.retired.add([(level, block.number, old)])
         self.hold([self._held[where] for where in self._path if where in self._held])
-
-    def delete_retired(self, handles: int) -> None:
-        """Delete pages that blocks had before the last so many handles; one store call."""
-        going = self.retired[: max(0, len(self.retired) - handles)]
-        self._pager.delete([place for places in going for place in places])
-        self.retired = self.retired[len(going) :] if handles else [[]]
 
 
 class BlockReader(LeafReader):

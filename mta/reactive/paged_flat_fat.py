@@ -51,14 +51,13 @@ from itertools import takewhile
 from typing import Any
 
 from mta.columns.schemas import Row, Rows
-from mta.errors import CorruptPage, InvariantViolation
+from mta.errors import InvariantViolation
 from mta.folds.fronts import fronts_upto, rows_at
 from mta.levels.read_ahead import ReadAhead
 from mta.levels.search import Frame, Segment, SegmentedWindow
 from mta.monoids.base import Partial, Refold
-from mta.pages.handle import MAX_LEVELS, Handle, corrupt
-from mta.pages.page import NAME_BYTES, Group, Layout, read_columns
-from mta.pages.pager import Place
+from mta.pages.handle import Handle, corrupt
+from mta.pages.page import Group, Layout, read_columns
 from mta.pages.structure import Batch, Named, Setting
 from mta.reactive.blocks import Block, BlockPager, BlockReader
 from mta.reactive.flat_fat import join
@@ -243,7 +242,7 @@ class PagedFlatFAT(SegmentedWindow):
     def _write_dirty(self, most: int = 0) -> None:
         self.blocks.write_dirty(most)
         if self.discards:
-            self.blocks.delete_retired(0)
+            self.blocks.retired.delete(0)
 
     @contextmanager
     def undone_on_failure(self) -> Iterator[None]:
@@ -367,23 +366,23 @@ class PagedFlatFAT(SegmentedWindow):
 
     def tidy(self) -> None:
         self.blocks.write_dirty()
-        self.blocks.delete_retired(len(self.kept))
+        self.blocks.retired.delete(len(self.kept))
         super().tidy()
 
     def hold(self, retain: int) -> None:
         super().hold(retain)
-        self.blocks.retired.append([])
+        self.blocks.retired.hold()
 
     def delete_pages(self) -> None:
         super().delete_pages()
-        self.blocks.delete_retired(0)
+        self.blocks.retired.delete(0)
 
     def write_state(self) -> list[Any]:
         """The state, once all blocks are written; a page read a level if none is at hand."""
         levels, partials = self.levels, self.monoid.partials
         inside = self.front >= levels.tails[0].first
         left = partials.one(self.monoid.identity if inside else self.before_leaf())
-        retired = self.blocks.retired[len(self.blocks.retired) - len(self.kept) :]
+        retired = self.blocks.retired.state(len(self.kept))
         return [levels.swept, self.kept, partials.dump(left), retired, self.tail_states()]
 
     def restore_state(self, handle: Handle) -> None:
@@ -395,13 +394,11 @@ class PagedFlatFAT(SegmentedWindow):
         row = read_columns(1, left, Layout(partials, timed=False, named=False)).rows
         self.restore_front_time(handle.front_time)
         self.left, self.left_at = partials.at(row, 0), handle.front
-        self.blocks.retired = [[_place(place) for place in places] for places in retired]
-        if len(retired) != len(kept):
-            raise CorruptPage("it has not as many lists of retired pages as handles to keep")
+        self.blocks.retired.restore(retired, len(kept))
 
     @property
     def page_count(self) -> int:
-        return super().page_count + sum(map(len, self.blocks.retired))
+        return super().page_count + len(self.blocks.retired)
 
     @property
     def resident_rows(self) -> int:
@@ -418,7 +415,7 @@ class PagedFlatFAT(SegmentedWindow):
         self.blocks.write_dirty()
         yield from super().pages()
         levels = self.levels
-        for level, number, name in [place for places in self.blocks.retired for place in places]:
+        for level, number, name in self.blocks.retired:
             span = levels.span(level + 1)
             yield Named(level, number, name, None, None, number * span, (number + 1) * span, False)
 
@@ -460,13 +457,3 @@ class PagedFlatFAT(SegmentedWindow):
                 yield
         finally:
             self.left, self.left_at, self._rest, self._rest_at = known
-
-
-def _place(place: Any) -> Place:
-    """A retired page. Raises CorruptHandle."""
-    if list(map(type, place)) != [int, int, bytes]:
-        raise corrupt("its retired pages are of the wrong types")
-    level, number, name = place
-    if not 0 <= level < MAX_LEVELS or number < 0 or len(name) != NAME_BYTES:
-        raise corrupt("its retired pages cannot be")
-    return level, number, name

@@ -19,7 +19,7 @@ from mta import (
     Sum,
     TimeWindow,
     Window,
-)  # fmt: skip
+)
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptHandle, CorruptPage, MissingPage, StoreUnavailable
 from mta.levels import parts
@@ -257,7 +257,7 @@ def test_the_worked_example_of_a_state() -> None:
         [3, [], []], [3, "names", [[]]], [3, [b"short"], [[]]], [0, [b"n" * 16], [[]]],
         [4, [b"n" * 16] * 3, [[]]], [-1, [b"n" * 16], [[]]], [3, [b"n" * 16] * 2, [[[0, 9, b"x"]]]],
         [3, [b"n" * 16] * 2, [[[0, 0, b"n" * 16]]]], [3, [b"n" * 16] * 2, ["x"]], ["3", [], [[]]],
-        [3, []], None, 7,
+        [3, []], None, [], 7,
     ],
 )  # fmt: skip
 def test_states_that_cannot_be(state: Any) -> None:
