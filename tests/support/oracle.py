@@ -109,9 +109,7 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def open_files(within: Path = Path("/")) -> int:
-    """How many file descriptors this process has, or how many of files within a folder."""
-    found = list(Path("/proc/self/fd").iterdir())
-    if within == Path("/"):
-        return len(found)
-    return sum(within in file.readlink().parents for file in found if file.is_symlink())
+def open_files(sockets: bool = True) -> int:
+    """How many file descriptors this process has."""
+    links = [os.readlink(file) for file in Path("/proc/self/fd").iterdir() if file.is_symlink()]
+    return sum(sockets or not link.startswith("socket:") for link in links)
