@@ -209,7 +209,7 @@ class Cursor(ObservedWindow):
         self.place(self.events.kept_from, self.events.back)
         try:
             if self.front < self.back:
-                self._move(self.policy.cut(self, time))
+                self.move(self.policy.cut(self, time))
         except Exception:
             self.place(*stood)
             raise
@@ -240,7 +240,7 @@ class Cursor(ObservedWindow):
             self._grow(self.monoid.lift(row))
         self.back += 1
         try:
-            self._move(self.policy.cut(self, time))
+            self.move(self.policy.cut(self, time))
         except Exception:
             self.place(self.front, self.back - 1)
             raise
@@ -285,7 +285,7 @@ class Cursor(ObservedWindow):
             yield done, monoid.combine_rows(folds, prefixes, end - done)
             done = end
         self.back = hand.stop
-        self._move(hand.first + int(fronts[-1]))
+        self.move(hand.first + int(fronts[-1]))
         if self._suffixes is not None:
             self._grow(hand.sliding.total)
 
@@ -305,6 +305,16 @@ class Cursor(ObservedWindow):
         held: np.ndarray = np.maximum(as_array(fronts, hand.count), stood)
         return held
 
+    def take_in(self, row: Row) -> None:
+        """Take in the next event, which is in the structure already; the front stays, 1 combine."""
+        self._fresh()
+        self.back += 1
+        if self._suffixes is not None:
+            try:
+                self._grow(self.monoid.lift(row))
+            except Exception:  # whoever asks for the result will see
+                self._forget()
+
     # --- the leaves that the front is in and comes to -------------------------------------------
 
     def _forget(self) -> None:
@@ -322,7 +332,7 @@ class Cursor(ObservedWindow):
         grown = self._grown
         self._grown = newer if grown is None else self.monoid.combine(grown, newer)
 
-    def _move(self, front: int) -> None:
+    def move(self, front: int) -> None:
         """Move the front on, and let go of leaves that it has left."""
         self.front = max(front, self.front)
         if self._suffixes is not None and self.front >= self._stop:
@@ -401,7 +411,7 @@ class Cursor(ObservedWindow):
         """
         self.back += count
         self._grown = grown
-        self._move(self.front + gone)
+        self.move(self.front + gone)
 
     # --- what the policy asks ---------------------------------------------------------------------
 

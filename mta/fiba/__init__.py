@@ -3,6 +3,7 @@
 - ``node``, ``btree``: nodes and their rows, and the classic B-tree
 - ``fingers``, ``bulk``: FiBA, one event at a time and many at once
 - ``node_cache``, ``pages``: nodes as pages, and a tree as pages and handles, read by position
+- ``parts``: what keeps handles small
 - ``aggregator``: a window's structure, and that of windows that share events
 """
 

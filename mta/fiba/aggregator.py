@@ -21,6 +21,8 @@ every result of a batch is wanted; bulk eviction O(arity * log n), and a page a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -83,6 +85,8 @@ class FiBA(TreePages):
         self._put_aside: list[Row] | None = None
         #: How many events have taken the place of others, or joined them.
         self._met = 0
+        #: The front for which it was last seen what nobody may ask for any more.
+        self._cut_at = 0
         require_joins(self.monoid, setting.existing)
 
     @property
@@ -98,7 +102,7 @@ class FiBA(TreePages):
         once, as soon as ``count`` of them have.
         """
         self.trim()
-        if self.front - self.kept_from < count:
+        if self.front - max(self.kept_from, self._cut_at) < count:
             return
         kept = self._kept(self.front)
         if kept - self.kept_from >= count:
@@ -106,6 +110,7 @@ class FiBA(TreePages):
 
     def tidy(self) -> None:
         spare = 0 if self.tree.has_left else min(self.tree.size // _LEFT_BEHIND, self._left_behind)
+        self._cut_at = 0  # newer events at the same front may let go of some as well
         self._make_ready(max(spare, 1))
         super().tidy()
 
@@ -123,9 +128,14 @@ class FiBA(TreePages):
             self._put_aside = [self._put(met, row)]
             return
         position = self.place_of(time)
-        self.tree.insert(time, row)
-        if position < self.back - 1:
+        if position < self.back:
+            self.tree.unfold()  # a query seldom asks for the spine, and pays no more
+            self.tree.insert(time, row)
             self._note_late(position, 1)
+            return
+        self.tree.insert(time, row)
+        if self._cursor.back == position:
+            self._cursor.take_in(row)
 
     # --- events at times that have one already ----------------------------------------------------
 
@@ -244,15 +254,21 @@ class FiBA(TreePages):
     def _count_left(self, count: int) -> None:
         """So many events have left as soon as they came: all others are that much further on."""
         self.kept_from += count
-        self._note_late(self.front - 1, count)
+        self._note_late(-1, count)
 
     def _note_late(self, position: int, before: int) -> None:
-        """Events came in at a position before the back, so many of them before the front."""
+        """Events came in at a position before the back, so many of them before the front.
+
+        What is known of those before it stays known.
+        """
         self.stamp += 1
-        self._front_time = (-1, 0)
+        self._forget_from(position)
+        if position <= self.front:
+            self._front_time = (-1, 0)
         self._cursor.place(self.kept_from, self.kept_from)
         if position < self.front:
             self.front += before
+            self._cut_at += before
 
     def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
         assert times is not None
@@ -286,7 +302,7 @@ class FiBA(TreePages):
             insert_sorted(self.tree, times, rows, count - left)
         self.kept_from += left
         if left or is_late:
-            self._note_late(self.front - 1 if left else position, max(before, left))
+            self._note_late(-1 if left else position, max(before, left))
 
     def slide_to(self, position: int) -> None:
         """Move the window's front on, as its policy says; late events may still look behind it.
@@ -296,13 +312,13 @@ class FiBA(TreePages):
         A few events of the first leaf take a combine each, amortised.
         """
         position = max(self.front, position)
-        if not self.tree.has_left:
-            if self.setting.lateness:
-                self.front = position
-                return
-            if position > self.kept_from:
-                self.tree.load_left()
-        self._cut_off(self._kept(position))
+        if not self.setting.lateness and position > self.kept_from:
+            self.tree.load_left()
+        if position > self._cut_at and (self.tree.has_left or not self.setting.lateness):
+            self._cut_off(self._kept(position))
+            self._cut_at = position
+        if self._cursor.back == self.back:
+            self._cursor.move(position)
         self.front = position
 
     def _evict_before(self, position: int) -> None:
@@ -361,26 +377,76 @@ class FiBA(TreePages):
         return max(self.kept_from, policy.cut(Positions(lambda: after(time), after), time))
 
     def query(self) -> Partial:
-        """The aggregate of the window; 2 combines, O(arity * log n) where events may come late."""
-        if self.front == self.kept_from:
-            return self.tree.query()
-        return self.fold(self.front, self.back)
+        """The aggregate of the window; 2 combines, O(arity * log n) after a late event.
+
+        On the same way as single events have it, so that it is the same to the last bit.
+        """
+        if self.setting.lateness or self.front != self.kept_from:
+            return self._standing().query()
+        return self.tree.query()
+
+    def _standing(self) -> Cursor:
+        """The cursor, where the window stands."""
+        if (self._cursor.front, self._cursor.back) != (self.front, self.back):
+            self._cursor.place(self.front, self.back)
+        return self._cursor
 
     # --- single events --------------------------------------------------------------------------
 
     def at_hand(self, most: int) -> AtHand | None:
-        """As ever, of events in order, each beside the others, where none may come late."""
+        """As ever, of events in order, each beside the others.
+
+        Where none may come late, the first leaf of the tree has what is needed. Else a cursor has
+        it, as that leaf has events which late ones may ask for: 1 combine an event amortised, at a
+        new leaf and after a late event O(arity * log n), and at most a page read a level.
+        """
         setting = self.setting
-        if setting.lateness or setting.existing != "beside" or self.front != self.kept_from:
+        if setting.existing != "beside":
             return None
-        return self.tree.at_hand(most)
+        if not setting.lateness:
+            return self.tree.at_hand(most) if self.front == self.kept_from else None
+        room = self.tree.room
+        if not room or self.back - self.front < 2:
+            return None
+        try:
+            folds, times = self._folds_ahead(most)
+        except Exception:  # an event that needs what could not be had will say so
+            return None
+        grown, count = self._cursor.grown, min(len(folds), len(times))
+        right = self.monoid.identity if grown is None else grown
+        return AtHand(folds[0], right, folds[1:count], times[:count], room)
+
+    def _folds_ahead(self, most: int) -> tuple[list[Partial], np.ndarray]:
+        """The folds from the front and each event after it on, and the times of these events."""
+        cursor = self._standing()
+        folds, times = cursor.at_hand(most)
+        if not min(len(folds), len(times)):
+            cursor.place(self.front, self.back)
+            cursor.query()
+            folds, times = cursor.at_hand(most)
+        return folds, times
 
     def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+        if self.setting.lateness:
+            self.take_in(new)
+            self.front += gone  # late events may still look at what has left
+            self._cursor.catch_up(new.size, gone, right)
+            return
         assert new.times is not None
-        self.tree.append(new.times, new.rows, new.size, right)
+        self.tree.append_folded(new.times, new.rows, new.size, right)
         if gone:
             self._note_left(self.tree.evict_oldest(gone), self.kept_from + gone)
             self.front = self.kept_from
+
+    @property
+    def spare(self) -> int:
+        """How many events may come in order without a store call."""
+        return self.tree.room if self.setting.existing == "beside" else 0
+
+    def take_in(self, new: Events) -> None:
+        """Have the events that came by themselves, in order, no more than there was room for."""
+        assert new.times is not None
+        self.tree.append(new.times, new.rows, new.size)
 
     # --- runs -----------------------------------------------------------------------------------
 
@@ -535,6 +601,16 @@ class FiBA(TreePages):
         return Hand(self.monoid, start, rows, times, count)
 
     # --- handles --------------------------------------------------------------------------------
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        cursor = self._cursor
+        self._cursor = copy(cursor)
+        try:
+            with super().undisturbed():
+                yield
+        finally:
+            self._cursor = cursor
 
     def restore_state(self, handle: Handle) -> None:
         super().restore_state(handle)

@@ -111,11 +111,11 @@ def _pour(tree: FingerTree, node: Node, times: np.ndarray, rows: Rows, count: in
 
 def _merge(tree: FingerTree, leaf: Node, times: np.ndarray, rows: Rows, count: int) -> None:
     """Merge sorted values into a leaf, which may become overfull."""
-    entries, places = leaf.entries, leaf.times.searchsorted(times, side="right")
-    first = int(places[0])
+    entries, first = leaf.entries, int(leaf.times.searchsorted(times[0], side="right"))
     if first == leaf.count:
         entries.extend((times, rows), count)
         return
+    places = leaf.times.searchsorted(times, side="right")
     if count <= _FEW:
         for i in range(count - 1, -1, -1):
             entries.insert(int(places[i]), (times[i], tree.monoid.inputs.at(rows, i)))

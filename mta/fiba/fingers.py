@@ -189,13 +189,13 @@ class FingerTree(Tree):
         if is_late or leaf.arity >= 2 * self.least(0):
             super().insert(time, row)
             return
-        self._fold_spine()
-        lifted, combine, stack = self.monoid.lift(row), self.monoid.combine, leaf.stack
-        aggregate = combine(leaf.agg, lifted)
-        if stack is not None:
-            stack.added = combine(stack.added, lifted)
+        lifted, combine = self.monoid.lift(row), self.monoid.combine
+        if self.is_folded:
+            aggregate = combine(leaf.agg, lifted)
+            if leaf.stack is not None:
+                leaf.stack.added = combine(leaf.stack.added, lifted)
+            leaf.agg = aggregate
         leaf.entries.insert(leaf.count, (time, row))
-        leaf.agg = aggregate
         self.size += 1
         self.cache.mark_dirty(leaf)
 
@@ -291,8 +291,9 @@ class FingerTree(Tree):
         With each eviction the root's aggregate is on the right of what is left of the first leaf.
         """
         leaf, monoid = self.last_leaf, self.monoid
-        if self._left is None or not self.is_folded:
+        if self._left is None:
             return None
+        self._fold_spine()
         first = self._left[0] if self._left else self.root
         if not first.count:
             return None
@@ -312,22 +313,38 @@ class FingerTree(Tree):
             for fold in rights:
                 rows = monoid.combine_rows(rows, partials.one(fold), count + 1)
         left, *lefts = partials.listed(rows)
-        return AtHand(left, right, lefts, first.times[: count + 1], 2 * self.least(0) - leaf.arity)
+        return AtHand(left, right, lefts, first.times[: count + 1], self.room)
 
-    def append(self, times: np.ndarray, rows: Rows, count: int, fold: Partial) -> None:
-        """Add values at the end, for which the last leaf has room.
+    @property
+    def room(self) -> int:
+        """How many values the last leaf has room for."""
+        return 2 * self.least(0) - self.last_leaf.arity
 
-        ``fold`` is the aggregate of that leaf then; where it is the root, of those added to its
-        stack, as ``at_hand`` had it.
-        """
+    def append(self, times: np.ndarray, rows: Rows, count: int) -> None:
+        """Add values at the end, for which the last leaf has room; no combine."""
         leaf = self.last_leaf
         leaf.entries.extend((times, rows), count)
         self.size += count
         self.cache.mark_dirty(leaf)
+        self.unfold()
+
+    def unfold(self) -> None:
+        """Leave the aggregates of the root and the right spine until somebody asks for them."""
+        self.last_leaf.stack, self.is_folded = None, False
+
+    def append_folded(self, times: np.ndarray, rows: Rows, count: int, fold: Partial) -> None:
+        """As ``append``, after ``at_hand``: all stays folded, for at most 1 combine.
+
+        ``fold`` is the aggregate of the last leaf then; where it is the root, of those added to its
+        stack, as ``at_hand`` had it.
+        """
+        leaf, stack = self.last_leaf, self.last_leaf.stack
+        self.append(times, rows, count)
+        self.is_folded = True
         if leaf is not self.root:
-            leaf.agg, leaf.stack = fold, None
-        elif (stack := leaf.stack) is not None:
-            stack.added = fold
+            leaf.agg = fold
+        elif stack is not None:
+            leaf.stack, stack.added = stack, fold
             suffix = self.monoid.partials.at(stack.suffixes, stack.at)
             leaf.agg = self.monoid.combine(suffix, fold)
 

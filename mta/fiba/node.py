@@ -37,7 +37,9 @@ class RowBuffer:
     Rows that came out of a page are not written to; the first change copies them.
     """
 
-    __slots__ = ("_capacity", "_room", "_start", "count", "derived", "schema")
+    __slots__ = (
+        "_capacity", "_room", "_start", "count", "derived", "dropped", "schema", "unchanged",
+    )  # fmt: skip
 
     def __init__(self, schema: Record, rows: Rows = None, count: int = 0) -> None:
         self.schema, self.count = schema, count
@@ -47,6 +49,9 @@ class RowBuffer:
         self._start = 0
         #: What somebody has computed of the rows; None after every change to them.
         self.derived: Any = None
+        #: How many rows have been dropped; and the row, counted with these, before which all are
+        #: as they were when somebody last set this.
+        self.dropped = self.unchanged = 0
 
     @property
     def rows(self) -> Rows:
@@ -77,12 +82,12 @@ class RowBuffer:
 
     def put(self, index: int, row: Row) -> None:
         """Replace one row."""
-        self._own(self.count)
+        self._own(self.count, index)
         self.schema.put(self._room, self._start + index, row)
 
     def insert(self, index: int, row: Row) -> None:
         """Put a row before the one at an index; those after it move on."""
-        self._own(self.count + 1)
+        self._own(self.count + 1, index)
         schema, room, at = self.schema, self._room, self._start + index
         if index < self.count:
             schema.put_many(room, at + 1, schema.cut(room, at, self._start + self.count))
@@ -91,7 +96,7 @@ class RowBuffer:
 
     def insert_many(self, index: int, rows: Rows, count: int) -> None:
         """Put rows before the one at an index; those after it move on."""
-        self._own(self.count + count)
+        self._own(self.count + count, index)
         schema, room, at = self.schema, self._room, self._start + index
         if index < self.count:
             schema.put_many(room, at + count, schema.cut(room, at, self._start + self.count))
@@ -104,7 +109,7 @@ class RowBuffer:
         if index == 0:
             self.drop(1)
             return row
-        self._own(self.count)
+        self._own(self.count, index)
         schema, room, at = self.schema, self._room, self._start + index
         schema.put_many(room, at, schema.cut(room, at + 1, self._start + self.count))
         self.count -= 1
@@ -112,7 +117,7 @@ class RowBuffer:
 
     def extend(self, rows: Rows, count: int) -> None:
         """Add rows at the end."""
-        self._own(self.count + count)
+        self._own(self.count + count, self.count)
         self.schema.put_many(self._room, self._start + self.count, rows)
         self.count += count
 
@@ -124,18 +129,20 @@ class RowBuffer:
         self.schema.put_many(self._room, 0, rows)
         self.schema.put_many(self._room, count, old)
         self.count = count + size
-        self.derived = None
+        self.dropped -= count
+        self._changed(0)
 
     def drop(self, count: int) -> None:
         """Remove the first rows; nothing is moved."""
         self._start += count
+        self.dropped += count
         self.count -= count
         self.derived = None
 
     def truncate(self, count: int) -> None:
         """Keep the first rows alone."""
         self.count = count
-        self.derived = None
+        self._changed(count)
 
     def copy(self, start: int, stop: int) -> RowBuffer:
         """Some rows, in a buffer of their own that has no room for more."""
@@ -145,9 +152,14 @@ class RowBuffer:
         copied._capacity = count
         return copied
 
-    def _own(self, size: int) -> None:
-        """Make the room ours, and large enough for so many rows, which are about to change."""
+    def _changed(self, index: int) -> None:
+        """Rows from an index on are others than before."""
         self.derived = None
+        self.unchanged = min(self.unchanged, self.dropped + index)
+
+    def _own(self, size: int, index: int) -> None:
+        """Make the room ours and large enough for so many rows; those from an index on change."""
+        self._changed(index)
         if self._start + size <= self._capacity:
             return
         rows = self.rows
@@ -219,7 +231,7 @@ class Node:
 
     def time_at(self, index: int) -> int:
         """The time of an entry."""
-        return int(self.entries.numbers(0)[index])
+        return int(self.entries.part_at(0, index))
 
     def index_of(self, child: Node) -> int:
         """Where a child stands."""

@@ -2,7 +2,7 @@
 
 In a handle, beside the common fields:
 
-    state    = [kept, serial, epochs, left, spine, newest]
+    state    = [kept, serial, epochs, left, spine, newest, parts]
     kept     = position of the oldest event in the tree, which late events may ask for
     serial   = number of the next page
     epochs   = lists of notes [level, number, name, gone] of retired pages (``node_cache``), a list
@@ -13,6 +13,9 @@ In a handle, beside the common fields:
                the last subtree of each is the next one here, and has no name
     newest   = microseconds since 1970 of the newest event that has left, nil where none has;
                handles without this field are read too, and then it is not known
+    parts    = [size, gone, [[number, name], ...]], only where there are any: the pages that hold
+               the first events of the last leaf, so many each; in ``spine`` are those after them,
+               and of the first page so many have left (``fiba.parts``)
 """
 
 from __future__ import annotations
@@ -32,9 +35,10 @@ from mta.fiba.btree import require_same
 from mta.fiba.fingers import FingerTree, after_time
 from mta.fiba.node import NOTES, Kind, Node, Note, parent_of
 from mta.fiba.node_cache import NodeCache, PagedNodeCache
+from mta.fiba.parts import LastLeafParts, Part
 from mta.monoids.base import Partial, Refold
 from mta.pages.handle import MAX_LEVELS, Handle, corrupt
-from mta.pages.page import NAME_BYTES, NO_NAME, Group, Layout, read_columns, write_columns
+from mta.pages.page import NO_NAME, Group, Layout, is_name, read_columns, write_columns
 from mta.pages.structure import Aggregator, Lens, Named, Setting
 
 _MAX_POSITION = 1 << 62
@@ -58,7 +62,7 @@ class TreePages(Aggregator):
     comes: it takes a position before that. So what is kept never has a hole.
     """
 
-    by_time = True
+    by_time = has_parts = True
     #: Nodes in memory beside the spines.
     resident_nodes = 64
 
@@ -68,6 +72,7 @@ class TreePages(Aggregator):
         self.cache: NodeCache = NodeCache()
         if store is not None:
             self.cache = PagedNodeCache(kind, store, setting.window, self.resident_nodes)
+            self._parts = LastLeafParts(self.cache, setting.leaf_arity)
         self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.cache, kind)
         self.front = self.last_insert = 0
         #: The position of the oldest event that the tree has.
@@ -76,11 +81,10 @@ class TreePages(Aggregator):
         self.newest_left: int | None = None
         #: Grows whenever events before the back have changed positions.
         self.stamp = 0
-        #: The leaves handed out last, but for the last of all, which grows; and the stamp then.
+        #: The leaves handed out last, but for the last of all, which grows.
         self._leaves: list[Leaf] = []
         #: Leaves that were handed out last as one; forgotten when events come in again.
         self._together: Leaf | None = None
-        self._leaves_stamp = 0
 
     def sibling(self, setting: Setting) -> Self:
         return type(self)(setting, self.tree.kind)
@@ -149,8 +153,6 @@ class TreePages(Aggregator):
 
     def _known(self, position: int) -> Leaf | None:
         """The leaf of a position, if it is one of those handed out last."""
-        if self._leaves_stamp != self.stamp:
-            self._leaves, self._leaves_stamp, self._together = [], self.stamp, None
         together = self._together
         if together is not None and together.first <= position < together.stop:
             return together
@@ -158,6 +160,11 @@ class TreePages(Aggregator):
             if leaf.first <= position < leaf.stop:
                 return leaf
         return None
+
+    def _forget_from(self, position: int) -> None:
+        """Events from a position on have changed, or are at others: their leaves are no more."""
+        self._leaves = [leaf for leaf in self._leaves if leaf.stop <= position]
+        self._together = None
 
     def newest_time(self) -> int | None:
         """The time of the newest event, None without events; no page read."""
@@ -249,6 +256,7 @@ class TreePages(Aggregator):
     def tidy(self) -> None:
         self.tree.settle_left()
         self.paged.write_changed([self.tree.root, *self.tree.right])
+        self._parts.write(self.tree.last_leaf)
         self.paged.tidy()
 
     def hold(self, retain: int) -> None:
@@ -257,6 +265,7 @@ class TreePages(Aggregator):
     def delete_pages(self) -> None:
         if isinstance(self.cache, PagedNodeCache):
             self.kept_from = self.front = self.back
+            self._parts.retire_all()
             self.tree.clear()
             self.cache.delete_all()
 
@@ -268,17 +277,26 @@ class TreePages(Aggregator):
         if tree.root.level:
             left = [partials.dump(tree.root.folds(0, 1)), tree.root.size_at(0)]
         serial, epochs = self.paged.serial, [*self.paged.epochs, self.paged.retired]
-        return [self.kept_from, serial, epochs, left, spine, self.newest_left]
+        parts = self._parts.state(tree.last_leaf)
+        more = [parts] if parts else []
+        return [self.kept_from, serial, epochs, left, spine, self.newest_left, *more]
 
     def _saved(self, node: Node) -> list[Any]:
         group = self.paged.to_group(node)
+        if not node.level:
+            held = self._parts.held(node)
+            rows, count = node.values(held, node.count), node.count - held
+            group = Group(rows, node.times[held:], [], count)
         return [group.count, write_columns(group, self.layout_of(node.level))]
 
     def restore_state(self, handle: Handle) -> None:
         if list(map(type, handle.state[:5])) != [int, int, list, list, list]:
             raise corrupt("its state is not one of a tree")
         kept, serial, epochs, left, spine, *rest = handle.state
-        if rest not in ([], [None]) and (list(map(type, rest)) != [int] or abs(rest[0]) >= 1 << 62):
+        newest, parts, *more = rest + [None, []][len(rest) :]
+        if more or type(parts) is not list:
+            raise corrupt("its state is not one of a tree")
+        if newest is not None and (type(newest) is not int or abs(newest) >= 1 << 62):
             raise corrupt("the time of what has left cannot be")
         if not 0 <= kept <= handle.front or not 0 <= serial < _MAX_POSITION:
             raise corrupt("its positions are out of order")
@@ -288,6 +306,8 @@ class TreePages(Aggregator):
             raise corrupt("the aggregate of its left subtree is of the wrong type")
         if not 0 <= left[1] < _MAX_POSITION:
             raise corrupt("the size of its left subtree cannot be")
+        self.paged.serial = serial
+        self._parts.restore(parts, nodes[-1])
         size = handle.back - kept
         found = sum(n.count + (int(n.sizes()[:-1].sum()) if n.level else 0) for n in nodes)
         if found != size:
@@ -295,9 +315,9 @@ class TreePages(Aggregator):
         if nodes[0].level and left[1] != nodes[0].size_at(0):
             raise corrupt("the size of its left subtree is not what its root says")
         self.tree.restore(nodes, size)
-        self.paged.serial, self.paged.epochs, self.paged.retired = serial, epochs[:-1], epochs[-1]
+        self.paged.epochs, self.paged.retired = epochs[:-1], epochs[-1]
         self.kept_from, self.front = kept, handle.front
-        self.newest_left = rest[0] if rest else None
+        self.newest_left = newest
         self.restore_front_time(handle.front_time)
 
     def _read_spine(self, spine: list[Any]) -> list[Node]:
@@ -326,7 +346,7 @@ class TreePages(Aggregator):
     @property
     def page_count(self) -> int:
         notes = sum(map(len, self.paged.epochs), len(self.paged.retired))
-        return self.tree.size // self.setting.leaf_arity + notes
+        return self.tree.size // self.setting.leaf_arity + len(self._parts) + notes
 
     @property
     def resident_rows(self) -> int:
@@ -336,12 +356,12 @@ class TreePages(Aggregator):
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        known = self._leaves, self._leaves_stamp
+        known, together = self._leaves, self._together
         try:
             with self.cache.undisturbed():
                 yield
         finally:
-            self._leaves, self._leaves_stamp = known
+            self._leaves, self._together = known, together
 
     def check(self) -> None:
         """Assert the tree's invariants and the result, reading all pages; changes nothing."""
@@ -352,15 +372,20 @@ class TreePages(Aggregator):
         with self.undisturbed():
             entries = islice(tree.entries(), self.front - self.kept_from, None)
             fold = Refold(monoid, (monoid.lift(row) for _, row in entries))
-            # A query would fold what has not been folded yet.
-            found = self.query() if tree.is_folded else self.fold(self.front, self.back)
+            # A query of all that is kept would fold what has not been folded yet.
+            is_asked = tree.is_folded or self.front > self.kept_from
+            found = self.query() if is_asked else self.fold(self.front, self.back)
             require_same("the result", found, fold)
+            if self.setting.store is not None:
+                self._parts.check(tree.last_leaf)
 
     def layout_of(self, level: int) -> Layout:
         return self.tree.kind.layout_of(level)
 
     def pages(self) -> Iterator[Named]:
         yield from self._pages_of(self.tree.root, self.kept_from)
+        leaf = self.tree.last_leaf
+        yield from self._parts.pages(leaf, self.back - leaf.count)
         for notes in [*self.paged.epochs, self.paged.retired]:
             yield from map(_retired, notes)
 
@@ -401,6 +426,8 @@ class TreePages(Aggregator):
         times = group.times[: group.count - (named.level > 0)] if group.times is not None else None
         if times is None or bool((np.diff(times) < 0).any()):
             return "its times decrease"
+        if isinstance(named, Part):
+            return self._parts.difference(group)
         kind = self.tree.kind
         try:
             node = self.paged.to_node(named.level, group)
@@ -428,5 +455,5 @@ def _check_notes(epochs: list[Any]) -> None:
         level, number, name, gone = note
         if not (0 <= level <= MAX_LEVELS or level == NOTES) or number < 0 or gone < -1:
             raise corrupt("a note of a retired page cannot be")
-        if len(name) != NAME_BYTES or name == NO_NAME:
+        if not is_name(name):
             raise CorruptPage("a note of a retired page has no name")

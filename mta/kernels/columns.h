@@ -11,6 +11,10 @@
 #include <stdint.h>
 
 #define MAX_COLUMNS 3
+/* The longest range that is put together from pairs, and how many rows are paired at once. */
+#define MTA_LONGEST 64
+#define MTA_LEVELS 7
+#define MTA_PAIRED 512
 
 typedef struct {
     void *at[MAX_COLUMNS];

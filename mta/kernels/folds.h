@@ -11,13 +11,6 @@
 #define OF(name) JOIN(K, name)
 #define P OF(P)
 
-/* The longest range that is put together from pairs, and how many rows are paired at once. */
-#ifndef MTA_LONGEST
-#define MTA_LONGEST 64
-#define MTA_LEVELS 7
-#define MTA_PAIRED 512
-#endif
-
 static int OF(scan)(const Columns *rows, const Columns *out, int backwards) {
     int64_t count = rows->count, step = backwards ? -1 : 1, to = backwards ? count : 0;
     if (!count)

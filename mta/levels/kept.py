@@ -250,7 +250,7 @@ class KeptEvents(LevelPages, LeafReader):
         leaf = self.levels.tails[0]
         return leaf.capacity - leaf.count if leaf.is_at_hand else 0
 
-    def catch_up(self, new: Events) -> None:
+    def take_in(self, new: Events) -> None:
         """Have the events that came by themselves, no more than there was room for."""
         self.levels.append_many(*new)
 

@@ -19,14 +19,10 @@ from typing import Any
 from mta.errors import InvariantViolation
 from mta.levels.queues import Levels, Tail
 from mta.pages.handle import corrupt
-from mta.pages.page import NAME_BYTES, Group, encode
+from mta.pages.page import Group, encode, is_name, part_rows
 from mta.pages.pager import Place
 from mta.pages.retired import RetiredPages
 from mta.pages.structure import Named
-
-#: How many bytes of events a part has: with its envelope it just fits 4 disk pages of 4 KiB.
-PART_BYTES = 16256
-_OBJECT_BYTES = 64
 
 #: How parts stand in a handle, if there are any: how many events one has, the names of the open
 #: group's, and those retired since each of the handles that are kept.
@@ -38,9 +34,7 @@ class LeafParts:
 
     def __init__(self, levels: Levels, wanted: bool) -> None:
         self._levels = levels
-        weight = levels.monoid.inputs.row_bytes
-        row = (_OBJECT_BYTES if weight is None else weight) + 8 * levels.timed
-        most = max(1, PART_BYTES // max(row, 1))
+        most = part_rows(levels.layout_of(0))
         #: How many events a part has, and how many one of the groups that are to come; 0 where a
         #: whole group is no more than one, and where none are wanted.
         self.size = self._to_come = most if wanted and most < levels.leaf_arity else 0
@@ -102,7 +96,7 @@ class LeafParts:
         """
         [state] = states or [[self.size, [], [[]] * handles]]
         match state:
-            case [int(size), list(names), list(retired)] if all(map(_is_name, names)):
+            case [int(size), list(names), list(retired)] if all(map(is_name, names)):
                 pass
             case _:
                 raise corrupt("its parts are of the wrong types")
@@ -154,7 +148,3 @@ class LeafParts:
             one, other = (encode("", 0, 0, g, levels.layout_of(0)) for g in (found, held))
             if one != other:
                 raise InvariantViolation(f"part {index} of the open leaf group holds other events")
-
-
-def _is_name(name: Any) -> bool:
-    return isinstance(name, bytes) and len(name) == NAME_BYTES

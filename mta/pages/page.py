@@ -41,6 +41,11 @@ MAGIC = "mta-page"
 VERSION = 1
 NAME_BYTES = 16
 NO_NAME = bytes(NAME_BYTES)
+#: How many bytes of events a part of an open leaf has: with its envelope it just fits 4 disk pages
+#: of 4 KiB.
+PART_BYTES = 16256
+#: What a value is taken to weigh where only its bytes would tell.
+OBJECT_BYTES = 64
 _TIMES = Array("<i8")
 
 
@@ -61,6 +66,18 @@ class Layout:
     schema: Schema
     timed: bool
     named: bool
+
+
+def is_name(value: Any) -> bool:
+    """Whether it can be the name of a page that there is."""
+    return isinstance(value, bytes) and len(value) == NAME_BYTES and value != NO_NAME
+
+
+def part_rows(layout: Layout) -> int:
+    """How many events a part of an open leaf has."""
+    weight = layout.schema.row_bytes
+    row = (OBJECT_BYTES if weight is None else weight) + 8 * layout.timed
+    return max(1, PART_BYTES // max(row, 1))
 
 
 def encode(window: str, level: int, number: int, group: Group, layout: Layout) -> bytes:

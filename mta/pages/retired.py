@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mta.pages.handle import MAX_LEVELS, corrupt
-from mta.pages.page import NAME_BYTES
+from mta.pages.page import is_name
 from mta.pages.pager import Pager, Place
 
 
@@ -61,6 +61,6 @@ def _place(place: Any) -> Place:
     if list(map(type, place)) != [int, int, bytes]:
         raise corrupt("its retired pages are of the wrong types")
     level, number, name = place
-    if not 0 <= level < MAX_LEVELS or number < 0 or len(name) != NAME_BYTES:
+    if not 0 <= level < MAX_LEVELS or number < 0 or not is_name(name):
         raise corrupt("its retired pages cannot be")
     return level, number, name

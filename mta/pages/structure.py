@@ -343,9 +343,9 @@ class Aggregator(Structure):
         self.settle(lambda: self.back - size)
 
     def at_hand(self, most: int) -> AtHand | None:
-        """What single events need, for so many of them at most; no store call.
+        """What single events need, for so many of them at most; no store call in a leaf.
 
-        None where the next one needs more, as in an empty window.
+        None where the next one needs more, as in an empty window, or where a page cannot be read.
         """
         del most
         return None

@@ -15,7 +15,7 @@ from mta.errors import HandleMismatch
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.monoids.base import AbstractMonoid
 from mta.pages.handle import MAX_ARITY, Handle
-from mta.pages.page import NAME_BYTES
+from mta.pages.page import NAME_BYTES, OBJECT_BYTES
 from mta.pages.structure import Aggregator, Existing, Structure
 from mta.times import to_count, to_duration
 
@@ -23,18 +23,17 @@ Late = Literal["error", "drop"]
 Invalid = Literal["error", "drop", "accept"]
 Lateness = float | str | timedelta
 
-#: A leaf page of 8128 rows of 8 bytes just fits 16 disk pages of 4 KiB, envelope included.
-_LEAF_BYTES, _MAX_LEAF_ARITY = 65024, 8128
-#: But so many rows it has, however many columns they are of, unless they weigh too much: each
-#: column of each group costs a few calls, which with fewer rows would take longer than all else.
-#: Where handles hold all of an open leaf group it is fewer, lest they become large.
-_LEAST_LEAF_ARITY, _LEAST_IN_HANDLES = 4064, 896
+#: A leaf page of 16256 rows of 8 bytes just fits 32 disk pages of 4 KiB, envelope included. So many
+#: it has, of however many columns: each column of each group costs a few calls, which with fewer
+#: rows would take longer than all else.
+_LEAF_ARITY = 16256
+#: Where handles hold all of an open leaf group it has so many bytes, or rows, lest they become
+#: large; so it has where every value is an object of its own, to which calls are nothing.
+_SMALL_LEAF_BYTES, _LEAST_LEAF_ARITY = 65024, 896
 _INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
 #: What a leaf page may weigh, and the stack, which holds a partial for every event of the head leaf
 #: group.
 _MOST_BYTES = 1 << 22
-#: What a value or a partial is taken to weigh where only its bytes would tell.
-_OBJECT_BYTES = 64
 
 
 class EventSettings(TypedDict, total=False):
@@ -126,25 +125,23 @@ class Settings:
     def group_sizes(self, monoid: AbstractMonoid, timed: bool) -> tuple[int, int]:
         """Sizes of leaf and inner groups, in rows: as given, else what suits one large window.
 
-        A leaf page has up to 64 KiB, or where events are of several columns 4064 rows, if these are
-        4 MiB at most (896 where the structure has no parts); an inner one 8 KiB. Where partials are
-        heavy, leaf groups are smaller, as the stack has a partial an event. ``timed``: events carry
-        times.
+        A leaf page has up to 16256 rows and 4 MiB, or 64 KiB where values are objects and where the
+        structure has no parts; an inner one 8 KiB. Where partials are heavy, leaf groups are
+        smaller, as the stack has a partial an event. ``timed``: events carry times.
         """
         leaf_arity, arity, extra = self.leaf_arity, self.arity, 8 if timed else 0
         value, partial = monoid.inputs.row_bytes, monoid.partials.row_bytes
         if leaf_arity is None:
-            weight = _OBJECT_BYTES if value is None else max(value + extra, 1)
-            most = min(_MAX_LEAF_ARITY, _MOST_BYTES // max(partial or 1, 1))
+            weight = OBJECT_BYTES if value is None else max(value + extra, 1)
+            rows = _MOST_BYTES // max(weight, partial or 1)
+            if value is None or not self.aggregator.has_parts:
+                least = 0 if value is None else _LEAST_LEAF_ARITY
+                rows = min(rows, max(least, _SMALL_LEAF_BYTES // weight))
             # Leaves of trees by time have up to twice their arity.
             share = 2 if self.aggregator.by_time else 1
-            rows = _LEAF_BYTES // weight
-            if value is not None:
-                least = _LEAST_LEAF_ARITY if self.aggregator.has_parts else _LEAST_IN_HANDLES
-                rows = max(rows, min(least, _MOST_BYTES // weight))
-            leaf_arity = arity or max(64, min(most, rows // share))
+            leaf_arity = arity or max(64, min(_LEAF_ARITY, rows) // share)
         if arity is None:
-            weight = _OBJECT_BYTES if partial is None else partial + extra + NAME_BYTES
+            weight = OBJECT_BYTES if partial is None else partial + extra + NAME_BYTES
             arity = max(16, min(_MAX_INNER_ARITY, _INNER_BYTES // weight))
         return leaf_arity, arity
 

@@ -311,8 +311,8 @@ class SharedWindows(EventsFace[Out]):
 
         Reads all pages. Raises InvariantViolation.
         """
-        self.structure.check()
         with self.structure.undisturbed():
+            self.structure.check()
             for name, cursor in self.engine.cursors.items():
                 self._check_window(name, self.engine.looked_at(cursor))
 
@@ -555,6 +555,8 @@ class SharedEngine(Engine[Out]):
                 hand = self._ingest_hand(rows, micros, first, end, outs or {})
                 if hand is not None and end < stop:
                     self.structure.keep(hand)
+                if micros is not None:  # what is let go of next is by the newest of these
+                    self.intake.advance(int(micros[end - 1]))
                 first = end
         except Exception:
             self._fall_behind(ahead=True)

@@ -195,7 +195,7 @@ class SharedSingles(NewEvents[SharedOwner]):
         self.put_back()
         self._most = most
         structure, newest = self._structure, self._intake.newest
-        if not self._usual or not isinstance(structure, KeptEvents):
+        if not self._usual:
             return False
         # One that is behind is put in its place when somebody looks at it.
         ready = {name: c for name, c in self.cursors.items() if c.back == structure.back}
@@ -218,9 +218,8 @@ class SharedSingles(NewEvents[SharedOwner]):
 
     def _catch_up(self) -> None:
         if self._rows:
-            new, structure = self._new(), self._structure
-            assert isinstance(structure, KeptEvents)
-            structure.catch_up(new)
+            new = self._new()
+            self._structure.take_in(new)
             for ahead in self._ahead.values():
                 gone = ahead.gone(new.size, self._last)
                 right = self._rights[ahead.place] if ahead.lefts else None

@@ -10,7 +10,7 @@ Nearly every event does no more than this, whatever keeps the events:
     query    combine(left, right), once
 
 Out of a time window events leave when somebody asks: an insertion only sees to it that what must
-leave by then is at hand.
+leave by then is at hand. Late events go the slow way, and those in order between them this one.
 
 Under a policy on an aggregate (``Asked``) nothing leaves while the front and that aggregate are as
 they were when nothing left: an event that changes neither goes the same way, any other one asks the
@@ -197,7 +197,8 @@ class NewEvents(Generic[_Owner]):
 
     def _may_come(self, micros: float) -> bool:
         """Whether an event of a time may come, once what is at hand is taken up anew."""
-        is_late = self._held and micros < self._last
+        newest = self._intake.newest
+        is_late = newest is not None and micros < newest
         return not is_late and self._renew() and self._last <= micros < self._bound
 
     def _renew(self) -> bool:
@@ -440,7 +441,12 @@ class SingleEvents(NewEvents[WindowOwner]):
         return bisect_right(self._leaving, self._last - self._size, self._at)
 
     def _has_lefts(self) -> bool:
-        """Whether an eviction is at hand."""
+        """Whether an eviction is at hand; not where late events may look at what leaves by itself.
+
+        For what somebody evicts they may not.
+        """
+        if self._intake.lateness:
+            return False
         return self._gone() < self._end or (self._renew() and self._end > 0)
 
     def _renew(self) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from mta import CountWindow, FiBA, Max, Monoid, Product, Sum, TimeWindow, Window, describe_handle
 from mta.audit.walk import audit, live_keys
+from mta.pages.handle import Handle
 from stores.memory import MemoryStore
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -58,8 +59,27 @@ def texts(store: MemoryStore) -> Window:
     return window
 
 
-MAKE = {"numbers": numbers, "texts": texts}
-EACH = pytest.mark.parametrize("name", MAKE)
+def parted(store: MemoryStore) -> Window:
+    """A leaf of more events than a part has: some have left, and one came late."""
+    window = Window(
+        JOINED, CountWindow(700), store, "parted", leaf_arity=600, arity=2, aggregator=FiBA,
+        lateness=100,
+    )  # fmt: skip
+    letters = [chr(97 + i % 26) for i in range(1000)]
+    window.extend(letters[:690], range(690), results="last")
+    window.checkpoint()
+    window.extend([*letters[690:], "!"], [*range(690, 1000), 910], results="last")
+    return window
+
+
+MAKE = {"numbers": numbers, "texts": texts, "parted": parted}
+#: Where the files of today are, and all that are to be read.
+TODAY = {"numbers": "numbers.cut", "texts": "texts.cut", "parted": "parted"}
+FILES = [
+    *((name, f"{TODAY[name]}/handle.2") for name in MAKE),
+    *((name, f"{name}/{file}") for name in ("numbers", "texts")
+      for file in ("handle.2", "handle.2.newest")),
+]  # fmt: skip
 
 
 def pages_of(store: MemoryStore) -> dict[str, bytes]:
@@ -73,24 +93,24 @@ def golden_pages(folder: str) -> dict[str, bytes]:
     return {file.stem.replace("_", "/"): file.read_bytes() for file in files}
 
 
-@EACH
+@pytest.mark.parametrize("name", MAKE)
 def test_what_is_written_is_pinned(name: str) -> None:
     store = MemoryStore()
     handle = MAKE[name](store).checkpoint()
-    pinned = golden_pages(f"{name}.cut")
-    assert handle == (GOLDEN / f"{name}.cut" / "handle.2").read_bytes()
+    pinned = golden_pages(TODAY[name])
+    assert handle == (GOLDEN / TODAY[name] / "handle.2").read_bytes()
     assert pages_of(store) == pinned
-    assert any(key.split("/")[1] == "1" for key in pinned), "no inner page"
+    has_inner_page = any(key.split("/")[1] == "1" for key in pinned)
+    assert has_inner_page == (name != "parted") == (len(Handle.decode(handle).state) == 6)
 
 
-@EACH
-@pytest.mark.parametrize("file", ["{}/handle.2", "{}/handle.2.newest", "{}.cut/handle.2"])
+@pytest.mark.parametrize(("name", "file"), FILES)
 def test_what_was_written_can_be_read(name: str, file: str) -> None:
-    """The first of the files does not say yet what time the newest event had that has left.
+    """Those beside today's are of trees whose nodes at the left end were filled up.
 
-    The first two are of trees whose nodes at the left end were filled up.
+    The first of these do not say yet what time the newest event had that has left.
     """
-    store, path = MemoryStore(), GOLDEN / file.format(name)
+    store, path = MemoryStore(), GOLDEN / file
     store.put_many(golden_pages(path.parent.name))
     written: Any = MAKE[name](MemoryStore())
     handle = path.read_bytes()

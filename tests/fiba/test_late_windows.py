@@ -161,10 +161,12 @@ def test_an_event_that_left_at_once_is_taken_back_when_the_policy_fails() -> Non
     assert window.query() == "ce" and window.range_of_positions(3, 5) == "ce"
 
 
-def test_what_a_user_has_evicted_leaves_no_hole_either() -> None:
+@pytest.mark.parametrize("counts", [[2], [1, 1]], ids=str)
+def test_what_a_user_has_evicted_leaves_no_hole_either(counts: list[int]) -> None:
     window = Window(joined(), CountWindow(4), aggregator=FiBA, lateness=100)
     window.extend("abc", [10, 20, 30])
-    window.evict(2)
+    for count in counts:
+        window.evict(count)
     assert window.extend("de", [15, 40]).tolist() == ["c", "ce"]
     assert window.extend("fg", [12, 25], "last").tolist() == ["gce"]
     window.check()

@@ -89,6 +89,12 @@ class Pair:
         assert newest == (self.list.times[count - 1] if count else 0)
         self.list.drop(0, count)
 
+    def append(self, times: list[int], letters: str) -> None:
+        count = len(times)
+        self.fingers.append(np.array(times, "<i8"), self.rows(letters), count)
+        for time, letter in zip(times, letters, strict=True):
+            self.list.insert(time, letter)
+
     def remove_at(self, position: int) -> None:
         self.fingers.remove_at(position)
         self.list.drop(position, position + 1)
@@ -210,6 +216,11 @@ class FingerMachine(TreeMachine):
         base = self.newest() if at_the_end else data.draw(TIMES)
         steps = data.draw(st.lists(st.integers(0, 3), min_size=len(text), max_size=len(text)))
         self.pair.insert_sorted(np.cumsum([base, *steps])[1:].tolist(), text)
+
+    @rule(text=st.text(LETTERS, max_size=8), steps=st.lists(st.integers(0, 2), min_size=8))
+    def append(self, text: str, steps: list[int]) -> None:
+        text = text[: self.pair.fingers.room]
+        self.pair.append(np.cumsum([self.newest(), *steps])[1 : len(text) + 1].tolist(), text)
 
     @rule(data=st.data())
     def ask(self, data: st.DataObject) -> None:

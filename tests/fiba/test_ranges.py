@@ -101,9 +101,11 @@ def test_a_time_of_what_has_left_that_cannot_be(newest: object) -> None:
     window.extend("abc", range(3))
     handle = Handle.decode(window.checkpoint())
     assert handle.state[-1] == 0
-    for state in ([*handle.state[:5], newest], [*handle.state, 0]):
+    for state, wrong in (
+        ([*handle.state[:5], newest], "has left"), ([*handle.state, [], 0], "not one of a tree"),
+    ):  # fmt: skip
         handle.state = state
-        with pytest.raises(CorruptHandle, match="has left"):
+        with pytest.raises(CorruptHandle, match=wrong):
             window.sibling(handle.encode())
 
 

@@ -22,7 +22,7 @@ from mta import (
 )
 from mta.audit.walk import audit, is_garbage, live_keys
 from mta.errors import CorruptHandle, CorruptPage, MissingPage, StoreUnavailable
-from mta.levels import parts
+from mta.pages import page
 from mta.pages.handle import Handle
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
@@ -35,7 +35,7 @@ TREES: list[type[Any]] = [AmortizedMTA, SteadyMTA]
 
 @pytest.fixture(autouse=True)
 def parts_of_three_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PART_BYTES", 24)
+    monkeypatch.setattr(page, "PART_BYTES", 24)
 
 
 def begin(store: PageStore, tree: type[Any] = AmortizedMTA, **more: Any) -> Window:

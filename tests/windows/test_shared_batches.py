@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,6 +110,24 @@ def test_being_checked_changes_no_bit_of_a_later_result(lateness: int | None) ->
                 sums.append(windows.query("w"))
         found.append(sums)
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("lateness", [0, 20])
+@pytest.mark.parametrize("results", ["all", "last"])
+def test_what_a_long_first_batch_leaves_behind_is_let_go_of(
+    results: Any, lateness: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it goes in, and by its own times: there are none before it."""
+    monkeypatch.setattr("mta.windows.shared._HAND", 16)
+    policies: dict[str, Any] = {"day": TimeWindow(24), "few": CountWindow(5)}
+    windows = SharedWindows(joined(), policies, None, arity=2, lateness=lateness)
+    letters = [chr(97 + i % 26) for i in range(1000)]
+    for start in (0, 600):
+        windows.extend(letters[start : start + 400], range(start, start + 400), results)
+        last = letters[start : start + 400]
+        assert windows.query() == {"day": "".join(last[-24:]), "few": "".join(last[-5:])}
+        assert windows.structure.kept_from > 100 + start // 2
+    windows.check()
 
 
 def test_nothing_of_a_batch_is_kept_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,9 @@ def slowly(windows: SharedWindows, value: Any, time: Any = None) -> None:
         windows.engine.insert(value, time)
 
 
-@pytest.mark.parametrize("policies", [BY_COUNT, BY_BOTH], ids=["count", "both"])
+@pytest.mark.parametrize(
+    ("policies", "lateness"), [(BY_COUNT, None), (BY_BOTH, None), (BY_BOTH, 20)], ids=str
+)
 @pytest.mark.parametrize(
     "make",
     [
@@ -45,8 +47,8 @@ def slowly(windows: SharedWindows, value: Any, time: Any = None) -> None:
         lambda: Monoid("", lambda a, b: a + b, lift=str, name="joined"),
     ],
 )
-def test_single_events_are_as_slow_ones(make: Any, policies: Any) -> None:
-    """Results to the last bit, fronts, and the way over a handle."""
+def test_single_events_are_as_slow_ones(make: Any, policies: Any, lateness: int | None) -> None:
+    """Results to the last bit, fronts, and the way over a handle; with late ones between them."""
     rng, monoid = np.random.default_rng(11), make()
     values: list[Any] = np.round(rng.normal(size=700), 2).tolist()
     if isinstance(monoid, Product):
@@ -55,9 +57,11 @@ def test_single_events_are_as_slow_ones(make: Any, policies: Any) -> None:
         values = list(range(-300, 400))
     gaps = rng.choice([0.0, 1e-6, 0.3, 1.0, 7.5, 60.0], 700, p=[0.2, 0.1, 0.3, 0.3, 0.09, 0.01])
     times = np.cumsum(gaps).tolist()
-    setting: Any = {"arity": 4, "leaf_arity": 64}
+    setting: Any = {"arity": 4, "leaf_arity": 64, "lateness": lateness}
     quick, slow = (SharedWindows(make(), policies, name="w", **setting) for _ in range(2))
     for at, (value, time) in enumerate(zip(values, times, strict=True)):
+        if lateness and at % 30 == 29:
+            time -= 15.0
         quick.insert(value, time)
         slowly(slow, value, time)
         if at % 5 == 1:
@@ -71,14 +75,17 @@ def test_single_events_are_as_slow_ones(make: Any, policies: Any) -> None:
             assert quick.stats() == slow.stats()
         if at == 400:
             quick, slow = (
-                SharedWindows.restore(each.checkpoint(), make(), policies, each.store)
+                SharedWindows.restore(
+                    each.checkpoint(), make(), policies, each.store, lateness=lateness
+                )
                 for each in (quick, slow)
             )
     quick.check()
     assert quick.checkpoint() == slow.checkpoint()
 
 
-def test_few_events_go_the_slow_way(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("lateness", [None, 0, 100])
+def test_few_events_go_the_slow_way(lateness: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those at which leaf groups end, or begin for one of the windows."""
     slow, insert = 0, SharedEngine.insert
 
@@ -89,7 +96,8 @@ def test_few_events_go_the_slow_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(SharedEngine, "insert", counted)
     for kind in (CountWindow, TimeWindow):
-        windows = SharedWindows(Max(), {"a": kind(900), "b": kind(300)}, leaf_arity=256)
+        policies = {"a": kind(900), "b": kind(300)}
+        windows = SharedWindows(Max(), policies, leaf_arity=256, lateness=lateness)
         for at in range(3000):
             windows.insert(float(at % 1000), float(at))
             windows.query()

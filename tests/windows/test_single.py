@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import struct
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import product as pairs
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -44,6 +47,9 @@ from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import CheckedSum
 from mta.monoids.columnar import ColumnarMonoid
 from mta.windows.engine import WindowEngine
+from stores.errors import StoreUnavailable
+from tests.support.counted import Counted, hash_of, rolling_hash
+from tests.support.naive import CrowdedFiBA, FailingStore, joined
 
 DOUBLES = [0.0, -0.0, 1.0, -1.5, 0.1, 3e-310, 1e300, -1e300, math.inf, -math.inf, math.nan]
 LONGS = [0, 1, -1, 2**31, -(2**63), 2**63 - 1]
@@ -230,9 +236,9 @@ def test_times_are_rounded_as_those_of_batches() -> None:
     assert one.engine.intake.last_time == other.engine.intake.last_time
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "lateness"), [*((kind, 0) for kind in KINDS), (FiBA, 500)])
 def test_single_events_take_no_call_of_the_structure(
-    kind: Any, monkeypatch: pytest.MonkeyPatch
+    kind: Any, lateness: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a thousand events few go the slow way: those at which groups begin and end."""
     slow = 0
@@ -245,10 +251,219 @@ def test_single_events_take_no_call_of_the_structure(
 
     monkeypatch.setattr(WindowEngine, "insert", counted)
     for policy in (CountWindow(1000), TimeWindow(1000)):
-        window = Window(Max(), policy, "memory://", "w", aggregator=kind)
+        window = Window(Max(), policy, "memory://", "w", aggregator=kind, lateness=lateness)
         for at in range(4000):
             window.insert(float(at), float(at))
     assert slow <= 2 * 40
+
+
+@dataclass
+class LateWindow:
+    """A window to which late events come, and a list of the same."""
+
+    random: Random
+    policy: Any
+    window: Window
+    of_letter: Callable[[str], Any]
+    of_text: Callable[[str], Any]
+    times: list[float] = field(default_factory=list)
+    letters: list[str] = field(default_factory=list)
+    #: The index of the oldest event, the newest time that there was, and that somebody evicted.
+    front: int = 0
+    newest: float = 0.0
+    evicted: float = -math.inf
+
+    def insert(self, time: float) -> None:
+        letter = self.random.choice("abcdefgh")
+        self.window.insert(self.of_letter(letter), time)
+        self.newest = max(self.newest, time)
+        if time < self.evicted:
+            return
+        at = bisect_right(self.times, time)
+        self.times.insert(at, time)
+        self.letters.insert(at, letter)
+        self._moved(at, 1)
+
+    def _moved(self, at: int, by: int) -> None:
+        self.front += by if at < self.front else 0
+        size = self.policy.size
+        cut = len(self.times) - size
+        if isinstance(self.policy, TimeWindow):
+            cut = bisect_right(self.times, self.newest - size / 1e6)
+        self.front = max(self.front, cut)
+
+    def in_order(self) -> None:
+        for _ in range(self.random.choice([1, 2, 9, 40])):
+            self.insert(self.newest + self.random.choice([0, 0, 0.5, 1, 1, 4]))
+            if self.random.random() < 0.5:
+                self.ask()
+
+    def late(self) -> None:
+        for _ in range(self.random.choice([1, 1, 3])):
+            self.insert(self.newest - self.random.choice([0.5, 1, 7, 30]))
+
+    def evict(self) -> None:
+        count = min(self.random.choice([1, 1, 5]), len(self))
+        self.window.evict(count)
+        if count:
+            self.evicted = max(self.evicted, self.times[self.front + count - 1])
+            del self.times[: self.front + count], self.letters[: self.front + count]
+            self.front = 0
+
+    def retract(self) -> None:
+        if len(self):
+            time = self.times[self.random.randrange(self.front, len(self.times))]
+            at = bisect_right(self.times, time) - 1
+            self.window.retract(time)
+            del self.times[at], self.letters[at]
+            self._moved(at, -1)
+
+    def restore(self) -> None:
+        handle = self.window.checkpoint()
+        self.window.check()
+        self.window = self.window.sibling(handle)
+
+    def look(self) -> None:
+        if len(self):
+            oldest = self.times[self.front]
+            start = bisect_right(self.times, oldest)
+            found = self.window.range(oldest, self.newest, partial=True)
+            if start < len(self.times):
+                assert found == self.of_text("".join(self.letters[start:]))
+            stats = self.window.stats()
+            back = stats.inserted
+            assert stats.events == len(self)
+            newest = self.window.range_of_positions(back - 1, back)
+            assert newest == self.of_text(self.letters[-1])
+
+    def __len__(self) -> int:
+        return len(self.times) - self.front
+
+    def ask(self) -> None:
+        assert len(self.window) == len(self)
+        if len(self):
+            assert self.window.query() == self.of_text("".join(self.letters[self.front :]))
+
+
+OF_LETTERS: dict[str, tuple[Callable[[], AbstractMonoid], Any, Any]] = {
+    "joined": (joined, str, str),
+    "hash": (rolling_hash, ord, lambda text: hash_of(text)[0]),
+    "largest": (Max, lambda letter: float(ord(letter)), lambda text: float(ord(max(text)))),
+}
+
+
+@pytest.mark.parametrize("name", OF_LETTERS)
+@pytest.mark.parametrize("arities", [(2, 2), (3, 5), (4, 32)], ids=str)
+@pytest.mark.parametrize(
+    "policy", [CountWindow(1), CountWindow(9), CountWindow(150), TimeWindow(4), TimeWindow(60)],
+    ids=repr,
+)  # fmt: skip
+def test_a_window_that_takes_late_events_is_a_list(
+    policy: Any, arities: tuple[int, int], name: str
+) -> None:
+    """Whatever is done between the events that come in order."""
+    make, of_letter, of_text = OF_LETTERS[name]
+    arity, leaf_arity = arities
+    for seed in range(2):
+        window = Window(
+            make(), policy, "memory://", "w", aggregator=[FiBA, CrowdedFiBA][seed],
+            arity=arity, leaf_arity=leaf_arity, lateness=30,
+        )  # fmt: skip
+        both = LateWindow(Random(seed), policy, window, of_letter, of_text)
+        steps = [both.in_order] * 6 + [both.late] * 2
+        steps += [both.evict, both.retract, both.restore, both.look, both.ask]
+        for _ in range(80):
+            both.random.choice(steps)()
+            both.ask()
+        both.restore()
+
+
+@pytest.mark.parametrize("policy", [CountWindow(1000), TimeWindow(1000)], ids=repr)
+def test_what_events_in_order_take_where_others_may_come_late(policy: Any) -> None:
+    """A combine, and one for the result; leaves are folded a few times each, and read once."""
+    counted, store = Counted(), FailingStore()
+    window = Window(
+        counted.max, policy, store, "w", aggregator=FiBA, lateness=300, arity=16, leaf_arity=64
+    )
+    combines, calls = [], []
+    for at in range(6000):
+        before, made = counted.combines, store.calls
+        window.insert(float(-at), float(at))
+        assert window.query() == float(-max(0, at - 999))
+        combines.append(counted.combines - before)
+        calls.append(store.calls - made)
+    plain = [at for at, taken in enumerate(combines) if taken <= 2]
+    assert len(plain) >= 0.95 * 6000 and sum(combines) <= 9 * 6000
+    assert not any(calls[at] for at in plain) and sum(calls) <= 4 * 6000 / 64
+
+
+def test_a_late_event_takes_up_nothing_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+    at_hand = FiBA.at_hand
+
+    def counted(self: FiBA, most: int) -> Any:
+        nonlocal asked
+        asked += 1
+        return at_hand(self, most)
+
+    monkeypatch.setattr(FiBA, "at_hand", counted)
+    window = Window(Max(), CountWindow(50), None, "w", aggregator=FiBA, lateness=300)
+    window.extend([1.0] * 100, np.arange(100.0))
+    for at in range(50):
+        window.insert(float(at), 50.0 + at / 2)
+        window.query()
+    assert asked == 0
+
+
+@pytest.mark.parametrize("often", [2, 3, 7])
+def test_a_failing_store_loses_nothing_between_late_events(often: int) -> None:
+    random, store = Random(often), FailingStore()
+    window = Window(
+        joined(), CountWindow(40), store, "w", aggregator=CrowdedFiBA,
+        arity=2, leaf_arity=3, lateness=50,
+    )  # fmt: skip
+    known: list[tuple[float, str]] = []
+    failed = 0
+    for at in range(600):
+        time, letter = float(at), random.choice("abcdefgh")
+        if at % 10 == 9:
+            time -= 20.5
+        store.failing = lambda number: random.randrange(often) == 0
+        for _ in range(100):
+            try:
+                window.insert(letter, time)
+                break
+            except StoreUnavailable:
+                failed += 1
+        else:
+            raise AssertionError("it never works")
+        known.insert(bisect_right([time for time, _ in known], time), (time, letter))
+        store.failing = lambda number: False
+        if at % 3:
+            assert window.query() == "".join(letter for _, letter in known[-40:])
+        assert len(window) == min(40, len(known))
+    assert failed
+    window.check()
+
+
+def test_a_result_that_cannot_be_keeps_no_event_out() -> None:
+    """Only who asks for it is told."""
+
+    def add(a: int, b: int) -> int:
+        if a + b > 100:
+            raise OverflowError
+        return a + b
+
+    monoid = Monoid(0, add, name="to a hundred")
+    window = Window(
+        monoid, CountWindow(40), None, "w", aggregator=FiBA, arity=2, leaf_arity=2, lateness=1
+    )
+    for at in range(300):
+        window.insert(3 if at < 200 else 1, float(at))
+        if at in (150, 199):
+            with pytest.raises(OverflowError):
+                window.query()
+    assert window.query() == 40
 
 
 def asking() -> dict[str, tuple[Any, Any]]:

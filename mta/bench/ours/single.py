@@ -28,6 +28,8 @@ from mta import (
 from mta.bench.frame.beside import Figure, beside
 
 EVENTS, WINDOW = 1_000_000, 2**20
+#: Seconds by which events may be late, and by which some are; and which share of them.
+LATENESS, LATE_BY, LATE_SHARE = 3600, 100, 0.05
 
 
 class TwoStacks:
@@ -102,6 +104,8 @@ def run(size: float) -> list[Figure]:
             lambda: on_disk(Max(), numbers, size_of, CountWindow, aggregator=FiBA),
             "",
         ),
+        "Max, by time, FiBA with a lateness, on disk": (lambda: late(numbers, size_of, 0.0), ""),
+        "the same, by time, 5 % late": (lambda: late(numbers, size_of, LATE_SHARE), ""),
         "Max, four shared windows, on disk": (
             lambda: four_on_disk(numbers, size_of, CountWindow),
             "",
@@ -188,6 +192,27 @@ def windowed(
     return nanoseconds
 
 
+def late(values: list[float], size: int, share: float) -> float:
+    """Nanoseconds an event where some may come late, and a share of them do; pages on local disk.
+
+    One in order comes every second. A tenth of the events, where some are late.
+    """
+    if share:
+        values = values[: size + (len(values) - size) // 10]
+    random = np.random.default_rng(2)
+    behind = (random.random(len(values)) < share) * random.integers(1, LATE_BY, len(values))
+    behind[:size] = 0
+    times: list[float] = (np.arange(float(len(values))) - behind).tolist()
+    with tempfile.TemporaryDirectory() as folder:
+        window = Window(
+            Max(), TimeWindow(size), f"file://{folder}", aggregator=FiBA, lateness=LATENESS
+        )
+        nanoseconds, result = fed(window, values, size, times)
+    oldest = max(times) - size
+    require(result == max(value for value, at in zip(values, times, strict=True) if at > oldest))
+    return nanoseconds
+
+
 def four_on_disk(values: list[float], size: int, kind: Any) -> float:
     """Nanoseconds an event for four windows in one, and a result of each, pages on local disk."""
     sizes = [size >> half for half in range(4)]
@@ -200,18 +225,22 @@ def four_on_disk(values: list[float], size: int, kind: Any) -> float:
     return nanoseconds
 
 
-def fed(window: Window | SharedWindows, values: list[Any], size: int) -> tuple[float, Any]:
-    """Nanoseconds an event once so many are in, and the last result; closes the window."""
-    timed = window.engine.timed
-    for at, value in enumerate(values[:size]):
-        window.insert(value, float(at))
-    insert, query, time, result = window.insert, window.query, float(size), None
+def fed(
+    window: Window | SharedWindows, values: list[Any], size: int, times: list[float] | None = None
+) -> tuple[float, Any]:
+    """Nanoseconds an event once so many are in, and the last result; closes the window.
+
+    One comes every second, unless their times are given.
+    """
+    timed, times = window.engine.timed, times or np.arange(float(len(values))).tolist()
+    for value, time in zip(values[:size], times, strict=False):
+        window.insert(value, time)
+    insert, query, result = window.insert, window.query, None
     began = perf_counter()
     if timed:
-        for value in values[size:]:
+        for value, time in zip(values[size:], times[size:], strict=False):
             insert(value, time)
             result = query()
-            time += 1.0
     else:
         for value in values[size:]:
             insert(value)
