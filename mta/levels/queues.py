@@ -210,6 +210,21 @@ class Levels:
             tail.folded = tail.count, aggregate
         return aggregate if tail.count else self.monoid.identity
 
+    def fold_on(self, leaf: Tail, rows: list[Row]) -> None:
+        """Keep the aggregate of the leaf tail, whose newest events are these; a combine for each.
+
+        One by one, so that it is rounded alike however many of them came in together.
+        """
+        done, aggregate = leaf.folded
+        try:
+            for row in rows:
+                lifted = self.monoid.lift(row)
+                aggregate = self.monoid.combine(aggregate, lifted) if done else lifted
+                done += 1
+        except Exception:  # the events are in: who needs their aggregate will see
+            return
+        leaf.folded = done, aggregate
+
     def refold(self, level: int, group: Group) -> Refold:
         """The aggregate of a group, for a check of what its parent has."""
         rows = self.partials(level, group, 0, group.count)
@@ -288,6 +303,8 @@ class Levels:
         leaf = self.tails[0]
         leaf.count -= 1
         self.back -= 1
+        if leaf.folded[0] > leaf.count:
+            leaf.folded = (0, None)
 
     def seal(self) -> list[tuple[int, Partial]]:
         """Seal the full tails from the leaves up to the first level with room (Algorithm 3).

@@ -33,6 +33,7 @@ in none. Results are the same, but for the rounding of doubles added in another 
 from __future__ import annotations
 
 from mta.columns.schemas import Row, Rows
+from mta.folds.sliding import Events
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.levels.queues import Levels
 from mta.levels.search import Frame
@@ -86,14 +87,20 @@ class SteadyMTA(AmortizedMTA):
     def insert(self, row: Row, time: int | None = None) -> None:
         """Add one event; 2 combines, and at a seal a few for each level."""
         self._make_ahead()
-        self.levels.fold_tail(self.levels.tails[0])
+        levels = self.levels
+        levels.fold_tail(levels.tails[0])
         super().insert(row, time)
+        levels.fold_on(levels.tails[0], [row])
 
     def at_hand(self, most: int) -> AtHand | None:
         self._make_ahead()
         self.levels.fold_tail(self.levels.tails[0])
         found = super().at_hand(min(most, _TOGETHER))
         return found and found._replace(room=min(found.room, _TOGETHER))
+
+    def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
+        super().catch_up(new, gone, left, right)
+        self.levels.fold_on(self.levels.tails[0], self.monoid.inputs.listed(new.rows))
 
     def _evict_before(self, position: int) -> None:
         self._make_ahead()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -253,6 +254,14 @@ class MonoidTree(SegmentedWindow):
         return (frame.first + index) * self.levels.span(frame.level)
 
     # --- looking at it ----------------------------------------------------------------------------
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        path = self.path
+        try:
+            yield
+        finally:
+            self.path = path
 
     def segments(self) -> Iterator[Segment]:
         """The window from left to right, as coarsely as it is at hand; no reads beyond the path."""

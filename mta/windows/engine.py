@@ -107,7 +107,9 @@ class Face:
     @alone
     def check(self) -> None:
         """Assert every invariant of the structure, reading all pages. Raises InvariantViolation."""
-        self.engine.structure.check()
+        structure = self.engine.structure
+        with structure.undisturbed():
+            structure.check()
 
     def close(self) -> None:
         """Let go of the store if it was opened here; pages stay."""

@@ -1,26 +1,35 @@
 """Random operations on every kind of window, against plain lists; see ``support.random_windows``.
 
 Every life is lived twice, watched and not: ``check()`` between its steps must change no answer and
-no handle, and no fault may hide behind it. All warnings are errors. In every other life open leaf
-groups are in parts.
+no handle, and no fault may hide behind it. All warnings are errors. In most lives open leaf groups
+are in parts.
 """
 
 from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 
-from mta.levels import parts
+from mta import CountWindow, FiBA, PopulationStdDev, SteadyMTA, Window
+from mta.pages import page
+from mta.pages.structure import Aggregator
+from mta.windows import shared
+from stores import MemoryStore
 from tests.support import oracle
+from tests.support.naive import IN_ORDER
 from tests.support.random_windows.kinds import KINDS, Kind
 from tests.support.random_windows.lives import ORDERS, SORTS, live, live_twice
 
 STEPS = 40
 #: How many lives one test lives, and how many of them are hostile.
 LIVES, HOSTILE = 5, 4
-#: Bytes of a part of an open leaf group: of one event or three, and of more than any group has.
-PARTS = 24, parts.PART_BYTES
+#: How many events of a batch go into shared windows at once, and after how many leaf groups these
+#: let go of what no window needs.
+HANDS, TRIMS = (1 << 16, 3), (32, 1)
+#: Bytes of a part of an open leaf group: of one event or a few, and of more than any group has.
+PARTS = 24, 72, 216, page.PART_BYTES
 
 everything = pytest.mark.parametrize(
     ("sort", "order", "kind"),
@@ -38,7 +47,9 @@ def test_windows_are_lists(
     sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(LIVES):
-        monkeypatch.setattr(parts, "PART_BYTES", PARTS[seed % 2])
+        monkeypatch.setattr(page, "PART_BYTES", PARTS[seed % 4])
+        monkeypatch.setattr(shared, "_HAND", HANDS[seed % 2])
+        monkeypatch.setattr(shared, "_TRIM_GROUPS", TRIMS[seed % 2])
         live_twice(sort, order, kind, seed, STEPS)
 
 
@@ -47,7 +58,7 @@ def test_what_nobody_should_give_harms_nothing(
     sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(HOSTILE):
-        monkeypatch.setattr(parts, "PART_BYTES", PARTS[seed // 2 % 2])
+        monkeypatch.setattr(page, "PART_BYTES", PARTS[seed % 4])
         live(sort, order, kind, seed, STEPS, watched=bool(seed % 2), is_hostile=True)
 
 
@@ -60,6 +71,45 @@ def test_looking_at_shared_windows_keeps_no_pages(name: str, seed: int, steps: i
     live_twice("shared", ORDERS[1], kind, seed, steps)
 
 
+@pytest.mark.parametrize(
+    ("aggregator", "lateness"),
+    [(kind, 0) for kind in [*IN_ORDER, SteadyMTA, FiBA]] + [(FiBA, 3), (FiBA, 1000)],
+)
+def test_looking_changes_no_bit(aggregator: type[Aggregator], lateness: float) -> None:
+    """Of what is rounded, by the order in which it is added up: a handle holds every bit of it."""
+    timed = aggregator is FiBA
+    for seed in range(12):
+        random = Random(seed)
+        alone, watched = (
+            Window(
+                PopulationStdDev(), CountWindow(20), MemoryStore(), "w",
+                aggregator=aggregator, lateness=lateness, arity=2, leaf_arity=random.choice([2, 5]),
+            )
+            for random in (Random(seed), Random(seed))
+        )  # fmt: skip
+        now = 0.0
+        for step in range(60):
+            now += random.random()
+            count = random.choice([1, 1, 1, 2, 15])
+            values = [random.choice([1e8, -1e4, 1.0, -0.3]) * random.random() for _ in range(count)]
+            late = lateness and random.random() < 0.2
+            times = (np.full(count, now) - late).tolist() if timed else None
+            for window in (alone, watched):
+                if count > 1:
+                    window.extend(values, times, "last")
+                else:
+                    window.insert(values[0], times[0] if times else None)
+            if random.random() < 0.2:
+                handles = alone.checkpoint(), watched.checkpoint()
+                assert handles[0] == handles[1], f"{step=} of {seed=}"
+                if random.random() < 0.5:
+                    alone, watched = alone.sibling(handles[0]), watched.sibling(handles[1])
+            if random.random() < 0.5:
+                watched.check()
+            if random.random() < 0.2:
+                assert alone.query() == watched.query(), f"{step=} of {seed=}"
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("sort", SORTS)
 def test_lives_without_number(sort: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,5 +118,7 @@ def test_lives_without_number(sort: str, monkeypatch: pytest.MonkeyPatch) -> Non
     for _ in range(oracle.kills(2000)):
         order, kind, seed = random.choice(ORDERS), random.choice(KINDS), random.randrange(1 << 32)
         steps, is_hostile = random.choice([20, 40, 150]), random.random() < 0.3
-        monkeypatch.setattr(parts, "PART_BYTES", random.choice(PARTS))
+        monkeypatch.setattr(page, "PART_BYTES", random.choice(PARTS))
+        monkeypatch.setattr(shared, "_HAND", random.choice(HANDS))
+        monkeypatch.setattr(shared, "_TRIM_GROUPS", random.choice(TRIMS))
         live_twice(sort, order, kind, seed, steps, is_hostile)
