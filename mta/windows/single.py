@@ -432,8 +432,6 @@ class SingleEvents(NewEvents[WindowOwner]):
 
     # --- what is at hand ------------------------------------------------------------------------
 
-    # --- what is at hand ------------------------------------------------------------------------
-
     def _gone(self) -> int:
         """How many events have left by now of those that may."""
         if self._by_count:
