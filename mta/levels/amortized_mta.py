@@ -125,14 +125,9 @@ class AmortizedMTA(RunningTree):
         schema.put(suffixes, count, monoid.identity)
         root.suffixes = suffixes
 
-    def check(self) -> None:
-        """Assert the paper's invariants, reading every page. Raises InvariantViolation.
-
-        The level invariants, the stack against recomputed suffix folds, the result pair against a
-        fold of all events.
-        """
-        self.check_levels()
-        monoid, events = self.monoid, list(self.events())
+    def _check_folds(self, events: list[Partial]) -> None:
+        """The stack against suffix folds that are made anew, the result pair against all events."""
+        monoid = self.monoid
         if len(events) != len(self):
             raise InvariantViolation(f"{len(events)} events in a window of {len(self)}")
         stack = [

@@ -137,9 +137,7 @@ class LogMTA(MonoidTree):
         super().restore_state(handle)
         self._renew_right()  # the branch is in the tails
 
-    def check(self) -> None:
-        self.check_levels()
-        events = list(self.events())
+    def _check_folds(self, events: list[Partial]) -> None:
         fold = Refold(self.monoid, events)
         if len(events) != len(self) or not fold.agrees(self.result):
             raise InvariantViolation(f"the root holds {self.result!r} instead of {fold!r}")

@@ -263,6 +263,16 @@ class MonoidTree(SegmentedWindow):
         finally:
             self.path = path
 
+    def check(self) -> None:
+        """As ever; the head path stays as it was, so that no later result tells of this."""
+        with self.undisturbed():
+            self.check_levels()
+            self._check_folds(list(self.events()))
+
+    @abstractmethod
+    def _check_folds(self, events: list[Partial]) -> None:
+        """Assert that the aggregates are those of the events. Raises InvariantViolation."""
+
     def segments(self) -> Iterator[Segment]:
         """The window from left to right, as coarsely as it is at hand; no reads beyond the path."""
         if not self.path and self.front < self.middle:

@@ -311,8 +311,8 @@ class SharedWindows(EventsFace[Out]):
 
         Reads all pages. Raises InvariantViolation.
         """
+        self.structure.check()
         with self.structure.undisturbed():
-            self.structure.check()
             for name, cursor in self.engine.cursors.items():
                 self._check_window(name, self.engine.looked_at(cursor))
 
