@@ -10,7 +10,7 @@ operation. Hence no time is spent on scans of which the result is known: counts 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,9 +28,9 @@ def accumulate(ufunc: np.ufunc, column: np.ndarray, first: Any, backwards: bool)
     [16.0, 15.0, 13.0, 10.0]
     """
     if ufunc is np.add:
-        count = running_count(column, first)
+        count = running_count(column, first, backwards)
         if count is not None:
-            return count[::-1] if backwards else count
+            return count
     scan = np.empty(len(column) + 1, column.dtype)
     scan[-1 if backwards else 0] = first
     kernel = Kernel.of(ufunc, column.dtype)
@@ -87,13 +87,24 @@ def combine_blocks(
 # --- counts ---------------------------------------------------------------------------------------
 
 
-def _counting(count: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-    known, ramp = np.ones(count, dtype), np.arange(count + 1, dtype=dtype)
-    known.flags.writeable = ramp.flags.writeable = False
-    return known, ramp
+class _Counting(NamedTuple):
+    """Columns of which counts are pieces; read-only."""
+
+    ones: np.ndarray
+    zeros: np.ndarray
+    ramp: np.ndarray
+    descent: np.ndarray
+
+    @classmethod
+    def upto(cls, count: int, dtype: Any) -> _Counting:
+        ramp = np.arange(count + 1, dtype=dtype)
+        columns = cls(np.ones(count, dtype), np.zeros(count, dtype), ramp, ramp[::-1].copy())
+        for column in columns:
+            column.flags.writeable = False
+        return columns
 
 
-_COUNTING = {dtype: _counting(_ONES, dtype) for dtype in ("f8", "i8")}
+_COUNTING = {dtype: _Counting.upto(_ONES, dtype) for dtype in ("f8", "i8")}
 
 
 def ones(value: Any, dtype: Any = "f8") -> Any:
@@ -101,17 +112,43 @@ def ones(value: Any, dtype: Any = "f8") -> Any:
     if not isinstance(value, np.ndarray):
         return 1
     count = len(value)
-    if count > _MOST_ONES:
-        return np.ones(count, dtype)
-    while count > len(_COUNTING[dtype][0]):
-        _COUNTING[dtype] = _counting(2 * len(_COUNTING[dtype][0]), dtype)
-    return _COUNTING[dtype][0][:count]
+    return np.ones(count, dtype) if count > _MOST_ONES else _counting(count, dtype).ones[:count]
 
 
-def running_count(column: np.ndarray, first: Any) -> np.ndarray | None:
+def zeros(count: int) -> np.ndarray:
+    """As ``ones``, of zeros."""
+    return np.zeros(count) if count > _MOST_ONES else _counting(count, "f8").zeros[:count]
+
+
+def _counting(count: int, dtype: Any) -> _Counting:
+    while count > len(_COUNTING[dtype].ones):
+        _COUNTING[dtype] = _Counting.upto(2 * len(_COUNTING[dtype].ones), dtype)
+    return _COUNTING[dtype]
+
+
+def are_ones(column: np.ndarray) -> bool:
+    """Whether a column is known to be one of ``ones``."""
+    return any(column.base is known.ones for known in _COUNTING.values())
+
+
+def are_zeros(column: np.ndarray) -> bool:
+    """Whether a column is known to be one of ``zeros``."""
+    return column.base is _COUNTING["f8"].zeros
+
+
+def running_count(column: np.ndarray, first: Any, backwards: bool = False) -> np.ndarray | None:
     """``first`` plus 0, 1, ... n if the column is one of ``ones``, without adding up; else None."""
-    for known, ramp in _COUNTING.values():
-        if column.base is known:
-            total: np.ndarray = ramp[: len(column) + 1] + first
-            return total
-    return None
+    if not are_ones(column):
+        return None
+    count, known = len(column), _COUNTING[column.dtype.str[1:]]
+    length = len(known.ramp)
+    piece = known.descent[length - 1 - count :] if backwards else known.ramp[: count + 1]
+    total: np.ndarray = piece + first
+    return total
+
+
+def reduce(ufunc: np.ufunc, column: np.ndarray) -> Any:
+    """A column's fold; of ones it is known how many they are."""
+    if ufunc is np.add and are_ones(column):
+        return column.dtype.type(len(column))
+    return ufunc.reduce(column)

@@ -44,8 +44,8 @@ from mta.monoids.base import Partial
 from mta.pages.structure import Batch
 from mta.policies.windows import CountWindow, TimeWindow
 
-#: The most events, and leaf groups, of one bulk.
-_EVENTS, _GROUPS = 1 << 16, 16
+#: The most leaf groups of one bulk, and the most bytes of its values, but for so many events.
+_GROUPS, _BYTES, _EVENTS = 16, 1 << 21, 1 << 16
 
 
 class RunningTree(MonoidTree):
@@ -53,12 +53,17 @@ class RunningTree(MonoidTree):
 
     # --- a bulk ---------------------------------------------------------------------------------
 
+    @property
+    def _most_events(self) -> int:
+        """Of one bulk, whose groups are in memory until its end."""
+        return max(_EVENTS, _BYTES // (self.monoid.inputs.row_bytes or _BYTES))
+
     def _run_long(self, batch: Batch, start: int) -> int:
         room, left = self.room(), batch.count - start
         if left >= 2 * self.levels.leaf_arity:
             # No group above the leaves is sealed on the way, so that all pages go at once.
             most = min(self.levels.leaf_room, _GROUPS) * self.levels.leaf_arity
-            room += max(0, min(most, _EVENTS - room))
+            room += max(0, min(most, self._most_events - room))
             self._discard()
         new = batch.part(start, start + min(room, left))
         if not new.size:
@@ -231,7 +236,7 @@ class RunningTree(MonoidTree):
         Reads each leaf page once whose events are not in the batch.
         """
         held, policy = len(self), self.setting.policy
-        if held > _EVENTS or new.size <= 1:
+        if held > self._most_events or new.size <= 1:
             return 0
         if type(policy) is CountWindow:
             if policy.size > new.size:

@@ -41,7 +41,7 @@ from mta.columns.schemas import Array, Decimals, Objects, Row, Rows, Schema
 from mta.errors import InvalidValue, ResultOutOfRange
 from mta.kernels import native
 from mta.kernels.native import Kernel
-from mta.kernels.scans import ones, running_count
+from mta.kernels.scans import are_ones, are_zeros, ones, reduce, running_count, zeros
 from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial, any_of, same_value
 from mta.monoids.columnar import ColumnarMonoid, Plain
 from mta.monoids.equality import ROUNDING, Scale, close
@@ -556,8 +556,7 @@ class _StdDev(ColumnarMonoid[Out]):
             type(self).__name__,
             partials=("f8", "f8", "f8"),
             identity=(0.0, 0.0, 0.0),
-            # value - value is 0, and for an infinite value NaN: there is no distance from it.
-            lift=lambda value: (ones(value), value, value - value),
+            lift=lambda value: (ones(value), value, _no_distance(value)),
             combine=_merge_moments,
             lower=self._deviation,
             commutative=True,
@@ -594,11 +593,21 @@ class _StdDev(ColumnarMonoid[Out]):
         if count == 0:
             return self.identity
         weights, means, squares = partials
-        total = weights.sum()
+        single = are_ones(weights)  # then to multiply by them changes nothing
+        total = reduce(np.add, weights)
         shift = means[0]
-        mean = shift + (weights * (means - shift)).sum() / max(total, 1.0)
-        apart = means - mean
-        folded = (squares + weights * apart * apart).sum()
+        apart = means - shift
+        if not single:
+            apart *= weights
+        mean = shift + apart.sum() / max(total, 1.0)
+        np.subtract(means, mean, out=apart)
+        if single:
+            apart *= apart
+        else:
+            apart *= weights * apart
+        if not are_zeros(squares):
+            apart += squares
+        folded = apart.sum()
         if not folded < math.inf:
             folded = _overflown(squares)[-1]
         return total.item(), mean.item(), folded.item()
@@ -689,6 +698,14 @@ class CollectDistinct(_List):
 def _ones(rows: Any) -> Any:
     """1 for a single event (an empty row), ones for a number of events."""
     return 1 if rows == () else np.ones(rows, dtype="i8")
+
+
+def _no_distance(value: Any) -> Any:
+    """0 from an event's own mean, and for an infinite value NaN: there is no distance from it."""
+    count = len(value) if isinstance(value, np.ndarray) else 0
+    if count and -math.inf < value.min() and value.max() < math.inf:
+        return zeros(count)
+    return value - value
 
 
 def _halves(value: Any) -> Any:

@@ -7,7 +7,19 @@ from itertools import accumulate as loop
 import numpy as np
 import pytest
 
-from mta.kernels.scans import accumulate, accumulate_blocks, combine_blocks, ones, running_count
+from mta import SampleStdDev
+from mta.kernels.scans import (
+    accumulate,
+    accumulate_blocks,
+    are_ones,
+    are_zeros,
+    combine_blocks,
+    ones,
+    reduce,
+    running_count,
+    zeros,
+)
+from tests.support.bits import HARD, bits
 
 UFUNCS = [np.add, np.maximum, np.bitwise_or]
 
@@ -43,4 +55,29 @@ def test_counts_are_known(count: int, dtype: str) -> None:
     assert (total is None) == (count > 1 << 16)
     for scan in (accumulate(np.add, column, 4, False), accumulate(np.add, column, 4, True)[::-1]):
         assert scan.tolist() == list(range(4, count + 5))
+    descent = running_count(column, 4, backwards=True)
+    assert (descent is None) == (count > 1 << 16)
+    assert descent is None or descent.tolist() == list(range(count + 4, 3, -1))
+    assert reduce(np.add, column) == count and reduce(np.add, column).dtype == dtype
     assert ones(2.5) == 1
+
+
+def test_a_column_that_only_looks_like_ones_is_summed_up() -> None:
+    ones_of_its_own = np.ones(9)
+    assert running_count(ones_of_its_own, 0.0) is None and reduce(np.add, ones_of_its_own) == 9
+    assert not are_ones(ones(ones_of_its_own) + 0) and are_ones(ones(ones_of_its_own)[2:5])
+    assert are_zeros(zeros(9)) and not are_zeros(np.zeros(9)) and zeros(9).tolist() == [0.0] * 9
+
+
+@pytest.mark.parametrize("start", range(len(HARD)))
+def test_single_events_have_the_deviation_that_groups_have(start: int) -> None:
+    """What is known of the counts and squares of single events changes no bit of their fold."""
+    values = np.array([*HARD[start:], *np.linspace(3, 4, 300)])
+    if start % 2:
+        values = values[np.abs(values) < 1e300]  # as infinite values have squares that are none
+    monoid = SampleStdDev()
+    with np.errstate(all="ignore"):
+        lifted = monoid.lift_rows(values, len(values))
+        own = tuple(column.copy() for column in lifted)
+        assert bits(own[2]) == bits(values - values)
+        assert bits(monoid.fold(lifted, len(values))) == bits(monoid.fold(own, len(values)))
