@@ -599,28 +599,31 @@ def _union(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table, 
 
     The new ones keep their order, as they are in order of time where events may be late.
     """
-    if not held.events or (at < 0).all():
+    counts = np.where(at < 0, 0, held.counts[at]) if len(held) else np.zeros(len(at), np.int64)
+    total = int(counts.sum())
+    if not total:
         return new, np.arange(new.events)
-    begins, counts = np.where(at < 0, 0, held.bounds[at]), np.where(at < 0, 0, held.counts[at])
-    starts = np.stack((begins, new.bounds[:-1] + held.events), axis=1).reshape(-1)
-    lengths = np.stack((counts, new.counts), axis=1).reshape(-1)
-    events = spread(starts, lengths)
+    if total < held.events:
+        held = held.take(at[at >= 0])
     bounds = bounds_of(counts + new.counts)
-    schema = new.schema
-    rows = schema.new(held.events + new.events)
-    schema.put_many(rows, 0, held.rows)
-    schema.put_many(rows, held.events, new.rows)
-    times = None
+    newest = spread(bounds[:-1] + counts, new.counts)
+    is_old = np.ones(total + new.events, bool)
+    is_old[newest] = False
+    old, schema = np.flatnonzero(is_old), new.schema
+    rows, times = schema.new(len(is_old)), None
+    schema.put_at(rows, old, held.rows)
+    schema.put_at(rows, newest, new.rows)
     if held.times is not None and new.times is not None:
-        times = np.concatenate((held.times, new.times))[events]
+        times = np.empty(len(is_old), np.int64)
+        times[old], times[newest] = held.times, new.times
+        order = None
         if late:
             codes = np.repeat(np.arange(len(new)), counts + new.counts)
             order = sort_within(times, codes)
-            if order is not None:
-                events, times = events[order], times[order]
-    newest = np.flatnonzero(events >= held.events)
-    union = Table.of(schema, new.keys, bounds, times, schema.take(rows, events))
-    return union, newest
+        if order is not None:
+            rows, times = schema.take(rows, order), times[order]
+            newest = np.flatnonzero(~is_old[order])
+    return Table.of(schema, new.keys, bounds, times, rows), newest
 
 
 def given_back(monoid: AbstractMonoid, rows: Rows, count: int) -> Any:
