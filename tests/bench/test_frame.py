@@ -36,6 +36,7 @@ from mta.bench.frame.fits import (
     told,
     trend,
 )
+from mta.bench.frame.page import verdict
 from mta.bench.frame.report import inlined
 from mta.bench.frame.tables import read_record, read_rows, write_record, write_rows
 from spark_integration.bench import EXPERIMENTS
@@ -109,6 +110,7 @@ def test_combines_judge_where_they_are_counted() -> None:
     time, combines = shapes("x", rows, ("n", "ns"), "constant", "ns")
     assert (time.agrees, combines.agrees) == (None, True)
     assert time.seen.startswith("linear")
+    assert verdict(time) == "shown" and verdict(combines) == "agrees"
     uncounted: Rows = [row | {"combines": None} for row in rows]
     (time,) = shapes("x", uncounted, ("n", "ns"), "constant", "ns")
     assert time.agrees is False
@@ -121,20 +123,23 @@ def test_combines_judge_where_they_are_counted() -> None:
         ((2.4, 3.5), 2.0, True),
         ((2.4, 3.5), 4.3, True),
         ((2.4, 3.5), 4.5, False),
-        (1.1, 0.99, False),  # the other side is the faster one
-        (0.9, 1.01, False),
+        (1.1, 0.97, False),  # the other side is the faster one
+        (0.9, 1.03, False),
+        (1.1, 0.99, None),  # or it is not
+        (0.9, 1.01, None),
         (1.0, 0.9, True),
         ((10.0, np.inf), 31.0, True),
         ((10.0, np.inf), 7.9, False),
     ],
 )
 def test_a_ratio_is_the_paper_s_or_not(
-    paper: float | tuple[float, float], here: float, agrees: bool
+    paper: float | tuple[float, float], here: float, agrees: bool | None
 ) -> None:
     found = ratio("", paper, here, 1.0, "ns", "less", "more")
     low = paper[0] if isinstance(paper, tuple) else paper
     assert found.agrees is agrees
-    assert found.reason == ("" if agrees else "less" if here < low else "more")
+    assert found.reason == ("" if agrees is not False else "less" if here < low else "more")
+    assert ("cannot be told" in found.seen) is (agrees is None)
 
 
 def test_trends_hold_fail_or_are_untold() -> None:

@@ -42,6 +42,8 @@ POWERS = np.arange(0.25, 0.76, 0.05)
 BETWEEN = "a power"
 SETTLES = "settling at {0} {unit}"
 UNTOLD = "cannot be told at this scale"
+#: Of times that are shown for themselves.
+COUNTED = "Its combines are judged, in which no machine has a part."
 
 Numbers = Sequence[float]
 
@@ -190,7 +192,7 @@ def shapes(
     if not any(combines):
         return [time]
     judge = shape(f"{what}: combines", at, combines, expected, "combines", why)
-    return [replace(time, agrees=None, why=""), judge]
+    return [replace(time, agrees=None, why=COUNTED), judge]
 
 
 def trend(what: str, paper: str, x: Numbers, y: Numbers, unit: str, why: str = "") -> Finding:
@@ -230,21 +232,25 @@ def ratio(
 ) -> Finding:
     """Whether ours to a peer's is as in the paper; why, where it is less or more than that.
 
-    ``paper`` is a number or the range that it gives, inf where it says "at least".
+    ``paper`` is a number or the range that it gives, inf where it says "at least". Untold where it
+    would agree, if a measurement told on which side of 1 it is.
 
     >>> ratio("rounds", 2.0, 10.0, 5.5, "ns").agrees, ratio("rounds", 2.0, 10.0, 8.5, "ns").agrees
     (True, False)
     """
     low, high = paper if isinstance(paper, tuple) else (paper, paper)
     here = ours / peer
-    agrees = near(here, low, high)
+    agrees: bool | None = near(here, low, high)
     seen = f"{_rounded(here)} times ({_rounded(ours)} to {_rounded(peer)} {unit})"
+    if not agrees and abs(here - 1) <= TIMES and low / CLOSE <= here <= high * CLOSE:
+        agrees, seen = None, f"{UNTOLD}, which is faster: {seen}"
     shown = f"{_rounded(low)} times"
     if low != high:
         shown = (
             f"at least {shown}" if np.isinf(high) else f"{_rounded(low)} to {_rounded(high)} times"
         )
-    return Finding(what, shown, seen, agrees, "" if agrees else less if here < low else more)
+    why = "" if agrees is not False else less if here < low else more
+    return Finding(what, shown, seen, agrees, why)
 
 
 def _rounded(number: float) -> str:

@@ -13,6 +13,11 @@ from mta.bench.frame.report import caption
 VERDICTS = {True: "agrees", False: "differs", None: "not told"}
 
 
+def verdict(finding: Finding) -> str:
+    """Whether a figure agrees; of one that is shown beside what is judged, that it is shown."""
+    return "shown" if finding.agrees is None and finding.why else VERDICTS[finding.agrees]
+
+
 def write_page(path: Path, done: Sequence[Done], missing: Sequence[str], note: str) -> None:
     """Write the page, and its plots into a folder of its name, whose other plots go."""
     plots = path.with_suffix("")
@@ -55,8 +60,8 @@ def _machine(done: Sequence[Done], note: str) -> Iterator[str]:
 
 def _entry(done: Done) -> str:
     """A line of the table of contents."""
-    one, judged = done.experiment, [finding.agrees for finding in done.findings]
-    counts = " | ".join(str(judged.count(verdict)) for verdict in VERDICTS)
+    one, judged = done.experiment, [verdict(finding) for finding in done.findings]
+    counts = " | ".join(str(judged.count(each)) for each in VERDICTS.values())
     cut = f" (unfinished: {done.record['cells']} cells)" if "cells" in done.record else ""
     link = f"[{_plain(one.title)}](#{one.name})"
     return f"| {link}{cut} | {_plain(one.source)} | {counts} | {_plain(sizes(done.rows))} |"
@@ -82,7 +87,8 @@ def _section(done: Done, plots: str) -> Iterator[str]:
 
 
 def _row(finding: Finding) -> str:
-    cells = finding.what, finding.paper, finding.seen, VERDICTS[finding.agrees], finding.reason
+    why = finding.reason or finding.why
+    cells = finding.what, finding.paper, finding.seen, verdict(finding), why
     return f"| {' | '.join(map(_plain, cells))} |"
 
 

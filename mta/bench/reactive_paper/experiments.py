@@ -45,6 +45,8 @@ PAPER = 23
 TABLE_3, FIGURE_6, FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10 = 14, 16, 20, 18, 18, 18
 #: Recalculating is given up above this window, and combines are not counted.
 MOST_RECALCULATED, MOST_COUNTED = 2**13, 2**14
+#: Where only windows that are large beside a change tell a shape, larger ones are counted too.
+MOST_CHANGES_COUNTED = 2**19
 ROUNDS, REPEATS = 4000, 3
 #: At most so many rounds, which tell the mean of paths to the root; windows above are timed once.
 MOST_ROUNDS, OFTEN = 2**17, 2**18
@@ -209,9 +211,11 @@ def best_firing(slid: Slid, m: int, firings: int, fire: Fire = one_by_one) -> fl
     return seconds
 
 
-def combines(one: Operator, window: int, m: int = 1, fire: Fire = one_by_one) -> float | None:
-    """RA's combines a tuple of (m,m)-changes, once around all slots."""
-    if window > MOST_COUNTED:
+def combines(
+    one: Operator, window: int, m: int = 1, fire: Fire = one_by_one, most: int | None = None
+) -> float | None:
+    """RA's combines a tuple of (m,m)-changes, once around all slots; None in larger windows."""
+    if window > (most or MOST_COUNTED):
         return None
     one, counter = counted(one)
     slid, firings = reactive(one, window), max(1, slots(window) // m)
@@ -260,7 +264,7 @@ def granularity(size: float, progress: Progress) -> Rows:
         firings = max(1, rounds_at(window, size) // m)
         seconds = best_firing(reactive(one, window), m, firings)
         row: Row = {"change": label, "m": m, "window": window, "us": 1e6 * seconds / m}
-        return [row | {"combines": combines(one, window, m)}]
+        return [row | {"combines": combines(one, window, m, most=MOST_CHANGES_COUNTED)}]
 
     return progress.rows(cells, measure, lambda cell: f"{cell[0]}, window {cell[2]:,}")
 
@@ -398,13 +402,15 @@ def _why(rows: Rows, operator: str, place: int) -> str:
 
 def _sooner(rows: Rows) -> Finding:
     """By ranks, as neither side need be linear."""
-    some = [row for row in where(rows, times=1) if row["window"] is not None]
-    cost, even = ([row[key] for row in some] for key in ("value_ns", "window"))
-    what, paper = "the costlier the function, the sooner", "in general"
+    some = [row for row in where(rows, times=1) if row["onward"] is not None]
+    # Not by the smallest window, which fills all slots, as a power of two, whatever the function.
+    cost, even = ([row[key] for row in some] for key in ("value_ns", "onward"))
+    what, paper = "the costlier the function, the sooner for good", "in general"
     if len(some) < 3:
         return Finding(what, paper, "too few that break even")
     found = float(np.corrcoef(_ranks(cost), _ranks(even))[0, 1])
-    return Finding(what, paper, f"rank correlation {found:.2f}", found < -0.5)
+    seen = f"rank correlation {found:.2f} of what a value costs and the window"
+    return Finding(what, paper, seen, found < -0.5)
 
 
 def _ranks(values: list[float]) -> list[float]:
