@@ -27,6 +27,8 @@ Lateness = float | str | timedelta
 #: it has, of however many columns: each column of each group costs a few calls, which with fewer
 #: rows would take longer than all else.
 _LEAF_ARITY = 16256
+#: So many where no page is written, and none is moved about for a late event.
+_LEAF_ARITY_IN_MEMORY = 2 * _LEAF_ARITY
 #: Where handles hold all of an open leaf group it has so many bytes, or rows, lest they become
 #: large; so it has where every value is an object of its own, to which calls are nothing.
 _SMALL_LEAF_BYTES, _LEAST_LEAF_ARITY = 65024, 896
@@ -122,12 +124,13 @@ class Settings:
                 raise HandleMismatch(f"the handle has {name} {held}, not {given}; leave it out")
         return replace(self, arity=handle.arity, leaf_arity=handle.leaf_arity)
 
-    def group_sizes(self, monoid: AbstractMonoid, timed: bool) -> tuple[int, int]:
+    def group_sizes(self, monoid: AbstractMonoid, timed: bool, paged: bool) -> tuple[int, int]:
         """Sizes of leaf and inner groups, in rows: as given, else what suits one large window.
 
         A leaf page has up to 16256 rows and 4 MiB, or 64 KiB where values are objects and where the
         structure has no parts; an inner one 8 KiB. Where partials are heavy, leaf groups are
-        smaller, as the stack has a partial an event. ``timed``: events carry times.
+        smaller, as the stack has a partial an event. ``timed``: events carry times; ``paged``: they
+        go into pages.
         """
         leaf_arity, arity, extra = self.leaf_arity, self.arity, 8 if timed else 0
         value, partial = monoid.inputs.row_bytes, monoid.partials.row_bytes
@@ -139,7 +142,8 @@ class Settings:
                 rows = min(rows, max(least, _SMALL_LEAF_BYTES // weight))
             # Leaves of trees by time have up to twice their arity.
             share = 2 if self.aggregator.by_time else 1
-            leaf_arity = arity or max(64, min(_LEAF_ARITY, rows) // share)
+            most = _LEAF_ARITY if paged or share > 1 else _LEAF_ARITY_IN_MEMORY
+            leaf_arity = arity or max(64, min(most, rows) // share)
         if arity is None:
             weight = OBJECT_BYTES if partial is None else partial + extra + NAME_BYTES
             arity = max(16, min(_MAX_INNER_ARITY, _INNER_BYTES // weight))
