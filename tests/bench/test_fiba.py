@@ -71,12 +71,13 @@ def test_two_trees_and_one_with_ranges_answer_the_same() -> None:
 
     texts = Monoid("", lambda a, b: a + b, lower=lower, name="joined")
     one = Operator("joined", texts, "abcdefghijklmnopqrstuvwxyz"[:13])
-    for small in (4, 16, 64):
+    asked, twins = fiba.Shared(one, 2, 64), fiba.Shared(one, 2, 64)
+    for small in (64, 16, 4):
         answers.clear()
-        fiba.Shared(one, 2, 64, small).range(30)
+        asked.range(small, 30)
         ranges = answers.copy()
         answers.clear()
-        fiba.Shared(one, 2, 64, small).twin(30)
+        twins.twin(small, 30)
         assert len(ranges) == 60
         assert ranges == answers
         assert [len(text) for text in ranges] == [64, small] * 30

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import cycle, islice
 from math import inf
@@ -290,59 +290,59 @@ def rounds_a_second(queue: Queue, one: Operator, rounds: int) -> float:
 def sharing(size: float, progress: Progress) -> Rows:
     """A large and a small window over one stream: two trees, or one with range queries."""
     exponent, rounds = scaled(WINDOW - 2, size, 6), 4 * max(20, int(ROUNDS / 8 * min(size, 1)))
-    cells = [
-        (name, arity, 2**k)
-        for name in OPERATORS
-        for arity in MIN_ARITIES
-        for k in range(2, exponent + 1, 2)
-    ]
+    cells = [(name, arity) for name in OPERATORS for arity in MIN_ARITIES]
 
-    def measure(cell: tuple[str, int, int]) -> Rows:
-        name, arity, small = cell
+    def measure(cell: tuple[str, int]) -> Rows:
+        name, arity = cell
         rows: Rows = []
-        for kind in ("twin", "range"):
-            both = Shared(operators()[name], arity, 2**exponent, small)
-            taken = getattr(both, kind)(rounds).reshape(4, -1).mean(axis=1)
-            row = {"operator": name, "algorithm": f"FiBA {arity} {kind}", "small": small}
-            rows.append(row | {"rounds_a_second": 1e9 / float(taken.min())})
-        return rows
+        sides = {kind: Shared(operators()[name], arity, 2**exponent) for kind in ("twin", "range")}
+        for k in reversed(range(2, exponent + 1, 2)):
+            for kind, both in sides.items():
+                taken = getattr(both, kind)(2**k, rounds).reshape(4, -1).mean(axis=1)
+                row = {"operator": name, "algorithm": f"FiBA {arity} {kind}", "small": 2**k}
+                rows.append(row | {"rounds_a_second": 1e9 / float(taken.min())})
+        return rows[::-1]
 
-    told = "{0}, FiBA {1}, smaller window {2:,}".format
-    return progress.rows(cells, measure, lambda cell: told(*cell))
+    return progress.rows(cells, measure, lambda cell: "{}, FiBA {}".format(*cell))
 
 
-def filled(one: Operator, arity: int, times: range) -> FingerTree:
-    """A tree of the values that belong to these times, put in by small batches."""
-    values = islice(cycle(one.values), times.start // GAP, None)
+def filled(one: Operator, arity: int, entries: Sequence[tuple[int, Any]]) -> FingerTree:
+    """A tree of values by time, put in by small batches."""
     tree = FingerTree(one.monoid, arity)
-    for start in range(0, len(times), 3 * arity):
-        some = times[start : start + 3 * arity]
-        insert_sorted(tree, np.array(some), list(islice(values, len(some))), len(some))
+    for start in range(0, len(entries), 3 * arity):
+        times, values = zip(*entries[start : start + 3 * arity], strict=True)
+        insert_sorted(tree, np.array(times), list(values), len(values))
     return tree
 
 
 class Shared:
-    """Two windows, with a value that comes into the middle of the smaller one each round."""
+    """A large window and smaller ones, into the middle of which a value comes each round.
 
-    def __init__(self, one: Operator, arity: int, large: int, small: int) -> None:
-        self.one, self.large, self.small = one, large, small
-        times = range(0, large * GAP, GAP)
-        self.tree = filled(one, arity, times)
-        self.smaller = filled(one, arity, times[large - small :])
-        self.seam = large - small // 2
+    The smaller ones come from the largest on: so none has the crowd in its middle that the rounds
+    of the one before it left.
+    """
 
-    def plan(self, rounds: int) -> list[tuple[int, int, Any]]:
+    def __init__(self, one: Operator, arity: int, large: int) -> None:
+        self.one, self._arity = one, arity
+        self._times = list(range(0, large * GAP, GAP))
+        values = islice(cycle(one.values), large)
+        self.tree = filled(one, arity, list(zip(self._times, values, strict=True)))
+
+    def plan(self, small: int, rounds: int) -> list[tuple[int, int, Any]]:
         """Each round's time that comes, the smaller window's oldest time then, and the value."""
-        before = [i * GAP for i in range(self.seam)]
-        new = [before[-1] + 1 + i for i in range(rounds)]
-        times, first = before + new, self.large - self.small + 1
+        seam = len(self._times) - small // 2
+        before, after = self._times[:seam], self._times[seam:]
+        before += [before[-1] + 1 + i for i in range(rounds)]
+        first = seam - (small - small // 2) + 1
+        self._times = (before + after)[rounds:]
         values = islice(cycle(self.one.values), rounds)
-        return list(zip(new, times[first : first + rounds], values, strict=True))
+        return list(zip(before[seam:], before[first : first + rounds], values, strict=True))
 
-    def twin(self, rounds: int) -> np.ndarray:
+    def twin(self, small: int, rounds: int) -> np.ndarray:
         """Nanoseconds a round of two trees, into which each value goes."""
-        lower, both, taken = self.one.monoid.lower, (self.tree, self.smaller), []
-        for new, _, value in self.plan(rounds):
+        smaller = filled(self.one, self._arity, list(self.tree.entries())[-small:])
+        lower, both, taken = self.one.monoid.lower, (self.tree, smaller), []
+        for new, _, value in self.plan(small, rounds):
             began = thread_time_ns()
             for tree in both:
                 tree.evict_oldest()
@@ -351,10 +351,10 @@ class Shared:
             taken.append(thread_time_ns() - began)
         return np.array(taken)
 
-    def range(self, rounds: int) -> np.ndarray:
+    def range(self, small: int, rounds: int) -> np.ndarray:
         """Nanoseconds a round of one tree, which is asked twice."""
         lower, tree, taken = self.one.monoid.lower, self.tree, []
-        for new, oldest, value in self.plan(rounds):
+        for new, oldest, value in self.plan(small, rounds):
             began = thread_time_ns()
             tree.evict_oldest()
             tree.insert(new, value)
