@@ -178,7 +178,7 @@ def _crossed(what: str, x: list[float], pba: list[float], sba: list[float]) -> F
         f"{x[best]:,.0f}" + ("" if at is None else f"; from 2^{math.log2(at):.1f} on")
     )
     why = ""
-    if best == len(x) - 1 and largest <= 1:
+    if best >= len(x) - LAST and largest <= 1:
         why = (
             f"{ratios[0]:.2f} times at {x[0]:,.0f}, {ratios[-1]:.2f} at {x[-1]:,.0f}: PBA folds "
             "what SBA does and hands chunks over besides, the less often the larger they are; it "
