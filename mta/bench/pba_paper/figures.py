@@ -182,7 +182,8 @@ def _crossed(what: str, x: list[float], pba: list[float], sba: list[float]) -> F
         why = (
             f"{ratios[0]:.2f} times at {x[0]:,.0f}, {ratios[-1]:.2f} at {x[-1]:,.0f}: PBA folds "
             "what SBA does and hands chunks over besides, the less often the larger they are; it "
-            "can gain only where a second core is free for its thread (see what was measured on)."
+            "can gain only where its thread runs beside the stream's: not where both want the "
+            "interpreter's lock, nor without a second core (see what was measured on)."
         )
     return Finding(what, "for large ranges (above 2^10)", seen, largest > 1, why)
 
