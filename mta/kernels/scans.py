@@ -121,14 +121,20 @@ def zeros(count: int) -> np.ndarray:
 
 
 def _counting(count: int, dtype: Any) -> _Counting:
-    while count > len(_COUNTING[dtype].ones):
-        _COUNTING[dtype] = _Counting.upto(2 * len(_COUNTING[dtype].ones), dtype)
-    return _COUNTING[dtype]
+    known = _COUNTING[dtype]
+    while count > len(known.ones):
+        known = _COUNTING[dtype] = _Counting.upto(2 * len(known.ones), dtype)
+    return known
+
+
+def _of_ones(column: np.ndarray) -> _Counting | None:
+    # Looked up once, as other threads may come to need longer ones meanwhile.
+    return next((known for known in _COUNTING.values() if column.base is known.ones), None)
 
 
 def are_ones(column: np.ndarray) -> bool:
     """Whether a column is known to be one of ``ones``."""
-    return any(column.base is known.ones for known in _COUNTING.values())
+    return _of_ones(column) is not None
 
 
 def are_zeros(column: np.ndarray) -> bool:
@@ -138,11 +144,10 @@ def are_zeros(column: np.ndarray) -> bool:
 
 def running_count(column: np.ndarray, first: Any, backwards: bool = False) -> np.ndarray | None:
     """``first`` plus 0, 1, ... n if the column is one of ``ones``, without adding up; else None."""
-    if not are_ones(column):
+    known, count = _of_ones(column), len(column)
+    if known is None:
         return None
-    count, known = len(column), _COUNTING[column.dtype.str[1:]]
-    length = len(known.ramp)
-    piece = known.descent[length - 1 - count :] if backwards else known.ramp[: count + 1]
+    piece = known.descent[-count - 1 :] if backwards else known.ramp[: count + 1]
     total: np.ndarray = piece + first
     return total
 

@@ -233,7 +233,7 @@ def _combine_by(ufuncs: tuple[np.ufunc, ...]) -> Callable[[Any, Any], Any]:
 
 
 def _has_missing(column: np.ndarray) -> bool:
-    """Whether there is a NaN or NaT, which is then the least; a third of the time of a mask."""
+    """Whether there is a NaN or NaT, which is then the least."""
     least = column.min() if len(column) else 0
     return bool(least != least)
 
