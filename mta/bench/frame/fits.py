@@ -100,7 +100,8 @@ def told(x: Numbers, y: Numbers, unit: str) -> Told:
     """The shape of y over x, as far as these points tell it."""
     if len(x) < LEAST or max(x) < RANGE * min(x):
         sizes = f"{len(x)} sizes" + (f" from {min(x):,.0f} to {max(x):,.0f}" if x else "")
-        return Told(None, frozenset(), f"{UNTOLD}: {sizes} are too few")
+        why = "too few" if len(x) < LEAST else "too near each other"
+        return Told(None, frozenset(), f"{UNTOLD}: {sizes} are {why}")
     resolution = RESOLUTION.get(unit, TIMES)
     best: dict[str, Model] = {}
     for model in _models(np.asarray(x, float), np.asarray(y, float), resolution, unit):
