@@ -213,7 +213,7 @@ def distinct(rows: Rows, key: str) -> list[Any]:
 #: The columns that say how large something was.
 SIZES = (
     "window", "evicted", "distance", "range", "small", "slide", "dimensions", "limit_mib",
-    "partitions",
+    "partitions", "slide_ms",
 )  # fmt: skip
 
 
