@@ -55,8 +55,9 @@ class RunningTree(MonoidTree):
 
     @property
     def _most_events(self) -> int:
-        """Of one bulk, whose groups are in memory until its end."""
-        return max(_EVENTS, _BYTES // (self.monoid.inputs.row_bytes or _BYTES))
+        """Of one bulk, whose groups are in memory until its end; fewer where values are wide."""
+        size = self.monoid.inputs.row_bytes  # none of objects, and 0 of what is but counted
+        return max(_EVENTS, _BYTES // size) if size else _EVENTS
 
     def _run_long(self, batch: Batch, start: int) -> int:
         room, left = self.room(), batch.count - start

@@ -601,10 +601,7 @@ class _StdDev(ColumnarMonoid[Out]):
             apart *= weights
         mean = shift + apart.sum() / max(total, 1.0)
         np.subtract(means, mean, out=apart)
-        if single:
-            apart *= apart
-        else:
-            apart *= weights * apart
+        apart *= apart if single else weights * apart
         if not are_zeros(squares):
             apart += squares
         folded = apart.sum()

@@ -141,8 +141,9 @@ class Settings:
                 least = 0 if value is None else _LEAST_LEAF_ARITY
                 rows = min(rows, max(least, _SMALL_LEAF_BYTES // weight))
             # Leaves of trees by time have up to twice their arity.
-            share = 2 if self.aggregator.by_time else 1
-            most = _LEAF_ARITY if paged or share > 1 else _LEAF_ARITY_IN_MEMORY
+            by_time = self.aggregator.by_time
+            share = 2 if by_time else 1
+            most = _LEAF_ARITY if paged or by_time else _LEAF_ARITY_IN_MEMORY
             leaf_arity = arity or max(64, min(most, rows) // share)
         if arity is None:
             weight = OBJECT_BYTES if partial is None else partial + extra + NAME_BYTES

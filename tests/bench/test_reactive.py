@@ -224,7 +224,6 @@ def test_a_tumbling_window_is_combined_once() -> None:
 def test_findings_do_without_combines_of_large_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the full form, which counts combines of smaller windows alone."""
     monkeypatch.setattr(reactive, "MOST_COUNTED", 16)
-    monkeypatch.setattr(reactive, "MOST_CHANGES_COUNTED", 16)
     for one in reactive.EXPERIMENTS[2:]:
         rows = one.run(2**-12, Progress(one.name))
         counted = [row for row in rows if row["combines"] is not None]

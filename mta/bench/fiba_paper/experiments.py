@@ -333,7 +333,7 @@ class Shared:
         seam = len(self._times) - small // 2
         before, after = self._times[:seam], self._times[seam:]
         before += [before[-1] + 1 + i for i in range(rounds)]
-        first = seam - (small - small // 2) + 1
+        first = len(self._times) - small + 1
         self._times = (before + after)[rounds:]
         values = islice(cycle(self.one.values), rounds)
         return list(zip(before[seam:], before[first : first + rounds], values, strict=True))

@@ -39,6 +39,8 @@ class Finding:
     agrees: bool | None = None
     """None where there is nothing to compare with."""
     why: str = ""
+    beside: str = ""
+    """What is judged in its place, where it is but shown."""
 
     @property
     def reason(self) -> str:

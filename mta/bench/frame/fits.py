@@ -193,7 +193,7 @@ def shapes(
     if not any(combines):
         return [time]
     judge = shape(f"{what}: combines", at, combines, expected, "combines", why)
-    return [replace(time, agrees=None, why=COUNTED), judge]
+    return [replace(time, agrees=None, beside=COUNTED), judge]
 
 
 def trend(what: str, paper: str, x: Numbers, y: Numbers, unit: str, why: str = "") -> Finding:
@@ -211,15 +211,19 @@ def trend(what: str, paper: str, x: Numbers, y: Numbers, unit: str, why: str = "
     return Finding(what, paper, seen, agrees, why if agrees is False else "")
 
 
-def near(here: float, low: float, high: float | None = None) -> bool:
+def near(here: float, low: float, high: float | None = None) -> bool | None:
     """Whether a number is the paper's, or within the range that it gives.
+
+    None where it would be, if a measurement told on which side of 1 it is.
 
     >>> near(1.04, 2.4, 3.5), near(2.1, 2.4, 3.5), near(0.95, 1.1), near(1.05, 1.2)
     (False, True, False, True)
     """
     high = low if high is None else high
+    if not low / CLOSE <= here <= high * CLOSE:
+        return False
     same_side = not (low > 1 >= here or high < 1 <= here)
-    return bool(same_side and low / CLOSE <= here <= high * CLOSE)
+    return same_side or (None if abs(here - 1) <= TIMES else False)
 
 
 def ratio(
@@ -233,25 +237,23 @@ def ratio(
 ) -> Finding:
     """Whether ours to a peer's is as in the paper; why, where it is less or more than that.
 
-    ``paper`` is a number or the range that it gives, inf where it says "at least". Untold where it
-    would agree, if a measurement told on which side of 1 it is.
+    ``paper`` is a number or the range that it gives, inf where it says "at least".
 
     >>> ratio("rounds", 2.0, 10.0, 5.5, "ns").agrees, ratio("rounds", 2.0, 10.0, 8.5, "ns").agrees
     (True, False)
     """
     low, high = paper if isinstance(paper, tuple) else (paper, paper)
     here = ours / peer
-    agrees: bool | None = near(here, low, high)
+    agrees = near(here, low, high)
     seen = f"{_rounded(here)} times ({_rounded(ours)} to {_rounded(peer)} {unit})"
-    if not agrees and abs(here - 1) <= TIMES and low / CLOSE <= here <= high * CLOSE:
-        agrees, seen = None, f"{UNTOLD}, which is faster: {seen}"
+    if agrees is None:
+        seen = f"{UNTOLD}, which is faster: {seen}"
     shown = f"{_rounded(low)} times"
     if low != high:
         shown = (
             f"at least {shown}" if np.isinf(high) else f"{_rounded(low)} to {_rounded(high)} times"
         )
-    why = "" if agrees is not False else less if here < low else more
-    return Finding(what, shown, seen, agrees, why)
+    return Finding(what, shown, seen, agrees, less if here < low else more)
 
 
 def _rounded(number: float) -> str:

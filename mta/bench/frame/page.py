@@ -14,8 +14,8 @@ VERDICTS = {True: "agrees", False: "differs", None: "not told"}
 
 
 def verdict(finding: Finding) -> str:
-    """Whether a figure agrees; of one that is shown beside what is judged, that it is shown."""
-    return "shown" if finding.agrees is None and finding.why else VERDICTS[finding.agrees]
+    """Whether a figure agrees; of one that is but shown, that it is."""
+    return "shown" if finding.beside else VERDICTS[finding.agrees]
 
 
 def write_page(path: Path, done: Sequence[Done], missing: Sequence[str], note: str) -> None:
@@ -87,7 +87,7 @@ def _section(done: Done, plots: str) -> Iterator[str]:
 
 
 def _row(finding: Finding) -> str:
-    why = finding.reason or finding.why
+    why = finding.reason or finding.beside
     cells = finding.what, finding.paper, finding.seen, verdict(finding), why
     return f"| {' | '.join(map(_plain, cells))} |"
 

@@ -111,7 +111,7 @@ def _findings(findings: Iterable[Finding]) -> str:
     rows = "".join(
         f'<tr class="{MARKS[one.agrees]}"><td>{escape(one.what)}</td><td>{escape(one.paper)}</td>'
         f'<td>{escape(one.seen)}</td><td class="mark">{MARKS[one.agrees]}</td>'
-        f"<td>{escape(one.reason or one.why)}</td></tr>"
+        f"<td>{escape(one.reason or one.beside)}</td></tr>"
         for one in findings
     )
     head = _head(("", "the paper or peer", "here", "", "why they differ"))

@@ -151,7 +151,6 @@ def _faster(rows: Rows, x: str) -> Iterator[Finding]:
             f"PBA's is {mps['PBA'] / mps['SBA']:.2f} times SBA's, and SBA's "
             f"{mps['SBA'] / mps[name]:.2f} times that of {name}."
         )
-        why = "" if agrees else why
         yield Finding(what, f"{paper} times from 2^15 on", f"{ratio:.2f} times", agrees, why)
 
 
@@ -270,7 +269,6 @@ def _growth(aggregation: str, small: Row, large: Row, paper: Summaries) -> Findi
         "A spike is a flip, which combines each value of the window once: twice as many take twice "
         "as long. The paper's are the slowest computations of all, whatever made them slow."
     )
-    why = "" if agrees else why
     return Finding(what, f"{theirs:.1f} times (of the slowest)", f"{ours:.1f} times", agrees, why)
 
 
@@ -285,7 +283,7 @@ def _medians(aggregation: str, rows: dict[str, Row], paper: Mapping[str, Summari
     ]
     agrees = near(ours, theirs)
     what, why = f"{aggregation}: SBA's median to TwoStacks'", f"{' and '.join(told)}."
-    return Finding(what, f"{theirs:.2f} times", f"{ours:.2f} times", agrees, "" if agrees else why)
+    return Finding(what, f"{theirs:.2f} times", f"{ours:.2f} times", agrees, why)
 
 
 def draw_latency(rows: Rows) -> Figure:

@@ -44,9 +44,7 @@ PAPER = 23
 #: Powers of two: the largest windows of Table 3, Figures 6, 7, 8, 9 and 10.
 TABLE_3, FIGURE_6, FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10 = 14, 16, 20, 18, 18, 18
 #: Recalculating is given up above this window, and combines are not counted.
-MOST_RECALCULATED, MOST_COUNTED = 2**13, 2**14
-#: Where only windows that are large beside a change tell a shape, larger ones are counted too.
-MOST_CHANGES_COUNTED = 2**19
+MOST_RECALCULATED, MOST_COUNTED = 2**13, 2**19
 ROUNDS, REPEATS = 4000, 3
 #: At most so many rounds, which tell the mean of paths to the root; windows above are timed once.
 MOST_ROUNDS, OFTEN = 2**17, 2**18
@@ -211,11 +209,9 @@ def best_firing(slid: Slid, m: int, firings: int, fire: Fire = one_by_one) -> fl
     return seconds
 
 
-def combines(
-    one: Operator, window: int, m: int = 1, fire: Fire = one_by_one, most: int | None = None
-) -> float | None:
+def combines(one: Operator, window: int, m: int = 1, fire: Fire = one_by_one) -> float | None:
     """RA's combines a tuple of (m,m)-changes, once around all slots; None in larger windows."""
-    if window > (most or MOST_COUNTED):
+    if window > MOST_COUNTED:
         return None
     one, counter = counted(one)
     slid, firings = reactive(one, window), max(1, slots(window) // m)
@@ -264,7 +260,7 @@ def granularity(size: float, progress: Progress) -> Rows:
         firings = max(1, rounds_at(window, size) // m)
         seconds = best_firing(reactive(one, window), m, firings)
         row: Row = {"change": label, "m": m, "window": window, "us": 1e6 * seconds / m}
-        return [row | {"combines": combines(one, window, m, most=MOST_CHANGES_COUNTED)}]
+        return [row | {"combines": combines(one, window, m)}]
 
     return progress.rows(cells, measure, lambda cell: f"{cell[0]}, window {cell[2]:,}")
 
