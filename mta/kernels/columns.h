@@ -15,6 +15,8 @@
 #define MTA_LONGEST 64
 #define MTA_LEVELS 7
 #define MTA_PAIRED 512
+/* So many results of steady fronts at once, that what they are made of stays near the processor. */
+#define MTA_STEADY 128
 
 typedef struct {
     void *at[MAX_COLUMNS];
@@ -36,9 +38,9 @@ enum { REFUSED = -1, OVERFLOWN = -2 };
 typedef struct {
     Columns rows;       /* lifted events; row 0 is position 0 */
     Columns stack;      /* suffix folds of the events before the middle, the last one the identity */
-    int64_t stack_at;   /* the position of the stack's first entry */
-    int64_t middle;     /* where the stack ends and the aggregate on its right begins */
-    int64_t first;      /* the position of the first new event */
+    long long stack_at; /* the position of the stack's first entry */
+    long long middle;   /* where the stack ends and the aggregate on its right begins */
+    long long first;    /* the position of the first new event */
     int64_t count;      /* how many new events there are */
     Positions fronts;   /* after each of them */
     Columns right;      /* one row: the aggregate from the middle to the first new event */

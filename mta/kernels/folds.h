@@ -19,33 +19,22 @@ static int OF(scan)(const Columns *rows, const Columns *out, int backwards) {
     OF(run) run;
     OF(begin)(&run, OF(load)(out, to), OF(load)(rows, from));
     for (int64_t i = 0; i < count; i++, from += step) {
-        to += step;
-        if (backwards)
-            OF(step_back)(&run, OF(load)(rows, from));
-        else
-            OF(step)(&run, OF(load)(rows, from));
-        OF(store)(out, to, OF(value)(&run));
+        OF(step)(&run, OF(load)(rows, from), backwards);
+        OF(store)(out, to += step, OF(value)(&run));
     }
     return OF(overflown)(&run) ? OVERFLOWN : 0;
 }
 
 static int OF(blocks)(const Columns *rows, const Columns *out, int64_t size, int backwards) {
     for (int64_t start = 0; start < rows->count; start += size) {
-        int64_t stop = rows->count - start > size ? start + size : rows->count;
-        if (backwards) {
-            P fold = OF(load)(rows, stop - 1);
-            OF(store)(out, stop - 1, fold);
-            for (int64_t i = stop - 2; i >= start; i--) {
-                fold = OF(combine)(OF(load)(rows, i), fold);
-                OF(store)(out, i, fold);
-            }
-        } else {
-            P fold = OF(load)(rows, start);
-            OF(store)(out, start, fold);
-            for (int64_t i = start + 1; i < stop; i++) {
-                fold = OF(combine)(fold, OF(load)(rows, i));
-                OF(store)(out, i, fold);
-            }
+        int64_t left = rows->count - start > size ? size : rows->count - start;
+        int64_t at = backwards ? start + left - 1 : start, step = backwards ? -1 : 1;
+        P fold = OF(load)(rows, at);
+        OF(store)(out, at, fold);
+        while (--left) {
+            P row = OF(load)(rows, at += step);
+            fold = backwards ? OF(combine)(row, fold) : OF(combine)(fold, row);
+            OF(store)(out, at, fold);
         }
     }
     return 0;
@@ -57,7 +46,7 @@ static int OF(turn)(Sweep *s, int64_t start, int64_t stop) {
     OF(store)(&s->room, stop, OF(identity)());
     OF(begin)(&run, OF(identity)(), OF(load)(&s->rows, stop - 1));
     for (int64_t i = stop - 1; i >= start; i--) {
-        OF(step_back)(&run, OF(load)(&s->rows, i));
+        OF(step)(&run, OF(load)(&s->rows, i), 1);
         OF(store)(&s->room, i, OF(value)(&run));
     }
     s->stack = s->room;
@@ -73,6 +62,29 @@ static inline void OF(put)(const Sweep *s, int64_t i, P p) {
         OF(store)(&s->out, i, p);
 }
 
+/* Events up to ``stop``, after each of which the front is one further: what is on the right first,
+ * where each waits for the one before it, and then all results, where none does. */
+static OF(run) OF(steady)(const Sweep *s, OF(run) run, int64_t i, int64_t stop) {
+    _Alignas(8) char kept[MAX_COLUMNS][8 * MTA_STEADY];
+    const Columns rights = {{kept[0], kept[1], kept[2]}, MTA_STEADY};
+    const Columns stack = s->stack, rows = s->rows, out = s->out;
+    for (int64_t count; i < stop; i += count) {
+        const int64_t at = s->fronts.first + i - s->stack_at;
+        count = stop - i < MTA_STEADY ? stop - i : MTA_STEADY;
+        for (int64_t j = 0; j < count; j++) {
+            OF(step)(&run, OF(load)(&rows, s->first + i + j), 0);
+            OF(store)(&rights, j, OF(value)(&run));
+        }
+        for (int64_t j = 0; s->lowered && j < count; j++) {
+            P fold = OF(combine)(OF(load)(&stack, at + j), OF(load)(&rights, j));
+            ((OF(result) *)out.at[0])[i + j] = OF(lower)(fold, s->lost);
+        }
+        for (int64_t j = 0; !s->lowered && j < count; j++)
+            OF(store)(&out, i + j, OF(combine)(OF(load)(&stack, at + j), OF(load)(&rights, j)));
+    }
+    return run;
+}
+
 /* The fold after each event is that of the stack's entry at the front and the run on its right. */
 static int OF(sweep)(Sweep *s) {
     P right = OF(load)(&s->right, 0);
@@ -82,6 +94,12 @@ static int OF(sweep)(Sweep *s) {
         const int64_t highest = s->turns ? s->middle - 1 : s->middle;
         const Columns stack = s->stack, rows = s->rows;
         OF(begin)(&run, right, OF(load)(&rows, s->first + i));
+        int64_t from = s->fronts.first + i, to = highest + 1 - s->fronts.first;
+        if (!s->fronts.each && from >= front && from <= highest) {
+            to = to < s->count ? to : s->count;
+            run = OF(steady)(s, run, i, to);
+            i = to;
+        }
         for (; i < s->count; i++) {
             int64_t next = position(&s->fronts, i);
             if (next < front)
@@ -89,7 +107,7 @@ static int OF(sweep)(Sweep *s) {
             front = next;
             if (front > highest)
                 break;
-            OF(step)(&run, OF(load)(&rows, s->first + i));
+            OF(step)(&run, OF(load)(&rows, s->first + i), 0);
             OF(put)(s, i, OF(combine)(OF(load)(&stack, front - s->stack_at), OF(value)(&run)));
         }
         if (OF(overflown)(&run))

@@ -10,7 +10,7 @@
 #include "columns.h"
 
 /* Grows with any change of these sources, and in native.py with it. */
-#define REVISION 2
+#define REVISION 3
 #define MAX_HELD 24
 /* So that sums of two do not wrap. */
 #define MAX_POSITION (INT64_C(1) << 61)
@@ -33,7 +33,7 @@ static int require(int holds, const char *what) {
 
 /* One column of items of a size; its length in rows. */
 static void *column(Held *held, PyObject *given, int size, int writable, int64_t *rows) {
-    if (!require(held->count < MAX_HELD, "too many columns"))
+    if (!given || !require(held->count < MAX_HELD, "too many columns"))
         return NULL;
     Py_buffer *view = &held->views[held->count];
     if (PyObject_GetBuffer(given, view, writable ? PyBUF_CONTIG : PyBUF_CONTIG_RO))
@@ -66,11 +66,11 @@ static int columns(Held *held, PyObject *given, int count, const int *sizes, int
     return 1;
 }
 
-/* Columns of whole numbers, of which one may be written to; whether all are there. */
-static int numbers(Held *held, PyObject **given, int count, int written, int64_t **at,
+/* Columns of whole numbers: the arguments from ``first`` on. One may be written to. */
+static int numbers(Held *held, PyObject *args, int first, int count, int written, int64_t **at,
                    int64_t *rows) {
     for (int i = 0; i < count; i++)
-        if ((at[i] = column(held, given[i], 8, i == written, &rows[i])) == NULL)
+        if (!(at[i] = column(held, PyTuple_GetItem(args, first + i), 8, i == written, &rows[i])))
             return 0;
     return 1;
 }
@@ -80,8 +80,7 @@ static int of_kind(Held *held, const Kind *kind, PyObject *given, int writable, 
 }
 
 static const Kind *kind_of(int number) {
-    int is_one = require(number >= 0 && number < KIND_COUNT, "there is no such kind");
-    return is_one ? &KINDS[number] : NULL;
+    return require(number >= 0 && number < KIND_COUNT, "no such kind") ? &KINDS[number] : NULL;
 }
 
 /* Positions as an array of so many, or as the first of them. */
@@ -98,8 +97,9 @@ static int positions(Held *held, PyObject *given, int64_t count, Positions *foun
     return found->each && require(rows == count, "a position for each row is wanted");
 }
 
-/* What a kernel returned: True, False where it has overflown, or an error. */
-static PyObject *told(int status) {
+/* What a kernel returned: True, False where it has overflown, or an error. Lets go of columns. */
+static PyObject *told(Held *held, int status) {
+    let_go(held);
     if (PyErr_Occurred() || !require(status != REFUSED, "positions out of order or out of range"))
         return NULL;
     return PyBool_FromLong(status >= 0);
@@ -112,52 +112,35 @@ static PyObject *told(int status) {
         Py_END_ALLOW_THREADS                                                                     \
     } while (0)
 
+/* Folds up to each row: of all from a first partial on, or within blocks if their size is not 0. */
 static PyObject *py_scan(PyObject *Py_UNUSED(self), PyObject *args) {
-    int number, backwards, status = 0;
-    PyObject *given, *room;
-    Held held = {.count = 0};
-    Columns rows, out;
-    if (!PyArg_ParseTuple(args, "iOOp:scan", &number, &given, &room, &backwards))
-        return NULL;
-    const Kind *kind = kind_of(number);
-    if (kind && of_kind(&held, kind, given, 0, &rows) && of_kind(&held, kind, room, 1, &out)
-        && require(out.count == rows.count + 1, "a scan has a row more than it is given"))
-        WITHOUT_LOCK(kind->scan(&rows, &out, backwards));
-    let_go(&held);
-    return told(status);
-}
-
-static PyObject *py_blocks(PyObject *Py_UNUSED(self), PyObject *args) {
     int number, backwards, status = 0;
     long long size;
     PyObject *given, *room;
     Held held = {.count = 0};
     Columns rows, out;
-    if (!PyArg_ParseTuple(args, "iOOLp:blocks", &number, &given, &room, &size, &backwards))
+    if (!PyArg_ParseTuple(args, "iOOLp:scan", &number, &given, &room, &size, &backwards))
         return NULL;
     const Kind *kind = kind_of(number);
     if (kind && of_kind(&held, kind, given, 0, &rows) && of_kind(&held, kind, room, 1, &out)
-        && require(out.count == rows.count && size > 0, "a row each, and a size, are wanted"))
-        WITHOUT_LOCK(kind->blocks(&rows, &out, size, backwards));
-    let_go(&held);
-    return told(status);
+        && require(size >= 0 && out.count == rows.count + !size,
+                   "a row for each, and one more without blocks, is wanted"))
+        WITHOUT_LOCK(size ? kind->blocks(&rows, &out, size, backwards)
+                          : kind->scan(&rows, &out, backwards));
+    return told(&held, status);
 }
 
 static PyObject *py_sweep(PyObject *Py_UNUSED(self), PyObject *args) {
     int number, status = 0;
-    long long stack_at, middle, first;
     PyObject *rows, *stack, *fronts, *right, *room, *out;
     Held held = {.count = 0};
     Sweep s = {.turns = 0};
-    if (!PyArg_ParseTuple(args, "iOOLLLOOOpdO:sweep", &number, &rows, &stack, &stack_at, &middle,
-                          &first, &fronts, &right, &room, &s.turns, &s.lost, &out))
+    if (!PyArg_ParseTuple(args, "iOOLLLOOOpdO:sweep", &number, &rows, &stack, &s.stack_at,
+                          &s.middle, &s.first, &fronts, &right, &room, &s.turns, &s.lost, &out))
         return NULL;
     const Kind *kind = kind_of(number);
     static const int result[] = {8};
     s.lowered = s.lost >= 0;
-    s.stack_at = stack_at;
-    s.middle = middle;
-    s.first = first;
     if (kind && of_kind(&held, kind, rows, 0, &s.rows) && of_kind(&held, kind, stack, 0, &s.stack)
         && of_kind(&held, kind, right, 1, &s.right)
         && (s.lowered ? columns(&held, out, 1, result, 1, &s.out)
@@ -165,8 +148,8 @@ static PyObject *py_sweep(PyObject *Py_UNUSED(self), PyObject *args) {
         && (!s.turns || of_kind(&held, kind, room, 1, &s.room))
         && positions(&held, fronts, s.out.count, &s.fronts)
         && require(s.right.count == 1, "the right side is one row")
-        && require(first >= 0 && first <= s.rows.count && s.out.count <= s.rows.count - first,
-                   "there are fewer rows than results")
+        && require(s.first >= 0 && s.first <= s.rows.count
+                   && s.out.count <= s.rows.count - s.first, "there are fewer rows than results")
         && require(s.stack.count > 0 && s.stack_at <= s.middle
                    && s.stack_at > -MAX_POSITION && s.middle < MAX_POSITION
                    && s.middle - s.stack_at < s.stack.count, "the stack ends before the middle")
@@ -174,26 +157,24 @@ static PyObject *py_sweep(PyObject *Py_UNUSED(self), PyObject *args) {
         s.count = s.out.count;
         WITHOUT_LOCK(kind->sweep(&s));
     }
-    let_go(&held);
-    return told(status);
+    return told(&held, status);
 }
 
 static PyObject *py_ranges(PyObject *Py_UNUSED(self), PyObject *args) {
     int number, status = 0;
-    PyObject *given, *spans[2], *room;
+    PyObject *given, *starts, *lengths, *room;
     Held held = {.count = 0};
     Columns rows, out;
     int64_t *at[2], count[2];
-    if (!PyArg_ParseTuple(args, "iOOOO:ranges", &number, &given, &spans[0], &spans[1], &room))
+    if (!PyArg_ParseTuple(args, "iOOOO:ranges", &number, &given, &starts, &lengths, &room))
         return NULL;
     const Kind *kind = kind_of(number);
     if (kind && of_kind(&held, kind, given, 0, &rows) && of_kind(&held, kind, room, 1, &out)
-        && numbers(&held, spans, 2, -1, at, count)
+        && numbers(&held, args, 2, 2, -1, at, count)
         && require(count[0] == out.count && count[1] == out.count,
                    "a start and a length for each range are wanted"))
         WITHOUT_LOCK(kind->ranges(&rows, at[0], at[1], &out));
-    let_go(&held);
-    return told(status);
+    return told(&held, status);
 }
 
 static PyObject *py_across(PyObject *Py_UNUSED(self), PyObject *args) {
@@ -219,55 +200,42 @@ static PyObject *py_across(PyObject *Py_UNUSED(self), PyObject *args) {
         a.first = first;
         WITHOUT_LOCK(kind->across(&a));
     }
-    let_go(&held);
-    return told(status);
+    return told(&held, status);
 }
 
 static PyObject *py_ranks(PyObject *Py_UNUSED(self), PyObject *args) {
     int status = 0;
-    long long age;
-    PyObject *given[3];
     Held held = {.count = 0};
     int64_t *at[3], rows[3];
-    if (!PyArg_ParseTuple(args, "OOLO:ranks", &given[0], &given[1], &age, &given[2]))
-        return NULL;
-    if (numbers(&held, given, 3, 2, at, rows)
-        && require(rows[1] == rows[2], "a rank for each key is wanted"))
-        WITHOUT_LOCK(ranks(at[0], rows[0], at[1], rows[1], age, at[2]));
+    if (numbers(&held, args, 0, 3, 2, at, rows)
+        && require(rows[1] == rows[2], "a rank for each key is wanted")) {
+        long long age = PyLong_AsLongLong(PyTuple_GetItem(args, 3));
+        if (!PyErr_Occurred())
+            WITHOUT_LOCK(ranks(at[0], rows[0], at[1], rows[1], age, at[2]));
+    }
     let_go(&held);
-    if (PyErr_Occurred())
-        return NULL;
-    return PyBool_FromLong(status);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(status);
 }
 
 static PyObject *py_first_later(PyObject *Py_UNUSED(self), PyObject *args) {
     int status = 0;
-    PyObject *given[5];
     Held held = {.count = 0};
     int64_t *at[5], rows[5];
-    if (!PyArg_ParseTuple(args, "OOOOO:first_later", &given[0], &given[1], &given[2], &given[3],
-                          &given[4]))
-        return NULL;
-    if (numbers(&held, given, 5, 4, at, rows)
+    if (numbers(&held, args, 0, 5, 4, at, rows)
         && require(rows[1] > 0 && rows[2] == rows[3] && rows[3] == rows[4],
                    "bounds, and a segment, a time and a place for each search, are wanted"))
         WITHOUT_LOCK(first_later(at[0], rows[0], at[1], rows[1] - 1, at[2], at[3], rows[4], at[4]));
-    let_go(&held);
-    return told(status);
+    return told(&held, status);
 }
 
 static PyObject *py_running_max(PyObject *Py_UNUSED(self), PyObject *args) {
     int status = 0;
-    PyObject *given[3];
     Held held = {.count = 0};
     int64_t *at[3], rows[3];
-    if (!PyArg_ParseTuple(args, "OOO:running_max", &given[0], &given[1], &given[2]))
-        return NULL;
-    if (numbers(&held, given, 3, 2, at, rows)
+    if (numbers(&held, args, 0, 3, 2, at, rows)
         && require(rows[1] > 0 && rows[0] == rows[2], "bounds and a row each are wanted"))
         WITHOUT_LOCK(running_max(at[0], rows[0], at[1], rows[1] - 1, at[2]));
-    let_go(&held);
-    return told(status);
+    return told(&held, status);
 }
 
 /* Ranges of many buffers: how many there are, their first bytes, and the sizes of their items. */
@@ -304,16 +272,16 @@ static int64_t ranges_of(PyObject *buffers, Py_buffer *views, Py_ssize_t *viewed
 
 /* Ranges of bytes as bytes, or with widths, bases and units as numbers into an array. */
 static PyObject *py_gathered(PyObject *Py_UNUSED(self), PyObject *args) {
-    PyObject *buffers, *given[6], *room = Py_None, *found = NULL;
+    PyObject *buffers = PyTuple_GetItem(args, 0), *found = NULL;
+    PyObject *room = PyTuple_Size(args) > 7 ? PyTuple_GetItem(args, 7) : NULL;
     Held held = {.count = 0};
     int64_t *at[6] = {NULL}, rows[6], places = 0, *offsets = NULL;
-    if (!PyArg_ParseTuple(args, "O!OOO|OOOO:gathered", &PyList_Type, &buffers, &given[0], &given[1],
-                          &given[2], &given[3], &given[4], &given[5], &room))
+    if (!buffers || !require(PyList_Check(buffers), "a list of buffers is wanted"))
         return NULL;
-    int wanted = room == Py_None ? 3 : 6, alike = numbers(&held, given, wanted, -1, at, rows);
+    int wanted = room ? 6 : 3, alike = numbers(&held, args, 1, wanted, -1, at, rows);
     for (int i = 1; alike && i < wanted; i++)
         alike = require(rows[i] == rows[0], "columns of one length are wanted");
-    if (alike && (room == Py_None || (offsets = column(&held, room, 8, 1, &places)) != NULL)) {
+    if (alike && (!room || (offsets = column(&held, room, 8, 1, &places)) != NULL)) {
         Py_ssize_t size = PyList_Size(buffers), viewed = 0;
         Py_buffer *views = PyMem_Calloc((size_t)size + 1, sizeof *views);
         Ranges ranges = {rows[0], at[2], at[3],
@@ -322,7 +290,7 @@ static PyObject *py_gathered(PyObject *Py_UNUSED(self), PyObject *args) {
             PyErr_NoMemory();
         else {
             int64_t total = ranges_of(buffers, views, &viewed, at[0], at[1], &ranges);
-            if (total >= 0 && room == Py_None) {
+            if (total >= 0 && !room) {
                 found = PyBytes_FromStringAndSize(NULL, total);
                 if (found) {
                     unsigned char *into = (unsigned char *)PyBytes_AsString(found);
@@ -346,19 +314,18 @@ static PyObject *py_gathered(PyObject *Py_UNUSED(self), PyObject *args) {
     return found;
 }
 
+#define METHOD(name, wanted) {#name, py_##name, METH_VARARGS, #name "(" wanted ")"}
+
 static PyMethodDef METHODS[] = {
-    {"scan", py_scan, METH_VARARGS, "scan(kind, rows, out, backwards)"},
-    {"blocks", py_blocks, METH_VARARGS, "blocks(kind, rows, out, size, backwards)"},
-    {"sweep", py_sweep, METH_VARARGS,
-     "sweep(kind, rows, stack, stack_at, middle, first, fronts, right, room, turns, lost, out)"},
-    {"ranges", py_ranges, METH_VARARGS, "ranges(kind, rows, starts, lengths, out)"},
-    {"across", py_across, METH_VARARGS,
-     "across(kind, suffixes, starts, between, counts, prefixes, first, out)"},
-    {"ranks", py_ranks, METH_VARARGS, "ranks(times, keys, age, out)"},
-    {"first_later", py_first_later, METH_VARARGS, "first_later(times, bounds, segments, asked, out)"},
-    {"running_max", py_running_max, METH_VARARGS, "running_max(values, bounds, out)"},
-    {"gathered", py_gathered, METH_VARARGS,
-     "gathered(buffers, which, starts, lengths[, widths, bases, units, out])"},
+    METHOD(scan, "kind, rows, out, size, backwards"),
+    METHOD(sweep,
+           "kind, rows, stack, stack_at, middle, first, fronts, right, room, turns, lost, out"),
+    METHOD(ranges, "kind, rows, starts, lengths, out"),
+    METHOD(across, "kind, suffixes, starts, between, counts, prefixes, first, out"),
+    METHOD(ranks, "times, keys, out, age"),
+    METHOD(first_later, "times, bounds, segments, asked, out"),
+    METHOD(running_max, "values, bounds, out"),
+    METHOD(gathered, "buffers, which, starts, lengths[, widths, bases, units, out]"),
     {NULL, NULL, 0, NULL},
 };
 

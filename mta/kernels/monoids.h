@@ -2,8 +2,8 @@
  *
  * A kind K has its partial (K_P), how it is read from and written to row i of its columns, the
  * identity, combine and lower; and a *run*: what grows while events are folded in one by one, from
- * the left or, back, from the right. A run of most kinds is a partial. All is computed in the order in which numpy does, without fused
- * operations, so that results are the same to the last bit.
+ * the left or, backwards, from the right. A run of most kinds is a partial. All is computed in the
+ * order in which numpy does, without fused operations: results are the same to the last bit.
  */
 #ifndef MTA_MONOIDS_H
 #define MTA_MONOIDS_H
@@ -31,8 +31,9 @@ typedef int64_t I8;
         (void)next;                                                                              \
         *run = first;                                                                            \
     }                                                                                            \
-    static inline void K##_step(K##_run *run, K##_P row) { *run = K##_combine(*run, row); }      \
-    static inline void K##_step_back(K##_run *run, K##_P row) { *run = K##_combine(row, *run); } \
+    static inline void K##_step(K##_run *run, K##_P row, int backwards) {                        \
+        *run = backwards ? K##_combine(row, *run) : K##_combine(*run, row);                      \
+    }                                                                                            \
     static inline K##_P K##_value(const K##_run *run) { return *run; }                           \
     static inline int K##_overflown(const K##_run *run) { (void)run; return 0; }
 
@@ -102,14 +103,14 @@ static inline void moments_begin(moments_run *run, moments_P first, moments_P ne
     run->shown = first.mean;
     run->m2 = first.m2;
 }
-static inline void moments_step(moments_run *run, moments_P row) {
+static inline void moments_step(moments_run *run, moments_P row, int backwards) {
+    (void)backwards;
     F8 before = run->after;
     run->n = run->n + row.n;
     run->distances = run->distances + (row.mean - run->origin) * row.n;
     run->after = run->shown = run->distances / at_least(run->n, 1.0) + run->origin;
     run->m2 = run->m2 + (row.m2 + (row.mean - before) * row.n * (row.mean - run->after));
 }
-static inline void moments_step_back(moments_run *run, moments_P row) { moments_step(run, row); }
 static inline moments_P moments_value(const moments_run *run) {
     return (moments_P){run->n, run->shown, run->m2};
 }

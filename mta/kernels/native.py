@@ -37,7 +37,7 @@ _TYPES: dict[str, tuple[np.dtype | None, ...]] = {
 }  # fmt: skip
 _OF_UFUNCS: dict[np.ufunc, str] = {np.add: "sum", np.maximum: "max", np.minimum: "min"}
 #: That of the C sources that belong to this module; a checkout may hold an older extension.
-REVISION = 2
+REVISION = 3
 #: The longest range of ``ranges``, as in ``folds.h``.
 LONGEST = 64
 
@@ -132,7 +132,7 @@ def scan(kernel: Kernel, rows: Rows, room: Rows, backwards: bool) -> bool:
     given, out = _columns(kernel, rows), _columns(kernel, room, writable=True)
     if given is None or out is None:
         return False
-    done: bool = compiled.scan(kernel.number, given, out, backwards)
+    done: bool = compiled.scan(kernel.number, given, out, 0, backwards)
     return done
 
 
@@ -142,7 +142,7 @@ def blocks(kernel: Kernel, rows: Rows, size: int, backwards: bool) -> Rows | Non
     if given is None:
         return None
     out = _new(given, len(given[0]))
-    compiled.blocks(kernel.number, given, out, size, backwards)
+    compiled.scan(kernel.number, given, out, size, backwards)
     return _like(rows, out)
 
 
@@ -223,7 +223,7 @@ def ranks(times: np.ndarray, keys: np.ndarray, age: int, room: np.ndarray) -> bo
     """
     if compiled is None:
         return None
-    steady: bool = compiled.ranks(_whole(times), _whole(keys), age, room)
+    steady: bool = compiled.ranks(_whole(times), _whole(keys), room, age)
     return steady
 
 

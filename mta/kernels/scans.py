@@ -18,7 +18,7 @@ from mta.kernels import native
 from mta.kernels.native import Kernel
 
 #: How many ones are kept at first, and at most.
-_ONES, _MOST_ONES = 1 << 12, 1 << 16
+_ONES, MOST_ONES = 1 << 12, 1 << 16
 
 
 def accumulate(ufunc: np.ufunc, column: np.ndarray, first: Any, backwards: bool) -> np.ndarray:
@@ -112,12 +112,12 @@ def ones(value: Any, dtype: Any = "f8") -> Any:
     if not isinstance(value, np.ndarray):
         return 1
     count = len(value)
-    return np.ones(count, dtype) if count > _MOST_ONES else _counting(count, dtype).ones[:count]
+    return np.ones(count, dtype) if count > MOST_ONES else _counting(count, dtype).ones[:count]
 
 
-def zeros(count: int) -> np.ndarray:
+def zeros(count: int, dtype: Any = "f8") -> np.ndarray:
     """As ``ones``, of zeros."""
-    return np.zeros(count) if count > _MOST_ONES else _counting(count, "f8").zeros[:count]
+    return np.zeros(count, dtype) if count > MOST_ONES else _counting(count, dtype).zeros[:count]
 
 
 def _counting(count: int, dtype: Any) -> _Counting:
@@ -143,13 +143,15 @@ def are_zeros(column: np.ndarray) -> bool:
 
 
 def running_count(column: np.ndarray, first: Any, backwards: bool = False) -> np.ndarray | None:
-    """``first`` plus 0, 1, ... n if the column is one of ``ones``, without adding up; else None."""
+    """``first`` plus 0, 1, ... n if the column is one of ``ones``, without adding up; else None.
+
+    Read-only.
+    """
     known, count = _of_ones(column), len(column)
     if known is None:
         return None
     piece = known.descent[-count - 1 :] if backwards else known.ramp[: count + 1]
-    total: np.ndarray = piece + first
-    return total
+    return piece if first == 0 else piece + first
 
 
 def reduce(ufunc: np.ufunc, column: np.ndarray) -> Any:

@@ -5,6 +5,8 @@
 #define NEAR 4
 /* So many searches go on side by side, as each must wait for the one before it. */
 #define LANES 4
+/* So many times a key are too many to look at each. */
+#define MANY 8
 
 /* The first place from ``at`` on, before ``stop``, whose time is later than ``key``. */
 static int64_t far_later(const int64_t *times, int64_t at, int64_t stop, int64_t key) {
@@ -33,34 +35,43 @@ static inline int64_t later(const int64_t *times, int64_t at, int64_t stop, int6
     return near < NEAR ? at + near : far_later(times, at + NEAR, stop, key);
 }
 
-typedef struct {
-    int64_t at, last;
-} Lane;
-
-static inline int64_t rank(Lane *lane, const int64_t *times, int64_t size, int64_t key) {
-    if (key < lane->last)
-        lane->at = 0;
-    lane->last = key;
-    return lane->at = later(times, lane->at, size, key);
+static inline int64_t less(int64_t key, int64_t age) {
+    return (int64_t)((uint64_t)key - (uint64_t)age);
 }
 
-/* How many times are not later than each key less the age. Returns 1 if they grow by one a key. */
+/* How many times are not later than each key less the age. Returns 1 if they grow by one a key.
+ *
+ * Keys and times are merged: a step passes a time or places a key, and which of both it is takes no
+ * branch. Where times are many, or one side has come to its end, each key goes on in long steps. */
 int ranks(const int64_t *times, int64_t size, const int64_t *keys, int64_t count, int64_t age,
           int64_t *found) {
-    int64_t part = count / LANES, steady = 1;
-    Lane lanes[LANES] = {{0, INT64_MIN}, {0, INT64_MIN}, {0, INT64_MIN}, {0, INT64_MIN}};
-    for (int64_t i = 0; i < part; i++)
-        for (int l = 0; l < LANES; l++) {
-            int64_t at = l * part + i, key = (int64_t)((uint64_t)keys[at] - (uint64_t)age);
-            found[at] = rank(&lanes[l], times, size, key);
-        }
-    for (int64_t at = LANES * part; at < count; at++) {
-        int64_t key = (int64_t)((uint64_t)keys[at] - (uint64_t)age);
-        found[at] = rank(&lanes[LANES - 1], times, size, key);
+    int64_t at[LANES], key[LANES], stop[LANES], steps = NEAR, steady = 0;
+    for (int l = 0; l < LANES; l++) {
+        key[l] = count / LANES * l;
+        stop[l] = l + 1 < LANES ? count / LANES * (l + 1) : count;
+        at[l] = key[l] < stop[l] ? later(times, 0, size, less(keys[key[l]], age)) : size;
     }
-    for (int64_t i = 0; i < count; i++)
-        steady &= found[i] == found[0] + i;
-    return (int)steady;
+    while (steps >= NEAR && size / MANY <= count) {
+        steps = size;
+        for (int l = 0; l < LANES; l++) {
+            int64_t left = stop[l] - key[l], more = size - at[l];
+            left = left < more ? left : more;
+            steps = left < steps ? left : steps;
+        }
+        for (int64_t i = 0; i < steps; i++)
+            for (int l = 0; l < LANES; l++) {
+                int64_t passed = times[at[l]] <= less(keys[key[l]], age);
+                found[key[l]] = at[l];
+                at[l] += passed;
+                key[l] += 1 - passed;
+            }
+    }
+    for (int l = 0; l < LANES; l++)
+        for (; key[l] < stop[l]; key[l]++)
+            found[key[l]] = at[l] = later(times, at[l], size, less(keys[key[l]], age));
+    while (steady < count && found[steady] == found[0] + steady)
+        steady++;
+    return steady == count;
 }
 
 /* The first row of a segment whose time is later than is asked; its end where none is. */

@@ -38,6 +38,7 @@ from mta.folds.sliding import (
     turns,
 )
 from mta.kernels.ranks import SortedTimes
+from mta.kernels.scans import MOST_ONES, zeros
 from mta.levels.search import Frame
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import Partial
@@ -131,8 +132,14 @@ class RunningTree(MonoidTree):
                 front, lefts = int(fronts[-1]), self._lefts(frame, frame.next, frame.stop + 1)
                 places = frame.first + frame.next, frame.first + frame.stop
                 path = [*path[:-1], frame.moved_on(front - frame.first)]
-            right = self._stretch(batch, start + at, new, at, count, lefts, places, fronts, right)
-            at += count
+            stop = at + count
+            while at < stop:
+                # Of a front that stays, as much at once as is kept at hand (``kernels.scans``).
+                some = stop - at if not isinstance(fronts, int) else min(stop - at, MOST_ONES)
+                right = self._stretch(
+                    batch, start + at, new, at, some, lefts, places, fronts, right
+                )
+                at += some
             taken = front, path
         if at:
             self._take(new if at == new.size else batch.part(start, start + at), *taken, right)
@@ -150,7 +157,7 @@ class RunningTree(MonoidTree):
         monoid = self.monoid
         lifted = monoid.lift_rows(monoid.inputs.cut(new.rows, at, at + count), count)
         if has_kernel(monoid):
-            each = np.zeros(count, np.int64) if isinstance(fronts, int) else fronts
+            each = zeros(count, "i8") if isinstance(fronts, int) else fronts
             sweep = Sweep(lifted, lefts, *places, 0, each, monoid.partials.one(right))
             swept = self._swept(batch, start, sweep, count)
             if swept is not None:

@@ -11,7 +11,7 @@ from mta.errors import InvalidTime, InvalidValue, LateEvent, NotPageable
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Observed
 from mta.policies.base import AbstractPolicy
-from mta.times import clock, to_time, to_times
+from mta.times import are_in_order, clock, read_times, to_time
 from mta.windows.settings import Settings
 
 
@@ -113,11 +113,11 @@ class Intake:
 
         Raises InvalidValue, InvalidTime or LateEvent, and then nothing was counted or taken in.
         """
-        micros = None
+        micros, in_order = None, True
         if times is None:
             self._require_none_needed()
         if times is not None and self.timed:
-            micros = to_times(times)
+            micros, in_order = read_times(times)
         rows, count = self.monoid.rows(values, None if micros is None else len(micros))
         if micros is None and self.timed:
             micros = np.full(count, self.last_time or 0, "<i8")  # behind all others
@@ -132,7 +132,7 @@ class Intake:
             if invalid is not None:
                 valid = self.monoid.inputs.take(rows, np.flatnonzero(~invalid))
             self._require_pageable(valid, count if invalid is None else int((~invalid).sum()))
-        late = None if micros is None else self._late_mask(micros, invalid)
+        late = None if micros is None else self._late_mask(micros, in_order, invalid)
         if invalid is not None or late is not None:
             none = np.zeros(count, dtype=bool)
             invalid, late = (none if mask is None else mask for mask in (invalid, late))
@@ -142,7 +142,7 @@ class Intake:
             keep = np.flatnonzero(self.last_accepted)
             rows, count = self.monoid.inputs.take(rows, keep), len(keep)
             micros = None if micros is None else micros[keep]
-        return self._in_order(rows, micros, count)
+        return self._lined_up(rows, micros, in_order, count)
 
     def _require_pageable(self, rows: Rows, count: int) -> None:
         """Raises NotPageable for values that no page, and so no handle, could ever hold.
@@ -165,13 +165,13 @@ class Intake:
                 )
             self.unproven = False
 
-    def _in_order(
-        self, rows: Rows, micros: np.ndarray | None, count: int
+    def _lined_up(
+        self, rows: Rows, micros: np.ndarray | None, in_order: bool, count: int
     ) -> tuple[Rows, np.ndarray | None, int]:
         """The same in order of time, and with it; events of one time stay as they came."""
         if micros is None:
             return rows, None, count
-        if self.lateness is not None and not bool((micros[1:] >= micros[:-1]).all()):
+        if self.lateness is not None and not (in_order or are_in_order(micros)):
             self.order = np.argsort(micros, kind="stable")
             rows, micros = self.monoid.inputs.take(rows, self.order), micros[self.order]
         return self._stamped(rows, micros), micros, count
@@ -188,13 +188,15 @@ class Intake:
             )
         return mask
 
-    def _late_mask(self, micros: np.ndarray, invalid: np.ndarray | None) -> np.ndarray | None:
+    def _late_mask(
+        self, micros: np.ndarray, in_order: bool, invalid: np.ndarray | None
+    ) -> np.ndarray | None:
         """Which valid events are too old: see the class; None when none are."""
         last = self.last_time
         floors: np.ndarray | np.int64
         if self.lateness is None:
             floor = np.iinfo("i8").min if last is None else last
-            if micros[0] >= floor and bool((micros[1:] >= micros[:-1]).all()):
+            if micros[0] >= floor and in_order:
                 return None
             counted = micros if invalid is None else np.where(invalid, floor, micros)
             floors = np.maximum(np.maximum.accumulate(counted), floor)

@@ -38,7 +38,7 @@ from mta import (
 )
 from mta.folds.blocks import Blocks, fold_ranges
 from mta.folds.scans import scan_blocks
-from mta.folds.sliding import SlidingFolds
+from mta.folds.sliding import SlidingFolds, Sweep, has_kernel, kernel_lowers
 from mta.kernels import native
 from mta.kernels.native import Kernel, numpy_alone
 from mta.kernels.ranks import SortedTimes
@@ -128,11 +128,44 @@ def test_the_same_bits(name: str, hard: bool) -> None:
 
 
 @needs_compiled
+@pytest.mark.parametrize("name", sorted(MONOIDS.keys() - {"product"}))
+@pytest.mark.parametrize("hard", [False, True])
+@np.errstate(all="ignore")
+def test_a_sweep_of_steady_fronts(name: str, hard: bool) -> None:
+    """As a range, as an array, and by whole-column folds: more of them than C takes at once."""
+    rng, monoid = random.Random(f"{name} {hard}"), MONOIDS[name]()
+    for count, behind in ((1, 0), (128, 5), (129, 0), (400, 150)):
+        rows, _ = drawn(monoid, count, rng, hard)
+        before, size = drawn(monoid, count + behind, rng, hard)
+        stack = monoid.suffixes(before, size, monoid.identity)
+        one = monoid.partials.one(monoid.identity)
+        fronts, found = range(behind, behind + count), []
+        for each in (fronts, np.array(fronts)):
+            for lowered in {False, kernel_lowers(monoid)}:
+                schema = monoid.outputs if lowered else monoid.partials
+                out = schema.new(count)
+                sweep = Sweep(rows, stack, 0, size, 0, each, one)
+                right = sweep.into(monoid, out, lowered)
+                if right is not None:
+                    found.append((lowered, bits(out), bits(right)))
+        with numpy_alone():
+            rights = monoid.prefixes(rows, count, monoid.identity)
+            lefts = monoid.partials.cut(stack, behind, behind + count)
+            folds = monoid.combine_rows(lefts, rights, count)
+            last = monoid.partials.one(monoid.partials.at(rights, count - 1))
+            lowers = bits(monoid.lower_rows(folds)) if kernel_lowers(monoid) else b""
+        assert hard or found or not has_kernel(monoid)
+        for lowered, result, right in found:
+            assert result == (lowers if lowered else bits(folds))
+            assert right == bits(last)
+
+
+@needs_compiled
 @pytest.mark.parametrize("seed", range(40))
 def test_searches(seed: int) -> None:
     rng = random.Random(seed)
     near = rng.choice([3, 50, 2**40])
-    size, count = rng.choice([0, 1, 2, 9, 500]), rng.choice([1, 2, 130, 2000])
+    size, count = rng.choice([0, 1, 2, 9, 500, 5000]), rng.choice([1, 2, 130, 2000])
     times = np.sort(np.array([rng.randint(-near, near) for _ in range(size)], "i8"))
     keys = np.sort(np.array([rng.randint(-near, near) for _ in range(count)], "i8"))
     found = SortedTimes(times).ranks(keys, age=near // 3)
@@ -232,8 +265,8 @@ def _fuzz(rng: random.Random) -> None:
     lost = rng.choice([-1.0, 0.0, 1.0])
     out = (column("f8", more),) if lost >= 0 else rows(more)
     calls: list[Callable[[], Any]] = [
-        lambda: module.scan(kind, rows(count), rows(count + 1), rng.random() < 0.5),
-        lambda: module.blocks(kind, rows(count), rows(count), number(), rng.random() < 0.5),
+        lambda: module.scan(kind, rows(count), rows(count + 1), 0, rng.random() < 0.5),
+        lambda: module.scan(kind, rows(count), rows(count), number(), rng.random() < 0.5),
         lambda: module.sweep(
             kind, rows(count + more), rows(rng.choice([1, 5])), rng.choice([0, number()]),
             rng.choice([0, 1, number()]), rng.choice([count, number()]), places, rows(1),
@@ -244,7 +277,7 @@ def _fuzz(rng: random.Random) -> None:
             kind, rows(count), places, rng.choice([None, rows(3)]), numbers(3), rows(count),
             rng.choice([0, number()]), rows(more),
         ),
-        lambda: module.ranks(numbers(count), numbers(more), number(), numbers(more)),
+        lambda: module.ranks(numbers(count), numbers(more), numbers(more), number()),
         lambda: module.first_later(
             numbers(count), numbers(4), numbers(more), numbers(more), numbers(more)
         ),
@@ -314,7 +347,7 @@ def test_an_extension_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPat
 
 
 #: What the C sources are at each revision.
-DIGESTS = {1: "9bb8481a418fbd93", 2: "8c3c1665578596a4"}
+DIGESTS = {1: "9bb8481a418fbd93", 2: "8c3c1665578596a4", 3: "25586cbd90987377"}
 
 
 def test_the_revision_is_that_of_the_sources() -> None:
