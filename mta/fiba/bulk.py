@@ -47,18 +47,16 @@ def insert_sorted(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -
 
 
 def _ends_of_last(tree: FingerTree, node: Node) -> list[int]:
-    """Where the overfull last leaf of a tree without a left spine is split; else nothing.
+    """Where an overfull last leaf is split; nothing of another leaf, which is halved.
 
-    Only the new last leaf, to which events in order will go, has the least arity; the others are as
-    full as may be, so that they are fewer pages. Where single events are evicted, which takes folds
-    of the leaf at the front, leaves are halved instead.
+    Its pieces are as full as may be, so that they are fewer pages, and the new last leaf, to which
+    events in order will go, has the rest, or the least arity.
     """
-    if tree.has_left or node is not tree.last_leaf:
+    if node is not tree.last_leaf:
         return []
     least = tree.least(0)
-    rest = node.arity - least
-    pieces = -(-rest // (2 * least))
-    return [rest * piece // pieces - 1 for piece in range(1, pieces + 1)]
+    pieces = -(-node.arity // (2 * least)) - 1
+    return [min(2 * least * piece, node.arity - least) - 1 for piece in range(1, pieces + 1)]
 
 
 def _append(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> bool:

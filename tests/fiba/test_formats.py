@@ -74,11 +74,11 @@ def parted(store: MemoryStore) -> Window:
 
 MAKE = {"numbers": numbers, "texts": texts, "parted": parted}
 #: Where the files of today are, and all that are to be read.
-TODAY = {"numbers": "numbers.cut", "texts": "texts.cut", "parted": "parted"}
+TODAY = {"numbers": "numbers.full", "texts": "texts.full", "parted": "parted"}
 FILES = [
     *((name, f"{TODAY[name]}/handle.2") for name in MAKE),
-    *((name, f"{name}/{file}") for name in ("numbers", "texts")
-      for file in ("handle.2", "handle.2.newest")),
+    *((name, f"{name}{file}") for name in ("numbers", "texts")
+      for file in (".cut/handle.2", "/handle.2", "/handle.2.newest")),
 ]  # fmt: skip
 
 
@@ -106,9 +106,10 @@ def test_what_is_written_is_pinned(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "file"), FILES)
 def test_what_was_written_can_be_read(name: str, file: str) -> None:
-    """Those beside today's are of trees whose nodes at the left end were filled up.
+    """Those beside today's are of trees whose leaves were halved where events came in order.
 
-    The first of these do not say yet what time the newest event had that has left.
+    The older ones' nodes at the left end were filled up; the first of these do not say yet what
+    time the newest event had that has left.
     """
     store, path = MemoryStore(), GOLDEN / file
     store.put_many(golden_pages(path.parent.name))

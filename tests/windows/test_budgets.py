@@ -223,8 +223,9 @@ def test_bulk_eviction_reads_at_most_a_page_a_level(
     n = 1 << 15
     window, store = counting_window(leaf_arity, arity, aggregator=aggregator)
     window.extend(values(n), results="last")
-    assert window.stats().levels == height
-    most = height - 1
+    found = window.stats().levels
+    assert height - aggregator.by_time <= found <= height  # by time leaves may be twice as full
+    most = found - 1
     if window.structure.by_time:
         window.checkpoint()  # whatever was to be written is
     for count in (n // 2 + 1, n // 4 - 5, n // 85):
@@ -264,7 +265,8 @@ def test_a_cut_is_searched_and_made_with_one_read_a_page(which: str, aggregator:
         window.insert(float(number), number)
     held = len(window)
     assert HELD <= held <= HELD + 5
-    assert steps / leaf_arity - 1 <= store.counts.get.pages <= 1.1 * steps / leaf_arity
+    fullest = 2 * leaf_arity if aggregator.by_time else leaf_arity
+    assert steps / fullest - 1 <= store.counts.get.pages <= 1.1 * steps / leaf_arity
     store.reset()
     window.insert(float(number + held // 2), number + held // 2)
     assert abs(len(window) - held // 2) <= 6
@@ -293,13 +295,13 @@ def test_a_group_is_written_once_and_read_about_once(wanted: Any) -> None:
 
 
 def test_leaves_that_a_batch_of_fiba_passes_are_read_together() -> None:
-    """Once each; and with one store call those of a parent."""
+    """Once each; and with one store call those of a parent. Of events in order leaves are full."""
     window, store = counting_window(32, 16, CountWindow(1 << 14), aggregator=FiBA)
     window.extend(values(3 << 13))
     window.checkpoint()
     store.reset()
     window.extend(values(1 << 14))
-    leaves = (1 << 14) / 32
+    leaves = (1 << 14) / 64
     assert leaves <= store.counts.get.pages <= 1.1 * leaves
     assert store.counts.get.calls <= store.counts.get.pages / 5
     window.check()
