@@ -44,8 +44,9 @@ def add_bench(line: CommandLine, modules: Mapping[str, str] = EXPERIMENTS) -> No
     ):
         how_much.add_argument(f"--{name}", dest="size", action="store_const", const=name, help=what)
     how_much.add_argument(
-        "--size", type=_share, default=1.0, help="share of the full events, above 1 for larger ones"
+        "--size", type=_share, help="share of the full events, above 1 for larger ones"
     )
+    parser.set_defaults(size=1.0)  # of all three, as the first one's default is taken
     parser.add_argument("--output", default="bench-output", metavar="FOLDER", help="%(default)s")
     parser.add_argument("--fresh", action="store_true", help="measure again what is finished")
     parser.add_argument(

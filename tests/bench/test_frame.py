@@ -373,11 +373,13 @@ def test_names_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
     main(["bench", "fiba", "--quick", "--output", "there"])
     main(["bench", "mta", "--full"])
     main(["bench", "--size", "0.25", "--fresh"])
+    main(["bench", "batch"])
     main(["bench", "mta", "--output", "there", "--page", "docs/report.md", "--note", "Busy."])
     assert given == [
         (["fiba"], "quick", "there", False, EXPERIMENTS),
         (["mta"], "full", "bench-output", False, EXPERIMENTS),
         ([], 0.25, "bench-output", True, EXPERIMENTS),
+        (["batch"], 1.0, "bench-output", False, EXPERIMENTS),
         (["mta"], "there", "docs/report.md", "Busy.", EXPERIMENTS),
     ]
 
