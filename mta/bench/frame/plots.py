@@ -16,6 +16,7 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "svg.fonttype": "none",
+    "svg.hashsalt": "mta",  # so that a plot of the same rows is the same file
     "figure.constrained_layout.use": True,
 }
 COLOURS = (

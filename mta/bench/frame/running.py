@@ -97,7 +97,10 @@ class Bench:
         try:
             return self.draw(experiment, record, rows)
         except Exception as error:
-            say(f"{experiment.name}: rows of {record['finished']} cannot be read ({error!r})")
+            say(
+                f"{experiment.name}: rows of {record['finished']} cannot be shown, as they are too "
+                f"few, or of another version ({error!r})"
+            )
             return None
 
     def draw(
