@@ -61,6 +61,9 @@ def dress(axes: Axes, labels: tuple[str, str], scales: tuple[str, str]) -> None:
     axes.set(xlabel=labels[0], ylabel=labels[1])
     if scales[0] != "linear":
         axes.set_xscale(scales[0], base=2)
+    if scales[0] == "symlog":  # which has a tick at every power, one over the other
+        powers = range(1, int(axes.dataLim.x1).bit_length(), 4)
+        axes.set_xticks([0, *(2**power for power in powers)])
     if scales[1] != "linear":
         axes.set_yscale(scales[1])
     else:
