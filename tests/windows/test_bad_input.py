@@ -537,11 +537,13 @@ def test_every_damaged_page_is_noticed_and_nothing_is_lost(aggregator: type) -> 
 def test_pages_truncated_and_changed_at_every_byte(aggregator: type) -> None:
     store = MemoryStore()
     window = deep_window(aggregator, store)
-    window.checkpoint()
+    handle = window.checkpoint()
     leaf, inner = (
         [key for key in pages_of(store) if key.startswith(f"deep/{level}/")][-1] for level in (0, 1)
     )
     window.check()
+    # Out of its handle, so that none of its nodes is in memory.
+    window = Window.restore(handle, joined(), window.policy, store=store, aggregator=aggregator)
     for key in (leaf, inner):
         page = store._pages[key]
         for at in range(len(page)):
