@@ -156,11 +156,17 @@ def to_times(values: Any) -> np.ndarray:
 
     An array of datetime64[us] is only looked through; integers and floats are seconds.
     """
-    return read_times(values)[0]
+    return _read(values)[0]
 
 
 def read_times(values: Any) -> tuple[np.ndarray, bool]:
     """As ``to_times``, and whether they never decrease."""
+    found, in_order = _read(values)
+    return found, are_in_order(found) if in_order is None else in_order
+
+
+def _read(values: Any) -> tuple[np.ndarray, bool | None]:
+    """Times, and whether they never decrease, where that has been looked at already."""
     array = _as_array(values)
     if array.dtype == _MICROSECONDS and len(array):
         found: np.ndarray = array.view("i8")
@@ -168,8 +174,7 @@ def read_times(values: Any) -> tuple[np.ndarray, bool]:
         ends = found[[0, -1]] if in_order else found
         if ends.min() > -_LIMIT and ends.max() < _LIMIT:  # as a whole number a NaT is below
             return found, in_order
-    found = _to_micros(array)
-    return found, are_in_order(found)
+    return _to_micros(array), None
 
 
 def _as_array(values: Any) -> np.ndarray:

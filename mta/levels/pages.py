@@ -24,6 +24,7 @@ from mta.levels.rebuilding import Rebuilder
 from mta.pages.handle import MAX_LEVELS, Handle, corrupt
 from mta.pages.page import Group, Layout
 from mta.pages.structure import Named, Rebuild, Setting, Structure
+from mta.times import are_in_order
 
 #: So many leaf groups leave before their pages are deleted, where no handle needs them.
 _SWEEP_GROUPS = 32
@@ -189,8 +190,7 @@ class LevelPages(Structure):
             return f"it has {group.count} elements in place of {arity}"
         times = group.times
         if times is not None:
-            ordered = times[self.ordered_from(named) :]
-            if bool((ordered[1:] < ordered[:-1]).any()):
+            if not are_in_order(times[self.ordered_from(named) :]):
                 return "its times decrease"
             if int(times[-1]) != named.last_time:
                 return f"its last time is {times[-1]}, its parent says {named.last_time}"

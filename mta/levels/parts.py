@@ -23,6 +23,7 @@ from mta.pages.page import Group, encode, is_name, part_rows
 from mta.pages.pager import Place
 from mta.pages.retired import RetiredPages
 from mta.pages.structure import Named
+from mta.times import are_in_order
 
 #: How parts stand in a handle, if there are any: how many events one has, the names of the open
 #: group's, and those retired since each of the handles that are kept.
@@ -135,7 +136,7 @@ class LeafParts:
         times = group.times
         if named.needed and group.count != self.size:
             return f"it has {group.count} events in place of {self.size}"
-        if times is not None and bool((times[1:] < times[:-1]).any()):
+        if times is not None and not are_in_order(times):
             return "its times decrease"
         return None
 

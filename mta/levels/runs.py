@@ -87,17 +87,9 @@ class RunningTree(MonoidTree):
         taken = self.front, path
         while at < new.size:
             if at:
-                if not _is_open(path):
-                    if self.front == self.middle:  # to take another tree would change the right
-                        break
-                    self.open_path()
-                    path = self.path
-                head = path[-1]
-                if head.next == head.stop:
-                    border = self._position(head, head.stop)
-                    if border == self.middle:
-                        break
-                    path = self._opened(self._path_from(path, border), border)
+                path = self._gone_on(path)
+                if not path:
+                    break
                 view = Ahead(path, self.back + at)
             times = None if new.times is None else new.times[at:]
             ahead = policy.fronts(view, times, new.size - at)
@@ -211,6 +203,22 @@ class RunningTree(MonoidTree):
         else:
             levels.extend(*new, unneeded=front if self.discards else 0)
         self._new_tree(front)  # of groups that are in hand
+
+    def _gone_on(self, path: list[Frame]) -> list[Frame]:
+        """The path to the leaf group that has the next front; empty where the leftmost tree ends.
+
+        A page a level.
+        """
+        if not _is_open(path):
+            if self.front == self.middle:  # to take another tree would change the right
+                return []
+            self.open_path()
+            path = self.path
+        head = path[-1]
+        if head.next < head.stop:
+            return path
+        border = self._position(head, head.stop)
+        return [] if border == self.middle else self._opened(self._path_from(path, border), border)
 
     def _opened(self, path: list[Frame], position: int) -> list[Frame]:
         """A path with its leaf group open; a page read a level."""

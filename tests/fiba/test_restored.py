@@ -176,7 +176,7 @@ def test_a_window_out_of_a_handle_slides_event_by_event() -> None:
     for time in range(EVENTS + 1, EVENTS + 501):
         window.insert(1.0, time)
         assert window.query() == 1.0
-    assert counted.combines <= 18 * 500
+    assert counted.combines <= 17 * 500
     window.check()
 
 

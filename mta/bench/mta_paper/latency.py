@@ -118,9 +118,9 @@ def latency(name: str, window: int, rounds: int) -> Row:
     step = -(-rounds // STRETCHES)
     with opened(name, listing_2(), listing_3()) as sliding:
         sliding.begin(updates(window, window))
-        first, *stream = updates(window, rounds + 1)
-        slide = sliding.slide
-        slide(first)  # for which RA doubles its room: of a large window that is rarer than measured
+        stream, slide = updates(window, rounds), sliding.slide
+        # For the first one RA doubles its room: of a large window that is rarer than measured.
+        slide(stream[0])
         # Else the collector would look at all values of a large window, now and then.
         gc.freeze()
         marks = [both_clocks()]
