@@ -24,6 +24,7 @@ import numpy as np
 
 from mta.columns import codec
 from mta.errors import CorruptPage
+from mta.kernels.ranges import rows_of
 
 Rows = Any
 Row = Any
@@ -78,6 +79,17 @@ class Schema(ABC):
     def take(self, rows: Rows, indices: Any) -> Rows:
         """The rows at an array of indices."""
 
+    def ranges(
+        self, parts: Sequence[Rows], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
+    ) -> Rows:
+        """Ranges of rows, each out of one of some parts, one after the other."""
+        found, at = self.new(int(lengths.sum())), 0
+        triples = zip(which.tolist(), starts.tolist(), lengths.tolist(), strict=True)
+        for of, start, length in triples:
+            self.put_many(found, at, self.cut(parts[of], start, start + length))
+            at += length
+        return found
+
     @abstractmethod
     def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
         """Write rows at an array of indices."""
@@ -115,6 +127,11 @@ class Fixed(Schema):
 
     def take(self, rows: Rows, indices: Any) -> Rows:
         return rows[indices]
+
+    def ranges(
+        self, parts: Sequence[Rows], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
+    ) -> Rows:
+        return rows_of(parts, which, starts, lengths)
 
     def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
         room[indices] = rows
@@ -319,6 +336,12 @@ class Record(Schema):
         return tuple(
             [s.take(column, indices) for s, column in zip(self.schemas, rows, strict=True)]
         )
+
+    def ranges(
+        self, parts: Sequence[Rows], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
+    ) -> Rows:
+        columns = zip(self.schemas, zip(*parts, strict=True), strict=True)
+        return tuple([schema.ranges(each, which, starts, lengths) for schema, each in columns])
 
     def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
         for schema, column, values in zip(self.schemas, room, rows, strict=True):

@@ -12,11 +12,12 @@ A range that its buffer does not hold is a ValueError.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
 from mta.kernels import native
-from mta.kernels.segments import bounds_of
+from mta.kernels.segments import bounds_of, spread
 
 Buffer = bytes | memoryview
 _WIDTHS = (0, 1, 2, 4, 8)
@@ -39,6 +40,29 @@ def bytes_of(
     return b"".join(
         [held[at][a:b] for at, a, b in zip(which.tolist(), starts.tolist(), ends, strict=True)]
     )
+
+
+def rows_of(
+    columns: Sequence[np.ndarray], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
+) -> np.ndarray:
+    """Ranges of rows out of columns of one type; read-only where a kernel took them out.
+
+    >>> one, other = np.array([1, 2]), np.array([7, 8, 9])
+    >>> rows_of([one, other], np.array([1, 0]), np.array([1, 0]), np.array([2, 1])).tolist()
+    [8, 9, 1]
+    """
+    first = columns[0]
+    width = first.dtype.itemsize * prod(first.shape[1:])
+    held = [np.ascontiguousarray(column, first.dtype).view("u1") for column in columns]
+    raw = native.bytes_of(held, which, starts * width, lengths * width)
+    if raw is not None:
+        return np.frombuffer(raw, first.dtype).reshape(-1, *first.shape[1:])
+    _require(columns, which, starts, lengths)
+    if len(columns) > 1:
+        starts = starts + bounds_of(np.fromiter(map(len, columns), np.int64))[which]
+        first = np.concatenate(columns)
+    found: np.ndarray = first[spread(starts, lengths)]
+    return found
 
 
 def numbers_of(
@@ -77,7 +101,10 @@ def numbers_of(
 
 
 def _require(
-    buffers: Sequence[Buffer], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
+    buffers: Sequence[Buffer | np.ndarray],
+    which: np.ndarray,
+    starts: np.ndarray,
+    lengths: np.ndarray,
 ) -> None:
     sizes = np.fromiter(map(len, buffers), np.int64, len(buffers))
     known = (which >= 0) & (which < len(sizes)) & (starts >= 0) & (lengths >= 0)

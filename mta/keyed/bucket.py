@@ -171,7 +171,8 @@ class Bucket:
         touched = np.flatnonzero(is_touched)
         if taken is not None:
             taken.of, taken.alone = (np.searchsorted(touched, of) for of in (taken.of, taken.alone))
-        keys, at = keys.take(touched), at[touched]
+        if len(touched) < len(keys):
+            keys, at = keys.take(touched), at[touched]
         bounds = np.append(bounds[touched], bounds[-1])
         rows = self.kind.reader.inputs.take(batch.rows, line)
         times = None if batch.times is None else batch.times[line]
@@ -281,37 +282,45 @@ class Bucket:
         line = group(batch.codes, count)
         codes = batch.codes[line]
         bad = None if batch.invalid is None else batch.invalid[line]
-        late = None
+        late, in_order = None, batch.times is None or not len(line)
         if batch.times is not None and len(line):
-            times = batch.times[line]
-            floors, newest = self._floors(known, at, int(times.min()))
             takes = None if batch.retracts is None else batch.retracts[line]
             if takes is not None and bad is not None:
                 bad &= ~takes  # their values are not looked at
-            floor = floors[codes]
-            if self.kind.settings.lateness is not None:
-                behind = times < floor
-                if takes is not None:
-                    behind &= ~takes  # what they take out is looked for
-            else:
-                steps = times if bad is None else np.where(bad, floor, times)
-                counts = np.bincount(codes, minlength=count)
-                behind = times < running_max(np.maximum(steps, floor), bounds_of(counts))
-            if bad is not None and not batch.late_first:
-                behind &= ~bad
-            if behind.any():
-                late = Late(np.zeros(len(line), bool), floors, newest)
-                late.mask[line] = behind
-                if self.kind.settings.late == "error":
-                    raise self._late_event(batch, late)
-                bad = behind if bad is None else bad | behind
+            times = batch.times[line]
+            floors, newest = self._floors(known, at, int(times.min()))
+            in_order = _in_order(times, codes, floors)
+            if not in_order:
+                behind = self._behind(times, codes, floors, bad, takes)
+                if bad is not None and not batch.late_first:
+                    behind &= ~bad
+                if behind.any():
+                    late = Late(np.zeros(len(line), bool), floors, newest)
+                    late.mask[line] = behind
+                    if self.kind.settings.late == "error":
+                        raise self._late_event(batch, late)
+                    bad = behind if bad is None else bad | behind
         if bad is not None:
             line, codes = line[~bad], codes[~bad]
-        if batch.times is not None and self.kind.settings.lateness is not None:
+        if batch.times is not None and self.kind.settings.lateness is not None and not in_order:
             order = sort_within(batch.times[line], codes)
             if order is not None:
                 line = line[order]
         return line, bounds_of(np.bincount(codes, minlength=count)), late
+
+    def _behind(
+        self, times: np.ndarray, codes: np.ndarray, floors: np.ndarray,
+        bad: np.ndarray | None, takes: np.ndarray | None,
+    ) -> np.ndarray:  # fmt: skip
+        """Which events, key by key, come too late."""
+        floor = floors[codes]
+        if self.kind.settings.lateness is None:
+            steps = times if bad is None else np.where(bad, floor, times)
+            bounds = bounds_of(np.bincount(codes, minlength=len(floors)))
+            behind: np.ndarray = times < running_max(np.maximum(steps, floor), bounds)
+            return behind
+        behind = times < floor
+        return behind if takes is None else behind & ~takes  # what they take out is looked for
 
     def _floors(
         self, known: Table | None, at: np.ndarray, least: int
@@ -633,6 +642,15 @@ class Bucket:
         for entry in [*self.tiers.doomed.all(), *self.tiers.all_pages()]:
             self._delete(entry)
         self.tiers.clear()
+
+
+def _in_order(times: np.ndarray, codes: np.ndarray, floors: np.ndarray) -> bool:
+    """Whether the events of each key are in order, and none comes before the key's floor."""
+    begins = codes[1:] != codes[:-1]
+    if not (begins | (times[1:] >= times[:-1])).all():
+        return False
+    first = np.append(0, np.flatnonzero(begins) + 1)
+    return bool((times[first] >= floors[codes[first]]).all())
 
 
 def _stood(known: Table | None, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

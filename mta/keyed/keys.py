@@ -95,6 +95,8 @@ class Keys:
         """The place of each wanted key here, -1 of those that are not here."""
         if not len(self) or not len(wanted):
             return np.full(len(wanted), -1)
+        if self.same_as(wanted):
+            return np.arange(len(self))
         places = np.minimum(np.searchsorted(self.hashes, wanted.hashes), len(self) - 1)
         places[self.hashes[places] != wanted.hashes] = -1
         hits = np.flatnonzero(places >= 0)
@@ -102,6 +104,15 @@ class Keys:
             for hit in hits.tolist():
                 places[hit] = self._find_one(int(places[hit]), wanted, hit)
         return places
+
+    def same_as(self, others: Keys) -> bool:
+        """Whether these are the same keys; hardly any work where they are not."""
+        return (
+            len(self) == len(others)
+            and np.array_equal(self.hashes, others.hashes)
+            and np.array_equal(self.bounds, others.bounds)
+            and np.array_equal(self.blob, others.blob)
+        )
 
     def _find_one(self, place: int, wanted: Keys, at: int) -> int:
         """The place of a key among those of its hash, the first of which is at ``place``."""
@@ -178,9 +189,7 @@ def ranked_bytes(blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray
 
     Raises UnsuitableKey.
     """
-    raw = blob.tobytes()
-    packed = [raw[start:stop] for start, stop in pairwise(bounds.tolist())]
-    keys, order = _hashed("bytes", packed, blob, bounds)
+    keys, order = _hashed("bytes", blob, bounds)
     return keys, inverse(order)
 
 
@@ -363,26 +372,42 @@ def _in_order(distinct: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
         bounds = np.arange(0, 8 * len(blob) + 1, 8)
         return Keys(found, hashes[order], blob[order].view("u1"), bounds), order
     lengths = np.fromiter(map(len, packed), np.int64, len(packed))
-    return _hashed(found, packed, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))
+    return _hashed(found, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))
 
 
-def _hashed(
-    kind: str, packed: Sequence[bytes], blob: np.ndarray, bounds: np.ndarray
-) -> tuple[Keys, np.ndarray]:
-    """Keys by their bytes, each and together, in order, and where each of these stood."""
-    longest = int(np.diff(bounds).max(initial=0))
+def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray]:
+    """Keys by their bytes, in order, and where each of these stood."""
+    lengths = np.diff(bounds)
+    found = Keys(kind, np.zeros(len(lengths), "u8"), blob, bounds)
+    longest = int(lengths.max(initial=0))
     if longest > MAX_KEY_BYTES:
-        odd = unpacked(kind, next(key for key in packed if len(key) == longest))
+        odd = found.at(int(lengths.argmax()))
         raise UnsuitableKey(
             f"the key {odd!r:.60} has {longest} bytes; a key has at most {MAX_KEY_BYTES}: take a "
             "digest of it"
         )
-    hashes = np.fromiter(map(hash_of, packed), "u8", len(packed))
+    if len(lengths):
+        # Those of one length are cut out of the bytes together.
+        by_length = np.argsort(lengths, kind="stable")
+        lined = lengths[by_length]
+        cuts = [0, *(np.flatnonzero(np.diff(lined)) + 1).tolist(), len(lined)]
+        raw = np.frombuffer(found.bytes_at(bounds[by_length], lined), "u1")
+        ends = bounds_of(lined)
+        for start, stop in pairwise(cuts):
+            packed = _cut(raw[ends[start] : ends[stop]], stop - start)
+            of = by_length[start:stop]
+            found.hashes[of] = np.fromiter(map(hash_of, packed), "u8", len(of))
+    hashes = found.hashes
     order = np.argsort(hashes)
     lined = hashes[order]
     if (lined[1:] == lined[:-1]).any():
-        order = np.array(sorted(range(len(packed)), key=lambda at: (hashes[at], packed[at])))
-    return Keys(kind, hashes, blob, bounds).take(order), order
+        order = np.array(sorted(range(len(lined)), key=lambda at: (hashes[at], found.packed(at))))
+    return found.take(order), order
+
+
+def _cut(raw: np.ndarray, count: int) -> list[bytes]:
+    """Bytes as so many pieces of one length."""
+    return raw.view(f"V{len(raw) // count}").tolist() if len(raw) else [b""] * count
 
 
 def _packed(distinct: Any, kind: str | None) -> tuple[str, Any]:

@@ -40,8 +40,9 @@ import numpy as np
 
 from mta.columns.schemas import Payload, Rows, Schema
 from mta.errors import CorruptPage
+from mta.kernels import native
 from mta.kernels.ranges import Buffer, bytes_of, numbers_of, shortened
-from mta.kernels.segments import bounds_of, first_later, sort_within, spread
+from mta.kernels.segments import bounds_of, sort_within, spread
 from mta.keyed.keys import Keys, ints_of_hashes
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
 
@@ -53,6 +54,8 @@ _HANDLE_ENDS, _HANDLES, _VALUES = 7, 8, 9
 _NUMBERS = [_HASHES, _KEY_ENDS, _MARKS, _LEFT, _ENDS, _TIMES, _HANDLE_ENDS]
 #: The numbers of a head before those of its columns, and the most columns there are.
 _FIXED, _MOST_COLUMNS = 6, 1 << 16
+#: Numbers of so many of a page's keys, one of so many, are looked for one by one.
+_FEW = 16
 #: Where an event has no bytes, a page has no more of them.
 _MOST_OF_NOTHING = 1 << 26
 _SIGN = np.uint64(1 << 63)
@@ -85,7 +88,7 @@ def encode(layout: TableLayout, run: int, table: Table) -> bytes:
         shortened(table.left),
         shortened(table.bounds),
         shortened(times, 1),
-        shortened(bounds_of(sizes)),
+        shortened(bounds_of(sizes)) if table.handles else (0, 1, b""),
         (0, 0, b"".join(table.handles)),
         *((0, 0, data) for _, data in values),
     ]
@@ -120,12 +123,13 @@ class Leaves:
         #: How many keys, and how many events, each page has.
         self.counts, self._events = words[:, 2], words[:, 3]
         columns = words[:, _FIXED:].reshape(len(pages), -1, 3)
-        self._bases, self._units, self._sizes = (columns[:, :, at].copy() for at in range(3))
-        if (columns[:, :, 2] < 0).any() or (columns[:, :, 2] > lengths[:, None]).any():
+        # A row a column, with a number of each page.
+        self._bases, self._units, self._sizes = columns.transpose(2, 1, 0).copy()
+        if (self._sizes < 0).any() or (self._sizes > lengths).any():
             raise CorruptPage("its columns are longer than it is")
-        ends = size + np.cumsum(self._sizes, axis=1)
+        ends = size + np.cumsum(self._sizes, axis=0)
         self._starts = ends - self._sizes
-        if (ends[:, -1] != lengths).any() or (words[:, 2:4] < 0).any():
+        if (ends[-1] != lengths).any() or (words[:, 2:4] < 0).any():
             raise CorruptPage("its columns are of other lengths than it says")
         self._check_widths()
 
@@ -165,35 +169,35 @@ class Leaves:
     def _check_widths(self) -> None:
         keys, events, sizes = self.counts, self._events, self._sizes
         ints = self._layout.kind == "int"
-        if sizes.shape[1] != _VALUES + len(self._kinds):
+        if len(sizes) != _VALUES + len(self._kinds):
             raise CorruptPage("it has columns too many or too few")
         counts = np.zeros_like(sizes)
-        counts[:, [_HASHES, _MARKS, _LEFT]] = keys[:, None]
-        counts[:, [_ENDS, _HANDLE_ENDS]] = keys[:, None] + 1
+        counts[[_HASHES, _MARKS, _LEFT]] = keys
+        counts[[_ENDS, _HANDLE_ENDS]] = keys + 1
         if not ints:
-            counts[:, _KEY_ENDS] = keys + 1
+            counts[_KEY_ENDS] = keys + 1
         if self._layout.timed:
-            counts[:, _TIMES] = events
+            counts[_TIMES] = events
         counted = [*_NUMBERS]
         if self._layout.schema.row_bytes:
-            counts[:, _VALUES:] = events[:, None]
-            counted += range(_VALUES, sizes.shape[1])
+            counts[_VALUES:] = events
+            counted += range(_VALUES, len(sizes))
         widths = sizes // np.maximum(counts, 1)
-        numbers = widths[:, _NUMBERS]
+        numbers = widths[_NUMBERS]
         if (
-            (widths * counts != sizes)[:, counted].any()
+            (widths * counts != sizes)[counted].any()
             or not _IS_WIDTH[np.minimum(numbers, len(_IS_WIDTH) - 1)].all()
-            or ((widths[:, _HASHES] != 8) & (keys > 0)).any()
-            or ((widths[:, _TIMES] == 0) & (counts[:, _TIMES] > 0)).any()
+            or ((widths[_HASHES] != 8) & (keys > 0)).any()
+            or ((widths[_TIMES] == 0) & (counts[_TIMES] > 0)).any()
         ):
             raise CorruptPage("a column is not as long as it has numbers")
         self._widths = np.zeros_like(sizes)
-        self._widths[:, counted] = widths[:, counted]
-        if (ints and sizes[:, [_KEY_ENDS, _KEY_BYTES]].any()) or (
-            not self._layout.timed and sizes[:, _TIMES].any()
+        self._widths[counted] = widths[counted]
+        if (ints and sizes[[_KEY_ENDS, _KEY_BYTES]].any()) or (
+            not self._layout.timed and sizes[_TIMES].any()
         ):
             raise CorruptPage("it has columns too many")
-        bare = (sizes[:, _TIMES] == 0) & (sizes[:, _VALUES:].sum(axis=1) == 0)
+        bare = (sizes[_TIMES] == 0) & (sizes[_VALUES:].sum(axis=0) == 0)
         if (events[bare] > _MOST_OF_NOTHING).any():
             raise CorruptPage(f"its {events.max()} events without any bytes are too many")
 
@@ -227,13 +231,14 @@ class Leaves:
         order = np.argsort(wanted, kind="stable")
         wanted, of, at = wanted[order], of[order], at[order]
         first_of = np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]
-        keys = keys.take(wanted[first_of])
+        if int(first_of.sum()) < len(keys):
+            keys = keys.take(wanted[first_of])
         return self._table(keys, np.cumsum(first_of) - 1, of, at - bounds[of], late)
 
     def _hashes(self) -> np.ndarray:
         """Of all keys of all pages."""
         every = np.arange(len(self._pages))
-        raw = bytes_of(self._pages, every, self._starts[:, _HASHES], self._sizes[:, _HASHES])
+        raw = bytes_of(self._pages, every, self._starts[_HASHES], self._sizes[_HASHES])
         return np.frombuffer(raw, "<u8")
 
     def _are(self, keys: Keys, some: np.ndarray, pages: np.ndarray, places: np.ndarray) -> bool:
@@ -241,24 +246,24 @@ class Leaves:
         if keys.kind == "int":
             return True  # no two have one hash
         starts, lengths = keys.bounds[some], np.diff(keys.bounds)[some]
-        ends = self._pairs(_KEY_ENDS, pages, places, self._sizes[:, _KEY_BYTES])
-        if not np.array_equal(lengths, ends[:, 1] - ends[:, 0]):
+        begins, sizes = self._ranges(_KEY_ENDS, pages, places, self._sizes[_KEY_BYTES])
+        if not np.array_equal(lengths, sizes):
             return False
-        return self._bytes(_KEY_BYTES, pages, ends) == keys.bytes_at(starts, lengths)
+        return self._bytes(_KEY_BYTES, pages, begins, sizes) == keys.bytes_at(starts, lengths)
 
     def keys(self, pages: np.ndarray) -> Keys:
         """All keys of some pages."""
         kind, counts = self._layout.kind, self.counts[pages]
-        starts, sizes = self._starts[pages, _HASHES], self._sizes[pages, _HASHES]
+        starts, sizes = self._starts[_HASHES][pages], self._sizes[_HASHES][pages]
         hashes = np.frombuffer(bytes_of(self._pages, pages, starts, sizes), "<u8")
         if kind == "int":
             bounds = np.arange(0, 8 * len(hashes) + 1, 8)
             found = Keys(kind, hashes, ints_of_hashes(hashes).view("u1"), bounds)
         else:
             of, places = np.repeat(pages, counts), spread(counts * 0, counts)
-            ends = self._pairs(_KEY_ENDS, of, places, self._sizes[:, _KEY_BYTES])
-            blob = np.frombuffer(self._bytes(_KEY_BYTES, of, ends), "u1")
-            bounds = bounds_of(ends[:, 1] - ends[:, 0])
+            begins, sizes = self._ranges(_KEY_ENDS, of, places, self._sizes[_KEY_BYTES])
+            blob = np.frombuffer(self._bytes(_KEY_BYTES, of, begins, sizes), "u1")
+            bounds = bounds_of(sizes)
             found = Keys(kind, hashes, blob, bounds)
         if not (found.hashes[1:] >= found.hashes[:-1]).all():
             raise CorruptPage("its keys are out of order")
@@ -280,8 +285,8 @@ class Leaves:
         self, keys: Keys, numbers: np.ndarray, pages: np.ndarray, places: np.ndarray, late: bool
     ) -> Table:
         """Entries of keys in order of key and age as a table; see ``join`` for what counts."""
-        layout, count, once = self._layout, len(keys), np.ones_like(places)
-        marks = self._numbers(_MARKS, pages, places, once)
+        layout, count = self._layout, len(keys)
+        marks = self._of_keys(_MARKS, pages, places)[0]
         found, marked, handles = np.zeros(count, "u1"), np.flatnonzero(marks), []
         if len(marked):
             if int(marks.min()) < 0 or int(marks.max()) > FORGOTTEN:
@@ -292,12 +297,11 @@ class Leaves:
             held = newest[found == HANDLE]
             handles = self._handles(pages[held], places[held])
             kept = np.arange(len(numbers)) >= newest[numbers]
-            numbers, pages, places, once = numbers[kept], pages[kept], places[kept], once[kept]
-        left = self._numbers(_LEFT, pages, places, once)
+            numbers, pages, places = numbers[kept], pages[kept], places[kept]
+        left = self._of_keys(_LEFT, pages, places)[0]
         if (left < 0).any():
             raise CorruptPage("its counts cannot be")
-        ends = self._pairs(_ENDS, pages, places, self._events)
-        starts, counts = ends[:, 0], ends[:, 1] - ends[:, 0]
+        starts, counts = self._ranges(_ENDS, pages, places, self._events)
         of_key = bounds_of(np.bincount(numbers, minlength=count))
         bounds = bounds_of(counts)[of_key]
         times = None
@@ -315,33 +319,48 @@ class Leaves:
         self, column: int, pages: np.ndarray, firsts: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:
         """Some numbers of a column of each page."""
-        widths = self._widths[:, column]
+        bases, widths = self._bases[column][pages], self._widths[column]
         if not widths.any():
-            return np.repeat(self._bases[pages, column], counts)
+            return np.repeat(bases, counts)
         widths = widths[pages]
-        starts = self._starts[pages, column] + firsts * widths
-        bases, units = self._bases[pages, column], self._units[pages, column]
+        starts, units = self._starts[column][pages] + firsts * widths, self._units[column][pages]
         return numbers_of(self._pages, pages, starts, counts, widths, bases, units)
 
-    def _pairs(
-        self, column: int, pages: np.ndarray, places: np.ndarray, most: np.ndarray
-    ) -> np.ndarray:
-        """Where something of each key begins and ends. Raises CorruptPage."""
-        twice = np.full(len(pages), 2)
-        found = self._numbers(column, pages, places, twice).reshape(-1, 2)
-        if (found[:, 0] < 0).any() or (found[:, 1] < found[:, 0]).any():
-            raise CorruptPage("what it has of a key ends before it begins")
-        if (found[:, 1] > most[pages]).any():
-            raise CorruptPage("what it has of a key ends behind it")
-        return found
+    def _of_keys(
+        self, column: int, pages: np.ndarray, places: np.ndarray, count: int = 1
+    ) -> list[np.ndarray]:
+        """So many numbers of each of some keys, in a column of a number a key and ``count - 1``."""
+        if not self._widths[column].any():
+            return [self._bases[column][pages]] * count
+        sizes = self.counts + (count - 1)
+        if _FEW * len(pages) < sizes.sum():
+            found = self._numbers(column, pages, places, np.full(len(pages), count))
+            return [found[at::count] for at in range(count)]
+        # To read all in turn takes less than to look for many here and there.
+        every = self._numbers(column, np.arange(len(sizes)), np.zeros_like(sizes), sizes)
+        at = bounds_of(sizes)[pages] + places
+        return [every[at + number] for number in range(count)]
 
-    def _bytes(self, column: int, pages: np.ndarray, ends: np.ndarray, width: int = 1) -> bytes:
-        starts = self._starts[pages, column] + width * ends[:, 0]
-        return bytes_of(self._pages, pages, starts, width * (ends[:, 1] - ends[:, 0]))
+    def _ranges(
+        self, column: int, pages: np.ndarray, places: np.ndarray, most: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where something of each key begins, and how long it is. Raises CorruptPage."""
+        begins, ends = self._of_keys(column, pages, places, 2)
+        if (begins < 0).any() or (ends < begins).any():
+            raise CorruptPage("what it has of a key ends before it begins")
+        if (ends > most[pages]).any():
+            raise CorruptPage("what it has of a key ends behind it")
+        return begins, ends - begins
+
+    def _bytes(
+        self, column: int, pages: np.ndarray, begins: np.ndarray, sizes: np.ndarray, width: int = 1
+    ) -> bytes:
+        starts = self._starts[column][pages] + width * begins
+        return bytes_of(self._pages, pages, starts, width * sizes)
 
     def _handles(self, pages: np.ndarray, places: np.ndarray) -> list[bytes]:
-        ends = self._pairs(_HANDLE_ENDS, pages, places, self._sizes[:, _HANDLES])
-        blob, bounds = self._bytes(_HANDLES, pages, ends), bounds_of(ends[:, 1] - ends[:, 0])
+        begins, sizes = self._ranges(_HANDLE_ENDS, pages, places, self._sizes[_HANDLES])
+        blob, bounds = self._bytes(_HANDLES, pages, begins, sizes), bounds_of(sizes)
         return [blob[a:b] for a, b in zip(bounds.tolist(), bounds[1:].tolist(), strict=False)]
 
     def _rows(self, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> Rows:
@@ -350,29 +369,28 @@ class Leaves:
             return self._packed_rows(pages, starts, counts)
         payloads: list[Payload] = []
         if schema.row_bytes:
-            ends = np.stack((starts, starts + counts), axis=1)
             for at, kind in enumerate(self._kinds, _VALUES):
-                width = int(self._widths[:, at].max())
-                if (self._sizes[:, at] != width * self._events).any():
+                width = int(self._widths[at].max())
+                if (self._sizes[at] != width * self._events).any():
                     raise CorruptPage("its values are not as many as its events")
-                payloads.append((kind, self._bytes(at, pages, ends, width)))
+                payloads.append((kind, self._bytes(at, pages, starts, counts, width)))
         return loaded(schema, iter(payloads), int(counts.sum()))
 
     def _packed_rows(self, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> Rows:
         """Rows with objects among them: those of a page are unpacked together."""
-        schema, begins = self._layout.schema, bounds_of(counts)
-        rows = schema.new(int(begins[-1]))
-        for page in np.unique(pages).tolist():
-            of, size = np.flatnonzero(pages == page), int(self._events[page])
-            whole = loaded(schema, self._payloads(page), size)
-            taken = schema.take(whole, spread(starts[of], counts[of]))
-            schema.put_at(rows, spread(begins[of], counts[of]), taken)
-        return rows
+        schema = self._layout.schema
+        if not len(pages):
+            return schema.new(0)
+        used, which = np.unique(pages, return_inverse=True)
+        sizes = self._events[used].tolist()
+        pairs = zip(used.tolist(), sizes, strict=True)
+        parts = [loaded(schema, self._payloads(page), size) for page, size in pairs]
+        return schema.ranges(parts, which, starts, counts)
 
     def _payloads(self, page: int) -> Iterator[Payload]:
         for at, kind in enumerate(self._kinds, _VALUES):
-            start = int(self._starts[page, at])
-            yield kind, bytes(self._pages[page][start : start + int(self._sizes[page, at])])
+            start = int(self._starts[at, page])
+            yield kind, bytes(self._pages[page][start : start + int(self._sizes[at, page])])
 
 
 def _meeting(lined: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -381,8 +399,10 @@ def _meeting(lined: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndar
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     # With another sign bit they are in order as whole numbers with a sign.
     signed, wanted = ((each ^ _SIGN).view("<i8") for each in (lined, hashes))
-    one = np.array([0, len(lined)])
-    at = first_later(signed, one, np.zeros(len(hashes), np.int64), wanted) - 1
+    at = np.empty(len(hashes), np.int64)
+    if native.ranks(signed, wanted, 0, at) is None:
+        at = signed.searchsorted(wanted, side="right")
+    at -= 1
     some = np.flatnonzero(lined[np.maximum(at, 0)] == hashes)
     return some, at[some]
 

@@ -24,7 +24,8 @@ import numpy as np
 from mta.columns.codec import pack
 from mta.columns.schemas import Record, Rows, Schema
 from mta.errors import NotPageable
-from mta.kernels.segments import bounds_of, sort_within, spread
+from mta.kernels.ranges import rows_of
+from mta.kernels.segments import bounds_of, sort_within
 from mta.keyed.keys import Keys, merged
 
 MORE, ALL, HANDLE, FORGOTTEN = range(4)
@@ -155,7 +156,7 @@ class Table:
     def _with(
         self, places: np.ndarray, starts: np.ndarray, counts: np.ndarray, left: np.ndarray
     ) -> Table:
-        events = spread(starts, counts)
+        which = np.zeros(len(starts), np.int64)
         handles = self.handles
         if handles:
             numbers = self.handle_numbers
@@ -166,8 +167,8 @@ class Table:
             self.marks[places],
             left,
             bounds_of(counts),
-            None if self.times is None else self.times[events],
-            self.schema.take(self.rows, events),
+            None if self.times is None else rows_of([self.times], which, starts, counts),
+            self.schema.ranges([self.rows], which, starts, counts),
             handles,
         )
 
@@ -211,10 +212,8 @@ def join(tables: Sequence[Table], late: bool) -> Table:
     marks = np.concatenate([table.marks for table in tables])[order]
     left = np.concatenate([table.left for table in tables])[order]
     counts = np.concatenate([table.counts for table in tables])[order]
-    sizes = np.cumsum([0, *(table.events for table in tables)])
-    starts = np.concatenate(
-        [table.bounds[:-1] + size for table, size in zip(tables, sizes, strict=False)]
-    )[order]
+    starts = np.concatenate([table.bounds[:-1] for table in tables])[order]
+    which = np.repeat(np.arange(len(tables)), [len(table) for table in tables])[order]
     handles = [handle for table in tables for handle in table.handles]
     of_handle = _places_of(tables)[order] if handles else None
 
@@ -230,19 +229,18 @@ def join(tables: Sequence[Table], late: bool) -> Table:
             wanted = of_handle[newest[found == HANDLE]]
             handles = [handles[at] for at in wanted.tolist()]
         starts, counts, left, place = starts[kept], counts[kept], left[kept], place[kept]
+        which = which[kept]
     of_key = np.bincount(place, counts, len(keys)).astype(np.int64)
     total = np.zeros(len(keys), "<i8")
     np.add.at(total, place, left)
-    events = spread(starts, counts)
-    times = None
+    rows, times = schema.ranges([table.rows for table in tables], which, starts, counts), None
     if timed:
-        times = np.concatenate([table.times for table in tables if table.times is not None])[events]
+        columns = [table.times for table in tables if table.times is not None]
+        times = rows_of(columns, which, starts, counts)
         if late:
             sorting = sort_within(times, np.repeat(np.arange(len(keys)), of_key))
             if sorting is not None:
-                events, times = events[sorting], times[sorting]
-    rows = _concatenated(schema, tables, int(sizes[-1]))
-    rows = schema.take(rows, events)
+                rows, times = schema.take(rows, sorting), times[sorting]
     return Table(schema, keys, found, total, bounds_of(of_key), times, rows, handles)
 
 
@@ -259,11 +257,3 @@ def blank(schema: Schema, count: int) -> Rows:
 def _places_of(tables: Sequence[Table]) -> np.ndarray:
     """For each key of each table, the number of its handle among all handles."""
     return np.cumsum(np.concatenate([table.marks for table in tables]) == HANDLE) - 1
-
-
-def _concatenated(schema: Schema, tables: Sequence[Table], count: int) -> Rows:
-    rows, at = schema.new(count), 0
-    for table in tables:
-        schema.put_many(rows, at, table.rows)
-        at += table.events
-    return rows

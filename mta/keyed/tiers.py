@@ -7,10 +7,12 @@ rule on their weights (in bytes) alone, so that a replay merges alike:
 - once all younger runs weigh as much as the oldest one, all become one: the *base*. So old events
   take at most as much room as those that are in windows, and an event is written into a base about
   once while it is in a window;
-- else, once 16 runs stand side by side whose weights are of one order (powers of 16), these do.
+- else, once 4 runs stand side by side whose weights are of one order (powers of 4), these do.
 
-So an event is written about log16(base / batch) + 2 times. A merge drops what no window needs any
-more. It goes by ranges of hashes, so that it takes a few megabytes of memory whatever there is.
+So an event is written about log4(base / batch) + 2 times. Were more runs to stand side by side, a
+key's events would be put together from more of them in each batch: with 16 a batch of random keys
+takes a tenth longer. A merge drops what no window needs any more. It goes by ranges of hashes, so
+that it takes a few megabytes of memory whatever there is.
 
 In a store a run is pages (``pages``): tables in order, and above them indexes, of which the top is
 in the root. To find keys takes one ``get_many`` a level for all runs together. What a merge leaves
@@ -44,7 +46,7 @@ from mta.pages.page import key_of, name_of
 from stores import PageStore
 
 #: How many runs of one order are merged, as a power of two; the weight of the first order.
-_TIER_BITS, _FIRST_TIER = 4, 1 << 16
+_TIER_BITS, _FIRST_TIER = 2, 1 << 16
 #: Pages below an index page; entries of a run's top, which is in the root.
 _FANOUT, _TOP = 256, 8
 #: How many pages of a run are read or written at once in a merge, and about how many bytes.

@@ -30,6 +30,7 @@ from mta.columns.reading import as_given
 from mta.columns.schemas import Rows
 from mta.cursors.ordered import OrderedEvents
 from mta.errors import EventsGone
+from mta.kernels.ranges import rows_of
 from mta.kernels.segments import bounds_of, first_later, sort_within, spread
 from mta.keyed.corrections import Corrected, Retractions, correct, folds_with
 from mta.keyed.kind import AnyWindow, Kind
@@ -154,7 +155,10 @@ class Work:
     # --- by columns -----------------------------------------------------------------------------
 
     def sweep(self, places: np.ndarray) -> np.ndarray:
-        """Results of the keys at some places, by columns; how many events each must keep."""
+        """Results of the keys at some places, by columns; the most that each must keep of events.
+
+        No more than that where it is more than a swept window may hold.
+        """
         new = self.new
         if not len(places):
             return np.zeros(0, np.int64)
@@ -177,8 +181,10 @@ class Work:
         if len(places) < len(new):
             found.of = places[found.of]
         self._parts.append(found)
-        self._starts = self.kind.needed(lanes)
-        kept: np.ndarray = self._union.bounds[1:] - self._starts
+        kept: np.ndarray = np.diff(self._union.bounds)
+        if int(kept.max()) > self.kind.promote_at:
+            self._starts = self.kind.needed(lanes)
+            kept = self._union.bounds[1:] - self._starts
         return kept
 
     def _taken_of(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -603,26 +609,23 @@ def _union(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table, 
     total = int(counts.sum())
     if not total:
         return new, np.arange(new.events)
-    if total < held.events:
-        held = held.take(at[at >= 0])
-    bounds = bounds_of(counts + new.counts)
+    schema, bounds = new.schema, bounds_of(counts + new.counts)
     newest = spread(bounds[:-1] + counts, new.counts)
-    is_old = np.ones(total + new.events, bool)
-    is_old[newest] = False
-    old, schema = np.flatnonzero(is_old), new.schema
-    rows, times = schema.new(len(is_old)), None
-    schema.put_at(rows, old, held.rows)
-    schema.put_at(rows, newest, new.rows)
+    # The ranges of each key: its events that are held, and the new ones.
+    which = np.tile([0, 1], len(at))
+    starts = np.stack((held.bounds[at], new.bounds[:-1]), axis=1).reshape(-1)
+    lengths = np.stack((counts, new.counts), axis=1).reshape(-1)
+    rows, times = schema.ranges([held.rows, new.rows], which, starts, lengths), None
     if held.times is not None and new.times is not None:
-        times = np.empty(len(is_old), np.int64)
-        times[old], times[newest] = held.times, new.times
+        times = rows_of([held.times, new.times], which, starts, lengths)
         order = None
         if late:
             codes = np.repeat(np.arange(len(new)), counts + new.counts)
             order = sort_within(times, codes)
         if order is not None:
-            rows, times = schema.take(rows, order), times[order]
-            newest = np.flatnonzero(~is_old[order])
+            is_new = np.zeros(total + new.events, bool)
+            is_new[newest] = True
+            rows, times, newest = schema.take(rows, order), times[order], is_new[order].nonzero()[0]
     return Table.of(schema, new.keys, bounds, times, rows), newest
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mta.kernels.native import numpy_alone
-from mta.kernels.ranges import Buffer, bytes_of, numbers_of, shortened
+from mta.kernels.ranges import Buffer, bytes_of, numbers_of, rows_of, shortened
 
 KERNELS = [nullcontext, numpy_alone]
 BUFFERS: list[Buffer] = [b"hello", memoryview(b"-world-")[1:6], b""]
@@ -60,6 +60,32 @@ def test_numbers_of_every_width_come_back(kernel: type[AbstractContextManager[No
     assert found.tolist() == np.concatenate(wanted).tolist()
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("shape", [(), (3,)])
+@pytest.mark.parametrize("dtype", ["<f8", "<i8", "u1", "?", "<M8[us]"])
+def test_rows_of_columns_of_one_type(
+    kernel: type[AbstractContextManager[None]], dtype: str, shape: tuple[int, ...]
+) -> None:
+    random = np.random.default_rng(4)
+    parts = [
+        random.integers(0, 2, (size, *shape)).astype(dtype) if size != 30
+        else random.integers(0, 2, (2 * size, *shape)).astype(dtype)[::2]
+        for size in (20, 0, 30)
+    ]  # fmt: skip
+    which = random.integers(0, 3, 100)
+    sizes = np.array([len(part) for part in parts])[which]
+    starts = random.integers(0, sizes + 1)
+    lengths = random.integers(0, sizes - starts + 1)
+    with kernel():
+        found = rows_of(parts, which, starts, lengths)
+        none = rows_of(parts, *columns([], [], []))
+    ranges = zip(which, starts, lengths, strict=True)
+    wanted = np.concatenate([parts[at][first : first + count] for at, first, count in ranges])
+    assert found.dtype == wanted.dtype and found.shape == wanted.shape
+    assert found.tolist() == wanted.tolist()
+    assert none.shape == (0, *shape)
+
+
 def test_at_least_so_many_bytes() -> None:
     assert shortened(np.array([5, 5]), 1) == (5, 1, b"\0\0")
     assert shortened(np.zeros(0, np.int64), 1) == (0, 1, b"")
@@ -82,6 +108,8 @@ def test_what_a_buffer_does_not_hold_is_refused(
             bytes_of(BUFFERS, *columns(*ranges))
         with pytest.raises(ValueError, match="does not hold"):
             bytes_of(BUFFERS, *columns([0], [1], [I8.max]))
+        with pytest.raises(ValueError, match="does not hold"):
+            rows_of([np.zeros(5), np.zeros(5), np.zeros(0)], *columns(*ranges))
         with pytest.raises(ValueError, match=r"does not hold|negative"):
             numbers_of(BUFFERS, *columns(*ranges), ones, ones, ones)
         with pytest.raises(ValueError, match=r"does not hold|numbers have"):

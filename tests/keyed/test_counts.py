@@ -85,8 +85,9 @@ def test_a_batch_reads_the_pages_of_its_keys_and_their_indexes() -> None:
     assert store.gets == []
 
 
-def test_runs_are_read_together() -> None:
+def test_runs_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ``get_many`` a level, however many runs there are."""
+    monkeypatch.setattr(tiers, "_TIER_BITS", 4)  # so many of one order are not merged
     store = Tally()
     windows = many(store, 20_000, page_bytes=300, cache_bytes=1)
     for step in range(10):
@@ -345,6 +346,7 @@ def test_a_batch_takes_out_of_pages_what_is_of_its_keys(
 def test_how_often_is_taken_out_does_not_follow_from_how_many_runs_there_are(
     text: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tiers, "_TIER_BITS", 4)
     store, keys = Tally(), 300
     names = np.array([f"key {at}" for at in range(keys)], object) if text else np.arange(keys)
     # The first run outweighs the others, so that none is merged.

@@ -28,7 +28,7 @@ LARGEST, BATCH, IN_WINDOW = 10**7, 100_000, 20
 #: Of an event: a key of eight bytes, a time and a value. The most of a root.
 EVENT_BYTES, ROOT = 24, 1 << 16
 #: Rows of a batch while windows are filled; the fewest and the most batches that are timed. The
-#: fewest take in three merges of sixteen runs, the most all events of a million keys once.
+#: fewest take in a dozen merges of four runs, the most all events of a million keys once.
 _FILLED, _FEWEST, _MOST = 1_000_000, 48, 200
 #: What is drawn: the column, and what it is.
 _DRAWN = {
