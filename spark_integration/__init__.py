@@ -24,6 +24,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from mta.errors import MissingDependency
+from mta.keyed.sizes import small_groups
 
 if TYPE_CHECKING:
     from .boundary import boundary_aggregate
@@ -33,10 +34,9 @@ if TYPE_CHECKING:
     from .interpreter import check_workers
     from .options import History
     from .reports import report_counts
-    from .request import small_groups
     from .sliding import recommended_conf, sliding_aggregate
 
-#: What is exported, and the module that has it.
+#: What is exported of Spark, and the module that has it.
 _HOMES = {
     "History": "options",
     "boundary_aggregate": "boundary",
@@ -48,7 +48,6 @@ _HOMES = {
     "recommended_conf": "sliding",
     "report_counts": "reports",
     "save_history": "history",
-    "small_groups": "request",
     "sliding_aggregate": "sliding",
 }
 __all__ = [

@@ -62,6 +62,9 @@ class Plan:
     arity: int | None = None
     """Group sizes; None leaves them to the window."""
     leaf_arity: int | None = None
+    sized: bool = True
+    """Whether all windows have these; else swept ones, once by themselves, have larger leaf groups
+    where they begin with many events."""
     late: OnLate = "error"
     lateness: int | None = None
     """How much older than its key's newest event a row may be, in microseconds; None: not at all,

@@ -21,10 +21,9 @@ from pyspark.sql.pandas.types import from_arrow_type
 from mta import CheckedSum, Product, Sum
 from mta.columns.schemas import Array, Decimals, Record, Schema
 from mta.errors import MissingPage
+from mta.keyed.sizes import small_groups
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of
-from mta.pages.page import NAME_BYTES
-from mta.policies.base import AbstractPolicy
 from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.carriers.streaming import check_session
 from spark_integration.interpreter import check_interpreter
@@ -38,10 +37,6 @@ from .errors import InvalidRequest, StateMismatch
 from .options import History, Options
 from .plan import LATE, Plan, StartFrom, column_name, values_of
 
-#: What a group's columns may weigh; names and numbers around them take up to 200 bytes more.
-LEAF_BYTES, INNER_BYTES = 3840, 1024
-#: What a value or a partial is taken to weigh where only its bytes would tell.
-OBJECT_BYTES = 64
 #: Where Spark notes that a column is under a watermark.
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 
@@ -116,6 +111,7 @@ def _plan_of(
         buckets=options.buckets,
         arity=options.arity or arity,
         leaf_arity=options.leaf_arity or options.arity or leaf_arity,
+        sized=options.arity is not None or options.leaf_arity is not None,
         late=options.late,
         lateness=options.lateness,
         corrections=options.corrections,
@@ -151,28 +147,6 @@ def start_of(plan: Plan, asked: str | History, streaming: bool) -> StartFrom:
         except (MissingPage, StateMismatch) as error:
             raise InvalidRequest(f"start_from: {error}") from error
     return StartFrom(history.name, history.store, start.until)
-
-
-def small_groups(
-    product: AbstractMonoid, *policies: AbstractPolicy, by_time: bool = False
-) -> tuple[int, int]:
-    """Sizes of leaf and inner groups, ``leaf_arity`` and ``arity``, that suit many keys.
-
-    A leaf page fills one LMDB page of 4 KiB. Inner groups are smaller, since a handle carries an
-    open one of each level, and a batch writes the handle of each key that it touches. Nodes of
-    trees by time hold up to twice their size, and a handle carries the last one of each level.
-    """
-    extra = 8 if by_time or any(policy.needs_times for policy in policies) else 0
-    observers = [monoid for policy in policies for _, _, monoid in policy.observers]
-    partial = sum(monoid.partials.row_bytes or OBJECT_BYTES for monoid in [product, *observers])
-    value = OBJECT_BYTES if product.inputs.row_bytes is None else product.inputs.row_bytes
-    leaf_arity = LEAF_BYTES // max(value + extra, 1)
-    if not by_time:
-        arity = INNER_BYTES // (partial + extra + NAME_BYTES)
-        return min(max(leaf_arity, 16), 512), min(max(arity, 8), 64)
-    # An entry of an inner node is an event with all that leads to a page below.
-    arity = INNER_BYTES // (value + partial + 2 * extra + NAME_BYTES)
-    return min(max(leaf_arity // 2, 8), 256), min(max(arity // 2, 4), 32)
 
 
 def result_schema(

@@ -83,7 +83,8 @@ def sliding_aggregate(
       result is not what its identity tells
     - name: what the pages' names begin with, by default the query's id; it must differ between two
       equal aggregations in one query. buckets: groups of keys, fixed for a checkpoint
-    - arity, leaf_arity: the size of the pages, by default at most 4080 bytes
+    - arity, leaf_arity: the size of the pages, by default at most 4080 bytes, and up to 64 KiB for
+      a key that comes with many rows at once
     - late, invalid: "error" stops the query at a row that is older than the key's last one, or
       lacks key, time or value; "drop" drops and counts it; late="side" lets late rows out, too,
       with null results and true in a column ``late``

@@ -3,6 +3,7 @@
 - ``keys``: users' keys, in order of their hashes
 - ``table``: keys and their events, column by column
 - ``sweep``: where windows begin, and their results
+- ``sizes``: how large the groups of one of many windows are
 - ``kind``, ``work``: what all windows have in common, and a batch beside what is known
 - ``leaves``: tables as pages, out of which the keys of a batch are taken
 - ``pages``: indexes as pages, and tables as earlier versions wrote them

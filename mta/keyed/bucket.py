@@ -412,7 +412,7 @@ class Bucket:
             for place, grown in zip(places.tolist(), is_promoted.tolist(), strict=True):
                 packed = work.new.keys.packed(place)
                 if grown:
-                    window = touched[packed] = self.begin(packed)
+                    window = touched[packed] = self.begin(packed, work.coming(place))
                     work.move(place, window)
                 else:
                     window = touched[packed] = self.window_of(packed, work, place)
@@ -498,12 +498,12 @@ class Bucket:
             handle = work.handle(place)
             if handle:
                 return self.pattern.sibling(handle)
-            window = self.begin(packed)
+            window = self.begin(packed, work.coming(place))
         return window
 
-    def begin(self, packed: bytes) -> AnyWindow:
-        """A new window by itself for a key, whose pages stay for now."""
-        window = self.kind.open(packed)
+    def begin(self, packed: bytes, events: int) -> AnyWindow:
+        """A new window by itself for a key with so many events, whose pages stay for now."""
+        window = self.kind.open(packed, events)
         if self.kind.store is not None:
             # A retry of this call makes the same pages, so none may go before the next root.
             window.engine.hold()

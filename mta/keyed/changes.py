@@ -26,7 +26,7 @@ pages may have the content and the place of old ones, which are deleted later.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -396,10 +396,11 @@ class _Apart:
         self._bucket = bucket
         self.tables: list[Table] = []
 
-    def add(self, keys: Keys, left: int, last: int | None, leaves: Iterable[Leaf]) -> None:
+    def add(self, keys: Keys, left: int, last: int | None, leaves: Sequence[Leaf]) -> None:
         """A key's window, after so many events that are not in it."""
         bucket, schema = self._bucket, self._bucket.tiers.layout.schema
-        window: AnyWindow = bucket.begin(keys.packed(0))
+        events = sum(leaf.count for leaf in leaves)
+        window: AnyWindow = bucket.begin(keys.packed(0), events)
         for leaf in leaves:
             rows = given_back(bucket.kind.reader, leaf.rows, leaf.count)
             times = None if leaf.times is None else leaf.times.view("M8[us]")

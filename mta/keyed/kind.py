@@ -10,6 +10,7 @@ import numpy as np
 import xxhash
 
 from mta.fiba import FiBA
+from mta.keyed.sizes import grown, small_groups
 from mta.keyed.sweep import Lanes, is_swept
 from mta.keyed.table import Table
 from mta.levels.amortized_mta import AmortizedMTA
@@ -63,15 +64,18 @@ class Kind:
         found = [policy.lifetime for policy in self.policies.values()]
         return max((lifetime for lifetime in found if lifetime is not None), default=None)
 
-    def open(self, packed: bytes) -> AnyWindow:
-        """A new window by itself for a key."""
-        settings = self.settings
+    def open(self, packed: bytes, events: int = 0) -> AnyWindow:
+        """A new window by itself for a key, which begins with so many events."""
+        settings, sizes = self.settings, (self.settings.leaf_arity, self.settings.arity)
+        if self.swept and sizes == (None, None):
+            late = settings.lateness is not None
+            leaf_arity, arity = small_groups(self.monoid, *self.policies.values(), by_time=late)
+            sizes = grown(leaf_arity, events), arity
         change = f"{self.changes}-" if self.changes else ""
         name = f"{self.name}:{change}{xxhash.xxh3_128_hexdigest(packed)}"
         given: dict[str, Any] = {
-            "store": self.store, "name": name, "arity": settings.arity,
-            "leaf_arity": settings.leaf_arity, "late": settings.late,
-            "invalid": "accept", "retain": settings.retain,
+            "store": self.store, "name": name, "leaf_arity": sizes[0], "arity": sizes[1],
+            "late": settings.late, "invalid": "accept", "retain": settings.retain,
         }  # fmt: skip
         if settings.lateness is not None:
             given |= {"lateness": settings.lateness / 1e6, "existing": settings.existing}

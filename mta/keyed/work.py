@@ -311,6 +311,11 @@ class Work:
 
     # --- windows by themselves ------------------------------------------------------------------
 
+    def coming(self, place: int) -> int:
+        """How many events a window of a key that has none by itself may begin with."""
+        at, new = int(self.at[place]), int(self.new.counts[place])
+        return new if self.known is None or at < 0 else new + int(self.known.counts[at])
+
     def move(self, place: int, window: AnyWindow) -> None:
         """What a swept key must keep, into a window by itself."""
         at = int(np.searchsorted(self._swept, place))

@@ -71,9 +71,10 @@ class Windows:
     ) -> None:
         self.plan = plan
         settings: dict[str, Any] = {
-            "arity": plan.arity, "leaf_arity": plan.leaf_arity, "late": "drop",
-            "invalid": "drop", "retain": plan.retain, "timed": True,
+            "late": "drop", "invalid": "drop", "retain": plan.retain, "timed": True,
         }  # fmt: skip
+        if plan.sized or not sweeps(plan):
+            settings |= {"arity": plan.arity, "leaf_arity": plan.leaf_arity}
         if plan.by_time:
             settings |= {"lateness": (plan.lateness or 0) / 1e6, "existing": plan.existing}
         if isinstance(before, bytes):

@@ -1,6 +1,7 @@
 """``mta check`` and ``mta gc`` on what a real run has left."""
 
 import json
+import os
 import re
 import shutil
 
@@ -25,17 +26,24 @@ def mta(*arguments):
     return main([str(argument) for argument in arguments])
 
 
-def ran(folder, rows_of):
-    """The output folder of a run over the rows of some devices, one a minute."""
-    frames = []
+def ran(folder, rows_of, first=ROWS):
+    """The output folder of a run over the rows of some devices, one a minute.
+
+    So many come first of each, in a micro-batch of their own.
+    """
+    frames, source = [], folder / "in"
+    source.mkdir()
     for device, rows in rows_of.items():
         times = pd.date_range("2025-01-01", periods=rows, freq="min")
         watts = [(7 * i) % 23 + 0.5 for i in range(rows)]
         frames.append(pd.DataFrame({"ts": times, "device": device, "watts": watts}))
-    pd.concat(frames).to_csv(folder / "rows.csv", index=False)
+    for number, rows in enumerate((slice(0, first), slice(first, None))):
+        if len(part := pd.concat(frame[rows] for frame in frames)):
+            part.to_csv(source / f"{number}.csv", index=False)
+            os.utime(source / f"{number}.csv", (1e9 + number, 1e9 + number))
     given = ("--key", "device", *AGGREGATIONS, "--window", "7 days", "--output", folder / "out",
-             "--no-plot")  # fmt: skip
-    assert mta("run", folder / "rows.csv", *given) == 0
+             "--no-plot", "--files-per-batch", 1)  # fmt: skip
+    assert mta("run", source, *given) == 0
     return folder / "out"
 
 
@@ -50,8 +58,11 @@ def copied(run, folder):
 
 @pytest.fixture(scope="module")
 def run_of_two(tmp_path_factory):
-    """A run over two keys with a window by itself; an inner page is over 5040 events."""
-    return ran(tmp_path_factory.mktemp("two"), dict.fromkeys("ab", ROWS))
+    """A run over two keys with a window by itself; an inner page is over 5040 events.
+
+    That is so where windows begin with few events.
+    """
+    return ran(tmp_path_factory.mktemp("two"), dict.fromkeys("ab", ROWS), first=1900)
 
 
 @pytest.fixture(scope="module")

@@ -293,6 +293,43 @@ def test_keys_with_windows_by_themselves_write_handles_only_when_they_change() -
     assert store.written < 500
 
 
+@pytest.mark.parametrize("lateness", [None, 0])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_window_that_begins_with_many_events_has_larger_groups(
+    several: bool, lateness: int | None
+) -> None:
+    """So a batch of it writes and reads few pages, and few events make a small handle."""
+    late: dict[str, Any] = {} if lateness is None else {"lateness": lateness}
+    policy: Any = {"a": TimeWindow(30_000), "b": TimeWindow(500)} if several else TimeWindow(30_000)
+    least = 240 if lateness is None else 120
+    for events in (1_100, 24 * least, 40_000):
+        leaf = max(least, min(events // 8, 16 * least))
+        store = Tally()
+        windows = KeyedWindows(Max(), policy, store, **late)
+        rng, kept = np.random.default_rng(3), np.zeros(0)
+        for batch in range(2):
+            values, times = rng.random(events), batch * events + np.arange(events)
+            kept = np.concatenate((kept, values))
+            store.forget_counts()
+            found = windows.extend(np.zeros(events, int), values, times)
+            root = windows.checkpoint()
+            windows = KeyedWindows.restore(root, Max(), policy, store, **late)
+            if events == 40_000:
+                pages = sum(map(len, store.puts)) + sum(map(len, store.gets))
+                assert pages < 2.5 * events / leaf + 30
+            found = found["a"] if several else found
+            assert found[-1] == kept[-30_000:].max() and found[0] == kept[-events:][:1].max(
+                initial=max(kept[-events - 29_999 : -events], default=0)
+            )
+        structure = windows.window(0).engine.structure
+        assert structure.setting.leaf_arity == leaf
+    for given in ({"leaf_arity": 64}, {"arity": 16}, {"leaf_arity": 64, "arity": 16}):
+        windows = KeyedWindows(Max(), policy, Tally(), **late, **given)
+        windows.extend(np.zeros(40_000, int), np.ones(40_000), np.arange(40_000))
+        setting = windows.window(0).engine.structure.setting
+        assert given.items() <= {"leaf_arity": setting.leaf_arity, "arity": setting.arity}.items()
+
+
 class Taken:
     """How often, and how many bytes, are taken out of pages."""
 

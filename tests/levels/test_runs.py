@@ -115,6 +115,31 @@ def test_a_bulk_reads_a_page_about_once(policy: AbstractPolicy, taken: bool, gro
     assert store.counts.get.pages <= 1.1 * 500 * (1 + 3 / ARITY)
 
 
+@pytest.mark.parametrize("store", [None, "memory://"])
+@pytest.mark.parametrize("size", [LEAF // 2, 5 * LEAF, 40 * LEAF])
+@pytest.mark.parametrize("kind", [CountWindow, TimeWindow])
+def test_what_was_given_may_be_changed_afterwards(
+    kind: type[CountWindow] | type[TimeWindow], size: int, store: str | None
+) -> None:
+    """Columns are the caller's again once a call has ended, whatever of them is still at hand."""
+    random = np.random.default_rng(5)
+    settings: dict[str, Any] = {"leaf_arity": LEAF, "arity": ARITY}
+    window, like = (Window(Sum(), kind(size), store, **settings) for _ in range(2))
+    for batch in range(12):
+        count = int(random.integers(1, 20 * LEAF))
+        values, times = random.random(count), batch * 100 * LEAF + np.arange(count) * 2
+        given = values.copy(), times.astype("M8[s]")
+        found = window.extend(*given)
+        for column in given:
+            column.view("i8")[:] = -1
+        assert found.tolist() == like.extend(values, times.astype("M8[s]")).tolist()
+        window.check()
+        left = int(random.integers(0, len(window)))
+        if left:
+            window.evict(left), like.evict(left)
+        assert window.query() == like.query()
+
+
 def test_leaves_that_a_pause_skips_are_not_read() -> None:
     window, store = counting(TimeWindow(200 * LEAF))
     window.extend(np.zeros(150 * LEAF), np.arange(150 * LEAF))

@@ -32,13 +32,13 @@ from mta import (
     describe_handle,
 )
 from mta.errors import LateEvent
+from mta.keyed.sizes import small_groups
 from mta.policies.base import AbstractPolicy
 from mta.windows.shared import SharedWindows
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch
 from spark_integration.options import Options
 from spark_integration.plan import Plan
-from spark_integration.request import small_groups
 from spark_integration.sliding import METRICS
 from spark_integration.step.columns import from_micros, to_micros
 from spark_integration.step.step import Advanced, step

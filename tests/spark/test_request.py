@@ -24,9 +24,12 @@ from mta import (
     TimeWindow,
     Window,
 )
+from mta.keyed.sizes import INNER_BYTES, small_groups
 from spark_integration import recommended_conf, sliding_aggregate
 from spark_integration.errors import InvalidRequest
-from spark_integration.request import INNER_BYTES, small_groups
+from spark_integration.options import Options
+from spark_integration.plan import Plan
+from spark_integration.request import make_request
 from stores.errors import WindowStoreError
 from stores.memory import MemoryStore
 
@@ -162,6 +165,16 @@ def test_a_folder_of_one_machine_on_a_cluster_is_warned_of(
     with pytest.warns(RuntimeWarning, match="its pages are missing there") as caught:
         ask(df)
     assert caught[0].filename == __file__
+
+
+def test_given_sizes_of_pages_are_those_of_all_windows(df: DataFrame) -> None:
+    def plan(**sizes: int) -> Plan:
+        given = {"key": "device", "time": "ts", "aggregations": {"peak": ("watts", Max())}}
+        options = Options(**given, policy=CountWindow(10), store="file:///pages", **sizes)
+        return make_request(df, options).plan
+
+    assert not plan().sized
+    assert [plan(**sizes).sized for sizes in ({"arity": 8}, {"leaf_arity": 8})] == [True, True]
 
 
 def test_the_input_is_not_read_before_the_query_runs(df: DataFrame) -> None:

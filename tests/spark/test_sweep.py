@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from mta import (
+    BoundWindow,
     Count,
     CountWindow,
     EveryCount,
@@ -172,6 +173,31 @@ def shuffled(rows: pa.Table, rng: random.Random) -> pa.Table:
     order = list(range(rows.num_rows))
     rng.shuffle(order)
     return rows.take(pa.array(order, pa.int64()))
+
+
+@pytest.mark.parametrize("sized", [False, True])
+def test_a_key_of_many_rows_has_larger_pages_unless_sizes_are_given(sized: bool) -> None:
+    """Of a window on values each key has one by itself from its first row on, of one size."""
+    product = Product({"peak": ("watts", Max())})
+    sizes: list[int] = []
+    for policy in (TimeWindow(10_000), BoundWindow(("watts", Sum()), at_most=1e6)):
+        store = MemoryStore()
+        plan = make_plan(
+            monoid=product, policy=policy, results={"peak": pa.float64()}, arity=16,
+            leaf_arity=100, sized=sized, schema=SCHEMA,
+        )  # fmt: skip
+        times = pa.array([at * SECOND for at in range(8_000)], SCHEMA.field("ts").type)
+        watts = pa.array([float(at % 991) for at in range(8_000)])
+        rows = pa.table([pa.array(["a"] * 8_000), times, watts], schema=SCHEMA)
+        done = step(None, rows, plan, store)
+        assert done.rows.column("peak").to_pylist()[-1] == 990.0
+        again = step(done.state, rows.slice(0, 0), plan, store)
+        assert len(again.rows) == 0
+        places = [key.split("/") for key in store.keys("")]
+        sizes.append(sum(":" in window and level == "0" for window, level, *_ in places))
+    by_itself = 8_000 // 100
+    assert sizes[1] > by_itself * 0.5
+    assert sizes[0] > by_itself * 0.5 if sized else sizes[0] < 25
 
 
 def test_a_state_of_other_settings_is_refused() -> None:
