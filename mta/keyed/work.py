@@ -155,9 +155,9 @@ class Work:
     # --- by columns -----------------------------------------------------------------------------
 
     def sweep(self, places: np.ndarray) -> np.ndarray:
-        """Results of the keys at some places, by columns; the most that each must keep of events.
+        """Results of the keys at some places, by columns; how many events each must keep, at most.
 
-        No more than that where it is more than a swept window may hold.
+        Just so many where any key has more in hand than a swept window may hold.
         """
         new = self.new
         if not len(places):

@@ -37,12 +37,11 @@ from mta.levels.queues import BEFORE_ALL
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.product import Columns
 from mta.pages.handle import Handle, corrupt
-from mta.pages.page import Group
+from mta.pages.page import OBJECT_BYTES, Group
 from mta.pages.structure import Setting
 from mta.policies.base import AbstractPolicy, View
 
 _RECENT_BYTES, _FETCHED_BYTES, _INNER_GROUPS = 2 << 20, 1 << 20, 16
-_OBJECT_BYTES = 64
 _READ_AHEAD = 8
 #: So many hands are kept while a batch is under way.
 _HANDS = 2
@@ -78,7 +77,7 @@ class LeafReader:
     def __init__(self, pages: LevelPages) -> None:
         self._pages, self.levels, self.monoid = pages, pages.levels, pages.monoid
         weight = self.monoid.inputs.row_bytes
-        row = (_OBJECT_BYTES if weight is None else weight) + 8 * self.levels.timed
+        row = (OBJECT_BYTES if weight is None else weight) + 8 * self.levels.timed
         leaf = max(row, 1) * self.levels.leaf_arity
         self._most_recent = max(2, _RECENT_BYTES // leaf)
         self._most_fetched = max(4, _FETCHED_BYTES // leaf)
