@@ -206,7 +206,7 @@ class Engine(Generic[Out]):
         observed = [(columns, observer) for _, columns, observer in policy.observers]
         self.monoid = Observed(monoid, observed) if observed else monoid
         self.timed = policy.needs_times or settings.aggregator.by_time
-        sizes = settings.group_sizes(self.monoid, self.timed, opened is not None)
+        sizes = settings.group_sizes(self.monoid, self.timed)
         self.store, self.owns_store = opened, opened is not store
         self._begin(name, *sizes)
 

@@ -23,12 +23,11 @@ Late = Literal["error", "drop"]
 Invalid = Literal["error", "drop", "accept"]
 Lateness = float | str | timedelta
 
-#: A leaf page of 16256 rows of 8 bytes just fits 32 disk pages of 4 KiB, envelope included. So many
+#: A leaf page of 32512 rows of 8 bytes just fits 64 disk pages of 4 KiB, envelope included. So many
 #: it has, of however many columns: each column of each group costs a few calls, which with fewer
-#: rows would take longer than all else.
-_LEAF_ARITY = 16256
-#: So many where no page is written, and none is moved about for a late event.
-_LEAF_ARITY_IN_MEMORY = 2 * _LEAF_ARITY
+#: rows would take longer than all else. With half as many a batch over local disk takes a quarter
+#: longer, with twice as many no less.
+_LEAF_ARITY = 32512
 #: Where handles hold all of an open leaf group it has so many bytes, or rows, lest they become
 #: large; so it has where every value is an object of its own, to which calls are nothing.
 _SMALL_LEAF_BYTES, _LEAST_LEAF_ARITY = 65024, 896
@@ -124,13 +123,13 @@ class Settings:
                 raise HandleMismatch(f"the handle has {name} {held}, not {given}; leave it out")
         return replace(self, arity=handle.arity, leaf_arity=handle.leaf_arity)
 
-    def group_sizes(self, monoid: AbstractMonoid, timed: bool, paged: bool) -> tuple[int, int]:
+    def group_sizes(self, monoid: AbstractMonoid, timed: bool) -> tuple[int, int]:
         """Sizes of leaf and inner groups, in rows: as given, else what suits one large window.
 
-        A leaf page has up to 16256 rows and 4 MiB, or 64 KiB where values are objects and where the
-        structure has no parts; an inner one 8 KiB. Where partials are heavy, leaf groups are
-        smaller, as the stack has a partial an event. ``timed``: events carry times; ``paged``: they
-        go into pages.
+        A leaf page has up to 32512 rows and 4 MiB, or 64 KiB where values are objects and where the
+        structure has no parts; an inner one 8 KiB. Trees by time, which move leaves about for late
+        events, have half as many rows. Where partials are heavy, leaf groups are smaller, as the
+        stack has a partial an event. ``timed``: events carry times.
         """
         leaf_arity, arity, extra = self.leaf_arity, self.arity, 8 if timed else 0
         value, partial = monoid.inputs.row_bytes, monoid.partials.row_bytes
@@ -140,11 +139,10 @@ class Settings:
             if value is None or not self.aggregator.has_parts:
                 least = 0 if value is None else _LEAST_LEAF_ARITY
                 rows = min(rows, max(least, _SMALL_LEAF_BYTES // weight))
-            # Leaves of trees by time have up to twice their arity.
-            by_time = self.aggregator.by_time
-            share = 2 if by_time else 1
-            most = _LEAF_ARITY if paged or by_time else _LEAF_ARITY_IN_MEMORY
-            leaf_arity = arity or max(64, min(most, rows) // share)
+            most = _LEAF_ARITY
+            if self.aggregator.by_time:  # such leaves have up to twice their arity
+                rows, most = rows // 2, most // 4
+            leaf_arity = arity or max(64, min(most, rows))
         if arity is None:
             weight = OBJECT_BYTES if partial is None else partial + extra + NAME_BYTES
             arity = max(16, min(_MAX_INNER_ARITY, _INNER_BYTES // weight))

@@ -470,4 +470,4 @@ def test_leaves_of_many_columns_have_as_many_rows_as_pay() -> None:
         assert window.structure.setting.leaf_arity >= least
         results = window.extend(batch, np.arange(8192.0))
         assert results["s49"][-1] == 4096.0
-    assert Window(Sum(), CountWindow(9), name="w").structure.setting.leaf_arity == 16256
+    assert Window(Sum(), CountWindow(9), name="w").structure.setting.leaf_arity == 32512
