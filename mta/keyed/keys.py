@@ -152,7 +152,15 @@ def merged(parts: Sequence[Keys]) -> tuple[Keys, np.ndarray, np.ndarray]:
         [part.bounds[:-1] + size for part, size in zip(parts, sizes, strict=False)] + [sizes[-1:]]
     )
     every = Keys(kind, hashes, np.concatenate([part.blob for part in parts]), bounds)
-    order = np.argsort(hashes, kind="stable")
+    return lined_up(every, np.argsort(hashes, kind="stable"))
+
+
+def lined_up(every: Keys, order: np.ndarray) -> tuple[Keys, np.ndarray, np.ndarray]:
+    """Keys as they come, in an order of their hashes, as ``merged``; those that are equal as one.
+
+    Equal ones stay in that order.
+    """
+    hashes = every.hashes
     lined = hashes[order]
     first = np.ones(len(order), bool)
     near = np.flatnonzero(lined[1:] == lined[:-1]) + 1
@@ -162,6 +170,18 @@ def merged(parts: Sequence[Keys]) -> tuple[Keys, np.ndarray, np.ndarray]:
         order = np.array(sorted(order.tolist(), key=lambda at: (hashes[at], every.packed(at))))
         first[near] = ~same_bytes(every, order[near], every, order[near - 1])
     return every.take(order[first]), order, np.cumsum(first) - 1
+
+
+def range_of(hashes: np.ndarray, low: int, high: int | None) -> tuple[int, int]:
+    """Where those from ``low`` on begin among hashes in order, and those from ``high`` on if given.
+
+    >>> range_of(np.array([3, 5, 5, 9], "u8"), 4, 9)
+    (1, 3)
+    """
+    start = int(np.searchsorted(hashes, np.uint64(low), side="left"))
+    if high is None:
+        return start, len(hashes)
+    return start, int(np.searchsorted(hashes, np.uint64(high), side="left"))
 
 
 # --- what users hand in ---------------------------------------------------------------------------
@@ -185,12 +205,13 @@ def read_keys(given: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
 
 
 def ranked_bytes(blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray]:
-    """Distinct bytes, one after the other, as keys, and the place of each among these.
+    """Bytes, one after the other, as distinct keys, and the place of each one's among these.
 
     Raises UnsuitableKey.
     """
-    keys, order = _hashed("bytes", blob, bounds)
-    return keys, inverse(order)
+    every = _hashed("bytes", blob, bounds)
+    keys, order, places = lined_up(every, np.argsort(every.hashes))
+    return keys, places[inverse(order)]
 
 
 def read_key(given: Any, kind: str | None) -> Keys:
@@ -372,11 +393,12 @@ def _in_order(distinct: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
         bounds = np.arange(0, 8 * len(blob) + 1, 8)
         return Keys(found, hashes[order], blob[order].view("u1"), bounds), order
     lengths = np.fromiter(map(len, packed), np.int64, len(packed))
-    return _hashed(found, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))
+    every = _hashed(found, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))
+    return lined_up(every, np.argsort(every.hashes))[:2]
 
 
-def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray]:
-    """Keys by their bytes, in order, and where each of these stood."""
+def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> Keys:
+    """Keys by their bytes, as they come."""
     lengths = np.diff(bounds)
     found = Keys(kind, np.zeros(len(lengths), "u8"), blob, bounds)
     longest = int(lengths.max(initial=0))
@@ -386,7 +408,9 @@ def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.n
             f"the key {odd!r:.60} has {longest} bytes; a key has at most {MAX_KEY_BYTES}: take a "
             "digest of it"
         )
-    if len(lengths):
+    if len(lengths) and int(lengths.min()) == longest:
+        found.hashes[:] = _hashes(blob[bounds[0] : bounds[-1]], len(lengths))
+    elif len(lengths):
         # Those of one length are cut out of the bytes together.
         by_length = np.argsort(lengths, kind="stable")
         lined = lengths[by_length]
@@ -394,20 +418,15 @@ def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.n
         raw = np.frombuffer(found.bytes_at(bounds[by_length], lined), "u1")
         ends = bounds_of(lined)
         for start, stop in pairwise(cuts):
-            packed = _cut(raw[ends[start] : ends[stop]], stop - start)
             of = by_length[start:stop]
-            found.hashes[of] = np.fromiter(map(hash_of, packed), "u8", len(of))
-    hashes = found.hashes
-    order = np.argsort(hashes)
-    lined = hashes[order]
-    if (lined[1:] == lined[:-1]).any():
-        order = np.array(sorted(range(len(lined)), key=lambda at: (hashes[at], found.packed(at))))
-    return found.take(order), order
+            found.hashes[of] = _hashes(raw[ends[start] : ends[stop]], len(of))
+    return found
 
 
-def _cut(raw: np.ndarray, count: int) -> list[bytes]:
-    """Bytes as so many pieces of one length."""
-    return raw.view(f"V{len(raw) // count}").tolist() if len(raw) else [b""] * count
+def _hashes(raw: np.ndarray, count: int) -> np.ndarray:
+    """The hash of each of so many pieces of one length."""
+    pieces = raw.view(f"V{len(raw) // count}").tolist() if len(raw) else [b""] * count
+    return np.fromiter(map(hash_of, pieces), "u8", count)
 
 
 def _packed(distinct: Any, kind: str | None) -> tuple[str, Any]:

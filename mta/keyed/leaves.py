@@ -43,7 +43,7 @@ from mta.errors import CorruptPage
 from mta.kernels import native
 from mta.kernels.ranges import Buffer, bytes_of, numbers_of, shortened
 from mta.kernels.segments import bounds_of, sort_within, spread
-from mta.keyed.keys import Keys, ints_of_hashes
+from mta.keyed.keys import Keys, ints_of_hashes, lined_up, range_of
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
 
 MAGIC = b"mta-keys"
@@ -210,24 +210,21 @@ class Leaves:
         in these pages, and 200 ns a key that is found. ``late`` as of ``join``.
         """
         hashes, bounds = self._hashes(), bounds_of(self.counts)
-        ends = [(int(bounds[first]), int(bounds[last])) for first, last in runs]
-        met = []
-        for start, stop in ends:
-            lined = hashes[start:stop]
-            if not (lined[1:] >= lined[:-1]).all():
-                raise CorruptPage("its keys are out of order")
-            some, at = _meeting(lined, keys.hashes)
+        spans, met = self._spans(bounds, runs), []
+        for start, stop in spans:
+            some, at = _meeting(_in_order(hashes[start:stop]), keys.hashes)
             met.append((some, at + start))
         wanted, at = (np.concatenate(each) for each in zip(*met, strict=True))
         of = np.searchsorted(bounds, at, side="right") - 1
         if not self._are(keys, wanted, of, at - bounds[of]):
-            met = []
-            for (first, last), (start, _) in zip(runs, ends, strict=True):
-                at = self.keys(np.arange(first, last)).find(keys)
+            pages, places = self._entries()
+            every, met = self._keys(hashes, pages, places), []
+            for start, stop in spans:
+                at = every.cut(start, stop).find(keys)
                 some = np.flatnonzero(at >= 0)
                 met.append((some, at[some] + start))
             wanted, at = (np.concatenate(each) for each in zip(*met, strict=True))
-            of = np.searchsorted(bounds, at, side="right") - 1
+            of = pages[at]
         order = np.argsort(wanted, kind="stable")
         wanted, of, at = wanted[order], of[order], at[order]
         first_of = np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]
@@ -241,6 +238,11 @@ class Leaves:
         raw = bytes_of(self._pages, every, self._starts[_HASHES], self._sizes[_HASHES])
         return np.frombuffer(raw, "<u8")
 
+    @staticmethod
+    def _spans(bounds: np.ndarray, runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Where the keys of each run begin and end among those of all pages."""
+        return [(int(bounds[first]), int(bounds[last])) for first, last in runs]
+
     def _are(self, keys: Keys, some: np.ndarray, pages: np.ndarray, places: np.ndarray) -> bool:
         """Whether keys of the same hashes are the same."""
         if keys.kind == "int":
@@ -251,33 +253,50 @@ class Leaves:
             return False
         return self._bytes(_KEY_BYTES, pages, begins, sizes) == keys.bytes_at(starts, lengths)
 
-    def keys(self, pages: np.ndarray) -> Keys:
-        """All keys of some pages."""
-        kind, counts = self._layout.kind, self.counts[pages]
-        starts, sizes = self._starts[_HASHES][pages], self._sizes[_HASHES][pages]
-        hashes = np.frombuffer(bytes_of(self._pages, pages, starts, sizes), "<u8")
+    def _keys(self, hashes: np.ndarray, pages: np.ndarray, places: np.ndarray) -> Keys:
+        """Keys at some places of pages, as they come."""
+        kind = self._layout.kind
         if kind == "int":
             bounds = np.arange(0, 8 * len(hashes) + 1, 8)
-            found = Keys(kind, hashes, ints_of_hashes(hashes).view("u1"), bounds)
-        else:
-            of, places = np.repeat(pages, counts), spread(counts * 0, counts)
-            begins, sizes = self._ranges(_KEY_ENDS, of, places, self._sizes[_KEY_BYTES])
-            blob = np.frombuffer(self._bytes(_KEY_BYTES, of, begins, sizes), "u1")
-            bounds = bounds_of(sizes)
-            found = Keys(kind, hashes, blob, bounds)
-        if not (found.hashes[1:] >= found.hashes[:-1]).all():
-            raise CorruptPage("its keys are out of order")
-        return found
+            return Keys(kind, hashes, ints_of_hashes(hashes).view("u1"), bounds)
+        begins, sizes = self._ranges(_KEY_ENDS, pages, places, self._sizes[_KEY_BYTES])
+        blob = np.frombuffer(self._bytes(_KEY_BYTES, pages, begins, sizes), "u1")
+        return Keys(kind, hashes, blob, bounds_of(sizes))
+
+    # --- all there is ---------------------------------------------------------------------------
 
     def table(self) -> Table:
         """All that these pages say, each of which has later keys than the one before it."""
-        pages, counts = np.arange(len(self._pages)), self.counts
-        of, places = np.repeat(pages, counts), spread(counts * 0, counts)
-        keys = self.keys(pages)
+        of, places = self._entries()
+        keys = self._keys(_in_order(self._hashes()), of, places)
         found = self._table(keys, np.arange(len(keys)), of, places, late=False)
         if found.events != int(self._events.sum()):
             raise CorruptPage("its keys have other events than it says")
         return found
+
+    def between(
+        self, runs: Sequence[tuple[int, int]], low: int, high: int | None, late: bool
+    ) -> Table:
+        """What runs say of all keys whose hashes are from ``low`` on, and before ``high`` if given.
+
+        ``runs`` and ``late`` as of ``find``. About 150 ns a key and run.
+        """
+        hashes, bounds = self._hashes(), bounds_of(self.counts)
+        chosen = []
+        for start, stop in self._spans(bounds, runs):
+            first, last = range_of(_in_order(hashes[start:stop]), low, high)
+            chosen.append(np.arange(start + first, start + last))
+        at = np.concatenate(chosen)
+        of, places = (each[at] for each in self._entries())
+        hashes = hashes[at]
+        order = np.argsort(hashes, kind="stable")
+        keys, order, numbers = lined_up(self._keys(hashes, of, places), order)
+        return self._table(keys, numbers, of[order], places[order], late)
+
+    def _entries(self) -> tuple[np.ndarray, np.ndarray]:
+        """The page of each key of each page, and its place there."""
+        pages = np.arange(len(self._pages))
+        return np.repeat(pages, self.counts), spread(self.counts * 0, self.counts)
 
     # --- taking out -----------------------------------------------------------------------------
 
@@ -397,14 +416,26 @@ def _meeting(lined: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndar
     """Which hashes are among those in line, and the last place of each there."""
     if not len(lined):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    # With another sign bit they are in order as whole numbers with a sign.
-    signed, wanted = ((each ^ _SIGN).view("<i8") for each in (lined, hashes))
     at = np.empty(len(hashes), np.int64)
-    if native.ranks(signed, wanted, 0, at) is None:
-        at = signed.searchsorted(wanted, side="right")
+    # Those with their highest bit, and those without, are in order as numbers with a sign.
+    low, few = (int(each.searchsorted(_SIGN)) for each in (lined, hashes))
+    for mine, wanted, begin, room in (
+        (lined[:low], hashes[:few], 0, at[:few]),
+        (lined[low:], hashes[few:], low, at[few:]),
+    ):
+        signed, keys = mine.view("<i8"), wanted.view("<i8")
+        if native.ranks(signed, keys, 0, room) is None:
+            room[:] = signed.searchsorted(keys, side="right")
+        room += begin
     at -= 1
     some = np.flatnonzero(lined[np.maximum(at, 0)] == hashes)
     return some, at[some]
+
+
+def _in_order(hashes: np.ndarray) -> np.ndarray:
+    if not (hashes[1:] >= hashes[:-1]).all():
+        raise CorruptPage("its keys are out of order")
+    return hashes
 
 
 def loaded(schema: Schema, payloads: Iterator[Payload], count: int) -> Rows:

@@ -54,7 +54,7 @@ from mta.kernels.ranges import Buffer
 from mta.kernels.segments import bounds_of
 from mta.keyed import doomed, leaves
 from mta.keyed.doomed import LIST, Entry
-from mta.keyed.keys import Keys, hashes_of_ints
+from mta.keyed.keys import Keys, hashes_of_ints, range_of
 from mta.keyed.leaves import Leaves, TableLayout
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
 from mta.pages.page import NAME_BYTES, key_of, name_of
@@ -105,6 +105,11 @@ class Index:
         """Which pages may hold keys of some hashes, which never decrease; each once."""
         first = np.searchsorted(hashes, self.firsts)
         return np.flatnonzero(np.diff(first, append=len(hashes)))
+
+    def between(self, low: int, high: int | None) -> list[bytes]:
+        """The names of the pages that may hold keys of hashes from ``low`` on, before ``high``."""
+        start, stop = range_of(self.firsts, low, high)
+        return self.names[max(0, start - 1) : stop]
 
     def dump(self) -> list[Payload]:
         """As columns."""

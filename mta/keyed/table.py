@@ -26,7 +26,7 @@ from mta.columns.schemas import Record, Rows, Schema
 from mta.errors import NotPageable
 from mta.kernels.ranges import rows_of
 from mta.kernels.segments import bounds_of, sort_within
-from mta.keyed.keys import Keys, merged
+from mta.keyed.keys import Keys, merged, range_of
 
 MORE, ALL, HANDLE, FORGOTTEN = range(4)
 
@@ -118,8 +118,12 @@ class Table:
 
     def take(self, places: np.ndarray) -> Table:
         """What is of the keys at some places, which grow."""
-        counts = self.counts[places]
-        return self._with(places, self.bounds[places], counts, self.left[places])
+        marks, handles = self.marks[places], self.handles
+        if handles:
+            numbers = self.handle_numbers
+            handles = [handles[at] for at in numbers[places[marks == HANDLE]].tolist()]
+        starts, counts, left = self.bounds[places], self.counts[places], self.left[places]
+        return self._of_ranges(self.keys.take(places), marks, handles, starts, counts, left)
 
     def among(self, keys: Keys) -> Table:
         """What is of some keys."""
@@ -145,32 +149,29 @@ class Table:
             handles,
         )
 
+    def between(self, low: int, high: int | None) -> Table:
+        """What is of the keys whose hashes are from ``low`` on, and before ``high`` if given."""
+        start, stop = range_of(self.keys.hashes, low, high)
+        return self if (start, stop) == (0, len(self)) else self.cut(start, stop)
+
     def without_oldest(self, starts: np.ndarray) -> Table:
         """Each key's events from a row on; those before it have left."""
         gone = starts - self.bounds[:-1]
         if not gone.any():
             return self
-        counts = self.bounds[1:] - starts
-        return self._with(np.arange(len(self)), starts, counts, self.left + gone)
+        counts, left = self.bounds[1:] - starts, self.left + gone
+        return self._of_ranges(self.keys, self.marks, self.handles, starts, counts, left)
 
-    def _with(
-        self, places: np.ndarray, starts: np.ndarray, counts: np.ndarray, left: np.ndarray
-    ) -> Table:
-        which = np.zeros(len(starts), np.int64)
-        handles = self.handles
-        if handles:
-            numbers = self.handle_numbers
-            handles = [handles[at] for at in numbers[places[self.marks[places] == HANDLE]].tolist()]
-        return Table(
-            self.schema,
-            self.keys.take(places),
-            self.marks[places],
-            left,
-            bounds_of(counts),
-            None if self.times is None else rows_of([self.times], which, starts, counts),
-            self.schema.ranges([self.rows], which, starts, counts),
-            handles,
-        )
+    def _of_ranges(
+        self, keys: Keys, marks: np.ndarray, handles: list[bytes],
+        starts: np.ndarray, counts: np.ndarray, left: np.ndarray,
+    ) -> Table:  # fmt: skip
+        """A table of keys with the events that are in some ranges here."""
+        which, times = np.zeros(len(starts), np.int64), None
+        if self.times is not None:
+            times = rows_of([self.times], which, starts, counts)
+        rows = self.schema.ranges([self.rows], which, starts, counts)
+        return Table(self.schema, keys, marks, left, bounds_of(counts), times, rows, handles)
 
 
 def _row_weights(schema: Schema, rows: Rows) -> int | np.ndarray:

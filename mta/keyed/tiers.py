@@ -192,10 +192,6 @@ class RunPages:
         while self._cached > self.size.cached:
             self._cached -= len(self._cache.popitem(last=False)[1])
 
-    def tables(self, number: int, names: Sequence[bytes]) -> Table:
-        """Tables of a run, in order, as one. Raises MissingPage and CorruptPage."""
-        return self.tables_of([(number, names)])[0][0]
-
     def tables_of(
         self, runs: Sequence[tuple[int, Sequence[bytes]]]
     ) -> list[tuple[Table, np.ndarray]]:
@@ -227,6 +223,27 @@ class RunPages:
 
         One ``view_many`` for all of them.
         """
+        return self._looked_into(
+            runs, lambda leaves, spans: leaves.find(keys, spans, late), lambda t: t.among(keys)
+        )
+
+    def between(
+        self, runs: Sequence[tuple[int, Sequence[bytes]]], low: int, high: int | None, late: bool
+    ) -> list[Table]:
+        """As ``of_keys``, of all keys of a range of hashes."""
+        return self._looked_into(
+            runs,
+            lambda leaves, spans: leaves.between(spans, low, high, late),
+            lambda table: table.between(low, high),
+        )
+
+    def _looked_into(
+        self,
+        runs: Sequence[tuple[int, Sequence[bytes]]],
+        look: Callable[[Leaves, Sequence[tuple[int, int]]], Table],
+        cut: Callable[[Table], Table],
+    ) -> list[Table]:
+        """What is wanted of tables of runs: by ``cut`` of those of version 1, which are older."""
         places = [(0, number, name) for number, names in runs for name in names]
 
         def found_in(found: list[Buffer]) -> list[Table]:
@@ -234,16 +251,15 @@ class RunPages:
             spans = [(a, b) for a, b in pairwise(ends) if a < b]
             old = [span for span in spans if not is_leaf(found[span[0]])]
             tables = [self._named(self._whole, places[a:b], found[a:b])[0] for a, b in old]
-            # Whatever is of an earlier version is older.
             first = old[-1][1] if old else 0
             spans = [(a - first, b - first) for a, b in spans if a >= first]
 
             def of_leaves(places: Sequence[Place], found: Sequence[Buffer]) -> Table:
                 numbers = [number for _, number, _ in places]
                 within = spans if len(found) == ends[-1] - first else [(0, len(found))]
-                return Leaves(self.layout, numbers, found).find(keys, within, late)
+                return look(Leaves(self.layout, numbers, found), within)
 
-            tables = [table.among(keys) for table in tables]
+            tables = [cut(table) for table in tables]
             if spans:
                 tables.append(self._named(of_leaves, places[first:], found[first:]))
             return tables
@@ -408,11 +424,12 @@ class Tiers:
             step = min(step, max(8, _BYTES_AT_ONCE // self.pages.size.bytes))
         cuts = [0, *np.unique(firsts[step::step]).tolist(), None]
         for low, high in pairwise(cuts):
-            parts = [
-                self._read_range(run, index, low, high)
-                for run, index in zip(runs, leaves, strict=True)
-            ]
-            found = [_between(table, low, high) for table in [*parts, *young] if table is not None]
+            found = [table.between(low, high) for table in young]
+            if runs:
+                assert self.pages is not None
+                pairs = zip(runs, leaves, strict=True)
+                names = [(run.number, index.between(low, high)) for run, index in pairs]
+                found = self.pages.between(names, low, high, self._late) + found
             found = [table for table in found if len(table)]
             if found:
                 table = join(found, self._late)
@@ -423,16 +440,6 @@ class Tiers:
     def _leaves(self, run: Run) -> Index:
         assert self.pages is not None
         return self.pages.leaves(run)
-
-    def _read_range(self, run: Run, index: Index, low: int, high: int | None) -> Table | None:
-        assert self.pages is not None
-        start = max(0, int(np.searchsorted(index.firsts, np.uint64(low), side="left")) - 1)
-        stop = len(index)
-        if high is not None:
-            stop = int(np.searchsorted(index.firsts, np.uint64(high), side="left"))
-        if start >= stop:
-            return None
-        return self.pages.tables(run.number, index.names[start:stop])
 
     # --- growing --------------------------------------------------------------------------------
 
@@ -605,15 +612,6 @@ def _newest_of(table: Table) -> np.ndarray:
     newest = table.newest()
     newest[table.marks == FORGOTTEN] = _NEVER
     return newest
-
-
-def _between(table: Table, low: int, high: int | None) -> Table:
-    hashes = table.keys.hashes
-    start = int(np.searchsorted(hashes, np.uint64(low), side="left"))
-    stop = len(hashes)
-    if high is not None:
-        stop = int(np.searchsorted(hashes, np.uint64(high), side="left"))
-    return table if (start, stop) == (0, len(table)) else table.cut(start, stop)
 
 
 def _chained(indexes: Sequence[Index]) -> Index:

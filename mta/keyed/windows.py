@@ -86,7 +86,7 @@ class KeyedSettings(EventSettings, total=False):
     promote_at: int
     """How many events a key's window has at most before it becomes one by itself."""
     page_bytes: int
-    """About how large a page of keys is: 128 KiB, and 16 KiB where a store is remote."""
+    """About how large a page of keys is: 256 KiB, and 16 KiB where a store is remote."""
     cache_bytes: int
     """How many bytes of pages stay in memory once they were read."""
 
@@ -767,7 +767,7 @@ def _sizes(
     remote = store is not None and store.capabilities.remote
     defaults = {
         "promote_at": (1024, 1 << 24),
-        "page_bytes": (1 << 14 if remote else 1 << 17, 1 << 28),
+        "page_bytes": (1 << 14 if remote else 1 << 18, 1 << 28),
         "cache_bytes": (1 << 23, 1 << 40),
     }
     found = {

@@ -52,23 +52,33 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(_raw(column.type))
 
 
-def packed_values(column: pa.Array) -> pa.Array:
-    """Each value of a plain key column as msgpack has it; text and integers all at once."""
+def packed_parts(column: pa.Array) -> list[pa.Array | pa.Scalar]:
+    """What, ``joined``, is each value of a plain key column as msgpack has it.
+
+    Text and integers all at once.
+    """
     kind, packer = column.type, msgpack.Packer()
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        lengths, at = np.unique(pc.binary_length(column).to_numpy(), return_inverse=True)
         fill: Any = " " if pa.types.is_string(kind) else b" "
-        heads = [packer.pack(fill * n)[: -n or None] for n in lengths.tolist()]
-        values = column.cast(pa.large_binary())
-        return joined([pa.array(heads, pa.large_binary()).take(pa.array(at)), values])
+
+        def head(length: int) -> bytes:
+            packed: bytes = packer.pack(fill * length)
+            return packed[: -length or None]
+
+        lengths, values = pc.binary_length(column).to_numpy(), column.cast(pa.large_binary())
+        if len(lengths) and (lengths == lengths[0]).all():
+            return [pa.scalar(head(int(lengths[0])), pa.large_binary()), values]
+        lengths, at = np.unique(lengths, return_inverse=True)
+        heads = pa.array(map(head, lengths.tolist()), pa.large_binary())
+        return [heads.take(pa.array(at)), values]
     if pa.types.is_signed_integer(kind):
         numbers = column.to_numpy()
         written = packer.pack(numbers.tolist())
         sizes = _INT_SIZES[np.searchsorted(_INT_STEPS, numbers, side="right")]
         ends = len(written) - sizes.sum() + np.append(0, sizes.cumsum())
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(written)]
-        return pa.Array.from_buffers(pa.large_binary(), len(numbers), buffers)
-    return pa.array(map(packer.pack, column.to_pylist()), pa.large_binary())
+        return [pa.Array.from_buffers(pa.large_binary(), len(numbers), buffers)]
+    return [pa.array(map(packer.pack, column.to_pylist()), pa.large_binary())]
 
 
 #: From which integer on msgpack takes how many bytes.

@@ -26,12 +26,14 @@ from spark_integration.step.columns import (
     bytes_in,
     filled,
     joined,
-    packed_values,
+    packed_parts,
     plain,
     to_micros,
 )
 from stores.errors import WindowStoreError
 
+#: Rows that tell whether most keys of a bucket have one row or many.
+_SOME = 1000
 _ERRORS: dict[str, type[WindowStoreError]] = {
     "key": NullKey,
     "time": InvalidTime,
@@ -155,19 +157,46 @@ def _order_ties(
 
 def _keys_of(rows: pa.Table, names: tuple[str, ...]) -> tuple[Keys, Ints]:
     """The keys of some rows, in their order, and the place of each row's key among them."""
-    codes, distinct = _encode(plain(rows.column(names[0])))
-    parts = [packed_values(distinct)]
+    first = plain(rows.column(names[0]))
+    distinct = first.combine_chunks()  # more chunks than one where bytes are too many
+    if len(names) == 1 and isinstance(distinct, pa.Array) and _mostly_distinct(distinct):
+        codes = np.arange(len(first))
+    else:
+        codes, distinct = _encode(first)
+    parts = packed_parts(distinct)
     for name in names[1:]:
         more, distinct = _encode(plain(rows.column(name)))
         # At most rows * rows, so this fits; encoding again keeps the numbers small.
         joint = pa.array(codes * max(len(distinct), 1) + more)
         codes, pairs = _encode(pa.chunked_array([joint]))
         before, last = np.divmod(pairs.to_numpy(), max(len(distinct), 1))
-        parts = [part.take(pa.array(before)) for part in parts]
-        parts.append(packed_values(distinct).take(pa.array(last)))
+        parts = [*_taken(parts, before), *_taken(packed_parts(distinct), last)]
     head = msgpack.Packer().pack_array_header(len(names))
+    if isinstance(parts[0], pa.Scalar):
+        head += parts.pop(0).as_py()
     keys, ranks = ranked_bytes(*bytes_in(joined([pa.scalar(head, pa.large_binary()), *parts])))
     return keys, ranks[codes]
+
+
+def _taken(parts: list[pa.Array | pa.Scalar], places: Ints) -> list[pa.Array | pa.Scalar]:
+    """Parts of keys at some places; those that are the same in all keys stay."""
+    at = pa.array(places)
+    return [part if isinstance(part, pa.Scalar) else part.take(at) for part in parts]
+
+
+def _mostly_distinct(column: pa.Array) -> bool:
+    """Whether values have two rows or fewer, as far as some rows of the column tell.
+
+    Then their bytes, which all are hashed anyway, tell which are equal in less time.
+    """
+    count = len(column)
+    if count < 2 * _SOME:
+        return False
+    # One row of each stretch, at random: rows may come in turns.
+    places = (np.arange(_SOME) + np.random.default_rng(0).random(_SOME)) * (count / _SOME)
+    distinct = len(pc.unique(column.take(pa.array(places.astype(np.int64)))))
+    # Of k values with as many rows each, so many rows have _SOME ** 2 / 2 k pairs of equal ones.
+    return (_SOME - distinct) * count <= _SOME**2
 
 
 def _encode(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:

@@ -15,12 +15,15 @@ import pyarrow as pa
 import pytest
 
 from mta.errors import InvalidTime, InvalidValue, ResultOutOfRange, UnsuitableKey
+from mta.keyed import keys as hashing
 from spark_integration.errors import NullKey
+from spark_integration.step import rows as sorting
 from spark_integration.step.columns import (
     NO_TIME,
     as_input,
+    joined,
     key_columns,
-    packed_values,
+    packed_parts,
     to_arrow,
     to_micros,
     to_numpy,
@@ -68,6 +71,44 @@ def test_times_too_far_apart_for_one_number_are_sorted_as_well() -> None:
     group = sort_rows(rows, make_plan())
     by_key = sorted(group.rows.to_pylist(), key=lambda row: row["device"])
     assert [row["watts"] for row in by_key] == [3.0, 1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("of_one_length", [True, False])
+@pytest.mark.parametrize("meet", [False, True])
+def test_keys_with_a_row_or_two_each_are_told_apart_by_their_bytes(
+    monkeypatch: pytest.MonkeyPatch, of_one_length: bool, meet: bool
+) -> None:
+    rng, count = np.random.default_rng(8), 3_000
+    numbers = rng.integers(0, 20_000, count)
+    assert 2_500 < len(np.unique(numbers)) < count
+    rows = table(device=[f"d{i:05}" if of_one_length else f"d{i}" for i in numbers])
+    if meet:
+        monkeypatch.setattr(hashing, "hash_of", lambda key: sum(key) % 7)
+    encoded: list[int] = []
+    encode = sorting._encode
+    monkeypatch.setattr(sorting, "_encode", lambda col: encoded.append(len(col)) or encode(col))
+    found = sort_rows(rows, make_plan())
+    assert not encoded
+    monkeypatch.setattr(sorting, "_SOME", count)  # as keys with many rows go
+    expected = sort_rows(rows, make_plan())
+    assert encoded == [count]
+    assert packed(found) == packed(expected)
+    assert len(set(packed(found))) == len(found.keys) == len(np.unique(numbers))
+    assert (found.bounds == expected.bounds).all() and found.rows.equals(expected.rows)
+
+
+@pytest.mark.parametrize("in_turns", [True, False])
+def test_each_of_the_keys_with_many_rows_is_hashed_once(
+    monkeypatch: pytest.MonkeyPatch, in_turns: bool
+) -> None:
+    numbers = np.arange(12_500) % 1_249
+    if not in_turns:
+        numbers = np.random.default_rng(8).permutation(numbers)
+    hashed: list[bytes] = []
+    hash_of = hashing.hash_of
+    monkeypatch.setattr(hashing, "hash_of", lambda key: hashed.append(key) or hash_of(key))
+    found = sort_rows(table(device=[f"d{i}" for i in numbers]), make_plan())
+    assert len(found.keys) == len(hashed) == 1_249
 
 
 def test_no_rows() -> None:
@@ -128,7 +169,7 @@ def test_keys_are_written_all_at_once_as_msgpack_writes_each(
     """States and pages have these bytes, from releases on that wrote them one by one."""
     values = list(dict.fromkeys(values))
     column = pa.array([None, *values], kind)[1:]
-    assert packed_values(column).to_pylist() == [msgpack.packb(value) for value in values]
+    assert joined(packed_parts(column)).to_pylist() == [msgpack.packb(value) for value in values]
     one = sort_rows(table(device=column), make_plan())
     assert sorted(packed(one)) == sorted(msgpack.packb([value]) for value in values)
     two = sort_rows(table(device=column, site=column), make_plan(keys=("device", "site")))
