@@ -34,9 +34,10 @@ _UNITS = {
 }
 #: What numpy calls those units.
 _NUMPYS = {"us": "us", "ms": "ms", "s": "s", "m": "min", "h": "h", "D": "d", "W": "w"}
-_MICROSECONDS = np.dtype("M8[us]")
 _LIMIT = 2**62  # room for sums and differences of times
 _SECONDS = (_LIMIT - 1) // MICROSECONDS
+#: Of numpy's finer units a microsecond has so many.
+_FINER = {"ns": 1000, "ps": 10**6, "fs": 10**9, "as": 10**12}
 #: So many times are compared at once.
 _PIECE = 1 << 16
 _OUT_OF_RANGE = "a time is out of range: years -144168 to 148107 can be kept; are its units right?"
@@ -168,13 +169,7 @@ def read_times(values: Any) -> tuple[np.ndarray, bool]:
 def _read(values: Any) -> tuple[np.ndarray, bool | None]:
     """Times, and whether they never decrease, where that has been looked at already."""
     array = _as_array(values)
-    if array.dtype == _MICROSECONDS and len(array):
-        found: np.ndarray = array.view("i8")
-        in_order = are_in_order(found)
-        ends = found[[0, -1]] if in_order else found
-        if ends.min() > -_LIMIT and ends.max() < _LIMIT:  # as a whole number a NaT is below
-            return found, in_order
-    return _to_micros(array), None
+    return _of_datetimes(array) if array.dtype.kind == "M" else (_to_micros(array), None)
 
 
 def _as_array(values: Any) -> np.ndarray:
@@ -194,8 +189,6 @@ def _as_array(values: Any) -> np.ndarray:
 
 
 def _to_micros(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind == "M":
-        return _of_datetimes(array)
     if array.dtype.kind in "iu":
         if len(array) and not -_SECONDS <= int(array.min()) <= int(array.max()) <= _SECONDS:
             raise InvalidTime("times in seconds are out of range; are these milliseconds or finer?")
@@ -209,24 +202,37 @@ def _to_micros(array: np.ndarray) -> np.ndarray:
     return np.fromiter((to_time(value) for value in array.tolist()), "i8", len(array))
 
 
-def _of_datetimes(array: np.ndarray) -> np.ndarray:
+def _of_datetimes(array: np.ndarray) -> tuple[np.ndarray, bool | None]:
     """datetime64 of any unit; numpy itself would let those beyond int64 wrap round."""
     if not len(array):
-        return np.zeros(0, "<i8")
-    if np.isnat(array).any():
+        return np.zeros(0, "<i8"), None
+    unit, step = np.datetime_data(array.dtype)
+    whole: np.ndarray = array.astype(array.dtype.newbyteorder("="), copy=False).view("i8")
+    in_order = are_in_order(whole)
+    ends = whole[[0, -1]] if in_order else np.array([whole.min(), whole.max()])
+    if np.isnat(ends.view("M8[us]")).any():  # as a whole number it is the least
         raise InvalidTime("a time is null (NaT); drop these events first")
-    is_fine = np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as")
-    if not is_fine:  # finer units end long before the limit
-        low, high = np.array([-_LIMIT, _LIMIT], "M8[us]").astype(array.dtype)
-        if (array < low).any() or (array > high).any():
+    if unit in _NUMPYS and step == 1:
+        length = _UNITS[_NUMPYS[unit]]
+        if not all(-_LIMIT < int(end) * length < _LIMIT for end in ends):
             raise InvalidTime(_OUT_OF_RANGE)
-    micros = array.astype("M8[us]", copy=False)
-    if is_fine and (micros != array).any():
+        return whole if length == 1 else whole * length, in_order
+    if unit in _FINER and step == 1:
+        micros = whole // _FINER[unit]
+        is_exact = (micros * _FINER[unit] == whole).all()
+    else:  # months and years have no length
+        is_fine = unit in _FINER
+        if not is_fine:  # finer units end long before the limit
+            low, high = np.array([1 - _LIMIT, _LIMIT - 1], "M8[us]").astype(array.dtype)
+            if (array < low).any() or (array > high).any():
+                raise InvalidTime(_OUT_OF_RANGE)
+        moments = array.astype("M8[us]")
+        micros, is_exact = moments.view("i8"), not is_fine or (moments == array).all()
+        if not -_LIMIT < int(micros.min()) <= int(micros.max()) < _LIMIT:
+            raise InvalidTime(_OUT_OF_RANGE)
+    if not is_exact:
         raise InvalidTime("times are finer than a microsecond; round them first")
-    found: np.ndarray = micros.view("i8")
-    if int(found.min()) <= -_LIMIT or int(found.max()) >= _LIMIT:
-        raise InvalidTime(_OUT_OF_RANGE)
-    return found
+    return micros, in_order
 
 
 def are_in_order(times: np.ndarray) -> bool:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from mta.errors import InvalidTime
-from mta.times import to_duration, to_time, to_times
+from mta.times import read_times, to_duration, to_time, to_times
 
 NOON = datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=UTC)
 MICROS = 1_709_208_000_123_456
@@ -101,6 +101,51 @@ def test_a_batch_of_times(given: Any) -> None:
 def test_a_batch_that_holds_no_times(given: Any) -> None:
     with pytest.raises(InvalidTime):
         to_times(given)
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "2D"])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_datetimes_of_every_unit_are_read_as_numpy_reads_them(unit: str, in_order: bool) -> None:
+    numbers = np.random.default_rng(5).integers(-900, 900, 500)
+    given = (np.sort(numbers) if in_order else numbers) * (10**6 if unit in ("ns", "ps") else 1)
+    times = given.astype(f"M8[{unit}]")
+    expected = times.astype("M8[us]").view("i8").tolist()
+    assert read_times(times)[0].tolist() == expected
+    assert read_times(times)[1] == in_order
+    assert to_times(times.astype(f">M8[{unit}]")).tolist() == expected  # of another byte order
+    assert to_times(times[::3]).tolist() == expected[::3]
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "2D"])
+def test_datetimes_beyond_the_limits_are_named_wherever_they_stand(unit: str) -> None:
+    last = int(np.array(2**62 - 1, "M8[us]").astype(f"M8[{unit}]").view("i8"))
+    for numbers in ([last, 0], [-last, 0, last - 1]):
+        times = np.array(numbers, "i8").astype(f"M8[{unit}]")
+        assert to_times(times).tolist() == times.astype("M8[us]").view("i8").tolist()
+    for numbers in ([0, last + 1], [last + 1, 0], [-last - 2, 0], [1, 2**63 - 1, 0]):
+        with pytest.raises(InvalidTime, match="out of range"):
+            to_times(np.array(numbers, "i8").astype(f"M8[{unit}]"))
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "us", "ns", "25ns", "Y"])
+def test_a_missing_datetime_is_named_wherever_it_stands(unit: str) -> None:
+    for place in range(3):
+        times = np.arange(3).astype(f"M8[{unit}]")
+        times[place] = "NaT"
+        with pytest.raises(InvalidTime, match="null"):
+            to_times(times)
+
+
+@pytest.mark.parametrize("unit", ["ns", "ps", "fs", "as", "25ns"])
+def test_datetimes_finer_than_a_microsecond_are_named(unit: str) -> None:
+    for numbers in ([0, 1], [1, 0], [-1, 0]):
+        with pytest.raises(InvalidTime, match="finer"):
+            to_times(np.array(numbers, "i8").astype(f"M8[{unit}]"))
+
+
+def test_datetimes_in_microseconds_are_not_copied() -> None:
+    times = SECONDS.astype("M8[us]")
+    assert np.shares_memory(to_times(times), times)
 
 
 def test_no_times_at_all() -> None:
