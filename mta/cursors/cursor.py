@@ -33,6 +33,7 @@ from mta.columns.schemas import Row, Rows
 from mta.cursors.ordered import Hand, Leaf, OrderedEvents, suffixes_of
 from mta.folds.fronts import EachFront, Fronts, Stretch, TimeFronts, as_array, rows_at
 from mta.folds.overlaps import may_overlap
+from mta.kernels import native
 from mta.kernels.ranks import SortedTimes
 from mta.monoids.base import AbstractMonoid, Partial, same_value
 from mta.monoids.product import Observed
@@ -511,8 +512,9 @@ class _CursorTimes:
         if done < count:
             stretches.append(Stretch(hand.sorted_times, 0, count))
         fronts = TimeFronts(times, age, stretches)
-        seldom = count >= _FEW and may_overlap(cursor.monoid) and not fronts.seem_steady()
-        return fronts if seldom else fronts.known()
+        # A kernel has found all of them in less time than it takes to see which are wanted.
+        seldom = native.compiled is None and count >= _FEW and may_overlap(cursor.monoid)
+        return fronts if seldom and not fronts.seem_steady() else fronts.known()
 
     def _gather(
         self, position: int, times: np.ndarray, age: int, done: int, upto: int

@@ -9,6 +9,8 @@ front has passed such a change:
     fold from each row on    9 9 9 7 7 5 5 5        changes at rows 3 and 5
     times of rows 2 and 4, plus the window's length, among those of the events:  3 and 7
     fold at each front       9 9 9 7 7 7 7 5        so 9 three times, 7 four times, 5 once
+
+A compiled kernel finds all fronts in less time than that takes, so this is numpy's way.
 """
 
 from __future__ import annotations
