@@ -270,8 +270,7 @@ class Leaves:
         of, places = self._entries()
         keys = self._keys(_in_order(self._hashes()), of, places)
         found = self._table(keys, np.arange(len(keys)), of, places, late=False)
-        if found.events != int(self._events.sum()):
-            raise CorruptPage("its keys have other events than it says")
+        self._require_all_events()
         return found
 
     def between(
@@ -291,7 +290,17 @@ class Leaves:
         hashes = hashes[at]
         order = np.argsort(hashes, kind="stable")
         keys, order, numbers = lined_up(self._keys(hashes, of, places), order)
-        return self._table(keys, numbers, of[order], places[order], late)
+        found = self._table(keys, numbers, of[order], places[order], late)
+        self._require_all_events()
+        return found
+
+    def _require_all_events(self) -> None:
+        """Raises CorruptPage where the events of a page's keys are not all that it says it has."""
+        pages = np.arange(len(self._pages))
+        once, nothing = np.ones_like(pages), np.zeros_like(pages)
+        begin = self._numbers(_ENDS, pages, nothing, once)
+        if begin.any() or (self._numbers(_ENDS, pages, self.counts, once) != self._events).any():
+            raise CorruptPage("its keys have other events than it says")
 
     def _entries(self) -> tuple[np.ndarray, np.ndarray]:
         """The page of each key of each page, and its place there."""

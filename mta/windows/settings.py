@@ -140,7 +140,7 @@ class Settings:
                 least = 0 if value is None else _LEAST_LEAF_ARITY
                 rows = min(rows, max(least, _SMALL_LEAF_BYTES // weight))
             most = _LEAF_ARITY
-            if self.aggregator.by_time:  # such leaves have up to twice their arity
+            if self.aggregator.by_time:  # leaves of up to twice their arity, half as many rows
                 rows, most = rows // 2, most // 4
             leaf_arity = arity or max(64, min(most, rows))
         if arity is None:

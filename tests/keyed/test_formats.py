@@ -28,7 +28,7 @@ from mta.errors import CorruptHandle, CorruptPage, HandleMismatch
 from mta.keyed import tiers
 from mta.keyed.doomed import LIST, DoomedPages
 from mta.keyed.keys import read_keys
-from mta.keyed.leaves import TableLayout
+from mta.keyed.leaves import Leaves, TableLayout
 from mta.keyed.pages import Index, decode, encode
 from mta.keyed.root import Unread, is_root
 from mta.keyed.table import HANDLE, Table
@@ -417,3 +417,15 @@ def test_roots_of_other_windows_are_refused() -> None:
         root, Max(), TimeWindow(60), store, lateness=2, promote_at=1, page_bytes=1, retain=9
     )
     assert found.query("a") == 1.0
+
+
+@pytest.mark.parametrize("bounds", [[1, 3], [1, 3, 4]])
+def test_a_page_with_events_of_no_key_is_neither_read_nor_merged(bounds: list[int]) -> None:
+    keys, _ = read_keys(["a", "b"][: len(bounds) - 1], None)
+    times = np.arange(bounds[-1])
+    table = Table.of(TEXT.schema, keys, np.array(bounds), times, times.astype(float))
+    leaves = Leaves(TEXT, [1], [encode(TEXT, 0, 1, table)])
+    with pytest.raises(CorruptPage, match="other events"):
+        leaves.table()
+    with pytest.raises(CorruptPage, match="other events"):
+        leaves.between([(0, 1)], 0, None, late=False)
