@@ -7,7 +7,7 @@ state too (``spark://state``), they are copied to local disk to be read.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -15,12 +15,15 @@ from typing import Any
 
 import msgpack
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
+from spark_integration.carriers.labels import LABEL_TYPE, bucket_of
+from spark_integration.carriers.packing import LABEL
 from spark_integration.carriers.state_pages import HANDLES, KEY, PAGE, PAGES, is_state_url
 from spark_integration.step.states import read_handles, read_root
 from spark_integration.versions import require_spark_4
 from stores import PageStore, open_store
+
+_PAGE = f"user_map_key.{KEY} AS key", f"user_map_value.{PAGE} AS page"
 
 
 def has_commits(checkpoint: Path) -> bool:
@@ -43,19 +46,30 @@ def saved_states(spark: SparkSession, checkpoint: Path, store_url: str) -> list[
 def states_by_bucket(spark: SparkSession, checkpoint: Path, store_url: str) -> dict[int, bytes]:
     """The state of each bucket in Spark's state store after its last committed batch."""
     variable = HANDLES if is_state_url(store_url) else None
-    rows = _read_state(spark, checkpoint, variable).collect()
+    found = _read_state(spark, checkpoint, variable)
+    number = _numbered(found)
     return {
-        row["key"][0]: state
-        for row in rows
+        number(row["key"][0]): state
+        for row in found.collect()
         for state in _binaries(row["value"].asDict(recursive=True))
     }
 
 
-def is_timed(checkpoint: Path) -> bool:
-    """Whether Spark can wake the buckets by time; it could not in some earlier releases' states."""
-    notes = [*checkpoint.glob("state/0/_metadata/v2/*"), *checkpoint.glob("state/0/*/_metadata/*")]
-    texts = [note.read_bytes() for note in notes if note.is_file()]
-    return any(b"timeoutTimestamp" in text or b"EventTime" in text for text in texts)
+def _numbered(found: DataFrame) -> Callable[[int], int]:
+    """The number of a bucket by its key, which was the number itself in earlier releases."""
+    return bucket_of if found.select("key.*").dtypes[0][1] == LABEL_TYPE else int
+
+
+def is_of_this_release(checkpoint: Path) -> bool:
+    """Whether Spark takes up its state: buckets have labels, and time can wake them.
+
+    Those of earlier releases had numbers, and in some nothing woke them.
+    """
+    notes = ("_metadata/v2/*", "_stateSchema/*/*", "*/_metadata/*")
+    found = [note for each in notes for note in checkpoint.glob(f"state/0/{each}")]
+    text = b"".join(note.read_bytes() for note in found if note.is_file())
+    labelled = f'"name":"{LABEL}","type":"long"'.encode() in text
+    return labelled and (b"timeoutTimestamp" in text or b"EventTime" in text)
 
 
 def roots_in(states: Iterable[bytes]) -> list[bytes]:
@@ -78,8 +92,15 @@ def shown(key: bytes) -> str:
 
 def read_pages(spark: SparkSession, checkpoint: Path) -> DataFrame:
     """A row for each page in Spark's state, with the columns ``key`` and ``page``."""
-    key, page = F.col("user_map_key")[KEY], F.col("user_map_value")[PAGE]
-    return _read_state(spark, checkpoint, PAGES).select(key.alias("key"), page.alias("page"))
+    return _read_state(spark, checkpoint, PAGES).selectExpr(*_PAGE)
+
+
+def pages_by_bucket(spark: SparkSession, checkpoint: Path) -> Iterator[tuple[int, str, bytes]]:
+    """Each page in Spark's state, with its bucket and key."""
+    found = _read_state(spark, checkpoint, PAGES)
+    number = _numbered(found)
+    for row in found.selectExpr("key AS bucket", *_PAGE).toLocalIterator():
+        yield number(row.bucket[0]), row.key, bytes(row.page)
 
 
 @contextmanager

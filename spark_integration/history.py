@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from mta.times import to_time
-from spark_integration.carriers.packing import BLOB, BUCKET, from_blobs
+from spark_integration.carriers.labels import bucket_of
+from spark_integration.carriers.packing import BLOB, LABEL, from_blobs
 from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.carriers.workers import store_of
 from spark_integration.step.columns import to_micros
@@ -67,14 +68,14 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
         packed = packed_rows(_needed(df, asked, seam), plan)
 
         def advance(rows: pa.Table) -> pa.Table:
-            number = rows.column(BUCKET)[0].as_py()
+            number = bucket_of(rows.column(LABEL)[0].as_py())
             of_bucket = from_blobs(blob.as_buffer() for blob in rows.column(BLOB))
             with store_of(plan.store) as pages:
                 root = _root(of_bucket, plan, pages, seam)
                 put_starts(pages, name, {number: Start(plan.buckets, seam, plan.fixed, root)})
-            return pa.table({BUCKET: pa.array([number], pa.int32())})
+            return pa.table({"bucket": pa.array([number], pa.int32())})
 
-        made = packed.groupBy(BUCKET).applyInArrow(advance, f"{BUCKET} int").collect()
+        made = packed.groupBy(LABEL).applyInArrow(advance, "bucket int").collect()
         whole = Start(plan.buckets, seam, plan.fixed)
         finish(store, name, whole, [row[0] for row in made])
     return History(name, plan.store)

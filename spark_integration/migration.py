@@ -5,7 +5,9 @@
     state: roots by the buckets of before  -->  roots by the buckets of today
     pages in the store of before           -->  pages in the store of today
 
-The keys are dealt out without a look at what is computed (``mta.keyed.dealing``). The state is
+The keys are dealt out without a look at what is computed (``mta.keyed.dealing``). Where neither
+buckets nor store are to change, states and pages of any release go over as they are: so a query of
+an earlier one, whose buckets had numbers, gets their labels (``carriers.labels``). The state is
 written by Spark: a query over a file with the new roots puts them into a checkpoint of its own,
 whose first version then gets the number that the last batch of before has led to. So the next batch
 has its own number, offsets and state, and each row counts once, whatever the sink notes of batches.
@@ -23,6 +25,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from itertools import islice
 from math import gcd
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,21 +40,23 @@ from mta.audit.keyed import OpaqueKeys
 from mta.audit.walk import live_keys
 from mta.keyed.dealing import deal
 from mta.windows.opaque import restore_opaque
-from spark_integration.carriers.packing import BLOB, BUCKET, TIME
+from spark_integration.carriers.labels import LABEL_TYPE, label_of
+from spark_integration.carriers.packing import BLOB, LABEL, TIME
 from spark_integration.carriers.state_pages import KEY, PAGE, is_state_url
 from spark_integration.carriers.streaming import PROVIDER, STATE_SCHEMA
 from spark_integration.checkpoint import (
-    is_timed,
+    is_of_this_release,
     last_batch,
     open_home,
     open_pages,
+    pages_by_bucket,
     states_by_bucket,
 )
 from spark_integration.errors import CorruptState, InvalidRequest
 from spark_integration.options import MAX_BUCKETS
 from spark_integration.sliding import recommended_conf
 from spark_integration.step.hashes import hasher_of
-from spark_integration.step.states import encode_root, read_fixed
+from spark_integration.step.states import buckets_in, encode_root, read_fixed
 from stores import PageStore
 
 _AT_ONCE = 256
@@ -62,11 +67,11 @@ _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 #: What Spark is given: a row for the state of each bucket, and one for each page in the state.
 _ROWS = pa.schema(
     [
-        (BUCKET, pa.int32()), (TIME, pa.timestamp("us", "UTC")), (BLOB, pa.binary()),
+        (LABEL, pa.int64()), (TIME, pa.timestamp("us", "UTC")), (BLOB, pa.binary()),
         (KEY, pa.string()), (PAGE, pa.binary()),
     ]
 )  # fmt: skip
-_TYPES = f"{BUCKET} int, {TIME} timestamp, {BLOB} binary, {KEY} string, {PAGE} binary"
+_TYPES = f"{LABEL} {LABEL_TYPE}, {TIME} timestamp, {BLOB} binary, {KEY} string, {PAGE} binary"
 
 
 class Migrated(NamedTuple):
@@ -101,17 +106,21 @@ def migrate(
     states = states_by_bucket(spark, checkpoint, store)
     if not states:
         raise InvalidRequest(f"{checkpoint} has no key yet: give the query a new checkpoint")
-    before = {bucket: read_fixed(state) for bucket, state in states.items()}
-    count, fixed, _ = next(iter(before.values()))
+    count = buckets_in(next(iter(states.values())))
     number = buckets or count
-    place, into = _places(fixed, count, number)
+    as_they_are = number == count and home == store
+    before = {} if as_they_are else {each: read_fixed(state) for each, state in states.items()}
     draft = target.with_name(f".{target.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     given = draft / ".work" / "rows"
     given.mkdir(parents=True)
     with pq.ParquetWriter(given / "states.parquet", _ROWS) as rows:
-        if number != count or home != store or in_state:
+        if as_they_are and in_state:
+            _copy_pages(rows, pages_by_bucket(spark, checkpoint))
+        elif not as_they_are:
+            fixed = next(iter(before.values()))[1]
+            place, into = _places(fixed, count, number)
             roots = {bucket: root for bucket, (_, _, root) in before.items()}
             with open_pages(spark, checkpoint, store) as source, open_home(home) as pages:
                 same = home == store and not in_state
@@ -122,13 +131,19 @@ def migrate(
                 if in_state:
                     _give_pages(rows, dealt, pages)
             states = {bucket: encode_root(root, number, fixed) for bucket, root in dealt.items()}
-        rows.write(_table([{BUCKET: each, BLOB: state} for each, state in states.items()]))
+        rows.write(_table([(bucket, {BLOB: state}) for bucket, state in states.items()]))
     _copy_logs(checkpoint, draft)
     _write_states(spark, draft, target, batch, home, states)
     if _require_still(checkpoint, target) != batch:
         raise InvalidRequest(f"the query of {checkpoint} has gone on: stop it, and try again")
     draft.rename(target)
     return Migrated(batch, number, len(states))
+
+
+def _copy_pages(rows: pq.ParquetWriter, pages: Iterator[tuple[int, str, bytes]]) -> None:
+    """Every page in a state."""
+    while some := list(islice(pages, _AT_ONCE)):
+        rows.write(_table([(bucket, {KEY: key, PAGE: page}) for bucket, key, page in some]))
 
 
 def _give_pages(rows: pq.ParquetWriter, roots: dict[int, bytes], store: PageStore) -> None:
@@ -138,12 +153,14 @@ def _give_pages(rows: pq.ParquetWriter, roots: dict[int, bytes], store: PageStor
         for at in range(0, len(keys), _AT_ONCE):
             some = keys[at : at + _AT_ONCE]
             pages = zip(some, store.get_many(some), strict=True)
-            rows.write(_table([{BUCKET: bucket, KEY: key, PAGE: page} for key, page in pages]))
+            rows.write(_table([(bucket, {KEY: key, PAGE: page}) for key, page in pages]))
 
 
-def _table(rows: list[dict[str, Any]]) -> pa.Table:
+def _table(rows: list[tuple[int, dict[str, Any]]]) -> pa.Table:
+    """Rows of some buckets."""
     # Not at 0, where the watermark begins: Spark would drop such rows for being late.
-    return pa.Table.from_pylist([{TIME: 1, **row} for row in rows], _ROWS)
+    labelled = [{LABEL: label_of(bucket), TIME: 1, **row} for bucket, row in rows]
+    return pa.Table.from_pylist(labelled, _ROWS)
 
 
 def _require_still(checkpoint: Path, target: Path) -> int:
@@ -151,7 +168,8 @@ def _require_still(checkpoint: Path, target: Path) -> int:
     begun, ended = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
     if ended < 0:
         raise InvalidRequest(f"{checkpoint} has no committed batch: nothing is to be kept")
-    if begun != ended and is_timed(checkpoint):  # else it was tried, and Spark refused its state
+    # One of an earlier release may have been tried, and Spark refused its state.
+    if begun != ended and is_of_this_release(checkpoint):
         raise InvalidRequest(
             f"batch {begun} of {checkpoint} has begun and not ended: stop the query, or start it "
             "once more as it was, with trigger(availableNow=True), so that it ends"
@@ -247,12 +265,12 @@ def _write_states(
 
 def _put(given: DataFrame, in_state: bool) -> DataFrame:
     """A query that keeps what it is given as the state of each bucket."""
-    buckets = given.groupBy(BUCKET)
+    buckets = given.groupBy(LABEL)
     if in_state:
         from spark_integration.carriers.stateful import StateAsGiven  # PySpark 3.5 has no such
 
         return buckets.transformWithStateInPandas(
-            StateAsGiven(), f"{BUCKET} int", "append", "EventTime"
+            StateAsGiven(), f"{LABEL} {LABEL_TYPE}", "append", "EventTime"
         )
 
     def put(
@@ -264,7 +282,7 @@ def _put(given: DataFrame, in_state: bool) -> DataFrame:
         yield from ()
 
     return buckets.applyInPandasWithState(
-        put, f"{BUCKET} int", STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout
+        put, f"{LABEL} {LABEL_TYPE}", STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout
     )
 
 

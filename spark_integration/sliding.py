@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, IntegerType, StructType, TimestampType
+from pyspark.sql.types import BinaryType, LongType, StructType, TimestampType
 
 from mta.monoids.product import Aggregations
 from spark_integration.carriers.batch import advance_batch
-from spark_integration.carriers.packing import BLOB, BUCKET, COUNTS, TIME, pack, unpack
+from spark_integration.carriers.packing import BLOB, COUNTS, LABEL, TIME, pack, unpack
 from spark_integration.carriers.streaming import advance_stream
 from spark_integration.step.step import Step, step
 
@@ -164,9 +164,9 @@ def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
     """Rows of each bucket of keys as blobs."""
     bucket = F.pmod(F.xxhash64(*map(column, plan.keys)), F.lit(plan.buckets)).cast("int")
     columns = (column(name).alias(f"c{i}") for i, name in enumerate(plan.columns))
-    rows = df.select(bucket.alias(BUCKET), *columns)
+    rows = df.select(bucket.alias("bucket"), *columns)
     packer = partial(pack, names=plan.columns, timed=df.isStreaming)
-    schema = StructType().add(BUCKET, IntegerType()).add(BLOB, BinaryType())
+    schema = StructType().add(LABEL, LongType()).add(BLOB, BinaryType())
     if df.isStreaming:  # the column that is under the watermark, if there is one
         delay = {WATERMARK_DELAY: watermark_delay(df, plan.time) or 0}
         schema.add(TIME, TimestampType(), metadata=delay)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from spark_integration.carriers.metrics import MeteredStore
-from spark_integration.carriers.packing import BLOB, BUCKET, RESULT_SCHEMA, from_blobs, pack_results
+from spark_integration.carriers.packing import BLOB, LABEL, RESULT_SCHEMA, from_blobs, pack_results
 from spark_integration.carriers.workers import settle
 from spark_integration.plan import Plan
 from spark_integration.versions import apply_in_arrow
@@ -36,4 +36,4 @@ def advance_batch(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
             after.rows, after.counts, metered.page_counts(after.promotions, after.merges)
         )
 
-    return apply_in_arrow(packed.groupBy(BUCKET), advance, RESULT_SCHEMA)
+    return apply_in_arrow(packed.groupBy(LABEL), advance, RESULT_SCHEMA)

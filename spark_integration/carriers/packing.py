@@ -3,9 +3,9 @@
 Spark pays about 2.4 us for each row that it hands to a grouped Python function and a millisecond
 for each group, but only tens of nanoseconds for a row inside an Arrow batch. So the rows of one
 bucket of keys travel as one blob (an Arrow IPC stream), and the grouped function sees one or a few
-rows per bucket.
+rows per bucket, which it knows by its label (``labels``).
 
-    rows (bucket, key, ...)  --pack-->  (bucket, blob)  --step-->  (blob, ...)  --unpack-->  rows
+    rows (bucket, key, ...)  --pack-->  (label, blob)  --step-->  (blob, ...)  --unpack-->  rows
 
 Spark wakes a bucket by event time only if its input has a column under a watermark. Such packed
 rows get one, that is always null: Spark knows the watermark from the rows before packing, and has
@@ -19,12 +19,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from spark_integration.carriers.labels import label_of
 from spark_integration.carriers.metrics import NO_PAGES, PageCounts
 from spark_integration.carriers.workers import settle
 from spark_integration.step.results import Counts
 
 # Of packed rows alone: a user's columns, which may be called the same, are inside the blobs.
-BUCKET, BLOB, TIME = "__bucket", "__blob", "__time"
+LABEL, BLOB, TIME = "__label", "__blob", "__time"
 
 
 #: What is counted, as the query's ``observedMetrics`` name it.
@@ -71,7 +72,7 @@ def pack_results(rows: pa.Table, counts: Counts, pages: PageCounts = NO_PAGES) -
 def pack(
     batches: Iterable[pa.RecordBatch], names: Sequence[str], timed: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a bucket (int, below 2**16) and columns become rows (bucket, blob), for mapInArrow.
+    """Rows of a bucket (int, below 2**16) and columns become rows (label, blob), for mapInArrow.
 
     ``names`` are the columns' names in the blobs: PySpark's mapInArrow takes no name with a dot.
     ``timed`` adds the column of nulls that stands under the watermark.
@@ -104,7 +105,8 @@ def _packed(rows: pa.Table, names: Sequence[str], timed: bool) -> pa.RecordBatch
     starts = np.flatnonzero(np.diff(buckets, prepend=-1))
     ends = np.append(starts[1:], len(buckets))
     blobs = to_blobs(content.slice(lo, hi - lo) for lo, hi in zip(starts, ends, strict=True))
-    columns = {BUCKET: pa.array(buckets[starts], pa.int32()), BLOB: blobs}
+    labels = list(map(label_of, buckets[starts].tolist()))
+    columns = {LABEL: pa.array(labels, pa.int64()), BLOB: blobs}
     if timed:
         columns[TIME] = pa.nulls(len(blobs), pa.timestamp("us", "UTC"))
     return pa.RecordBatch.from_pydict(columns)

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from spark_integration.carriers.bucket import advance_bucket
+from spark_integration.carriers.labels import bucket_of
 from spark_integration.carriers.state_pages import HANDLES, KEY, PAGE, PAGES, StatePages
 from spark_integration.plan import Plan
 
@@ -50,7 +51,7 @@ class StateWithPages(StatefulProcessor):
         saved, reached = self._handles.get(), timerValues.getCurrentWatermarkInMs()
         before = None if saved is None else bytes(saved[0])
         pages = StatePages(self._pages)
-        plan = self._plan.of_bucket(key[0])
+        plan = self._plan.of_bucket(bucket_of(key[0]))
         after = advance_bucket(plan, self._step, before, rows, pages, reached)
         self._handles.update((after.state,))
         self._set_timer(after.timer)
@@ -84,7 +85,7 @@ class StateWithPages(StatefulProcessor):
 class StateAsGiven(StateWithPages):
     """Puts the state and the pages of each bucket that ``mta migrate`` has, in place of a step.
 
-    A row has a bucket, a time, and a state, or the name of a page and the page; by position, as
+    A row has a label, a time, and a state, or the name of a page and the page; by position, as
     PySpark may lose names that begin with "_".
     """
 

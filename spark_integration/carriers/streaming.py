@@ -32,7 +32,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from spark_integration.carriers.bucket import advance_bucket
-from spark_integration.carriers.packing import BUCKET, RESULT_SCHEMA
+from spark_integration.carriers.labels import bucket_of
+from spark_integration.carriers.packing import LABEL, RESULT_SCHEMA
 from spark_integration.carriers.state_pages import URL, is_state_url
 from spark_integration.carriers.workers import store_of
 from spark_integration.errors import InvalidRequest
@@ -68,7 +69,7 @@ def check_session(spark: SparkSession) -> None:
 
 def advance_stream(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
     """Packed rows to packed results; ``step`` runs once per bucket and micro-batch."""
-    buckets = packed.groupBy(BUCKET)
+    buckets = packed.groupBy(LABEL)
     if is_state_url(plan.store):
         from spark_integration.carriers.stateful import StateWithPages  # PySpark 3.5 has no such
 
@@ -80,7 +81,7 @@ def advance_stream(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
         key: tuple[Any, ...], parts: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         before = bytes(state.get[0]) if state.exists else None
-        reached, of_bucket = state.getCurrentWatermarkMs(), plan.of_bucket(key[0])
+        reached, of_bucket = state.getCurrentWatermarkMs(), plan.of_bucket(bucket_of(key[0]))
         with store_of(plan.store) as store:
             after = advance_bucket(of_bucket, step, before, parts, store, reached)
         state.update((after.state,))

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mta.cli.console import ProgressLine, human_bytes, plural, say
 from spark_integration import sliding_aggregate
-from spark_integration.checkpoint import has_commits
+from spark_integration.checkpoint import has_commits, is_of_this_release
 from spark_integration.cli import sources
 from spark_integration.cli.checkpoints import list_windows, store_totals
 from spark_integration.cli.expressions import (
@@ -95,6 +95,11 @@ def run(job: Job) -> Progress:
         say("starting Spark")
         spark = local_session(cores=job.cores, memory=job.memory, log=job.folder / "spark.log")
         begun = has_commits(job.checkpoint)
+        if begun and not is_of_this_release(job.checkpoint):
+            raise InvalidRequest(
+                f"{job.folder} holds a run of an earlier release, which kept its windows in other "
+                "places: choose another --output, or --overwrite to make it again"
+            )
         with signalled(SIGINT, SIGTERM) as stop:
             batching = sources.plan_batches(job, source)
             if batching.out_of_order:

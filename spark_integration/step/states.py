@@ -129,6 +129,11 @@ def read_doomed(state: bytes) -> list[bytes]:
     return [] if isinstance(bucket, bytes) else [doomed.handle for doomed in bucket.doomed]
 
 
+def buckets_in(state: bytes) -> int:
+    """Over how many buckets a state of any plan and release has its keys. Raises CorruptState."""
+    return _parse(state)[0]
+
+
 def read_fixed(state: bytes) -> tuple[int, Fixed, bytes]:
     """The number of buckets, what is fixed, and the root of a state as it is written now.
 
@@ -137,8 +142,9 @@ def read_fixed(state: bytes) -> tuple[int, Fixed, bytes]:
     buckets, fixed, root = _parse(state)
     if isinstance(fixed, bytes) or not isinstance(root, bytes):
         raise StateMismatch(
-            "a state of an earlier release did not note of which keys it is: run the query until "
-            "each bucket has had rows, and then try again"
+            "a state of an earlier release did not note of which keys it is: make the checkpoint "
+            "anew as it is (mta migrate without --to and --buckets), run the query until each "
+            "bucket has had rows, and then try again"
         )
     return buckets, fixed, root
 

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from mta import Collect, CountWindow, Max, TimeWindow
 from mta.keyed import dealing
-from spark_integration import migration, recommended_conf, sliding_aggregate
+from spark_integration import migration, recommended_conf, sliding, sliding_aggregate
 from spark_integration.carriers import streaming
 from spark_integration.carriers.streaming import PROVIDER
 from spark_integration.checkpoint import states_by_bucket
@@ -35,7 +35,7 @@ from stores import open_store
 from tests.support.servers import RedisServer
 from tests.support.spark.checkpoints import entries
 from tests.support.spark.events import last_n, last_seconds, make_events, oracle, write_files
-from tests.support.spark.jobs import FOLDS, WINDOW, Job, spread
+from tests.support.spark.jobs import FOLDS, WINDOW, Job, by_number, spread
 from tests.support.spark.saved import encode_handles
 
 # --- hashes ---------------------------------------------------------------------------------------
@@ -217,6 +217,44 @@ def test_pages_go_into_sparks_own_state_and_come_out(
     moved(job, "out-again", to=f"file://{tmp_path}/home", buckets=2).run(**asked)
     assert sorted(job.batches) == [0, 1, 2]
     assert job.results() == oracle(events, last_n(1100), FOLDS)
+
+
+@pytest.mark.parametrize("store", ["file", "spark://state"])
+def test_buckets_by_number_come_by_their_labels(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    """A checkpoint of an earlier release is refused by Spark, made anew, and goes on."""
+    job, events = Job(spark, tmp_path), spread(make_events(900, 12))
+    if store != "file":
+        job.store = store
+    write_files(events.slice(0, 600), job.input, files=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(sliding, "packed_rows", by_number)
+        job.run()
+    before = states_of(job)
+    assert set(before) <= set(range(job.settings()["buckets"])) and len(before) > 1
+    write_files(events.slice(600), job.input, files=1, first=2)
+    with pytest.raises(StreamingQueryException, match=r"STATE_STORE_\w+_NOT_COMPATIBLE"):
+        job.run()
+    assert states_of(moved(job, "by-label")) == before
+    job.run()
+    assert sorted(job.batches) == [0, 1, 2]
+    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
+
+
+def test_states_of_handles_are_put_as_they_are(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the first release wrote them; the first batch that runs makes roots of them."""
+    job, state = Job(spark, tmp_path), encode_handles(Bucket(), 2, b"plan")
+    write_files(spread(make_events(100, 4)), job.input, files=1)
+    monkeypatch.setattr(sliding, "packed_rows", by_number)
+    job.run_step(lambda *given: step(*given)._replace(state=state))
+    before = states_of(job)
+    assert before and set(before.values()) == {state}
+    with pytest.raises(StateMismatch, match="mta migrate without --to and --buckets"):
+        migrate(spark, job.checkpoint, tmp_path / "dealt", job.store, buckets=3)
+    assert states_of(moved(job, "by-label")) == before
 
 
 @pytest.fixture

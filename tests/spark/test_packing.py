@@ -7,10 +7,11 @@ import pyarrow as pa
 import pytest
 
 from spark_integration.carriers import packing
+from spark_integration.carriers.labels import bucket_of
 from spark_integration.carriers.metrics import NO_PAGES
 from spark_integration.carriers.packing import (
     BLOB,
-    BUCKET,
+    LABEL,
     Counts,
     from_blobs,
     pack_results,
@@ -24,7 +25,7 @@ def batches(rows: int, size: int, buckets: int = 5) -> list[pa.RecordBatch]:
     rng = np.random.default_rng(rows)
     table = pa.table(
         {
-            BUCKET: pa.array(rng.integers(0, buckets, rows), pa.int32()),
+            "bucket": pa.array(rng.integers(0, buckets, rows), pa.int32()),
             "c0": [f"row {i}" if i % 7 else None for i in range(rows)],
             "c1": np.arange(rows),
             "c2": [[i, i + 1] for i in range(rows)],
@@ -49,7 +50,7 @@ def test_every_row_comes_back_in_order(rows: int) -> None:
             assert mine == [
                 dict(zip(NAMES, list(r.values())[1:], strict=True))
                 for r in expected
-                if r[BUCKET] == row[BUCKET]
+                if r["bucket"] == bucket_of(row[LABEL])
             ]
     back = [r["number"] for b in unpack(packed) for r in b.to_pylist()]
     assert sorted(back) == list(range(rows))
