@@ -42,7 +42,7 @@ from mta.columns.schemas import Payload, Rows, Schema
 from mta.errors import CorruptPage
 from mta.kernels import native
 from mta.kernels.ranges import Buffer, bytes_of, numbers_of, shortened
-from mta.kernels.segments import bounds_of, sort_within, spread
+from mta.kernels.segments import bounds_of, group, sort_within, spread
 from mta.keyed.keys import Keys, ints_of_hashes, lined_up, range_of
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
 
@@ -225,7 +225,7 @@ class Leaves:
                 met.append((some, at[some] + start))
             wanted, at = (np.concatenate(each) for each in zip(*met, strict=True))
             of = pages[at]
-        order = np.argsort(wanted, kind="stable")
+        order = group(wanted, len(keys))
         wanted, of, at = wanted[order], of[order], at[order]
         first_of = np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]
         if int(first_of.sum()) < len(keys):
