@@ -95,9 +95,10 @@ def migrate(
 ) -> Migrated:
     """Make a checkpoint from which a stopped query goes on, with what is given in place of its own.
 
-    Reads all tables of keys once or twice and writes them; into another store also all pages of
-    windows by themselves. Raises InvalidRequest, StateMismatch and HandleMismatch, what damaged
-    pages raise, and the store's errors; then there is no target.
+    With other buckets or into another store, reads all tables of keys once or twice and writes
+    them; into another store also all pages of windows by themselves. Raises InvalidRequest,
+    StateMismatch and HandleMismatch, what damaged pages raise, and the store's errors; then there
+    is no target.
     """
     home = to or store
     batch, in_state = _require_still(checkpoint, target), is_state_url(home)
