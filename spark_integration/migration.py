@@ -111,6 +111,8 @@ def migrate(
     number = buckets or count
     as_they_are = number == count and home == store
     before = {} if as_they_are else {each: read_fixed(state) for each, state in states.items()}
+    fixed = next(iter(before.values()))[1] if before else ()
+    place, into = _places(fixed, count, number)
     draft = target.with_name(f".{target.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
@@ -120,8 +122,6 @@ def migrate(
         if as_they_are and in_state:
             _copy_pages(rows, pages_by_bucket(spark, checkpoint))
         elif not as_they_are:
-            fixed = next(iter(before.values()))[1]
-            place, into = _places(fixed, count, number)
             roots = {bucket: root for bucket, (_, _, root) in before.items()}
             with open_pages(spark, checkpoint, store) as source, open_home(home) as pages:
                 same = home == store and not in_state

@@ -376,4 +376,4 @@ def test_what_cannot_be_made_anew_is_refused(
     monkeypatch.setattr(migration, "states_by_bucket", lambda *_: {})
     with pytest.raises(InvalidRequest, match="has no key yet"):
         migrate(*asked, buckets=3)
-    assert not (tmp_path / "new").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["copy"]
