@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
 
 #define MAX_COLUMNS 3
 /* The longest range that is put together from pairs, and how many rows are paired at once. */
@@ -18,29 +20,26 @@
 /* So many results of steady fronts at once, that what they are made of stays near the processor. */
 #define MTA_STEADY 128
 
-typedef struct {
-    void *at[MAX_COLUMNS];
-    int64_t count;
-} Columns;
+typedef struct { void *at[MAX_COLUMNS]; int64_t count; } Columns;
 
 /* Positions: an array, or from a first one on by one. */
-typedef struct {
-    const int64_t *each;
-    int64_t first;
-} Positions;
+typedef struct { const int64_t *each; int64_t first; } Positions;
 
 static inline int64_t position(const Positions *p, int64_t i) {
     return p->each ? p->each[i] : p->first + i;
 }
 
-enum { REFUSED = -1, OVERFLOWN = -2 };
+/* So that sums of two do not wrap. */
+#define MAX_POSITION (INT64_C(1) << 61)
+
+enum { REFUSED = -1, OVERFLOWN = -2, UNEVEN = -3 };
 
 typedef struct {
     Columns rows;       /* lifted events; row 0 is position 0 */
     Columns stack;      /* suffix folds of the events before the middle, the last one the identity */
-    long long stack_at; /* the position of the stack's first entry */
-    long long middle;   /* where the stack ends and the aggregate on its right begins */
-    long long first;    /* the position of the first new event */
+    int64_t stack_at;   /* the position of the stack's first entry */
+    int64_t middle;     /* where the stack ends and the aggregate on its right begins */
+    int64_t first;      /* the position of the first new event */
     int64_t count;      /* how many new events there are */
     Positions fronts;   /* after each of them */
     Columns right;      /* one row: the aggregate from the middle to the first new event */
@@ -79,13 +78,24 @@ int ranks(const int64_t *times, int64_t size, const int64_t *keys, int64_t count
           int64_t *found);
 int first_later(const int64_t *times, int64_t size, const int64_t *bounds, int64_t segments,
                 const int64_t *which, const int64_t *asked, int64_t count, int64_t *found);
-int running_max(const int64_t *values, int64_t size, const int64_t *bounds, int64_t segments,
-                int64_t *found);
 
-/* ranges.c: where[i] is the first byte of range i, which its buffer holds in full. */
-void bytes_of(const unsigned char *const *where, const int64_t *lengths, int64_t count,
-              unsigned char *found);
-void numbers_of(const unsigned char *const *where, const int64_t *counts, const int64_t *widths,
-                const int64_t *bases, const int64_t *units, int64_t count, int64_t *found);
+/* Buffers side by side, such as the pages of runs. */
+typedef struct { Py_ssize_t count; Py_buffer *views; } Pages;
+
+/* A column of each, that lies in it in full: whole numbers that are kept short, or other items. */
+typedef struct { const int64_t *starts, *counts, *widths, *bases, *units; } Shorts;
+/* ranges.c */
+typedef struct {
+    const Pages *pages;
+    Shorts column;
+    const int64_t *which, *firsts, *counts; /* of each range its buffer, and its items there */
+    int64_t count;
+} Ranges;
+int64_t total_of(const Ranges *ranges, int numbers);
+void gather(const Ranges *ranges, int numbers, unsigned char *into);
+
+/* keys.c */
+int meet(const Pages *pages, const Shorts *hashes, const int64_t *counts, const int64_t *runs,
+         int64_t run_count, const uint64_t *wanted, int64_t wanted_count, int64_t *slots);
 
 #endif

@@ -12,14 +12,14 @@
 
 typedef double F8;
 typedef int64_t I8;
+#define AT(type, column) (((type *)c->at[column])[i])
 
 /* --- a single column --- */
-
 #define ONE_COLUMN(K, T, IDENTITY, COMBINE, LOWER)                                               \
     typedef T K##_P;                                                                             \
     typedef T K##_result;                                                                        \
-    static inline T K##_load(const Columns *c, int64_t i) { return ((const T *)c->at[0])[i]; }  \
-    static inline void K##_store(const Columns *c, int64_t i, T p) { ((T *)c->at[0])[i] = p; }  \
+    static inline T K##_load(const Columns *c, int64_t i) { return AT(T, 0); }                  \
+    static inline void K##_store(const Columns *c, int64_t i, T p) { AT(T, 0) = p; }            \
     static inline T K##_identity(void) { return IDENTITY; }                                      \
     static inline T K##_combine(T a, T b) { return COMBINE; }                                    \
     static inline T K##_lower(T p, double lost) { (void)lost; return LOWER; }                    \
@@ -46,15 +46,13 @@ ONE_COLUMN(max_i8, I8, INT64_MIN, a >= b ? a : b, p)
 ONE_COLUMN(min_i8, I8, INT64_MAX, a <= b ? a : b, p)
 
 /* --- the mean: (sum, count) --- */
-
 typedef struct { F8 sum, count; } mean_P;
 typedef F8 mean_result;
 static inline mean_P mean_load(const Columns *c, int64_t i) {
-    return (mean_P){((const F8 *)c->at[0])[i], ((const F8 *)c->at[1])[i]};
+    return (mean_P){AT(F8, 0), AT(F8, 1)};
 }
 static inline void mean_store(const Columns *c, int64_t i, mean_P p) {
-    ((F8 *)c->at[0])[i] = p.sum;
-    ((F8 *)c->at[1])[i] = p.count;
+    AT(F8, 0) = p.sum, AT(F8, 1) = p.count;
 }
 static inline mean_P mean_identity(void) { return (mean_P){0.0, 0.0}; }
 static inline mean_P mean_combine(mean_P a, mean_P b) {
@@ -64,17 +62,13 @@ static inline F8 mean_lower(mean_P p, double lost) { (void)lost; return p.sum / 
 PLAIN_RUN(mean)
 
 /* --- deviations: (n, mean, M2) --- */
-
 typedef struct { F8 n, mean, m2; } moments_P;
 typedef F8 moments_result;
 static inline moments_P moments_load(const Columns *c, int64_t i) {
-    return (moments_P){((const F8 *)c->at[0])[i], ((const F8 *)c->at[1])[i],
-                       ((const F8 *)c->at[2])[i]};
+    return (moments_P){AT(F8, 0), AT(F8, 1), AT(F8, 2)};
 }
 static inline void moments_store(const Columns *c, int64_t i, moments_P p) {
-    ((F8 *)c->at[0])[i] = p.n;
-    ((F8 *)c->at[1])[i] = p.mean;
-    ((F8 *)c->at[2])[i] = p.m2;
+    AT(F8, 0) = p.n, AT(F8, 1) = p.mean, AT(F8, 2) = p.m2;
 }
 static inline moments_P moments_identity(void) { return (moments_P){0.0, 0.0, 0.0}; }
 
@@ -115,7 +109,6 @@ static inline moments_P moments_value(const moments_run *run) {
     return (moments_P){run->n, run->shown, run->m2};
 }
 static inline int moments_overflown(const moments_run *run) { return !isfinite(run->m2); }
-
 /* --- those that choose an event: (what decides, what is chosen, whether there is any) --- */
 
 typedef struct { F8 key; uint64_t chosen; uint8_t any; } arg_P;
@@ -123,13 +116,10 @@ typedef struct { F8 key; uint64_t chosen; uint8_t any; } arg_P;
     typedef arg_P K##_P;                                                                         \
     typedef uint64_t K##_result;                                                                 \
     static inline arg_P K##_load(const Columns *c, int64_t i) {                                  \
-        return (arg_P){((const F8 *)c->at[0])[i], ((const uint64_t *)c->at[1])[i],               \
-                       ((const uint8_t *)c->at[2])[i]};                                          \
+        return (arg_P){AT(F8, 0), AT(uint64_t, 1), AT(uint8_t, 2)};                              \
     }                                                                                            \
     static inline void K##_store(const Columns *c, int64_t i, arg_P p) {                         \
-        ((F8 *)c->at[0])[i] = p.key;                                                             \
-        ((uint64_t *)c->at[1])[i] = p.chosen;                                                    \
-        ((uint8_t *)c->at[2])[i] = p.any;                                                        \
+        AT(F8, 0) = p.key, AT(uint64_t, 1) = p.chosen, AT(uint8_t, 2) = p.any;                   \
     }                                                                                            \
     static inline arg_P K##_identity(void) { return (arg_P){WORST, 0, 0}; }                      \
     static inline arg_P K##_combine(arg_P a, arg_P b) {                                          \
@@ -149,11 +139,10 @@ typedef struct { uint64_t chosen; uint8_t any; } end_P;
     typedef end_P K##_P;                                                                         \
     typedef uint64_t K##_result;                                                                 \
     static inline end_P K##_load(const Columns *c, int64_t i) {                                  \
-        return (end_P){((const uint64_t *)c->at[0])[i], ((const uint8_t *)c->at[1])[i]};         \
+        return (end_P){AT(uint64_t, 0), AT(uint8_t, 1)};                                         \
     }                                                                                            \
     static inline void K##_store(const Columns *c, int64_t i, end_P p) {                         \
-        ((uint64_t *)c->at[0])[i] = p.chosen;                                                    \
-        ((uint8_t *)c->at[1])[i] = p.any;                                                        \
+        AT(uint64_t, 0) = p.chosen, AT(uint8_t, 1) = p.any;                                      \
     }                                                                                            \
     static inline end_P K##_identity(void) { return (end_P){0, 0}; }                             \
     static inline end_P K##_combine(end_P a, end_P b) {                                          \

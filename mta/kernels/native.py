@@ -37,7 +37,7 @@ _TYPES: dict[str, tuple[np.dtype | None, ...]] = {
 }  # fmt: skip
 _OF_UFUNCS: dict[np.ufunc, str] = {np.add: "sum", np.maximum: "max", np.minimum: "min"}
 #: That of the C sources that belong to this module; a checkout may hold an older extension.
-REVISION = 3
+REVISION = 4
 #: The longest range of ``ranges``, as in ``folds.h``.
 LONGEST = 64
 
@@ -238,41 +238,39 @@ def first_later(
     return found
 
 
-def running_max(values: np.ndarray, bounds: np.ndarray) -> np.ndarray | None:
-    """As ``segments.running_max``."""
-    if compiled is None:
-        return None
-    found = np.empty(len(values), np.int64)
-    compiled.running_max(_whole(values), _whole(bounds), found)
-    return found
-
-
-def bytes_of(
-    buffers: list[Any], which: np.ndarray, starts: np.ndarray, lengths: np.ndarray
-) -> bytes | None:
-    """As ``ranges.bytes_of``."""
-    if compiled is None:
-        return None
-    found: bytes = compiled.gathered(buffers, *map(_whole, (which, starts, lengths)))
-    return found
-
-
-def numbers_of(
+def gathered(
     buffers: list[Any],
+    column: np.ndarray,
     which: np.ndarray,
-    starts: np.ndarray,
+    firsts: np.ndarray,
     counts: np.ndarray,
-    widths: np.ndarray,
-    bases: np.ndarray,
-    units: np.ndarray,
-) -> np.ndarray | None:
-    """As ``ranges.numbers_of``."""
+    numbers: bool,
+) -> bytes | None:
+    """As ``ranges.items_of``, or numbers of 8 bytes each, as ``ranges.numbers_of``."""
     if compiled is None:
         return None
-    found = np.empty(int(counts.sum()), np.int64)
-    given = map(_whole, (which, starts, counts, widths, bases, units))
-    compiled.gathered(buffers, *given, found)
+    given = map(_whole, (column, which, firsts, counts))
+    found: bytes = compiled.gathered(buffers, *given, numbers)
     return found
+
+
+def meet(
+    buffers: list[Any],
+    hashes: np.ndarray,
+    counts: np.ndarray,
+    runs: np.ndarray,
+    wanted: np.ndarray,
+) -> tuple[bool, np.ndarray] | None:
+    """Whether a column of hashes is in order in each run, and where wanted ones are in it.
+
+    A row for each of these, and in it for each run ``page << 32 | place`` of the last such hash, or
+    -1. A run has the first page and the one after its last; both sides are in order.
+    """
+    if compiled is None:
+        return None
+    slots = np.empty((len(wanted), len(runs)), np.int64)
+    given = map(_whole, (hashes, counts, runs, wanted.view("<i8")))
+    return compiled.meet(buffers, *given, slots), slots
 
 
 # --- columns --------------------------------------------------------------------------------------

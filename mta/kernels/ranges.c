@@ -3,45 +3,66 @@
 
 #include "columns.h"
 
+/* How many numbers, or bytes, they are; REFUSED where a range is not in its column. */
+int64_t total_of(const Ranges *r, int numbers) {
+    int64_t total = 0;
+    for (int64_t i = 0; i < r->count; i++) {
+        const int64_t page = r->which[i], first = r->firsts[i], count = r->counts[i];
+        if (page < 0 || page >= r->pages->count || first < 0 || count < 0)
+            return REFUSED;
+        const int64_t most = r->column.counts[page], width = r->column.widths[page];
+        if (first > most || count > most - first || (numbers && (width > 8 || width & (width - 1)))
+            || count > INT64_MAX / 16 - total)
+            return REFUSED;
+        total += numbers ? count : count * width;
+    }
+    return total;
+}
+
+static inline const unsigned char *first_of(const Ranges *r, int64_t i) {
+    const int64_t page = r->which[i];
+    const unsigned char *at = r->pages->views[page].buf;
+    return at + r->column.starts[page] + r->firsts[i] * r->column.widths[page];
+}
+
 /* What is far off in memory is on its way before it is needed, up to eight lines of a range. */
-static inline void ahead(const unsigned char *const *where, const int64_t *counts, int64_t width,
-                         int64_t i, int64_t count) {
+static inline void ahead(const Ranges *r, int64_t i) {
 #if defined(__GNUC__)
-    for (int64_t at = 0; i + 16 < count && at < 512 && at < counts[i + 16] * width; at += 64)
-        __builtin_prefetch(where[i + 16] + at);
+    const int64_t size = r->counts[i] * r->column.widths[r->which[i]];
+    for (int64_t at = 0; at < 512 && at < size; at += 64)
+        __builtin_prefetch(first_of(r, i) + at);
 #endif
 }
 
-void bytes_of(const unsigned char *const *where, const int64_t *lengths, int64_t count,
-              unsigned char *found) {
-    for (int64_t i = 0; i < count; i++) {
-        ahead(where, lengths, 1, i, count);
-        memcpy(found, where[i], (size_t)lengths[i]);
-        found += lengths[i];
-    }
-}
-
 #define EACH(type)                                                                               \
-    for (int64_t k = 0; k < counts[i]; k++) {                                                    \
+    for (int64_t k = 0; k < count; k++, into += 8) {                                             \
         type offset;                                                                             \
-        memcpy(&offset, where[i] + k * (int64_t)sizeof offset, sizeof offset);                   \
-        *found++ = (int64_t)(base + unit * (uint64_t)offset);                                    \
+        memcpy(&offset, where + k * (int64_t)sizeof offset, sizeof offset);                      \
+        *(uint64_t *)(void *)into = base + unit * (uint64_t)offset;                              \
     }                                                                                            \
     break
 
-void numbers_of(const unsigned char *const *where, const int64_t *counts, const int64_t *widths,
-                const int64_t *bases, const int64_t *units, int64_t count, int64_t *found) {
-    for (int64_t i = 0; i < count; i++) {
-        ahead(where, counts, widths[i], i, count);
-        const uint64_t base = (uint64_t)bases[i], unit = (uint64_t)units[i];
-        switch (widths[i]) {
+/* Numbers as what they are, in 8 bytes each, or the bytes of items as they come. */
+void gather(const Ranges *r, int numbers, unsigned char *into) {
+    for (int64_t i = 0; i < r->count; i++) {
+        const int64_t page = r->which[i], count = r->counts[i], width = r->column.widths[page];
+        const uint64_t base = (uint64_t)r->column.bases[page];
+        const uint64_t unit = (uint64_t)r->column.units[page];
+        const unsigned char *where = first_of(r, i);
+        if (i + 16 < r->count)
+            ahead(r, i + 16);
+        switch (numbers ? width : -1) {
+        case 0:
+            for (int64_t k = 0; k < count; k++, into += 8)
+                *(uint64_t *)(void *)into = base;
+            break;
         case 1: EACH(uint8_t);
         case 2: EACH(uint16_t);
         case 4: EACH(uint32_t);
         case 8: EACH(uint64_t);
         default:
-            for (int64_t k = 0; k < counts[i]; k++)
-                *found++ = (int64_t)base;
+            memcpy(into, where, (size_t)(count * width));
+            into += count * width;
         }
     }
 }

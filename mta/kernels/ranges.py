@@ -2,11 +2,13 @@
 
     buffers   b"hello", b"world"
     which     1 0         whose the range is
-    starts    0 2         its first byte
-    lengths   3 2         b"worll"
+    firsts    0 2         its first item
+    counts    3 2         b"worll"
 
-Whole numbers are kept short: as offsets of 0, 1, 2, 4 or 8 bytes, each ``base + unit * offset``.
-A range that its buffer does not hold is a ValueError.
+A *column* of the buffers says for each where its items begin, how many there are, how many bytes
+each has, and of numbers base and unit: five rows. Whole numbers are kept short: as offsets of 0,
+1, 2, 4 or 8 bytes, each ``base + unit * offset``. What lies outside its column, or a column outside
+its buffer, is a ValueError.
 """
 
 from __future__ import annotations
@@ -31,12 +33,24 @@ def bytes_of(
     >>> bytes_of([b"hello", b"world"], np.array([1, 0]), np.array([0, 2]), np.array([3, 2]))
     b'worll'
     """
+    return items_of(buffers, _whole(buffers), which, starts, lengths)
+
+
+def items_of(
+    buffers: Sequence[Buffer],
+    column: np.ndarray,
+    which: np.ndarray,
+    firsts: np.ndarray,
+    counts: np.ndarray,
+) -> bytes:
+    """The bytes of ranges of a column's items."""
     held = list(buffers)
-    known = native.bytes_of(held, which, starts, lengths)
+    known = native.gathered(held, column, which, firsts, counts, False)
     if known is not None:
         return known
-    _require(held, which, starts, lengths)
-    ends = (starts + lengths).tolist()
+    _require_column(held, column)
+    starts, widths = _require(column, which, firsts, counts)
+    ends = (starts + counts * widths).tolist()
     return b"".join(
         [held[at][a:b] for at, a, b in zip(which.tolist(), starts.tolist(), ends, strict=True)]
     )
@@ -54,10 +68,11 @@ def rows_of(
     first = columns[0]
     width = first.dtype.itemsize * prod(first.shape[1:])
     held = [np.ascontiguousarray(column, first.dtype).view("u1") for column in columns]
-    raw = native.bytes_of(held, which, starts * width, lengths * width)
+    given = (_whole(columns, width), which, starts, lengths)
+    raw = native.gathered(held, *given, False)
     if raw is not None:
         return np.frombuffer(raw, first.dtype).reshape(-1, *first.shape[1:])
-    _require(columns, which, starts, lengths)
+    _require(*given)
     if len(columns) > 1:
         starts = starts + bounds_of(np.fromiter(map(len, columns), np.int64))[which]
         first = np.concatenate(columns)
@@ -67,27 +82,28 @@ def rows_of(
 
 def numbers_of(
     buffers: Sequence[Buffer],
+    column: np.ndarray,
     which: np.ndarray,
-    starts: np.ndarray,
+    firsts: np.ndarray,
     counts: np.ndarray,
-    widths: np.ndarray,
-    bases: np.ndarray,
-    units: np.ndarray,
 ) -> np.ndarray:
-    """Ranges of numbers, for each so many of a width.
+    """Ranges of a column's numbers; read-only where a kernel took them out.
 
-    >>> one = np.array([1])
-    >>> numbers_of([bytes([9, 3, 5])], one - 1, one, one + 1, one, one * 100, one * 2).tolist()
+    >>> column, one = np.array([[1], [2], [1], [100], [2]]), np.array([1])
+    >>> numbers_of([bytes([9, 3, 5])], column, one - 1, one - 1, one + 1).tolist()
     [106, 110]
     """
     held = list(buffers)
-    known = native.numbers_of(held, which, starts, counts, widths, bases, units)
-    if known is not None:
-        return known
+    raw = native.gathered(held, column, which, firsts, counts, True)
+    if raw is not None:
+        return np.frombuffer(raw, np.int64)
+    _require_column(held, column)
+    starts, widths = _require(column, which, firsts, counts)
     if not np.isin(widths, _WIDTHS).all():
         raise ValueError("numbers have 0, 1, 2, 4 or 8 bytes")
+    bases, units = column[3:, which]
     ends = bounds_of(counts)
-    found = np.repeat(bases, counts)
+    found: np.ndarray = np.repeat(bases, counts)
     for width in _WIDTHS[1:]:
         of = np.flatnonzero(widths == width)
         if not len(of):
@@ -100,16 +116,32 @@ def numbers_of(
     return found
 
 
+def _whole(buffers: Sequence[Buffer | np.ndarray], width: int = 1) -> np.ndarray:
+    """All there is in buffers, or arrays of rows of so many bytes, as a column."""
+    column = np.zeros((5, len(buffers)), np.int64)
+    column[1] = np.fromiter(map(len, buffers), np.int64, len(buffers))
+    column[2] = width
+    return column
+
+
+def _require_column(buffers: Sequence[Buffer], column: np.ndarray) -> None:
+    lengths = np.fromiter(map(len, buffers), np.int64, len(buffers))
+    starts, counts, widths = column[:3]
+    most = (lengths - starts) // np.maximum(widths, 1)
+    if (column[:3] < 0).any() or (starts > lengths).any() or (counts > most)[widths > 0].any():
+        raise ValueError("a column that its buffer does not hold")
+
+
 def _require(
-    buffers: Sequence[Buffer | np.ndarray],
-    which: np.ndarray,
-    starts: np.ndarray,
-    lengths: np.ndarray,
-) -> None:
-    sizes = np.fromiter(map(len, buffers), np.int64, len(buffers))
-    known = (which >= 0) & (which < len(sizes)) & (starts >= 0) & (lengths >= 0)
-    if not known.all() or (lengths > sizes[which] - starts).any():
-        raise ValueError("a range that its buffer does not hold")
+    column: np.ndarray, which: np.ndarray, firsts: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where each range begins, and how many bytes each of its items has, if its column holds it."""
+    known = (which >= 0) & (which < column.shape[1]) & (firsts >= 0) & (counts >= 0)
+    if known.all():
+        starts, most, widths = column[:3, which]
+        if ((firsts <= most) & (counts <= most - firsts)).all():
+            return starts + firsts * widths, widths
+    raise ValueError("a range that its column does not hold")
 
 
 def shortened(numbers: np.ndarray, least: int = 0) -> tuple[int, int, bytes]:

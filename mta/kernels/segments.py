@@ -88,9 +88,6 @@ def running_max(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """
     if not len(values):
         return values.copy()
-    known = native.running_max(values, bounds)
-    if known is not None:
-        return known
     least, most = int(values.min()), int(values.max())
     span, count = most - least + 1, len(bounds) - 1
     if span * count < _ROOM:

@@ -3,10 +3,10 @@
 
 /* How many times are counted before steps grow: without a branch, which none could foresee. */
 #define NEAR 4
-/* So many searches go on side by side, as each must wait for the one before it. */
+/* So many searches go on side by side; so many times a key are too many to look at each. */
 #define LANES 4
-/* So many times a key are too many to look at each. */
 #define MANY 8
+#define LESS(key, age) ((int64_t)((uint64_t)(key) - (uint64_t)(age)))
 
 /* The first place from ``at`` on, before ``stop``, whose time is later than ``key``. */
 static int64_t far_later(const int64_t *times, int64_t at, int64_t stop, int64_t key) {
@@ -35,11 +35,7 @@ static inline int64_t later(const int64_t *times, int64_t at, int64_t stop, int6
     return near < NEAR ? at + near : far_later(times, at + NEAR, stop, key);
 }
 
-static inline int64_t less(int64_t key, int64_t age) {
-    return (int64_t)((uint64_t)key - (uint64_t)age);
-}
-
-/* How many times are not later than each key less the age. Returns 1 if they grow by one a key.
+/* How many times are not later than each key less the age. UNEVEN unless they grow by one a key.
  *
  * Keys and times are merged: a step passes a time or places a key, and which of both it is takes no
  * branch. Where times are many, or one side has come to its end, each key goes on in long steps. */
@@ -49,7 +45,7 @@ int ranks(const int64_t *times, int64_t size, const int64_t *keys, int64_t count
     for (int l = 0; l < LANES; l++) {
         key[l] = count / LANES * l;
         stop[l] = l + 1 < LANES ? count / LANES * (l + 1) : count;
-        at[l] = key[l] < stop[l] ? later(times, 0, size, less(keys[key[l]], age)) : size;
+        at[l] = key[l] < stop[l] ? later(times, 0, size, LESS(keys[key[l]], age)) : size;
     }
     while (steps >= NEAR && size / MANY <= count) {
         steps = size;
@@ -60,7 +56,7 @@ int ranks(const int64_t *times, int64_t size, const int64_t *keys, int64_t count
         }
         for (int64_t i = 0; i < steps; i++)
             for (int l = 0; l < LANES; l++) {
-                int64_t passed = times[at[l]] <= less(keys[key[l]], age);
+                int64_t passed = times[at[l]] <= LESS(keys[key[l]], age);
                 found[key[l]] = at[l];
                 at[l] += passed;
                 key[l] += 1 - passed;
@@ -68,10 +64,10 @@ int ranks(const int64_t *times, int64_t size, const int64_t *keys, int64_t count
     }
     for (int l = 0; l < LANES; l++)
         for (; key[l] < stop[l]; key[l]++)
-            found[key[l]] = at[l] = later(times, at[l], size, less(keys[key[l]], age));
+            found[key[l]] = at[l] = later(times, at[l], size, LESS(keys[key[l]], age));
     while (steady < count && found[steady] == found[0] + steady)
         steady++;
-    return steady == count;
+    return steady == count ? 0 : UNEVEN;
 }
 
 /* The first row of a segment whose time is later than is asked; its end where none is. */
@@ -90,21 +86,6 @@ int first_later(const int64_t *times, int64_t size, const int64_t *bounds, int64
         }
         last = asked[i];
         found[i] = at = later(times, at, stop, last);
-    }
-    return 0;
-}
-
-/* The largest value of each segment up to each row. */
-int running_max(const int64_t *values, int64_t size, const int64_t *bounds, int64_t segments,
-                int64_t *found) {
-    if (bounds[0] != 0 || bounds[segments] != size)
-        return REFUSED;
-    for (int64_t s = 0; s < segments; s++) {
-        int64_t most = INT64_MIN;
-        if (bounds[s + 1] < bounds[s] || bounds[s + 1] > size)
-            return REFUSED;
-        for (int64_t i = bounds[s]; i < bounds[s + 1]; i++)
-            found[i] = most = values[i] > most ? values[i] : most;
     }
     return 0;
 }

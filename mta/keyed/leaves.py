@@ -32,7 +32,7 @@ keys that are wanted: it is taken out of the pages as they lie (``mta.kernels.ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgpack
@@ -41,7 +41,7 @@ import numpy as np
 from mta.columns.schemas import Payload, Rows, Schema
 from mta.errors import CorruptPage
 from mta.kernels import native
-from mta.kernels.ranges import Buffer, bytes_of, numbers_of, shortened
+from mta.kernels.ranges import Buffer, bytes_of, items_of, numbers_of, shortened
 from mta.kernels.segments import bounds_of, group, sort_within, spread
 from mta.keyed.keys import Keys, ints_of_hashes, lined_up, range_of
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
@@ -58,7 +58,8 @@ _FIXED, _MOST_COLUMNS = 6, 1 << 16
 _FEW = 16
 #: Where an event has no bytes, a page has no more of them.
 _MOST_OF_NOTHING = 1 << 26
-_SIGN = np.uint64(1 << 63)
+#: The place in its page, of what ``native.meet`` has found.
+_PLACE = (1 << 32) - 1
 #: Which numbers of bytes a number of a column may have; the last one stands for all that are more.
 _IS_WIDTH = np.isin(np.arange(10), (0, 1, 2, 4, 8))
 
@@ -122,16 +123,17 @@ class Leaves:
             raise CorruptPage(f"it is the page of {layout.window!r}, 0/{int(words[0, 1])}")
         #: How many keys, and how many events, each page has.
         self.counts, self._events = words[:, 2], words[:, 3]
-        columns = words[:, _FIXED:].reshape(len(pages), -1, 3)
+        heads = words[:, _FIXED:].reshape(len(pages), -1, 3)
         # A row a column, with a number of each page.
-        self._bases, self._units, self._sizes = columns.transpose(2, 1, 0).copy()
+        bases, units, self._sizes = heads.transpose(2, 1, 0).copy()
         if (self._sizes < 0).any() or (self._sizes > lengths).any():
             raise CorruptPage("its columns are longer than it is")
         ends = size + np.cumsum(self._sizes, axis=0)
-        self._starts = ends - self._sizes
         if (ends[-1] != lengths).any() or (words[:, 2:4] < 0).any():
             raise CorruptPage("its columns are of other lengths than it says")
-        self._check_widths()
+        items = self._items()
+        #: Each column as ``mta.kernels.ranges`` has it.
+        self._columns = np.stack((ends - self._sizes, *items, bases, units), axis=1)
 
     def _heads(self, lengths: np.ndarray) -> tuple[int, np.ndarray]:
         """How many bytes a head has, and the numbers of all heads."""
@@ -166,7 +168,8 @@ class Leaves:
             raise CorruptPage("its label is of the wrong types")
         self._kinds: list[str] = kinds
 
-    def _check_widths(self) -> None:
+    def _items(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many items each column has, and how many bytes each of them. Raises CorruptPage."""
         keys, events, sizes = self.counts, self._events, self._sizes
         ints = self._layout.kind == "int"
         if len(sizes) != _VALUES + len(self._kinds):
@@ -191,8 +194,6 @@ class Leaves:
             or ((widths[_TIMES] == 0) & (counts[_TIMES] > 0)).any()
         ):
             raise CorruptPage("a column is not as long as it has numbers")
-        self._widths = np.zeros_like(sizes)
-        self._widths[counted] = widths[counted]
         if (ints and sizes[[_KEY_ENDS, _KEY_BYTES]].any()) or (
             not self._layout.timed and sizes[_TIMES].any()
         ):
@@ -200,6 +201,9 @@ class Leaves:
         bare = (sizes[_TIMES] == 0) & (sizes[_VALUES:].sum(axis=0) == 0)
         if (events[bare] > _MOST_OF_NOTHING).any():
             raise CorruptPage(f"its {events.max()} events without any bytes are too many")
+        bytes_ = [_KEY_BYTES, _HANDLES]
+        counts[bytes_], widths[bytes_] = sizes[bytes_], 1
+        return counts, widths
 
     # --- finding --------------------------------------------------------------------------------
 
@@ -209,33 +213,56 @@ class Leaves:
         ``runs`` has the first page of each and the one after its last. About 10 ns a key that is
         in these pages, and 200 ns a key that is found. ``late`` as of ``join``.
         """
-        hashes, bounds = self._hashes(), bounds_of(self.counts)
-        spans, met = self._spans(bounds, runs), []
-        for start, stop in spans:
-            some, at = _meeting(_in_order(hashes[start:stop]), keys.hashes)
-            met.append((some, at + start))
-        wanted, at = (np.concatenate(each) for each in zip(*met, strict=True))
-        of = np.searchsorted(bounds, at, side="right") - 1
-        if not self._are(keys, wanted, of, at - bounds[of]):
-            pages, places = self._entries()
-            every, met = self._keys(hashes, pages, places), []
-            for start, stop in spans:
-                at = every.cut(start, stop).find(keys)
-                some = np.flatnonzero(at >= 0)
-                met.append((some, at[some] + start))
-            wanted, at = (np.concatenate(each) for each in zip(*met, strict=True))
-            of = pages[at]
-        order = group(wanted, len(keys))
-        wanted, of, at = wanted[order], of[order], at[order]
+        wanted, of, places = self._meeting(keys, runs)
+        if not self._are(keys, wanted, of, places):
+            every = self._keys(self._hashes(), *self._entries())
+            wanted, of, places = self._met(runs, lambda a, b: every.cut(a, b).find(keys), len(keys))
         first_of = np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]
         if int(first_of.sum()) < len(keys):
             keys = keys.take(wanted[first_of])
-        return self._table(keys, np.cumsum(first_of) - 1, of, at - bounds[of], late)
+        return self._table(keys, np.cumsum(first_of) - 1, of, places, late)
+
+    def _meeting(
+        self, keys: Keys, runs: Sequence[tuple[int, int]]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each key and run the last entry of the key's hash: its key, its page and its place.
+
+        In order of key and age.
+        """
+        known = native.meet(
+            self._pages, self._columns[_HASHES], self.counts, np.array(runs), keys.hashes
+        )
+        if known is None:
+            hashes = self._hashes()
+            return self._met(
+                runs, lambda a, b: _last_of(_in_order(hashes[a:b]), keys.hashes), len(keys)
+            )
+        in_order, slots = known
+        if not in_order:
+            raise CorruptPage("its keys are out of order")
+        wanted, run = np.nonzero(slots >= 0)
+        met = slots[wanted, run]
+        return wanted, met >> 32, met & _PLACE
+
+    def _met(
+        self, runs: Sequence[tuple[int, int]], find: Callable[[int, int], np.ndarray], count: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As ``_meeting``; ``find`` has the place of each wanted key in a run, or -1."""
+        bounds, found = bounds_of(self.counts), []
+        for start, stop in self._spans(bounds, runs):
+            at = find(start, stop)
+            some = np.flatnonzero(at >= 0)
+            found.append((some, at[some] + start))
+        wanted, at = (np.concatenate(each) for each in zip(*found, strict=True))
+        order = group(wanted, count)
+        wanted, at = wanted[order], at[order]
+        of = np.searchsorted(bounds, at, side="right") - 1
+        return wanted, of, at - bounds[of]
 
     def _hashes(self) -> np.ndarray:
         """Of all keys of all pages."""
         every = np.arange(len(self._pages))
-        raw = bytes_of(self._pages, every, self._starts[_HASHES], self._sizes[_HASHES])
+        raw = items_of(self._pages, self._columns[_HASHES], every, every * 0, self.counts)
         return np.frombuffer(raw, "<u8")
 
     @staticmethod
@@ -347,19 +374,15 @@ class Leaves:
         self, column: int, pages: np.ndarray, firsts: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:
         """Some numbers of a column of each page."""
-        bases, widths = self._bases[column][pages], self._widths[column]
-        if not widths.any():
-            return np.repeat(bases, counts)
-        widths = widths[pages]
-        starts, units = self._starts[column][pages] + firsts * widths, self._units[column][pages]
-        return numbers_of(self._pages, pages, starts, counts, widths, bases, units)
+        return numbers_of(self._pages, self._columns[column], pages, firsts, counts)
 
     def _of_keys(
         self, column: int, pages: np.ndarray, places: np.ndarray, count: int = 1
     ) -> list[np.ndarray]:
         """So many numbers of each of some keys, in a column of a number a key and ``count - 1``."""
-        if not self._widths[column].any():
-            return [self._bases[column][pages]] * count
+        _, _, widths, bases, _ = self._columns[column]
+        if not widths.any():
+            return [bases[pages]] * count
         sizes = self.counts + (count - 1)
         if _FEW * len(pages) < sizes.sum():
             found = self._numbers(column, pages, places, np.full(len(pages), count))
@@ -381,10 +404,10 @@ class Leaves:
         return begins, ends - begins
 
     def _bytes(
-        self, column: int, pages: np.ndarray, begins: np.ndarray, sizes: np.ndarray, width: int = 1
+        self, column: int, pages: np.ndarray, firsts: np.ndarray, counts: np.ndarray
     ) -> bytes:
-        starts = self._starts[column][pages] + width * begins
-        return bytes_of(self._pages, pages, starts, width * sizes)
+        """The bytes of some items of a column of each page."""
+        return items_of(self._pages, self._columns[column], pages, firsts, counts)
 
     def _handles(self, pages: np.ndarray, places: np.ndarray) -> list[bytes]:
         begins, sizes = self._ranges(_HANDLE_ENDS, pages, places, self._sizes[_HANDLES])
@@ -398,10 +421,10 @@ class Leaves:
         payloads: list[Payload] = []
         if schema.row_bytes:
             for at, kind in enumerate(self._kinds, _VALUES):
-                width = int(self._widths[at].max())
+                width = int(self._columns[at][2].max())
                 if (self._sizes[at] != width * self._events).any():
                     raise CorruptPage("its values are not as many as its events")
-                payloads.append((kind, self._bytes(at, pages, starts, counts, width)))
+                payloads.append((kind, self._bytes(at, pages, starts, counts)))
         return loaded(schema, iter(payloads), int(counts.sum()))
 
     def _packed_rows(self, pages: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> Rows:
@@ -417,28 +440,17 @@ class Leaves:
 
     def _payloads(self, page: int) -> Iterator[Payload]:
         for at, kind in enumerate(self._kinds, _VALUES):
-            start = int(self._starts[at, page])
+            start = int(self._columns[at, 0, page])
             yield kind, bytes(self._pages[page][start : start + int(self._sizes[at, page])])
 
 
-def _meeting(lined: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which hashes are among those in line, and the last place of each there."""
+def _last_of(lined: np.ndarray, hashes: np.ndarray) -> np.ndarray:
+    """The last place of each hash among those in line, -1 of those that are not there."""
     if not len(lined):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    at = np.empty(len(hashes), np.int64)
-    # Those with their highest bit, and those without, are in order as numbers with a sign.
-    low, few = (int(each.searchsorted(_SIGN)) for each in (lined, hashes))
-    for mine, wanted, begin, room in (
-        (lined[:low], hashes[:few], 0, at[:few]),
-        (lined[low:], hashes[few:], low, at[few:]),
-    ):
-        signed, keys = mine.view("<i8"), wanted.view("<i8")
-        if native.ranks(signed, keys, 0, room) is None:
-            room[:] = signed.searchsorted(keys, side="right")
-        room += begin
-    at -= 1
-    some = np.flatnonzero(lined[np.maximum(at, 0)] == hashes)
-    return some, at[some]
+        return np.full(len(hashes), -1)
+    at: np.ndarray = lined.searchsorted(hashes, side="right") - 1
+    at[lined[np.maximum(at, 0)] != hashes] = -1
+    return at
 
 
 def _in_order(hashes: np.ndarray) -> np.ndarray:

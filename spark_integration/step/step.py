@@ -79,13 +79,13 @@ def step(
         windows = Windows(plan, store, before, start)
     done = windows.advance(group)
     gone = windows.forget(watermark)
-    found = results_of(plan, group, done, gone)
     begun, lacking = known.num_rows - later.num_rows, windows.lacking(group.times[done.line])
     counts = counts_of(plan, rows.num_rows, begun, done, lacking)
     if plan.temporary:
-        return Advanced(b"", found, counts)
-    # The pages behind this root are durable only after the flush.
+        return Advanced(b"", results_of(plan, group, done, gone), counts)
     root = windows.keyed.checkpoint(barrier=False)
+    # While its pages are written; only after the flush are they durable.
+    found = results_of(plan, group, done, gone)
     store.flush()
     after = encode_root(root, plan.buckets, plan.fixed)
     timer = windows.timer(watermark)

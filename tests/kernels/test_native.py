@@ -42,7 +42,7 @@ from mta.folds.sliding import SlidingFolds, Sweep, has_kernel, kernel_lowers
 from mta.kernels import native
 from mta.kernels.native import Kernel, numpy_alone
 from mta.kernels.ranks import SortedTimes
-from mta.kernels.segments import bounds_of, first_later, running_max
+from mta.kernels.segments import bounds_of, first_later
 from mta.monoids.base import AbstractMonoid
 from tests.support import oracle
 from tests.support.bits import HARD, bits
@@ -172,14 +172,42 @@ def test_searches(seed: int) -> None:
     assert list(found) == times.searchsorted(keys - near // 3, side="right").tolist()
     counts = np.array([rng.choice([0, 0, 1, 5]) for _ in range(30)])
     bounds = bounds_of(counts)
-    rows = np.array([rng.randint(-near, near) for _ in range(int(bounds[-1]))], "i8")
-    lanes = rows.copy()
+    lanes = np.array([rng.randint(-near, near) for _ in range(int(bounds[-1]))], "i8")
     for start, stop in pairwise(bounds.tolist()):
         lanes[start:stop].sort()
     which = np.sort(np.array([rng.randrange(30) for _ in range(200)]))
     asked = np.array([rng.randint(-near, near) for _ in range(200)], "i8")
-    same_with_and_without(lambda: running_max(rows, bounds))
     same_with_and_without(lambda: first_later(lanes, bounds, which, asked))
+
+
+@needs_compiled
+@pytest.mark.parametrize("seed", range(20))
+def test_keys_meet_those_of_pages(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    most = int(rng.choice([4, 60, 2**64 - 1], shuffle=False))
+    counts = rng.integers(0, 9, 7)
+    runs = np.array([[0, 3], [3, 3], [3, 7]])
+    columns, pages = np.zeros((5, 7), np.int64), []
+    of_runs = [np.sort(rng.integers(0, most, counts[a:b].sum(), "u8")) for a, b in runs]
+    hashes = np.split(np.concatenate(of_runs), np.cumsum(counts)[:-1])
+    for at, lot in enumerate(hashes):
+        columns[:3, at] = at, len(lot), 8
+        pages.append(b"-" * at + lot.tobytes() + b"+")
+    some = np.concatenate([*hashes, rng.integers(0, most, 5, "u8")])
+    wanted = np.unique(rng.choice(some, 12))
+    met = native.meet(pages, columns, counts, runs, wanted)
+    assert met is not None and met[0]
+    for hash_, slots in zip(wanted.tolist(), met[1].tolist(), strict=True):
+        for (a, b), slot in zip(runs.tolist(), slots, strict=True):
+            places = [
+                (page << 32) + place
+                for page, lot in enumerate(hashes) if a <= page < b
+                for place, other in enumerate(lot.tolist()) if other == hash_
+            ]  # fmt: skip
+            assert slot == max(places, default=-1)
+    pages[0], counts[0], columns[1:3, 0] = b"\2" * 8 + b"\1" * 8, 2, (2, 8)
+    met = native.meet(pages, columns, counts, runs, wanted)
+    assert met is not None and not met[0]
 
 
 @needs_compiled
@@ -257,6 +285,15 @@ def _fuzz(rng: random.Random) -> None:
     def numbers(count: int) -> Any:
         return column("i8", count)
 
+    pages = rng.choice([0, 1, 3])
+
+    def buffers() -> Any:
+        found = [rng.randbytes(rng.choice([0, 8, 80])) for _ in range(pages)]
+        return rng.choice([found, found, found, tuple(found), [*found, None], None])
+
+    def column_of() -> Any:
+        return column("i8", 5 * pages)
+
     count, more = rng.choice([0, 1, 2, 7, 40, 200]), rng.choice([0, 1, 3, 40])
     places = number() if rng.random() < 0.4 else numbers(more)
     lengths = numbers(more)
@@ -281,7 +318,13 @@ def _fuzz(rng: random.Random) -> None:
         lambda: module.first_later(
             numbers(count), numbers(4), numbers(more), numbers(more), numbers(more)
         ),
-        lambda: module.running_max(numbers(count), numbers(4), numbers(count)),
+        lambda: module.gathered(
+            buffers(), column_of(), numbers(more), numbers(more), numbers(more), rng.random() < 0.5
+        ),
+        lambda: module.meet(
+            buffers(), column_of(), numbers(pages), numbers(2 * pages), numbers(more),
+            numbers(pages * more),
+        ),
     ]  # fmt: skip
     try:
         with np.errstate(all="ignore"):
@@ -347,7 +390,12 @@ def test_an_extension_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPat
 
 
 #: What the C sources are at each revision.
-DIGESTS = {1: "9bb8481a418fbd93", 2: "8c3c1665578596a4", 3: "25586cbd90987377"}
+DIGESTS = {
+    1: "9bb8481a418fbd93",
+    2: "8c3c1665578596a4",
+    3: "25586cbd90987377",
+    4: "efd83cb1bfeba6f5",
+}
 
 
 def test_the_revision_is_that_of_the_sources() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mta.kernels.native import numpy_alone
-from mta.kernels.ranges import Buffer, bytes_of, numbers_of, rows_of, shortened
+from mta.kernels.ranges import Buffer, bytes_of, items_of, numbers_of, rows_of, shortened
 
 KERNELS = [nullcontext, numpy_alone]
 BUFFERS: list[Buffer] = [b"hello", memoryview(b"-world-")[1:6], b""]
@@ -51,10 +51,14 @@ def test_numbers_of_every_width_come_back(kernel: type[AbstractContextManager[No
     sizes = np.array([len(lot) for lot in lots])[which]
     firsts = random.integers(0, sizes + 1)
     counts = random.integers(0, sizes - firsts + 1)
-    bases, units = (np.array([head[at] for head in heads])[which] for at in (0, 1))
-    widths = np.array([len(buffers[at]) // max(len(lots[at]), 1) for at in range(len(lots))])[which]
+    lengths = [len(lot) for lot in lots]
+    widths = [len(each) // max(length, 1) for each, length in zip(buffers, lengths, strict=True)]
+    bases, units = ([head[at] for head in heads] for at in (0, 1))
+    # In each buffer the column comes after something else.
+    column = np.array([range(len(lots)), lengths, widths, bases, units])
+    buffers = [b"x" * at + bytes(buffer) + b"y" for at, buffer in enumerate(buffers)]
     with kernel():
-        found = numbers_of(buffers, which, firsts * widths, counts, widths, bases, units)
+        found = numbers_of(buffers, column, which, firsts, counts)
     ranges = zip(which, firsts, counts, strict=True)
     wanted = [lots[at][first : first + count] for at, first, count in ranges]
     assert found.tolist() == np.concatenate(wanted).tolist()
@@ -102,7 +106,6 @@ def test_at_least_so_many_bytes() -> None:
 def test_what_a_buffer_does_not_hold_is_refused(
     kernel: type[AbstractContextManager[None]], ranges: tuple[list[int], ...]
 ) -> None:
-    ones = np.ones(len(ranges[0]), np.int64)
     with kernel():
         with pytest.raises(ValueError, match="does not hold"):
             bytes_of(BUFFERS, *columns(*ranges))
@@ -110,7 +113,39 @@ def test_what_a_buffer_does_not_hold_is_refused(
             bytes_of(BUFFERS, *columns([0], [1], [I8.max]))
         with pytest.raises(ValueError, match="does not hold"):
             rows_of([np.zeros(5), np.zeros(5), np.zeros(0)], *columns(*ranges))
-        with pytest.raises(ValueError, match=r"does not hold|negative"):
-            numbers_of(BUFFERS, *columns(*ranges), ones, ones, ones)
+        whole = np.array([[0, 0, 0], [5, 5, 0], [1, 1, 1], [0, 0, 0], [1, 1, 1]])
+        with pytest.raises(ValueError, match="does not hold"):
+            numbers_of(BUFFERS, whole, *columns(*ranges))
+        with pytest.raises(ValueError, match="does not hold"):
+            items_of(BUFFERS, whole, *columns(*ranges))
         with pytest.raises(ValueError, match=r"does not hold|numbers have"):
-            numbers_of(BUFFERS, *columns([0], [0], [1]), *columns([3], [0], [1]))
+            whole[2, 0] = 3
+            numbers_of(BUFFERS, whole, *columns([0], [0], [1]))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    ("row", "value"), [(0, -1), (0, 1), (0, I8.max), (1, 6), (1, -1), (1, I8.max), (2, -1)]
+)
+def test_a_column_that_a_buffer_does_not_hold_is_refused(
+    kernel: type[AbstractContextManager[None]], row: int, value: int
+) -> None:
+    column = np.array([[0, 0, 0], [5, 5, 0], [1, 1, 1], [0, 0, 0], [1, 1, 1]])
+    ranges = columns([1, 0], [0, 4], [5, 1])
+    with kernel():
+        assert items_of(BUFFERS, column, *ranges) == b"worldo"
+        assert numbers_of(BUFFERS, column, *ranges).tolist() == list(b"worldo")
+        column[row, 1] = value
+        with pytest.raises(ValueError, match="does not hold"):
+            items_of(BUFFERS, column, *ranges)
+        with pytest.raises(ValueError, match="does not hold"):
+            numbers_of(BUFFERS, column, *ranges)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_items_of_any_size(kernel: type[AbstractContextManager[None]]) -> None:
+    column = np.array([[1, 0], [1, 1], [3, 2], [0, 0], [0, 0]])
+    with kernel():
+        ranges = columns([1, 0, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0])
+        found = items_of([b"-abc", b"de"], column, *ranges)
+    assert found == b"deabc"

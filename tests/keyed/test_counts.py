@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mta import Collect, Count, CountWindow, KeyedWindows, Last, Max, Product, Sum, TimeWindow
-from mta.kernels import ranges
+from mta.kernels import native, ranges
 from mta.keyed import leaves, tiers
 from stores import MemoryStore
 from stores.base import Capabilities
@@ -336,18 +336,24 @@ class Taken:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.calls = self.bytes = 0
 
-        def bytes_of(*given: Any) -> bytes:
-            self.calls += 1
-            self.bytes += int(given[3].sum())
-            return ranges.bytes_of(*given)
+        def counted(take: Callable[..., Any], lengths: Callable[..., np.ndarray]) -> Any:
+            def taken(*given: Any) -> Any:
+                found = take(*given)
+                if found is not None:
+                    self.calls += 1
+                    self.bytes += int(lengths(*given).sum())
+                return found
 
-        def numbers_of(*given: Any) -> np.ndarray:
-            self.calls += 1
-            self.bytes += int((given[3] * given[4]).sum())
-            return ranges.numbers_of(*given)
+            return taken
 
+        def of_items(_: Any, column: Any, which: Any, firsts: Any, counts: Any) -> np.ndarray:
+            return counts * column[2][which]
+
+        bytes_of = counted(ranges.bytes_of, lambda *given: given[3])
         patch.setattr(leaves, "bytes_of", bytes_of)
-        patch.setattr(leaves, "numbers_of", numbers_of)
+        patch.setattr(leaves, "items_of", counted(ranges.items_of, of_items))
+        patch.setattr(leaves, "numbers_of", counted(ranges.numbers_of, of_items))
+        patch.setattr(native, "meet", counted(native.meet, lambda *given: 8 * given[2]))
 
 
 @pytest.mark.parametrize("page_bytes", [1 << 12, 1 << 16])
