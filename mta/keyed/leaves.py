@@ -240,9 +240,9 @@ class Leaves:
         in_order, slots = known
         if not in_order:
             raise CorruptPage("its keys are out of order")
-        wanted, run = np.nonzero(slots >= 0)
-        met = slots[wanted, run]
-        return wanted, met >> 32, met & _PLACE
+        at = np.flatnonzero(slots >= 0)
+        met = slots.reshape(-1)[at]
+        return at // len(runs), met >> 32, met & _PLACE
 
     def _met(
         self, runs: Sequence[tuple[int, int]], find: Callable[[int, int], np.ndarray], count: int
