@@ -226,8 +226,8 @@ static int pages_of(Held *held, PyObject *args) {
     if (!pages->views)
         return PyErr_NoMemory() != NULL;
     for (; pages->count < size; pages->count++) {
-        Py_buffer *view = &pages->views[pages->count];
-        if (PyObject_GetBuffer(PyList_GetItem(given, pages->count), view, PyBUF_SIMPLE))
+        PyObject *page = PyList_GetItem(given, pages->count);
+        if (!page || PyObject_GetBuffer(page, &pages->views[pages->count], PyBUF_SIMPLE))
             return 0;
     }
     return 1;
