@@ -67,7 +67,7 @@ def found_by(job: Job, combine: Combine) -> set[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(
     ("combine", "pages"),
-    [(chained, "state"), (joined, "state"), (united, "file")],
+    [(chained, "file"), (chained, "state"), (joined, "state"), (united, "file")],
 )
 @pytest.mark.proves("PySpark", "windows behind windows, joined, united")
 @pytest.mark.proves("stores", "windows behind windows, joined, united", "file", "spark://state")

@@ -25,6 +25,7 @@ from tests.spark.test_streaming import (
     test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts,
     test_equals_the_oracle,
     test_last_gives_one_row_per_key_and_batch,
+    test_what_stops_a_query_and_what_lets_it_go_on,
 )
 from tests.support.spark.driver import PLAIN
 from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
@@ -36,6 +37,7 @@ __all__ = [
     "test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts",
     "test_equals_the_oracle",
     "test_last_gives_one_row_per_key_and_batch",
+    "test_what_stops_a_query_and_what_lets_it_go_on",
 ]
 
 
