@@ -70,9 +70,9 @@ core:
 		--doctest-ignore-import-errors --pyargs mta stores
 
 # Elsewhere, so that nothing built with sanitizers stays here. Python itself is not built with them.
-# What these find wrong without kernels is a number; what stores, roots and pages do is the same.
+# Numbers, and pages that are not what they say; what stores and roots do is the same without kernels.
 SUITES := tests/folds tests/levels/test_runs.py tests/windows/test_random.py \
-	$(patsubst %,tests/keyed/test_%.py,going_on keys random rolling windows) \
+	$(patsubst %,tests/keyed/test_%.py,formats going_on keys random rolling windows) \
 	-k "not looking and not fails"
 kernels: $(ALL)
 	@set -e; if ! command -v $(firstword $(CC)) >/dev/null; then \
