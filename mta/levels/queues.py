@@ -37,6 +37,8 @@ from mta.pages.pager import Pager, Place, ResidentPager, StorePager
 from mta.pages.structure import Setting
 
 BEFORE_ALL = np.iinfo(np.int64).min
+#: The most pages that are written in one store call where many events come at once.
+TOGETHER = 16
 
 
 class Tail(Group):
@@ -262,41 +264,79 @@ class Levels:
         return self.arity - taken
 
     def extend(self, rows: Rows, times: np.ndarray | None, count: int, unneeded: int) -> None:
-        """Add events that fill leaf groups, at most one more than ``leaf_room``.
+        """Add events, however many groups they fill.
 
-        Pages that end before position ``unneeded`` are not written. About one combine an event;
-        one store call. When the store fails, nothing has changed.
+        Pages that end before position ``unneeded`` are not written. About one combine for each
+        event that is not in them; a store call for each ``TOGETHER`` pages of a level. When the
+        store fails, nothing has changed.
         """
-        leaf, size, cut = self.tails[0], self.leaf_arity, self.monoid.inputs.cut
-        fill = size - leaf.count
-        self.monoid.inputs.put_many(leaf.rows, leaf.count, cut(rows, 0, fill))
-        if leaf.times is not None and times is not None:
-            leaf.times[leaf.count :] = times[:fill]
-        groups, stop = [Group(leaf.rows, leaf.times, [], size)], fill
-        while stop + size < count:
-            own = self.monoid.inputs.new(size)  # as the given rows are the caller's
-            self.monoid.inputs.put_many(own, 0, cut(rows, stop, stop + size))
-            own_times = None if times is None else times[stop : stop + size].copy()
-            groups.append(Group(own, own_times, [], size))
-            stop += size
-        first, elements = leaf.number, []
-        for group in groups:
-            last = None if group.times is None else group.times[-1]
-            elements.append((self.fold(0, group, 0, size), last))
-        skip = min(len(groups), max(0, unneeded // size - first))
-        written = list(enumerate(groups[skip:], first + skip))
-        names = self.pager.write([(0, number, group) for number, group in written])
-        for at, (name, (fold, last)) in enumerate(
-            zip([NO_NAME] * skip + names, elements, strict=True)
-        ):
-            self._add(1, first + at, fold, last, name)
-        self.tails[0] = Tail(self, 0, first + len(groups))
-        self.back += stop
-        self.append_many(
-            cut(rows, stop, count), None if times is None else times[stop:], count - stop
-        )
+        joining, index = Group(rows, times, [], count), self.back
+        changes, hand = list[tuple[Tail, Group, int]](), dict[tuple[int, int], Group]()
+        while joining.count:
+            tail = self._tail(len(changes), index)
+            above = self._fill(tail, joining, unneeded, hand)
+            index, used = tail.number, 0
+            if above.count:
+                used = above.count * tail.capacity - tail.count
+                tail = Tail(self, tail.level, tail.number + above.count)
+            changes.append((tail, joining, used))
+            joining = above
+        for level, (tail, group, used) in enumerate(changes):
+            self._join(level, tail, group, used, group.count)
+            self.tails[level : level + 1] = [tail]
+        self.back += count
         if self.in_hand is not None:
-            self.in_hand |= {(0, number): group for number, group in written}
+            self.in_hand |= hand
+
+    def _fill(
+        self, tail: Tail, joining: Group, unneeded: int, hand: dict[tuple[int, int], Group]
+    ) -> Group:
+        """Write the groups that elements fill which join a tail; what stands for them above.
+
+        The tail stays as it was. The groups that are written first, where the front soon is, come
+        into ``hand``.
+        """
+        level, size, first = tail.level, tail.capacity, tail.number
+        above = self._new_group(level + 1, max(0, (tail.count + joining.count - 1) // size))
+        above.names += [NO_NAME] * above.count
+        full: list[tuple[int, int, Group]] = []
+        for at in range(above.count):
+            start, stop = max(at * size - tail.count, 0), (at + 1) * size - tail.count
+            names = [*([] if at else tail.names), *joining.names[start:stop]]
+            fold, leaves = self.monoid.identity, (first + at + 1) * self.span(level + 1) <= unneeded
+            # A group of which nothing is needed may still name pages that are to be deleted.
+            if not leaves or any(name != NO_NAME for name in names):
+                group = self._new_group(level, 0, size)
+                if not at:
+                    group = Group(tail.rows, tail.times, list(tail.names), tail.count)
+                self._join(level, group, joining, start, stop)
+                fold = self.fold(level, group, 0, size)
+                full.append((level, first + at, group))
+            self.monoid.partials.put(above.rows, at, fold)
+            if above.times is not None and joining.times is not None:
+                above.times[at] = joining.times[stop - 1]
+            if full and (len(full) == TOGETHER or at == above.count - 1):
+                for (_, number, _), name in zip(full, self.pager.write(full), strict=True):
+                    above.names[number - first] = name
+                if not any(known == level for known, _ in hand):
+                    hand |= {(level, number): group for _, number, group in full}
+                full = []
+        return above
+
+    def _join(self, level: int, group: Group, joining: Group, start: int, stop: int) -> None:
+        """Add some elements to a group, which has room for them."""
+        schema, end = self.layout_of(level).schema, group.count + stop - start
+        schema.put_many(group.rows, group.count, schema.cut(joining.rows, start, stop))
+        if group.times is not None and joining.times is not None:
+            group.times[group.count : end] = joining.times[start:stop]
+        group.names += joining.names[start:stop]
+        group.count = end
+
+    def _new_group(self, level: int, count: int, room: int = 0) -> Group:
+        """A group with so many elements, yet to be set, and room for others."""
+        room = max(count, room)
+        times = np.empty(room, "<i8") if self.timed else None
+        return Group(self.layout_of(level).schema.new(room), times, [], count)
 
     def take_back(self) -> None:
         """Undo the last ``append``."""
@@ -334,13 +374,19 @@ class Levels:
             grown.append((tail.level + 1, aggregate))
         return grown
 
+    def _tail(self, level: int, index: int) -> Tail:
+        """The tail of a level, which may be new: then element ``index`` is its first one."""
+        if level < len(self.tails):
+            return self.tails[level]
+        tail = Tail(self, level, index // self.arity)
+        # What lies before the new level's first element was swept long ago.
+        for _ in range(index % self.arity):
+            self._put(tail, self.monoid.identity, BEFORE_ALL, NO_NAME)
+        return tail
+
     def _add(self, level: int, index: int, aggregate: Partial, last: Any, name: bytes) -> None:
         """Append element ``index`` to a level, which may be new."""
-        if level == len(self.tails):
-            self.tails.append(Tail(self, level, index // self.arity))
-            # What lies before the new level's first element was swept long ago.
-            for _ in range(index % self.arity):
-                self._put(self.tails[level], self.monoid.identity, BEFORE_ALL, NO_NAME)
+        self.tails[level : level + 1] = [self._tail(level, index)]
         self._put(self.tails[level], aggregate, last, name)
 
     def _put(self, tail: Tail, aggregate: Partial, last: Any, name: bytes) -> None:

@@ -20,6 +20,10 @@ A window that is shorter than the bulk would use up the leftmost tree again and 
 are put side by side with the new ones, as they mostly lie in one batch already, and *Two-Stacks*
 goes over all of them; what lies in between is never folded by way of the tree, and where no handle
 needs it, its pages are not written.
+
+So it is with a longer window and a batch that is longer still: what comes and leaves within it
+needs no page, unless a handle does. The stack of a whole window is in memory then, which is no more
+than the caller's batch and its results are.
 """
 
 from __future__ import annotations
@@ -72,7 +76,11 @@ class RunningTree(MonoidTree):
             return 0
         self.levels.in_hand = {}
         try:
-            return self._run_short(batch, start, new) or self._run_on(batch, start, new)
+            return (
+                self._run_over(batch, start)
+                or self._run_short(batch, start, new)
+                or self._run_on(batch, start, new)
+            )
         finally:
             self.levels.in_hand = None
 
@@ -90,7 +98,11 @@ class RunningTree(MonoidTree):
                 path = self._gone_on(path)
                 if not path:
                     break
-                view = Ahead(path, self.back + at)
+                frame = path[-1]
+                known = frame.group.times
+                if known is not None:
+                    known = known[frame.next : frame.stop]
+                view = Ahead(frame.first + frame.next, self.back + at, known)
             times = None if new.times is None else new.times[at:]
             ahead = policy.fronts(view, times, new.size - at)
             if ahead is None:
@@ -289,6 +301,72 @@ class RunningTree(MonoidTree):
         self._renew(new, front, self.path)
         return new.size
 
+    # --- a window that is shorter than the batch ------------------------------------------------
+
+    def _run_over(self, batch: Batch, start: int) -> int:
+        """All that is left of a batch at least twice as long as the window, which lies in it; or 0.
+
+        About two combines an event; a stack of a window's length. Pages are written of what is in
+        the window in the end, and of nothing else. When the store fails, no event is in.
+        """
+        held, count, policy = len(self), batch.count - start, self.setting.policy
+        size = policy.size if isinstance(policy, CountWindow) else held
+        if (
+            not self.discards
+            or type(policy) not in (CountWindow, TimeWindow)
+            or not self._most_events < size <= count // 2
+            or held > start
+            or not turns(self.monoid)
+        ):
+            return 0
+        beside, new = batch.part(start - held, batch.count), batch.part(start, batch.count)
+        monoid, origin, at = self.monoid, self.front, 0
+        front, middle, right = origin, self.back, monoid.identity
+        bottom, stack = front, self._stack(beside, 0, held)
+        while at < count:
+            some, times, known = min(_EVENTS, count - at), None, None
+            if new.times is not None and beside.times is not None:
+                # Where events come at about the pace at which they did, as many leave.
+                times = new.times[at:]
+                known = beside.times[front - origin : front - origin + 2 * _EVENTS]
+            ahead = policy.fronts(Ahead(front, self.back + at, known), times, some)
+            if ahead is None:
+                break
+            fronts, some = ahead
+            if isinstance(fronts, int):
+                entry = front - bottom
+                lefts, places = monoid.partials.cut(stack, entry, entry + 1), (0, 0)
+            else:
+                fronts, lefts, places = fronts_upto(fronts, middle, some), stack, (bottom, middle)
+                some = len(fronts)
+                if not some:
+                    front, middle = int(ahead[0][0]), self.back + at  # type: ignore[index]
+                    if middle - front < self._most_events:
+                        break
+                    bottom, right = front, monoid.identity
+                    stack = self._stack(beside, front - origin, middle - origin)
+                    continue
+                front = int(fronts[-1])
+            right = self._stretch(batch, start + at, new, at, some, lefts, places, fronts, right)
+            at += some
+        if at:
+            self._renew(batch.part(start, start + at), front, self.path)
+        return at
+
+    def _stack(self, events: Events, start: int, stop: int) -> Rows:
+        """The folds from each of some events to the last of them, and the identity; one combine."""
+        monoid, schema, end = self.monoid, self.monoid.partials, stop - start
+        stack = schema.new(end + 1)
+        schema.put(stack, end, monoid.identity)
+        while end:
+            begin = max(0, end - _EVENTS)
+            rows = monoid.inputs.cut(events.rows, start + begin, start + end)
+            lifted = monoid.lift_rows(rows, end - begin)
+            folds = monoid.suffixes(lifted, end - begin, schema.at(stack, end))
+            schema.put_many(stack, begin, folds)
+            end = begin
+        return stack
+
     def _beside(
         self, batch: Batch, start: int, held: int, new: Events
     ) -> tuple[Rows, np.ndarray | None]:
@@ -316,21 +394,22 @@ class RunningTree(MonoidTree):
 
 
 class Ahead:
-    """The window as it will be when some of a bulk's events are in: what a policy asks of it."""
+    """The window as it will be when some of a bulk's events are in: what a policy asks of it.
 
-    def __init__(self, path: list[Frame], back: int) -> None:
-        self._frame, self.back = path[-1], back
-        self.front = self._frame.first + self._frame.next
+    ``times`` are those of its oldest events, as many as are at hand.
+    """
+
+    def __init__(self, front: int, back: int, times: np.ndarray | None) -> None:
+        self.front, self.back, self._times = front, back, times
 
     def oldest_time(self) -> int | None:
-        """The time of the oldest event."""
-        return int(self.head_times()[1][0])
+        """The time of the oldest event; None in an empty window."""
+        return int(self.head_times()[1][0]) if self.front < self.back else None
 
     def head_times(self) -> tuple[int, np.ndarray]:
         """The times of the oldest events at hand, and the position of the first of them."""
-        frame = self._frame
-        assert frame.group.times is not None
-        return self.front, frame.group.times[frame.next : frame.stop]
+        assert self._times is not None
+        return self.front, self._times
 
 
 def _is_open(path: list[Frame]) -> bool:

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, Max, Sum, TimeWindow, Window
+from mta import CountWindow, Max, SampleStdDev, Sum, TimeWindow, Window
+from mta.folds.sliding import SHORT
+from mta.kernels import native
+from mta.levels import runs
 from mta.monoids.base import AbstractMonoid
 from mta.policies.base import AbstractPolicy
 from stores import MemoryStore
@@ -16,6 +19,14 @@ from stores.errors import StoreUnavailable
 from stores.testing.counting import CountingStore
 
 LEAF, ARITY = 32, 16
+
+
+@pytest.fixture(params=[None, 40])
+def bulks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bulks as they are, and small ones: windows that are longer may be shorter than a batch."""
+    if request.param is not None:
+        monkeypatch.setattr(runs, "_EVENTS", request.param)
+        monkeypatch.setattr(runs, "_BYTES", 1)
 
 
 def test_a_bulk_into_a_level_whose_beginning_was_swept() -> None:
@@ -39,7 +50,7 @@ def counting(policy: AbstractPolicy, monoid: AbstractMonoid | None = None) -> tu
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_bulks_leave_a_whole_window_behind(seed: int) -> None:
+def test_bulks_leave_a_whole_window_behind(seed: int, bulks: None) -> None:
     rng = random.Random(seed)
     size, now = rng.choice([3, 40, 300, 900]), 0
     plain: list[tuple[float, int]] = []
@@ -99,6 +110,62 @@ def test_what_comes_and_leaves_in_one_bulk_is_written_only_where_a_handle_was_ta
     assert 100 <= counts[1] <= 100 * (1 + 1 / ARITY) + 1
 
 
+@pytest.mark.parametrize("kind", [CountWindow, TimeWindow])
+@pytest.mark.parametrize("size", [LEAF, 5 * LEAF, 40 * LEAF, 1000 * LEAF])
+@pytest.mark.parametrize("before", [0, 3 * LEAF + 5])
+def test_a_batch_longer_than_the_window_writes_the_last_window_alone(
+    kind: type[CountWindow] | type[TimeWindow], size: int, before: int, bulks: None
+) -> None:
+    """Whatever its length, and however many levels it goes through; hardly any page is read."""
+    window, store = counting(kind(size), Sum())
+    count = 3 * size + 700 * LEAF + 11
+    values, times = np.random.default_rng(3).random(count), np.arange(count)
+    found = [window.extend(values[:before], times[:before])]
+    store.reset()
+    found.append(window.extend(values[before:], times[before:]))
+    assert len(window) == size
+    sums = np.concatenate(([0.0], np.cumsum(values)))
+    fronts = np.maximum(np.arange(1, len(sums)) - size, 0)
+    np.testing.assert_allclose(np.concatenate(found), sums[1:] - sums[fronts], rtol=1e-9)
+    if size > max(runs._EVENTS, SHORT):
+        # What was there before leaves by bulks, which takes a window; then the last one.
+        windows, least = (2, 1) if before else (1, 0)
+        most = windows * size / LEAF * (1 + 2 / ARITY) + 10
+        assert store.counts.put.pages <= most
+        assert before or store.counts.put.calls <= most / 16 + 4
+        assert store.counts.get.pages <= least * most + 1  # when the oldest event was
+    window.check()
+    back = Window.restore(window.checkpoint(), Sum(), kind(size), window.store)
+    back.check()
+    assert back.query() == window.query()
+    window.extend(values[: 5 * LEAF], times[: 5 * LEAF] + len(times))
+    window.check()
+    window.structure.delete_pages()
+    assert not list(window.store.keys())
+
+
+@pytest.mark.parametrize("monoid", [Sum(), Max(), SampleStdDev()])
+@pytest.mark.parametrize("policy", [CountWindow(900), TimeWindow(900.0)])
+def test_a_batch_longer_than_the_window_has_the_same_bits_without_kernels(
+    monoid: AbstractMonoid, policy: AbstractPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if native.compiled is None:
+        pytest.skip("the compiled kernels are not in use")
+    monkeypatch.setattr(runs, "_EVENTS", 64)
+    monkeypatch.setattr(runs, "_BYTES", 1)
+    random = np.random.default_rng(4)
+    values, times = random.normal(100, 10, 9000), np.sort(random.random(9000)) * 8000
+    found = []
+    for alone in (False, True):
+        window, _ = counting(policy, monoid)
+        if alone:
+            with native.numpy_alone():
+                found.append(window.extend(values, times))
+        else:
+            found.append(window.extend(values, times))
+    assert found[0].tobytes() == found[1].tobytes()
+
+
 @pytest.mark.parametrize("policy", [CountWindow(50 * LEAF), TimeWindow(50 * LEAF)])
 @pytest.mark.parametrize("taken", [False, True])
 @pytest.mark.parametrize("groups", [10, 100])
@@ -119,7 +186,7 @@ def test_a_bulk_reads_a_page_about_once(policy: AbstractPolicy, taken: bool, gro
 @pytest.mark.parametrize("size", [LEAF // 2, 5 * LEAF, 40 * LEAF])
 @pytest.mark.parametrize("kind", [CountWindow, TimeWindow])
 def test_what_was_given_may_be_changed_afterwards(
-    kind: type[CountWindow] | type[TimeWindow], size: int, store: str | None
+    kind: type[CountWindow] | type[TimeWindow], size: int, store: str | None, bulks: None
 ) -> None:
     """Columns are the caller's again once a call has ended, whatever of them is still at hand."""
     random = np.random.default_rng(5)
@@ -154,7 +221,7 @@ def test_leaves_that_a_pause_skips_are_not_read() -> None:
 
 @pytest.mark.parametrize("policy", [CountWindow(900), TimeWindow(900), CountWindow(9000)])
 @pytest.mark.parametrize("call", ["get_many", "put_many"])
-def test_a_store_that_fails_in_a_bulk(policy: AbstractPolicy, call: str) -> None:
+def test_a_store_that_fails_in_a_bulk(policy: AbstractPolicy, call: str, bulks: None) -> None:
     """As many events are in as the error says, and the window goes on from there."""
     rng = np.random.default_rng(1)
     values, times = rng.normal(size=13_000), np.arange(13_000)

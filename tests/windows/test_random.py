@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, FiBA, PopulationStdDev, SteadyMTA, Window
+from mta.levels import runs
 from mta.pages import page
 from mta.pages.structure import Aggregator
 from mta.windows import shared
@@ -30,6 +31,8 @@ LIVES, HOSTILE = 5, 4
 HANDS, TRIMS = (1 << 16, 3), (32, 1)
 #: Bytes of a part of an open leaf group: of one event or a few, and of more than any group has.
 PARTS = 24, 72, 216, page.PART_BYTES
+#: Events of a bulk, and bytes of its values: batches may be longer than a window of several bulks.
+BULKS = (runs._EVENTS, runs._BYTES), (4, 1)
 
 everything = pytest.mark.parametrize(
     ("sort", "order", "kind"),
@@ -42,6 +45,12 @@ everything = pytest.mark.parametrize(
 )
 
 
+def set_bulks(monkeypatch: pytest.MonkeyPatch, bulks: tuple[int, int]) -> None:
+    """How many events come at once where many come."""
+    monkeypatch.setattr(runs, "_EVENTS", bulks[0])
+    monkeypatch.setattr(runs, "_BYTES", bulks[1])
+
+
 @everything
 def test_windows_are_lists(
     sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch
@@ -50,6 +59,7 @@ def test_windows_are_lists(
         monkeypatch.setattr(page, "PART_BYTES", PARTS[seed % 4])
         monkeypatch.setattr(shared, "_HAND", HANDS[seed % 2])
         monkeypatch.setattr(shared, "_TRIM_GROUPS", TRIMS[seed % 2])
+        set_bulks(monkeypatch, BULKS[seed % 2])
         live_twice(sort, order, kind, seed, STEPS)
 
 
@@ -130,4 +140,5 @@ def test_lives_without_number(sort: str, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(page, "PART_BYTES", random.choice(PARTS))
         monkeypatch.setattr(shared, "_HAND", random.choice(HANDS))
         monkeypatch.setattr(shared, "_TRIM_GROUPS", random.choice(TRIMS))
+        set_bulks(monkeypatch, random.choice(BULKS))
         live_twice(sort, order, kind, seed, steps, is_hostile)
