@@ -34,8 +34,9 @@ from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Parts, Product
 
-#: How many events of a batch are folded range by range at once.
-_RUN = 4096
+#: How many events of a batch are folded range by range at once: as many as this, or as have so many
+#: bytes of partials, which is more unless these are wide.
+_RUN, _MOST_RUN, _RUN_BYTES = 1 << 12, 1 << 16, 1 << 20
 #: The longest window for which that is done; for a longer one a stack is faster.
 SHORT = 256
 #: How long it may become in the run, lest a window that is now longer, now shorter, go by the stack
@@ -260,7 +261,8 @@ def short_run_of(monoid: AbstractMonoid, window: int, coming: int) -> int:
     Else the run would use up a stack again and again, and a handful of whole-group combines on
     small groups cost about as much as using it up once.
     """
-    count = min(coming, _RUN)
+    width = monoid.partials.row_bytes or _RUN_BYTES  # of objects it is not known
+    count = min(coming, max(_RUN, min(_MOST_RUN, _RUN_BYTES // width)))
     return count if monoid.is_columnar and window <= min(2 * count, SHORT) else 0
 
 

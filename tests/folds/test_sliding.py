@@ -102,7 +102,9 @@ def test_a_short_window_and_what_comes_are_put_side_by_side() -> None:
 
 def test_which_runs_are_short() -> None:
     assert short_run_of(Sum(), window=100, coming=60) == 60
-    assert short_run_of(Sum(), window=100, coming=1 << 20) == 4096
+    assert short_run_of(Sum(), window=100, coming=1 << 20) == 1 << 16
+    wide = Product({str(at): ("x", Sum()) for at in range(50)})
+    assert short_run_of(wide, window=100, coming=1 << 20) == 4096
     assert short_run_of(Sum(), window=100, coming=40) == 0
     assert short_run_of(Sum(), window=300, coming=4096) == 0
     plain, _ = KINDS["plain functions"](np.arange(1))
