@@ -28,10 +28,12 @@ than the caller's batch and its results are.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.folds.fronts import Fronts, fronts_upto, rows_at
+from mta.folds.fronts import Fronts, as_array, fronts_upto, rows_at
 from mta.folds.sliding import (
     Events,
     SlidingFolds,
@@ -321,30 +323,40 @@ class RunningTree(MonoidTree):
             return 0
         beside, new = batch.part(start - held, batch.count), batch.part(start, batch.count)
         monoid, origin, at = self.monoid, self.front, 0
-        front, middle, right = origin, self.back, monoid.identity
-        bottom, stack = front, self._stack(beside, 0, held)
+        front, right, stack = origin, monoid.identity, self._stack(beside, origin, 0, held)
+
+        def view(front: int, last: int) -> Ahead:
+            """The window now, and the times of its events up to the one at a position."""
+            known = (
+                None if beside.times is None else beside.times[front - origin : last + 1 - origin]
+            )
+            return Ahead(front, self.back + at, known)
+
         while at < count:
-            some, times, known = min(_EVENTS, count - at), None, None
-            if new.times is not None and beside.times is not None:
-                # Where events come at about the pace at which they did, as many leave.
-                times = new.times[at:]
-                known = beside.times[front - origin : front - origin + 2 * _EVENTS]
-            ahead = policy.fronts(Ahead(front, self.back + at, known), times, some)
-            if ahead is None:
-                break
-            fronts, some = ahead
+            some, times = min(_EVENTS, count - at), None if new.times is None else new.times[at:]
+            bottom, top, lefts = stack[-1]
+            places = bottom, top
+            ahead = policy.fronts(view(front, top), times, some)
+            fronts: Fronts = range(0)
+            if ahead is not None:
+                fronts, some = ahead
             if isinstance(fronts, int):
                 entry = front - bottom
-                lefts, places = monoid.partials.cut(stack, entry, entry + 1), (0, 0)
+                lefts, places = monoid.partials.cut(lefts, entry, entry + 1), (0, 0)
             else:
-                fronts, lefts, places = fronts_upto(fronts, middle, some), stack, (bottom, middle)
+                fronts = fronts_upto(fronts, top, some)
                 some = len(fronts)
                 if not some:
-                    front, middle = int(ahead[0][0]), self.back + at  # type: ignore[index]
-                    if middle - front < self._most_events:
-                        break
-                    bottom, right = front, monoid.identity
-                    stack = self._stack(beside, front - origin, middle - origin)
+                    stack.pop()
+                    front = top
+                    if not stack:
+                        found = policy.fronts(view(top, self.back + at), times, 1)
+                        assert found is not None
+                        front = int(as_array(*found)[0])
+                        if self.back + at - front < self._most_events:
+                            break
+                        right = monoid.identity
+                        stack = self._stack(beside, origin, front - origin, held + at)
                     continue
                 front = int(fronts[-1])
             right = self._stretch(batch, start + at, new, at, some, lefts, places, fronts, right)
@@ -353,19 +365,21 @@ class RunningTree(MonoidTree):
             self._renew(batch.part(start, start + at), front, self.path)
         return at
 
-    def _stack(self, events: Events, start: int, stop: int) -> Rows:
-        """The folds from each of some events to the last of them, and the identity; one combine."""
-        monoid, schema, end = self.monoid, self.monoid.partials, stop - start
-        stack = schema.new(end + 1)
-        schema.put(stack, end, monoid.identity)
-        while end:
-            begin = max(0, end - _EVENTS)
-            rows = monoid.inputs.cut(events.rows, start + begin, start + end)
-            lifted = monoid.lift_rows(rows, end - begin)
-            folds = monoid.suffixes(lifted, end - begin, schema.at(stack, end))
-            schema.put_many(stack, begin, folds)
-            end = begin
-        return stack
+    def _stack(self, events: Events, origin: int, start: int, stop: int) -> list[Piece]:
+        """The stack of some events, the first of which is at the ``origin``; a combine for each."""
+        monoid, right = self.monoid, self.monoid.identity
+        pieces = (
+            []
+            if start < stop
+            else [Piece(origin + stop, origin + stop, monoid.partials.one(right))]
+        )
+        while start < stop:
+            begin = max(start, stop - _EVENTS)
+            rows, count = monoid.inputs.cut(events.rows, begin, stop), stop - begin
+            folds = monoid.suffixes(monoid.lift_rows(rows, count), count, right)
+            pieces.append(Piece(origin + begin, origin + stop, folds))
+            right, stop = monoid.partials.at(folds, 0), begin
+        return pieces
 
     def _beside(
         self, batch: Batch, start: int, held: int, new: Events
@@ -391,6 +405,14 @@ class RunningTree(MonoidTree):
         if times is not None and ours.times is not None:
             times[missing:] = ours.times
         return rows, times
+
+
+class Piece(NamedTuple):
+    """The entries of a stack from one position to another one, and the one that is there."""
+
+    bottom: int
+    top: int
+    folds: Rows
 
 
 class Ahead:

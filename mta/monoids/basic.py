@@ -699,9 +699,8 @@ def _ones(rows: Any) -> Any:
 
 def _no_distance(value: Any) -> Any:
     """0 from an event's own mean, and for an infinite value NaN: there is no distance from it."""
-    count = len(value) if isinstance(value, np.ndarray) else 0
-    if count and -math.inf < value.min() and value.max() < math.inf:
-        return zeros(count)
+    if isinstance(value, np.ndarray) and np.isfinite(value).all():
+        return zeros(len(value))
     return value - value
 
 
