@@ -43,7 +43,7 @@ from mta.kernels import native
 from mta.kernels.native import Kernel
 from mta.kernels.scans import are_ones, are_zeros, ones, reduce, running_count, zeros
 from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial, any_of, same_value
-from mta.monoids.columnar import ColumnarMonoid, Plain
+from mta.monoids.columnar import ColumnarMonoid, Plain, larger, positive_zero, smaller
 from mta.monoids.equality import ROUNDING, Scale, close
 
 #: The smallest positive double: below it squares vanish.
@@ -117,7 +117,7 @@ class Sum(_Typed[Out]):
             kernel=Kernel.of(np.add, kind.dtype, 0),
             plain=_plain(
                 kind,
-                Plain(add, lower=_positive_zero, inverse=sub),
+                Plain(add, lower=positive_zero, inverse=sub),
                 Plain(_wrapped(add), inverse=_wrapped(sub)),
             ),
         )
@@ -252,7 +252,7 @@ class _Extremum(_OfOne[Out]):
 
     def _make(self, kind: Array, nullable: bool) -> None:
         smallest = self._ufunc is np.minimum
-        worst, choose = _limit(kind, upper=smallest), _smaller if smallest else _larger
+        worst, choose = _limit(kind, upper=smallest), smaller if smallest else larger
         ColumnarMonoid.__init__(
             self,
             _named(type(self).__name__, kind),
@@ -265,7 +265,7 @@ class _Extremum(_OfOne[Out]):
             selective=True,
             empty=_nan_or(kind, worst, nullable),
             kernel=Kernel.of(self._ufunc, kind.dtype, 0),
-            plain=_plain(kind, Plain(choose, lower=_positive_zero), Plain(choose), nullable),
+            plain=_plain(kind, Plain(choose, lower=positive_zero), Plain(choose), nullable),
         )
 
 
@@ -770,21 +770,6 @@ def _wrapped(operation: Callable[[int, int], int]) -> Callable[[int, int], int]:
         return result if -_HALF <= result < _HALF else (result + _HALF) % (2 * _HALF) - _HALF
 
     return wrapped
-
-
-def _larger(left: Any, right: Any) -> Any:
-    """As np.maximum: a NaN is larger than all."""
-    return left if left >= right or left != left else right
-
-
-def _smaller(left: Any, right: Any) -> Any:
-    """As np.minimum: a NaN is smaller than all."""
-    return left if left <= right or left != left else right
-
-
-def _positive_zero(value: float) -> float:
-    """-0.0 as 0.0, which it equals."""
-    return value + 0.0
 
 
 def _add_pairs(left: Any, right: Any) -> Any:

@@ -250,3 +250,18 @@ def _concatenate(first: Any, second: Any) -> Any:
     if isinstance(first, tuple):
         return tuple(np.concatenate(pair) for pair in zip(first, second, strict=True))
     return np.concatenate((first, second))
+
+
+def positive_zero(value: float) -> float:
+    """-0.0 as 0.0, which it equals."""
+    return value + 0.0
+
+
+def larger(left: Any, right: Any) -> Any:
+    """As np.maximum: a NaN is larger than all."""
+    return left if left >= right or left != left else right
+
+
+def smaller(left: Any, right: Any) -> Any:
+    """As np.minimum: a NaN is smaller than all."""
+    return left if left <= right or left != left else right

@@ -42,7 +42,8 @@ from mta.times import to_time
 from mta.windows.engine import Engine, EventsFace, alone, by_time, require_kind, require_policy
 from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
 from mta.windows.shared_handle import MAX_NAME_BYTES, SharedHandle, WindowState
-from mta.windows.shared_single import UNKNOWN, SharedSingles
+from mta.windows.shared_single import SharedSingles
+from mta.windows.single import UNKNOWN
 from stores import StoreLike
 
 #: How many events of a batch are worked on at once, by one window after the other.

@@ -23,10 +23,7 @@ from mta.levels.kept import KeptEvents
 from mta.monoids.base import Partial
 from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import to_time
-from mta.windows.single import EXACT, MANY, SECOND, UNIT, NewEvents, Owner, busy
-
-#: In place of a result that is not at hand.
-UNKNOWN = object()
+from mta.windows.single import EXACT, MANY, SECOND, UNIT, UNKNOWN, NewEvents, Owner, busy
 
 
 class SharedOwner(Owner, Protocol):
@@ -84,7 +81,7 @@ class Ahead:
 class SharedSingles(NewEvents[SharedOwner]):
     """The single events of several windows, between those who call them and what keeps events."""
 
-    __slots__ = ("_ahead", "_is_whole", "_rights", "_shown", "_structure", "cursors")
+    __slots__ = ("_ahead", "_is_whole", "_rights", "_shown", "_structure", "cursors", "is_known")
 
     def __init__(self, owner: SharedOwner, structure: KeptEvents | KeptTree, paged: bool) -> None:
         self._structure = structure
@@ -104,6 +101,9 @@ class SharedSingles(NewEvents[SharedOwner]):
         #: has some; None where nothing has come.
         self._rights: list[Partial | None] = []
 
+    def _changed(self) -> None:
+        self.is_known = False
+
     # --- what is called -------------------------------------------------------------------------
 
     def insert(self, value: Any, time: Any = None) -> None:
@@ -114,7 +114,7 @@ class SharedSingles(NewEvents[SharedOwner]):
         owner.busy = True
         row: Row | None
         try:
-            if value.__class__ is float and self._doubles and value == value:
+            if value.__class__ is self._double and value == value:
                 row = value
             else:
                 row = self._reader.read(value)
