@@ -10,14 +10,17 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Java compiles in one step, as no test runs long enough for the second one to pay, and queries of
-#: a few rows are not planned anew while they run. The suites of the commands run as users do.
+#: Java compiles in one step, as no test runs long enough for the second one to pay. Queries of few
+#: rows are not planned anew while they run, nor does Spark write Java for them, which takes longer
+#: than they do. The suites of the commands and of other versions of Spark run as users do.
 QUICK = {
     **dict.fromkeys(
         ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"),
         "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     ),
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 
