@@ -302,12 +302,13 @@ class Levels:
         full: list[tuple[int, int, Group]] = []
         for at in range(above.count):
             start, stop = max(at * size - tail.count, 0), (at + 1) * size - tail.count
+            end, fold = (first + at + 1) * self.span(level + 1), self.monoid.identity
             names = [*([] if at else tail.names), *joining.names[start:stop]]
-            fold, leaves = self.monoid.identity, (first + at + 1) * self.span(level + 1) <= unneeded
-            # A group of which nothing is needed may still name pages that are to be deleted.
-            if not leaves or any(name != NO_NAME for name in names):
-                group = self._new_group(level, 0, size)
-                if not at:
+            # One of which nothing is needed may name pages that a sweep is still to find.
+            if end > unneeded or any(name != NO_NAME for name in names):
+                if at:
+                    group = self._new_group(level, 0, size)
+                else:
                     group = Group(tail.rows, tail.times, list(tail.names), tail.count)
                 self._join(level, group, joining, start, stop)
                 fold = self.fold(level, group, 0, size)

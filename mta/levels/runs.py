@@ -45,14 +45,15 @@ from mta.folds.sliding import (
 )
 from mta.kernels.ranks import SortedTimes
 from mta.kernels.scans import MOST_ONES, zeros
+from mta.levels.queues import TOGETHER
 from mta.levels.search import Frame
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import Partial
 from mta.pages.structure import Batch
 from mta.policies.windows import CountWindow, TimeWindow
 
-#: The most leaf groups of one bulk, and the most bytes of its values, but for so many events.
-_GROUPS, _BYTES, _EVENTS = 16, 1 << 21, 1 << 16
+#: The values of one bulk have at most so many bytes, or so many events if that is more.
+_BYTES, _EVENTS = 1 << 21, 1 << 16
 
 
 class RunningTree(MonoidTree):
@@ -70,7 +71,7 @@ class RunningTree(MonoidTree):
         room, left = self.room(), batch.count - start
         if left >= 2 * self.levels.leaf_arity:
             # No group above the leaves is sealed on the way, so that all pages go at once.
-            most = min(self.levels.leaf_room, _GROUPS) * self.levels.leaf_arity
+            most = min(self.levels.leaf_room, TOGETHER) * self.levels.leaf_arity
             room += max(0, min(most, self._most_events - room))
             self._discard()
         new = batch.part(start, start + min(room, left))
@@ -316,9 +317,10 @@ class RunningTree(MonoidTree):
         if (
             not self.discards
             or type(policy) not in (CountWindow, TimeWindow)
-            or not self._most_events < size <= count // 2
+            or not _EVENTS < size <= count // 2
             or held > start
             or not turns(self.monoid)
+            or not self._stack_fits(size, count)
         ):
             return 0
         beside, new = batch.part(start - held, batch.count), batch.part(start, batch.count)
@@ -353,7 +355,7 @@ class RunningTree(MonoidTree):
                         found = policy.fronts(view(top, self.back + at), times, 1)
                         assert found is not None
                         front = int(as_array(*found)[0])
-                        if self.back + at - front < self._most_events:
+                        if self.back + at - front < _EVENTS:
                             break
                         right = monoid.identity
                         stack = self._stack(beside, origin, front - origin, held + at)
@@ -364,6 +366,14 @@ class RunningTree(MonoidTree):
         if at:
             self._renew(batch.part(start, start + at), front, self.path)
         return at
+
+    def _stack_fits(self, size: int, count: int) -> bool:
+        """Whether the stack of a window takes no more memory than a batch and its results do."""
+        monoid = self.monoid
+        taken, values, results = (
+            schema.row_bytes for schema in (monoid.partials, monoid.inputs, monoid.outputs)
+        )
+        return taken is not None and size * taken <= count * ((values or 0) + (results or 0))
 
     def _stack(self, events: Events, origin: int, start: int, stop: int) -> list[Piece]:
         """The stack of some events, the first of which is at the ``origin``; a combine for each."""

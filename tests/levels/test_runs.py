@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, Max, SampleStdDev, Sum, TimeWindow, Window
+from mta import ColumnarMonoid, CountWindow, Max, SampleStdDev, Sum, TimeWindow, Window
 from mta.folds.sliding import SHORT
 from mta.kernels import native
 from mta.levels import runs
@@ -111,14 +111,14 @@ def test_what_comes_and_leaves_in_one_bulk_is_written_only_where_a_handle_was_ta
 
 
 @pytest.mark.parametrize("kind", [CountWindow, TimeWindow])
-@pytest.mark.parametrize("size", [LEAF, 5 * LEAF, 40 * LEAF, 1000 * LEAF])
+@pytest.mark.parametrize("size", [LEAF, 5 * LEAF, 40 * LEAF, 300 * LEAF])
 @pytest.mark.parametrize("before", [0, 3 * LEAF + 5])
 def test_a_batch_longer_than_the_window_writes_the_last_window_alone(
     kind: type[CountWindow] | type[TimeWindow], size: int, before: int, bulks: None
 ) -> None:
     """Whatever its length, and however many levels it goes through; hardly any page is read."""
     window, store = counting(kind(size), Sum())
-    count = 3 * size + 700 * LEAF + 11
+    count = 3 * size + 200 * LEAF + 11
     values, times = np.random.default_rng(3).random(count), np.arange(count)
     found = [window.extend(values[:before], times[:before])]
     store.reset()
@@ -142,6 +142,42 @@ def test_a_batch_longer_than_the_window_writes_the_last_window_alone(
     window.check()
     window.structure.delete_pages()
     assert not list(window.store.keys())
+
+
+def test_a_long_batch_after_all_before_it_was_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever in their groups the levels stand: no page is left behind, or named without need."""
+    monkeypatch.setattr(runs, "_EVENTS", 4)
+    monkeypatch.setattr(runs, "_BYTES", 1)
+    for before in range(64, 98):
+        window = Window(Max(), CountWindow(20), "memory://", "w", arity=2, leaf_arity=2)
+        window.extend(np.arange(before * 1.0), results="last")
+        window.evict(len(window))
+        found = window.extend(-np.arange(100.0))
+        assert found.tolist() == [min(0.0, 19.0 - at) for at in range(100)]
+        assert window.structure.levels.swept == before
+        window.check()
+        window.delete_pages()
+        assert not list(window.store.keys())
+
+
+def test_a_stack_takes_no_more_memory_than_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_EVENTS", 40)
+    monkeypatch.setattr(runs, "_BYTES", 1)
+    columns = 16
+    wide = ColumnarMonoid(
+        "wide",
+        partials=("f8",) * columns,
+        identity=(0.0,) * columns,
+        lift=lambda value: (value,) * columns,
+        ufuncs=(np.add,) * columns,
+        lower=lambda partial: partial[-1],
+    )
+    size = 10 * LEAF
+    for times, alone in (5, False), (9, True):  # of 16 bytes an event, beside 128 of the stack
+        window, store = counting(CountWindow(size), wide)
+        found = window.extend(np.ones(times * size))
+        assert found.tolist() == [float(min(at, size)) for at in range(1, times * size + 1)]
+        assert (store.counts.put.pages <= 2 * size / LEAF) == alone
 
 
 @pytest.mark.parametrize("monoid", [Sum(), Max(), SampleStdDev()])
