@@ -24,8 +24,8 @@ from tests.support.random_windows.kinds import KINDS, Kind
 from tests.support.random_windows.lives import ORDERS, SORTS, live, live_twice
 
 STEPS = 40
-#: How many lives one test lives, and how many of them are hostile.
-LIVES, HOSTILE = 5, 4
+#: How many lives one test lives, and how many hostile ones; sizes take turns, from kind to kind.
+LIVES, HOSTILE = 3, 2
 #: How many events of a batch go into shared windows at once, and after how many leaf groups these
 #: let go of what no window needs.
 HANDS, TRIMS = (1 << 16, 3), (32, 1)
@@ -56,10 +56,11 @@ def test_windows_are_lists(
     sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(LIVES):
-        monkeypatch.setattr(page, "PART_BYTES", PARTS[seed % 4])
-        monkeypatch.setattr(shared, "_HAND", HANDS[seed % 2])
-        monkeypatch.setattr(shared, "_TRIM_GROUPS", TRIMS[seed % 2])
-        set_bulks(monkeypatch, BULKS[seed % 2])
+        turn = KINDS.index(kind) + seed
+        monkeypatch.setattr(page, "PART_BYTES", PARTS[turn % 4])
+        monkeypatch.setattr(shared, "_HAND", HANDS[turn % 2])
+        monkeypatch.setattr(shared, "_TRIM_GROUPS", TRIMS[turn % 2])
+        set_bulks(monkeypatch, BULKS[turn // 2 % 2])
         live_twice(sort, order, kind, seed, STEPS)
 
 
@@ -68,7 +69,7 @@ def test_what_nobody_should_give_harms_nothing(
     sort: str, order: str, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(HOSTILE):
-        monkeypatch.setattr(page, "PART_BYTES", PARTS[seed % 4])
+        monkeypatch.setattr(page, "PART_BYTES", PARTS[(KINDS.index(kind) + seed) % 4])
         live(sort, order, kind, seed, STEPS, watched=bool(seed % 2), is_hostile=True)
 
 

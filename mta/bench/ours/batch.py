@@ -11,7 +11,8 @@ import pandas as pd
 from mta import AbstractMonoid, CountWindow, Max, Mean, SampleStdDev, Sum, Window
 from mta.bench.frame.beside import Figure, alternate, beside
 
-EVENTS, WINDOW = 4_000_000, 2**20
+#: A batch longer than its window writes the last window alone; short ones write all their events.
+EVENTS, WINDOW, BATCH = 4_000_000, 2**20, 2**16
 #: Monoid, pandas' name for it, and the limit of the ratio on disk.
 MONOIDS: tuple[tuple[AbstractMonoid, str, str], ...] = (
     (Max(), "max", "<= 1.2"),
@@ -33,15 +34,17 @@ def run(size: float) -> list[Figure]:
                 partial(getattr(series.rolling(window), name)),
                 partial(in_memory, monoid, window, values),
                 partial(on_disk, monoid, window, values),
+                partial(on_disk, monoid, window, values, max(1, int(BATCH * size))),
             ],
             times=5,
         )
-        peer, memory, disk = (1e9 * s / len(values) for s in seconds)
+        peer, memory, disk, short = (1e9 * s / len(values) for s in seconds)
         beside = f"{peer:.1f} ns, pandas in memory"
         held = "<= 0.9" if name == "max" else ""
         figures += [
             Figure(f"{name}, in memory", f"{memory:.1f} ns", beside, memory / peer, held),
             Figure(f"{name}, pages on disk", f"{disk:.1f} ns", beside, disk / peer, limit),
+            Figure(f"{name}, the same in short batches", f"{short:.1f} ns", beside, short / peer),
         ]
     return figures
 
@@ -52,19 +55,25 @@ def in_memory(monoid: AbstractMonoid, size: int, values: np.ndarray) -> np.ndarr
     return results
 
 
-def on_disk(monoid: AbstractMonoid, size: int, values: np.ndarray) -> np.ndarray:
+def on_disk(
+    monoid: AbstractMonoid, size: int, values: np.ndarray, batch: int | None = None
+) -> np.ndarray:
     """Every result, pages on local disk, and the pages durable at the end."""
+    batch = batch or len(values)
     with tempfile.TemporaryDirectory() as folder:
         window = Window(monoid, CountWindow(size), store=f"file://{folder}")
-        results: np.ndarray = window.extend(values)
+        starts = range(0, len(values), batch)
+        results = [window.extend(values[start : start + batch]) for start in starts]
         window.close()
-    return results
+    return results[0] if len(results) == 1 else np.concatenate(results)
 
 
 def check(monoid: AbstractMonoid, name: str, values: np.ndarray) -> None:
     """What is timed must be right."""
     expected = getattr(pd.Series(values).rolling(5_000, min_periods=1), name)()
-    np.testing.assert_allclose(on_disk(monoid, 5_000, values), expected, rtol=1e-9, equal_nan=True)
+    for batch in (None, 700):
+        found = on_disk(monoid, 5_000, values, batch)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, equal_nan=True)
 
 
 EXPERIMENTS = (
