@@ -26,17 +26,26 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3.11 python3 python,\
 	$(if $(shell $(name) -c 'import sys; print("ok" if sys.version_info >= (3, 11) else "")' 2>/dev/null),$(name))))
 
+# Some images tell Python to keep nothing of what it compiles. Each of the hundreds of processes of a
+# run of the tests would then compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 # Python compiles what is imported: most of what these libraries bring never is, and to compile all of
 # it takes as long as to fetch and unpack it.
 INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile
+# PySpark comes as sources, of which pip makes a wheel; to compress its jars for that, only to unpack
+# them again, would take longer than all else of it.
+UNCOMPRESSED := --config-settings=--build-option=--compression=stored
 RUN := $(VENV)/.run-installed
 ALL := $(VENV)/.all-installed
 PEERS := $(VENV)/.peers-installed
 DOCS := $(VENV)/.docs-installed
 PACKAGES := mta stores spark_integration
 EVENTS ?= 4000000
+# What the package's extra "spark" asks for, word by word in quotes.
+SPARK = $(shell sed -n 's/", "/" "/g; s/^spark = \[\(.*\)\]$$/\1/p' pyproject.toml)
 OLDEST_SPARKS := 3.5.9 4.0.0
 KEYS ?= 100
 
@@ -107,9 +116,9 @@ spark-versions: $(ALL)
 			python=$$(command -v python3.11 || command -v python3.12 || true); \
 			test -n "$$python" || { echo "-- PySpark $$version not run: it wants Python 3.11 or 3.12"; continue; }; \
 			echo "-- installing PySpark $$version into $$place"; rm -rf $$place; $$python -m venv $$place; \
-			$$place/bin/python -m pip --disable-pip-version-check --quiet install --no-compile "pyspark==$$version" \
-				"pandas==2.2.*" "polars==1.21.*" "pyarrow==15.*" "numpy==1.26.*" "protobuf==5.*" \
-				redis msgpack lmdb xxhash "pytest>=8" hypothesis; \
+			$$place/bin/python -m pip --disable-pip-version-check --quiet install --no-compile $(UNCOMPRESSED) \
+				"pyspark==$$version" "pandas==2.2.*" "polars==1.21.*" "pyarrow==15.*" "numpy==1.26.*" \
+				"protobuf==5.*" redis msgpack lmdb xxhash "pytest>=8" hypothesis; \
 			touch $$place/.ready; }; \
 		$$place/bin/python -m pytest -q -p no:cacheprovider -W ignore tests/spark/test_versions.py; \
 		$$place/bin/python -m pytest -q -p no:cacheprovider -k polars \
@@ -141,6 +150,7 @@ clean:
 # What a run needs: Spark and plots, and a Java if the machine has none.
 $(RUN): $(VENV)/pyvenv.cfg pyproject.toml $(wildcard mta/kernels/*.[ch])
 	@echo "-- installing the package with Spark and plots into $(VENV)"
+	@$(INSTALL) $(UNCOMPRESSED) $(SPARK)
 	@$(INSTALL) --editable ".[spark,plots]"
 	@$(BIN)/python -m spark_integration.java >/dev/null 2>&1 || { \
 		echo "-- no Java 17 or later here: installing one into $(VENV)"; \

@@ -18,7 +18,7 @@ from tests.support.servers import (
     redis_url,
     redis_with_password,
 )
-from tests.support.spark.home import set_up_home
+from tests.support.spark.home import QUICK_JAVA, set_up_home
 
 # Spark's Java hands its environment on to the Python workers, and starts once for all suites: they
 # must find the packages, and the steps that the tests let them run.
@@ -26,9 +26,8 @@ TESTS = Path(__file__).parent
 PATHS = [str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)
 os.environ["PYSPARK_PYTHON"] = sys.executable
-# Tests are short: Java spends less on what it runs a few times when it compiles that simply, on one
-# thread; all of them together take half of the processor's time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# The Javas of all tests together take half of the processor's time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JAVA)
 
 # The processes that the tests are spread over inherit the one that is made here first.
 set_up_home()

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.spark.home import QUICK_JAVA
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Java compiles in one step, as no test runs long enough for the second one to pay. Queries of few
-#: rows are not planned anew while they run, nor does Spark write Java for them, which takes longer
-#: than they do. The suites of the commands and of other versions of Spark run as users do.
+#: Queries of few rows are not planned anew while they run, nor does Spark write Java for them, which
+#: takes longer than they do. The suites of the commands and of other versions of Spark run as users
+#: do.
 QUICK = {
     **dict.fromkeys(
-        ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"),
-        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"), QUICK_JAVA
     ),
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
