@@ -11,9 +11,9 @@ from pathlib import Path
 
 DAEMON = "tests.support.spark.worker_daemon"
 
-#: Java compiles in one step and collects on one thread, as no test runs long enough for more to pay,
-#: and takes the bytes of the 20,000 classes that a query loads for what they say: looking through
-#: them is a sixth of the processor's time of a short run.
+#: Java compiles in one step and collects on one thread, as no test runs long enough for more to
+#: pay, and takes the 20,000 classes that a query loads for sound: to look through them is a sixth
+#: of the processor's time of a short run.
 QUICK_JAVA = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
