@@ -50,7 +50,7 @@ OLDEST_SPARKS := 3.5.9 4.0.0
 KEYS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test core kernels spark-versions soak lint docs bench clean
+.PHONY: help demo test core kernels spark-environments spark-versions soak lint docs bench clean
 
 help:
 	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
@@ -106,20 +106,24 @@ kernels: $(ALL)
 	MTA_KERNELS=numpy $$python -m pytest -q -n auto --dist worksteal -p no:cacheprovider $(SUITES)
 
 # Without the newest Python there is no wheel of libraries that are as old as these.
-spark-versions: $(ALL)
+SPARKS := $(OLDEST_SPARKS:%=$(VENV)/pyspark-%/.ready)
+$(SPARKS): $(VENV)/pyspark-%/.ready: $(VENV)/pyvenv.cfg
+	@set -e; python=$$(command -v python3.11 || command -v python3.12 || true); \
+	test -n "$$python" || { echo "-- PySpark $* not run: it wants Python 3.11 or 3.12"; exit 0; }; \
+	echo "-- installing PySpark $* into $(@D)"; rm -rf $(@D); $$python -m venv $(@D); \
+	$(@D)/bin/python -m pip --disable-pip-version-check --quiet install --no-compile $(UNCOMPRESSED) \
+		"pyspark==$*" "pandas==2.2.*" "polars==1.21.*" "pyarrow==15.*" "numpy==1.26.*" \
+		"protobuf==5.*" redis msgpack lmdb xxhash "pytest>=8" hypothesis; \
+	touch $@
+
+spark-environments: $(SPARKS)
+
+spark-versions: $(ALL) spark-environments
 	@set -e; export PATH="$$(dirname "$$($(BIN)/python -m spark_integration.java)"):$$PATH"; \
 	java -version 2>&1 | grep -Eq 'version "(17|18|19|20|21|22|23)' || { \
 		echo "-- PySpark $(OLDEST_SPARKS) not run: they want Java 17 to 23"; exit 0; }; \
 	for version in $(OLDEST_SPARKS); do \
-		place=$(VENV)/pyspark-$$version; \
-		test -f $$place/.ready || { \
-			python=$$(command -v python3.11 || command -v python3.12 || true); \
-			test -n "$$python" || { echo "-- PySpark $$version not run: it wants Python 3.11 or 3.12"; continue; }; \
-			echo "-- installing PySpark $$version into $$place"; rm -rf $$place; $$python -m venv $$place; \
-			$$place/bin/python -m pip --disable-pip-version-check --quiet install --no-compile $(UNCOMPRESSED) \
-				"pyspark==$$version" "pandas==2.2.*" "polars==1.21.*" "pyarrow==15.*" "numpy==1.26.*" \
-				"protobuf==5.*" redis msgpack lmdb xxhash "pytest>=8" hypothesis; \
-			touch $$place/.ready; }; \
+		place=$(VENV)/pyspark-$$version; test -f $$place/.ready || continue; \
 		$$place/bin/python -m pytest -q -p no:cacheprovider -W ignore tests/spark/test_versions.py; \
 		$$place/bin/python -m pytest -q -p no:cacheprovider -k polars \
 			tests/windows/test_doors.py tests/keyed/test_rolling.py; \

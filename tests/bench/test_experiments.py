@@ -19,7 +19,7 @@ from mta.bench import EXPERIMENTS as PAPERS
 from mta.bench.daba_paper import break_even as in_order_break_even
 from mta.bench.daba_paper import experiments as in_order
 from mta.bench.fiba_paper import experiments as fiba
-from mta.bench.frame import running, server
+from mta.bench.frame import plots, running, server
 from mta.bench.frame.tables import read_rows
 from mta.bench.mta_paper import memory as mta_memory
 from mta.bench.mta_paper.algorithms import (
@@ -49,7 +49,8 @@ SIZES = {
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a share of the events does not make small."""
+    """What a share of the events does not make small; and no time goes into placing labels."""
+    monkeypatch.setitem(plots.STYLE, "figure.constrained_layout.use", False)
     monkeypatch.setattr(mta_memory, "LIMITS", (16, 24))
     kept = ("Two-Stacks", "Amortized MTA, on disk")
     chosen = {name: mta_memory.ALGORITHMS[name] for name in kept}

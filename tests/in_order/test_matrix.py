@@ -83,7 +83,7 @@ MATRIX = [
 
 
 @pytest.mark.parametrize(("variant", "name"), MATRIX)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(steps=STEPS)
 def test_any_interleaving_equals_a_plain_list(
     variant: Variant, name: str, steps: list[tuple[str, int]]

@@ -239,7 +239,7 @@ class Life:
         return self.lost
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.usefixtures("tiny")
 def test_changed_windows_go_on_from_what_is_kept(seed: int) -> None:
     Life(seed).run()

@@ -348,7 +348,7 @@ SETS = [["time"], ["short"], ["count"], ["one"], ["time", "count"], ["short", "o
 def test_keyed_windows_are_lists(shapes: list[str], existing: str, swept: bool) -> None:
     if existing == "combine" and swept:
         pytest.skip("texts do not go by columns: numbers below")
-    for seed in (0, 2, 3, 5):
+    for seed in (0, 3):
         Life(f"{seed} {shapes} {existing} {swept}", shapes, existing, swept).run(14)
 
 
@@ -469,7 +469,7 @@ def test_every_call_fails_in_turn(existing: Any, done: bool) -> None:
         return found, roots
 
     expected, roots = run(MemoryStore())
-    for nth in range(1, 400, 13):
+    for nth in range(1, 400, 19):
         store = FaultyStore(MemoryStore())
         store.fail(nth, operations=["get", "put"], applied=done)
         assert run(store)[0] == expected, nth

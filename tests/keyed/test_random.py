@@ -16,7 +16,7 @@ from mta.policies.base import Both
 from stores import MemoryStore
 from tests.keyed.lives import KINDS, MONOIDS, PLAIN, POLICIES, Life, at, same
 
-SEEDS = 40
+SEEDS = 25
 SIZES = [
     {"promote_at": 2, "page_bytes": 1, "cache_bytes": 1},
     {"promote_at": 5, "page_bytes": 200, "cache_bytes": 1 << 20},
@@ -30,12 +30,12 @@ def test_a_life_beside_one_window_a_key(seed: int) -> None:
     Life(seed).run()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_life_of_the_usual_sizes(seed: int) -> None:
     Life(20_000 + seed).run()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.usefixtures("tiny")
 def test_a_life_whose_hashes_meet(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hashing, "hash_of", lambda key: sum(key) % 3)
@@ -70,7 +70,7 @@ def _front(policy: Any, times: list[int], place: int) -> int:
     return bisect_right(times, times[place] - policy.size // 1_000_000)
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.usefixtures("tiny")
 def test_results_are_those_of_plain_lists(seed: int) -> None:
     rng = random.Random(seed)
@@ -110,7 +110,7 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
 # --- forgetting -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.usefixtures("tiny")
 def test_forgetting_changes_no_result(seed: int) -> None:
     """It takes just the keys whose windows are empty, and events go on as though it had not."""

@@ -90,7 +90,7 @@ def pages(store: MemoryStore) -> dict[str, bytes]:
 
 STEPS = 7
 #: In how many places of a run a call fails.
-TRIES = 12
+TRIES = 8
 
 
 class FailsAt(WrapperStore):

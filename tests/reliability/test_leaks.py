@@ -21,7 +21,7 @@ CHECKPOINTS = 2400
 
 
 @pytest.mark.parametrize("tree", oracle.TREES)
-@pytest.mark.parametrize("retain", [2, 3, 5])
+@pytest.mark.parametrize("retain", [2, 5])
 def test_no_page_of_a_retained_handle_is_deleted_and_no_other_stays(
     retain: int, tree: type[Aggregator]
 ) -> None:

@@ -129,7 +129,7 @@ def to_the_end(events: list[Event], period: int, name: str, names: tuple[str, ..
 
 @pytest.mark.parametrize("names", [("short",), ("short", "long")])
 @pytest.mark.parametrize("delay", [0.0, 12.0])
-@pytest.mark.parametrize("batches", [1, 12, 120])
+@pytest.mark.parametrize("batches", [1, 30])
 @pytest.mark.parametrize("period", [2, 40])
 def test_a_key_that_is_forgotten_gives_all_that_is_due(
     period: int, batches: int, delay: float, names: tuple[str, ...]

@@ -11,7 +11,7 @@ from tests.support.window_machine import WindowMachine
 
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
-@pytest.mark.parametrize(("scheme", "examples"), [(None, 20), ("memory", 80), ("file", 12)])
+@pytest.mark.parametrize(("scheme", "examples"), [(None, 10), ("memory", 40), ("file", 8)])
 def test_a_window_is_a_list(aggregator: type, scheme: str | None, examples: int) -> None:
     machine = type("Machine", (WindowMachine,), {"aggregator": aggregator, "scheme": scheme})
     run_state_machine_as_test(

@@ -25,7 +25,7 @@ from tests.support.random_windows.lives import ORDERS, SORTS, live, live_twice
 
 STEPS = 40
 #: How many lives one test lives, and how many hostile ones; sizes take turns, from kind to kind.
-LIVES, HOSTILE = 3, 2
+LIVES, HOSTILE = 2, 2
 #: How many events of a batch go into shared windows at once, and after how many leaf groups these
 #: let go of what no window needs.
 HANDS, TRIMS = (1 << 16, 3), (32, 1)
@@ -98,7 +98,7 @@ def test_looking_leaves_nothing_behind(
 def test_looking_changes_no_bit(aggregator: type[Aggregator], lateness: float) -> None:
     """Of what is rounded, by the order in which it is added up: a handle holds every bit of it."""
     timed = aggregator is FiBA
-    for seed in range(12):
+    for seed in range(6):
         random = Random(seed)
         alone, watched = (
             Window(
