@@ -23,7 +23,8 @@ needs it, its pages are not written.
 
 So it is with a longer window and a batch that is longer still: what comes and leaves within it
 needs no page, unless a handle does. The stack of a whole window is in memory then, which is no more
-than the caller's batch and its results are.
+than the caller's batch and its results are. Where the last result alone is wanted, nothing is
+folded but what stays.
 """
 
 from __future__ import annotations
@@ -366,6 +367,34 @@ class RunningTree(MonoidTree):
         if at:
             self._renew(batch.part(start, start + at), front, self.path)
         return at
+
+    def extend(self, rows: Rows, times: np.ndarray | None, start: int, stop: int) -> int:
+        """As ever; all at once where a leaf group's worth of them leaves again before the last.
+
+        What comes and leaves so is neither written nor folded, unless a handle was taken.
+        """
+        coming = None if times is None else times[start:stop]
+        front = self._front_after(coming, stop - start)
+        least = self.back + self.levels.leaf_arity
+        if front < least or not (self.discards and self.monoid.is_columnar):
+            return super().extend(rows, times, start, stop)
+        new = Events(self.monoid.inputs.cut(rows, start, stop), coming, stop - start)
+        self.levels.in_hand = {}
+        try:
+            self._renew(new, front, self.path)
+        finally:
+            self.levels.in_hand = None
+        return new.size
+
+    def _front_after(self, times: np.ndarray | None, count: int) -> int:
+        """The front after so many more events, at these times, if it is one of theirs; or 0."""
+        policy = self.setting.policy
+        if type(policy) is CountWindow:
+            return max(0, self.back + count - policy.size)
+        if type(policy) is TimeWindow and times is not None:
+            last = int(times[-1])
+            return self.back + int(times.searchsorted(last - policy.size, side="right"))
+        return 0
 
     def _stack_fits(self, size: int, count: int) -> bool:
         """Whether the stack of a window takes no more memory than a batch and its results do."""

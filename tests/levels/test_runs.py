@@ -180,6 +180,43 @@ def test_a_stack_takes_no_more_memory_than_the_batch(monkeypatch: pytest.MonkeyP
         assert (store.counts.put.pages <= 2 * size / LEAF) == alone
 
 
+@pytest.mark.parametrize("kind", [CountWindow, TimeWindow])
+@pytest.mark.parametrize("size", [3, LEAF, 40 * LEAF])
+@pytest.mark.parametrize("before", [0, 3 * LEAF + 5, 60 * LEAF])
+@pytest.mark.parametrize("taken", [False, True])
+def test_what_comes_and_leaves_before_the_last_result_is_not_written(
+    kind: type[CountWindow] | type[TimeWindow], size: int, before: int, taken: bool
+) -> None:
+    window, store = counting(kind(size), Sum())
+    count = size + 500 * LEAF + 11
+    values, times = np.random.default_rng(3).random(before + count), np.arange(before + count)
+    window.extend(values[:before], times[:before])
+    if taken:
+        window.checkpoint()
+    store.reset()
+    found = window.extend(values[before:], times[before:], results="last")
+    assert len(window) == size
+    np.testing.assert_allclose(found, values[-size:].sum(), rtol=1e-9)
+    pages = size / LEAF * (1 + 2 / ARITY)
+    if taken:
+        assert store.counts.put.pages >= count // LEAF
+    else:
+        assert store.counts.put.pages <= pages + 4
+        assert store.counts.put.calls <= pages / 16 + 4
+        assert store.counts.get.pages == 0
+    window.check()
+    back = Window.restore(window.checkpoint(), Sum(), kind(size), window.store)
+    back.check()
+    assert back.query() == window.query()
+    more = values[: 5 * LEAF]
+    found = window.extend(more, times[: 5 * LEAF] + len(times))
+    line = np.concatenate((values, more))[-size:]
+    np.testing.assert_allclose(found[-1], line.sum(), rtol=1e-9)
+    window.check()
+    window.structure.delete_pages()
+    assert not list(window.store.keys())
+
+
 @pytest.mark.parametrize("monoid", [Sum(), Max(), SampleStdDev()])
 @pytest.mark.parametrize("policy", [CountWindow(900), TimeWindow(900.0)])
 def test_a_batch_longer_than_the_window_has_the_same_bits_without_kernels(
@@ -278,8 +315,9 @@ def test_a_store_that_fails_in_a_bulk(policy: AbstractPolicy, call: str, bulks: 
         left[0] = int(rng.integers(1, 20))
         count = int(rng.choice([10, 700, 5000]))
         stop, before = min(done + count, len(values)), window.stats().inserted
+        wanted: Any = rng.choice(["all", "all", "all", "last"])
         try:
-            found = window.extend(values[done:stop], times[done:stop])
+            found = window.extend(values[done:stop], times[done:stop], wanted)
         except StoreUnavailable as error:
             failures += 1
             taken = window.stats().inserted - before
@@ -291,7 +329,8 @@ def test_a_store_that_fails_in_a_bulk(policy: AbstractPolicy, call: str, bulks: 
             if done:
                 assert window.query() == pytest.approx(expected[done - 1], rel=1e-6, abs=1e-9)
         else:
-            np.testing.assert_allclose(found, expected[done:stop], rtol=1e-6, atol=1e-9)
+            known = expected[done if wanted == "all" else stop - 1 : stop]
+            np.testing.assert_allclose(found, known, rtol=1e-6, atol=1e-9)
             done = stop
         left[0] = 0
         window.check()
