@@ -26,7 +26,7 @@ TESTS = Path(__file__).parent
 PATHS = [str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)
 os.environ["PYSPARK_PYTHON"] = sys.executable
-# The Javas of all tests together take half of the processor's time.
+# The Javas of all tests together take a quarter of the processor's time.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JAVA)
 
 # The processes that the tests are spread over inherit the one that is made here first.

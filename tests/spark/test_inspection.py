@@ -30,16 +30,20 @@ def newest(events: pa.Table, device: str, seconds: int) -> list[tuple[int, float
 
 
 @pytest.mark.parametrize(
-    ("policy", "lateness", "store"),
+    ("policy", "lateness", "store", "monoid"),
     [
-        (TimeWindow("100 seconds"), None, "file"),
-        (TimeWindow("100 seconds"), None, "state"),
-        (TimeWindow("100 seconds"), "1 minute", "file"),
-        (SEVERAL, None, "file"),
+        (TimeWindow("100 seconds"), None, "file", Max()),
+        (TimeWindow("100 seconds"), None, "file", PLAIN),
+        (TimeWindow("100 seconds"), None, "state", Max()),
+        (TimeWindow("100 seconds"), "1 minute", "file", Max()),
+        (TimeWindow("100 seconds"), "1 minute", "file", PLAIN),
+        (SEVERAL, None, "file", Max()),
     ],
-    ids=["one window", "in Spark's state", "late events", "several"],
-)
-@pytest.mark.parametrize("monoid", [Max(), PLAIN], ids=["swept", "key by key"])
+    ids=[
+        "one window-swept", "one window-key by key", "in Spark's state", "late events-swept",
+        "late events-key by key", "several",
+    ],
+)  # fmt: skip
 @pytest.mark.proves("stores", "`inspect_query`", "file", "spark://state")
 @pytest.mark.proves("options", "`inspect_query`", "swept", "key by key", "late events")
 @pytest.mark.proves("PySpark", "`inspect_query`")
