@@ -34,7 +34,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Python compiles what is imported: most of what these libraries bring never is, and to compile all of
 # it takes as long as to fetch and unpack it.
-INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile
+PIP_INSTALL := -m pip --disable-pip-version-check --quiet install --no-compile
+INSTALL := $(BIN)/python $(PIP_INSTALL)
 # PySpark comes as sources, of which pip makes a wheel; to compress its jars for that, only to unpack
 # them again, would take longer than all else of it.
 UNCOMPRESSED := --config-settings=--build-option=--compression=stored
@@ -111,7 +112,7 @@ $(SPARKS): $(VENV)/pyspark-%/.ready: $(VENV)/pyvenv.cfg
 	@set -e; python=$$(command -v python3.11 || command -v python3.12 || true); \
 	test -n "$$python" || { echo "-- PySpark $* not run: it wants Python 3.11 or 3.12"; exit 0; }; \
 	echo "-- installing PySpark $* into $(@D)"; rm -rf $(@D); $$python -m venv $(@D); \
-	$(@D)/bin/python -m pip --disable-pip-version-check --quiet install --no-compile $(UNCOMPRESSED) \
+	$(@D)/bin/python $(PIP_INSTALL) $(UNCOMPRESSED) \
 		"pyspark==$*" "pandas==2.2.*" "polars==1.21.*" "pyarrow==15.*" "numpy==1.26.*" \
 		"protobuf==5.*" redis msgpack lmdb xxhash "pytest>=8" hypothesis; \
 	touch $@
