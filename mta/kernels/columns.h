@@ -40,21 +40,19 @@ typedef struct {
     int64_t stack_at;   /* the position of the stack's first entry */
     int64_t middle;     /* where the stack ends and the aggregate on its right begins */
     int64_t first;      /* the position of the first new event */
-    int64_t count;      /* how many new events there are */
     Positions fronts;   /* after each of them */
     Columns right;      /* one row: the aggregate from the middle to the first new event */
     Columns room;       /* for the stacks to come: an entry a position, and one more */
     int turns;          /* whether rows become the stack where the front reaches the middle */
     int lowered;        /* whether results are wanted in place of partials */
     double lost;        /* degrees of freedom that a deviation loses */
-    Columns out;
+    Columns out;        /* a row for each new event */
 } Sweep;
 
 typedef struct {
     Columns suffixes, prefixes, between, out;
     Positions starts;
-    const int64_t *counts;
-    int64_t pairs, first;
+    int64_t *counts, pairs, first;
 } Across;
 
 /* What each kind of monoid has: see folds.h. */
@@ -94,8 +92,10 @@ typedef struct {
 int64_t total_of(const Ranges *ranges, int numbers);
 void gather(const Ranges *ranges, int numbers, unsigned char *into);
 
-/* keys.c */
-int meet(const Pages *pages, const Shorts *hashes, const int64_t *counts, const int64_t *runs,
-         int64_t run_count, const uint64_t *wanted, int64_t wanted_count, int64_t *slots);
+/* keys.c: keys by their hashes, and where each one's bytes begin; no bounds where these are all. */
+typedef struct { const uint64_t *hashes; const int64_t *bounds; const char *bytes;
+                 int64_t size, count; } Wanted;
+int meet(const Pages *pages, const Shorts *of, const int64_t *runs, int64_t run_count,
+         const Wanted *wanted, int64_t *slots);
 
 #endif

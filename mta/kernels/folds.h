@@ -89,18 +89,18 @@ static OF(run) OF(steady)(const Sweep *s, OF(run) run, int64_t i, int64_t stop) 
 static int OF(sweep)(Sweep *s) {
     P right = OF(load)(&s->right, 0);
     int64_t i = 0, front = s->stack_at;
-    while (i < s->count) {
+    while (i < s->out.count) {
         OF(run) run;
         const int64_t highest = s->turns ? s->middle - 1 : s->middle;
         const Columns stack = s->stack, rows = s->rows;
         OF(begin)(&run, right, OF(load)(&rows, s->first + i));
         int64_t from = s->fronts.first + i, to = highest + 1 - s->fronts.first;
         if (!s->fronts.each && from >= front && from <= highest) {
-            to = to < s->count ? to : s->count;
+            to = to < s->out.count ? to : s->out.count;
             run = OF(steady)(s, run, i, to);
             i = to;
         }
-        for (; i < s->count; i++) {
+        for (; i < s->out.count; i++) {
             int64_t next = position(&s->fronts, i);
             if (next < front)
                 return REFUSED;
@@ -113,7 +113,7 @@ static int OF(sweep)(Sweep *s) {
         if (OF(overflown)(&run))
             return OVERFLOWN;
         right = OF(value)(&run);
-        if (i == s->count)
+        if (i == s->out.count)
             break;
         int64_t last = s->first + i;
         if (!s->turns || front > last || front < 0)

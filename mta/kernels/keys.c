@@ -3,11 +3,27 @@
 
 #include "columns.h"
 
-/* Where each wanted key is in each run, its runs side by side: (page << 32) + place, or -1.
- * A run has a first page and an end, a page so many keys. UNEVEN where hashes are out of order. */
-int meet(const Pages *pages, const Shorts *hashes, const int64_t *counts, const int64_t *runs,
-         int64_t run_count, const uint64_t *wanted, int64_t wanted_count, int64_t *slots) {
-    for (int64_t i = 0; i < wanted_count * run_count; i++)
+/* Whether a page has a wanted key at a place. Of a page's columns there are hashes, ends, bytes. */
+static int is_at(const Pages *pages, const Shorts *of, int64_t page, int64_t place,
+                 const Wanted *wanted, int64_t key) {
+    static const int64_t both = 2;
+    const int64_t start = wanted->bounds[key], stop = wanted->bounds[key + 1];
+    const Ranges ends = {pages, of[1], &page, &place, &both, 1};
+    int64_t at[2];
+    if (start < 0 || stop < start || stop > wanted->size || total_of(&ends, 1) != both)
+        return 0;
+    gather(&ends, 1, (unsigned char *)at);
+    return at[0] >= 0 && at[1] >= at[0] && at[1] <= of[2].counts[page]
+        && at[1] - at[0] == stop - start
+        && !memcmp((const char *)pages->views[page].buf + of[2].starts[page] + at[0],
+                   wanted->bytes + start, (size_t)(stop - start));
+}
+
+/* Where each wanted key is in each run, runs side by side: (page << 32) + place, or -1. A run has a
+ * first page and an end. UNEVEN where hashes are out of order, or another key has a wanted one's. */
+int meet(const Pages *pages, const Shorts *of, const int64_t *runs, int64_t run_count,
+         const Wanted *wanted, int64_t *slots) {
+    for (int64_t i = 0; i < wanted->count * run_count; i++)
         slots[i] = -1;
     for (int64_t run = 0; run < run_count; run++) {
         uint64_t before = 0, hash;
@@ -16,17 +32,19 @@ int meet(const Pages *pages, const Shorts *hashes, const int64_t *counts, const 
             return REFUSED;
         for (; page < stop; page++) {
             const unsigned char *at = pages->views[page].buf;
-            if (counts[page] > 0 && (counts[page] > hashes->counts[page]
-                                     || counts[page] > INT32_MAX || hashes->widths[page] != 8))
+            if (of->counts[page] > INT32_MAX || (of->counts[page] && of->widths[page] != 8))
                 return REFUSED;
-            for (int64_t place = 0; place < counts[page]; place++, before = hash) {
-                memcpy(&hash, at + hashes->starts[page] + 8 * place, 8);
+            for (int64_t place = 0; place < of->counts[page]; place++, before = hash) {
+                memcpy(&hash, at + of->starts[page] + 8 * place, 8);
                 if (hash < before)
                     return UNEVEN;
-                while (key < wanted_count && wanted[key] < hash)
+                while (key < wanted->count && wanted->hashes[key] < hash)
                     key++;
-                if (key < wanted_count && wanted[key] == hash)
-                    slots[key * run_count + run] = (page << 32) + place;
+                if (key == wanted->count || wanted->hashes[key] != hash)
+                    continue;
+                if (wanted->bounds && !is_at(pages, of, page, place, wanted, key))
+                    return UNEVEN;
+                slots[key * run_count + run] = (page << 32) + place;
             }
         }
     }

@@ -37,7 +37,7 @@ _TYPES: dict[str, tuple[np.dtype | None, ...]] = {
 }  # fmt: skip
 _OF_UFUNCS: dict[np.ufunc, str] = {np.add: "sum", np.maximum: "max", np.minimum: "min"}
 #: That of the C sources that belong to this module; a checkout may hold an older extension.
-REVISION = 4
+REVISION = 5
 #: The longest range of ``ranges``, as in ``folds.h``.
 LONGEST = 64
 
@@ -256,21 +256,25 @@ def gathered(
 
 def meet(
     buffers: list[Any],
-    hashes: np.ndarray,
-    counts: np.ndarray,
+    columns: np.ndarray,
     runs: np.ndarray,
-    wanted: np.ndarray,
+    hashes: np.ndarray,
+    bounds: np.ndarray,
+    keys: np.ndarray,
 ) -> tuple[bool, np.ndarray] | None:
-    """Whether a column of hashes is in order in each run, and where wanted ones are in it.
+    """Where wanted keys are in each run, by their hashes and bytes, if these are as they should be.
 
-    A row for each of these, and in it for each run ``page << 32 | place`` of the last such hash, or
-    -1. A run has the first page and the one after its last; both sides are in order.
+    A row for each of them, and in it for each run ``page << 32 | place``, or -1. A run has the
+    first page and the one after its last; both sides are in order of hashes. ``columns`` has those
+    of hashes, of where keys begin, and of their bytes; wanted keys that are their hashes have no
+    ``bounds``. Of no meaning where the first is False: then hashes are out of order, or another key
+    has that of a wanted one.
     """
     if compiled is None:
         return None
-    slots = np.empty((len(wanted), len(runs)), np.int64)
-    given = map(_whole, (hashes, counts, runs, wanted.view("<i8")))
-    return compiled.meet(buffers, *given, slots), slots
+    slots = np.empty((len(hashes), len(runs)), np.int64)
+    given = map(_whole, (columns, runs, hashes.view("<i8"), bounds))
+    return compiled.meet(buffers, *given, slots, np.ascontiguousarray(keys)), slots
 
 
 # --- columns --------------------------------------------------------------------------------------

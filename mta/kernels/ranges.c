@@ -25,15 +25,6 @@ static inline const unsigned char *first_of(const Ranges *r, int64_t i) {
     return at + r->column.starts[page] + r->firsts[i] * r->column.widths[page];
 }
 
-/* What is far off in memory is on its way before it is needed, up to eight lines of a range. */
-static inline void ahead(const Ranges *r, int64_t i) {
-#if defined(__GNUC__)
-    const int64_t size = r->counts[i] * r->column.widths[r->which[i]];
-    for (int64_t at = 0; at < 512 && at < size; at += 64)
-        __builtin_prefetch(first_of(r, i) + at);
-#endif
-}
-
 #define EACH(type)                                                                               \
     for (int64_t k = 0; k < count; k++, into += 8) {                                             \
         type offset;                                                                             \
@@ -49,8 +40,12 @@ void gather(const Ranges *r, int numbers, unsigned char *into) {
         const uint64_t base = (uint64_t)r->column.bases[page];
         const uint64_t unit = (uint64_t)r->column.units[page];
         const unsigned char *where = first_of(r, i);
-        if (i + 16 < r->count)
-            ahead(r, i + 16);
+#if defined(__GNUC__) /* what is far off is on its way before it is needed, up to eight lines */
+        const int64_t next = i + 16 < r->count ? i + 16 : i;
+        const int64_t size = r->counts[next] * r->column.widths[r->which[next]];
+        for (int64_t at = 0; at < 512 && at < size; at += 64)
+            __builtin_prefetch(first_of(r, next) + at);
+#endif
         switch (numbers ? width : -1) {
         case 0:
             for (int64_t k = 0; k < count; k++, into += 8)

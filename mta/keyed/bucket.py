@@ -158,13 +158,17 @@ class Bucket:
         if corrects and known is not None:
             known = self.kind.trimmed(known)  # so that what has left is not met
         at = np.full(len(keys), -1) if known is None else known.keys.find(keys)
-        line, bounds, late = self._line_up(batch, known, at)
+        newest = _newest(known, at)
+        line, bounds, late = self._line_up(batch, known, at, newest)
         taken, retracted, missing = None, line[:0], line[:0]
         if batch.retracts is not None:
-            line, bounds, retracted, missing, taken = self._meet(batch, line, known, at)
+            assert batch.times is not None
+            floors = self._floors(known, at, newest, int(batch.times.min()))
+            line, bounds, retracted, missing, taken = self._meet(batch, line, known, at, floors)
         last = None
         if batch.times is not None and len(line):
-            last = self._last_before(batch.times[line[bounds[:-1] % len(line)]], known, at)
+            first = batch.times[line[bounds[:-1] % len(line)]]
+            last = np.where(newest == NEVER, first, newest)
         is_touched = np.diff(bounds) > 0
         if taken is not None:
             is_touched[taken.of] = True
@@ -211,8 +215,9 @@ class Bucket:
         return Advance(line, late, work.found, keys, bounds, before, last, retracted, of, missing)
 
     def _meet(
-        self, batch: Batch, line: np.ndarray, known: Table | None, at: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Retractions]:
+        self, batch: Batch, line: np.ndarray, known: Table | None, at: np.ndarray,
+        floors: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Retractions]:  # fmt: skip
         """The events of a line, where each key's begin, and its retractions that find something.
 
         Before what these take out, those that find nothing.
@@ -249,9 +254,8 @@ class Bucket:
         slots = np.cumsum(events)[good]
         codes = batch.codes[line]
         times = batch.times[line[good]]
-        floors = self._floors(known, at, int(batch.times.min()))[0][codes[good]]
         alone = np.unique(codes[met.own & good])
-        taken = Retractions(codes[good], times, slots, floors, alone)
+        taken = Retractions(codes[good], times, slots, floors[codes[good]], alone)
         bounds = bounds_of(np.bincount(codes[events], minlength=len(batch.keys)))
         return line[events], bounds, line[good], line[met.missing], taken
 
@@ -275,7 +279,7 @@ class Bucket:
         )
 
     def _line_up(
-        self, batch: Batch, known: Table | None, at: np.ndarray
+        self, batch: Batch, known: Table | None, at: np.ndarray, newest: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, Late | None]:
         """The events that are taken, key by key, where each key's begin, and which are late."""
         count = len(batch.keys)
@@ -288,7 +292,7 @@ class Bucket:
             if takes is not None and bad is not None:
                 bad &= ~takes  # their values are not looked at
             times = batch.times[line]
-            floors, newest = self._floors(known, at, int(times.min()))
+            floors = self._floors(known, at, newest, int(times.min()))
             in_order = _in_order(times, codes, floors)
             if not in_order:
                 behind = self._behind(times, codes, floors, bad, takes)
@@ -323,9 +327,9 @@ class Bucket:
         return behind if takes is None else behind & ~takes  # what they take out is looked for
 
     def _floors(
-        self, known: Table | None, at: np.ndarray, least: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The time before which each key takes nothing, ``least`` for none, and its newest event's.
+        self, known: Table | None, at: np.ndarray, newest: np.ndarray, least: int
+    ) -> np.ndarray:
+        """The time before which each key takes nothing, ``least`` for none.
 
         That is its newest event, less the lateness, as it is now and as it was when events of its
         time were last kept for less. A key that is new, or whose events all came
@@ -333,22 +337,19 @@ class Bucket:
         takes nothing from before the moment at which the last of their windows was empty.
         """
         begin = least if self.forgotten is None else max(least, self.forgotten)
-        floors, newest = np.full(len(at), begin), np.full(len(at), NEVER)
+        floors = np.full(len(at), begin)
         if known is None or known.times is None:
-            return floors, newest
-        some = np.flatnonzero(at >= 0)
-        some = some[known.counts[at[some]] > 0]
-        places = at[some]
-        lateness = self.kind.settings.lateness or 0
-        newest[some] = last = known.newest()[places]
+            return floors
+        some = np.flatnonzero(newest != NEVER)
+        last, lateness = newest[some], self.kind.settings.lateness or 0
         found = last - lateness
         for kept in self.kept:
             found = np.maximum(found, np.minimum(last, kept.until) - kept.lateness)
         if self.forgotten is not None and lateness:
-            oldest = known.times[known.bounds[places]]
+            oldest = known.times[known.bounds[at[some]]]
             found = np.where(oldest >= self.forgotten, np.maximum(found, self.forgotten), found)
         floors[some] = found
-        return floors, newest
+        return floors
 
     def _note_kept(self) -> None:
         """Note up to when events were kept for less lateness; reads every page, and that once."""
@@ -368,16 +369,6 @@ class Bucket:
             one, other, *rest = self.kept
             both = Kept(min(one.lateness, other.lateness), max(one.until, other.until))
             self.kept = [both, *rest]
-
-    def _last_before(self, first: np.ndarray, known: Table | None, at: np.ndarray) -> np.ndarray:
-        """The time of each key's newest event; of a new key that of its first one to come."""
-        if known is None:
-            return first
-        some = np.flatnonzero(at >= 0)
-        some = some[known.counts[at[some]] > 0]
-        last = first.copy()
-        last[some] = known.newest()[at[some]]
-        return last
 
     def _late_event(self, batch: Batch, late: Late) -> LateEvent:
         place = int(np.argmax(late.mask))
@@ -651,6 +642,15 @@ def _in_order(times: np.ndarray, codes: np.ndarray, floors: np.ndarray) -> bool:
         return False
     first = np.append(0, np.flatnonzero(begins) + 1)
     return bool((times[first] >= floors[codes[first]]).all())
+
+
+def _newest(known: Table | None, at: np.ndarray) -> np.ndarray:
+    """The time of each key's newest event, by its place in what is known; ``NEVER`` without one."""
+    found = np.full(len(at), NEVER)
+    if known is not None and known.times is not None:
+        some = at >= 0
+        found[some] = known.newest()[at[some]]
+    return found
 
 
 def _stood(known: Table | None, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

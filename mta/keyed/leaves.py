@@ -54,8 +54,8 @@ _HANDLE_ENDS, _HANDLES, _VALUES = 7, 8, 9
 _NUMBERS = [_HASHES, _KEY_ENDS, _MARKS, _LEFT, _ENDS, _TIMES, _HANDLE_ENDS]
 #: The numbers of a head before those of its columns, and the most columns there are.
 _FIXED, _MOST_COLUMNS = 6, 1 << 16
-#: Numbers of so many of a page's keys, one of so many, are looked for one by one.
-_FEW = 16
+#: Numbers of one key of so many are looked for one by one: numpy takes more time for each of them.
+_FEW = 16 if native.compiled is None else 4
 #: Where an event has no bytes, a page has no more of them.
 _MOST_OF_NOTHING = 1 << 26
 #: The place in its page, of what ``native.meet`` has found.
@@ -213,10 +213,11 @@ class Leaves:
         ``runs`` has the first page of each and the one after its last. About 10 ns a key that is
         in these pages, and 200 ns a key that is found. ``late`` as of ``join``.
         """
-        wanted, of, places = self._meeting(keys, runs)
-        if not self._are(keys, wanted, of, places):
+        met = self._meeting(keys, runs)
+        if met is None:
             every = self._keys(self._hashes(), *self._entries())
-            wanted, of, places = self._met(runs, lambda a, b: every.cut(a, b).find(keys), len(keys))
+            met = self._met(runs, lambda a, b: every.cut(a, b).find(keys), len(keys))
+        wanted, of, places = met
         first_of = np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]
         if int(first_of.sum()) < len(keys):
             keys = keys.take(wanted[first_of])
@@ -224,25 +225,22 @@ class Leaves:
 
     def _meeting(
         self, keys: Keys, runs: Sequence[tuple[int, int]]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each key and run the last entry of the key's hash: its key, its page and its place.
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Of each key and run the entry of the key: its key, its page and its place.
 
-        In order of key and age.
+        In order of key and age. None where others have the same hashes.
         """
-        known = native.meet(
-            self._pages, self._columns[_HASHES], self.counts, np.array(runs), keys.hashes
-        )
-        if known is None:
-            hashes = self._hashes()
-            return self._met(
-                runs, lambda a, b: _last_of(_in_order(hashes[a:b]), keys.hashes), len(keys)
-            )
-        in_order, slots = known
-        if not in_order:
-            raise CorruptPage("its keys are out of order")
-        at = np.flatnonzero(slots >= 0)
-        met = slots.reshape(-1)[at]
-        return at // len(runs), met >> 32, met & _PLACE
+        columns = self._columns[[_HASHES, _KEY_ENDS, _KEY_BYTES]]
+        bounds = keys.bounds[:0] if keys.kind == "int" else keys.bounds  # no two have one hash
+        known = native.meet(self._pages, columns, np.array(runs), keys.hashes, bounds, keys.blob)
+        if known is not None and known[0]:
+            slots = known[1].reshape(-1)
+            at = np.flatnonzero(slots >= 0)
+            found = slots[at]
+            return at // len(runs), found >> 32, found & _PLACE
+        hashes = self._hashes()
+        met = self._met(runs, lambda a, b: _last_of(_in_order(hashes[a:b]), keys.hashes), len(keys))
+        return met if self._are(keys, *met) else None
 
     def _met(
         self, runs: Sequence[tuple[int, int]], find: Callable[[int, int], np.ndarray], count: int

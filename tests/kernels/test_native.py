@@ -180,34 +180,90 @@ def test_searches(seed: int) -> None:
     same_with_and_without(lambda: first_later(lanes, bounds, which, asked))
 
 
-@needs_compiled
-@pytest.mark.parametrize("seed", range(20))
-def test_keys_meet_those_of_pages(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    most = int(rng.choice([4, 60, 2**64 - 1], shuffle=False))
-    counts = rng.integers(0, 9, 7)
+class KeyPages:
+    """Runs of pages of keys as ``native.meet`` has them: hashes, ends in 2 bytes each, and keys."""
+
     runs = np.array([[0, 3], [3, 3], [3, 7]])
-    columns, pages = np.zeros((5, 7), np.int64), []
-    of_runs = [np.sort(rng.integers(0, most, counts[a:b].sum(), "u8")) for a, b in runs]
-    hashes = np.split(np.concatenate(of_runs), np.cumsum(counts)[:-1])
-    for at, lot in enumerate(hashes):
-        columns[:3, at] = at, len(lot), 8
-        pages.append(b"-" * at + lot.tobytes() + b"+")
-    some = np.concatenate([*hashes, rng.integers(0, most, 5, "u8")])
+
+    def __init__(self, rng: np.random.Generator, most: int) -> None:
+        counts = rng.integers(0, 9, 7)
+        of_runs = [self.drawn(rng, most, int(counts[a:b].sum())) for a, b in self.runs]
+        self.hashes = np.split(np.concatenate(of_runs), np.cumsum(counts)[:-1])
+        self.pages, self.columns = list[bytes](), np.zeros((3, 5, 7), np.int64)
+        for at, hashes in enumerate(self.hashes):
+            ends, keys = self.packed(hashes)
+            head = b"-" * at + hashes.tobytes()
+            short = (ends + 7).astype("<u2").tobytes()
+            self.columns[0, :3, at] = at, len(hashes), 8
+            self.columns[1, :, at] = len(head), len(ends), 2, -7, 1
+            self.columns[2, :3, at] = len(head + short), len(keys), 1
+            self.pages.append(head + short + keys + b"+")
+
+    @staticmethod
+    def drawn(rng: np.random.Generator, most: int, count: int) -> np.ndarray:
+        found = set[int]()
+        while len(found) < count:
+            found.add(int(rng.integers(0, most, dtype="u8")))
+        return np.array(sorted(found), "u8")
+
+    @staticmethod
+    def packed(hashes: np.ndarray) -> tuple[np.ndarray, bytes]:
+        keys = [b"key %d" % hash_ for hash_ in hashes.tolist()]
+        return np.cumsum([0, *map(len, keys)]), b"".join(keys)
+
+    def meet(self, wanted: np.ndarray, texts: bool) -> tuple[bool, np.ndarray]:
+        ends, keys = self.packed(wanted)
+        bounds, blob = (ends, keys) if texts else (ends[:0], b"")
+        raw = np.frombuffer(blob, "u1")
+        met = native.meet(self.pages, self.columns, self.runs, wanted, bounds, raw)
+        assert met is not None
+        return met
+
+
+@needs_compiled
+@pytest.mark.parametrize("texts", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_keys_meet_those_of_pages(seed: int, texts: bool) -> None:
+    rng = np.random.default_rng(seed)
+    most = int(rng.choice([60, 2**64 - 1], shuffle=False))
+    held = KeyPages(rng, most)
+    some = np.concatenate([*held.hashes, rng.integers(0, most, 5, "u8")])
     wanted = np.unique(rng.choice(some, 12))
-    met = native.meet(pages, columns, counts, runs, wanted)
-    assert met is not None and met[0]
-    for hash_, slots in zip(wanted.tolist(), met[1].tolist(), strict=True):
-        for (a, b), slot in zip(runs.tolist(), slots, strict=True):
+    good, found = held.meet(wanted, texts)
+    assert good
+    for hash_, slots in zip(wanted.tolist(), found.tolist(), strict=True):
+        for (a, b), slot in zip(held.runs.tolist(), slots, strict=True):
             places = [
                 (page << 32) + place
-                for page, lot in enumerate(hashes) if a <= page < b
+                for page, lot in enumerate(held.hashes) if a <= page < b
                 for place, other in enumerate(lot.tolist()) if other == hash_
             ]  # fmt: skip
             assert slot == max(places, default=-1)
-    pages[0], counts[0], columns[1:3, 0] = b"\2" * 8 + b"\1" * 8, 2, (2, 8)
-    met = native.meet(pages, columns, counts, runs, wanted)
-    assert met is not None and not met[0]
+    held.pages[0], held.columns[0, 1, 0] = b"\2" * 8 + b"\1" * 8, 2
+    held.columns[1:, :3, 0] = 0
+    assert not held.meet(wanted, texts)[0], "they are out of order"
+
+
+@needs_compiled
+@pytest.mark.parametrize(
+    "change", ["a byte", "where it begins", "where it ends", "beyond its page"]
+)
+def test_another_key_of_the_same_hash_is_not_met(change: str) -> None:
+    held = KeyPages(np.random.default_rng(3), 2**64 - 1)
+    page = next(at for at, hashes in enumerate(held.hashes) if len(hashes) > 2)
+    wanted = held.hashes[page][1:2]
+    assert held.meet(wanted, texts=True)[0]
+    raw = bytearray(held.pages[page])
+    _, ends, keys = (int(start) for start in held.columns[:, 0, page])
+    if change == "a byte":
+        raw[keys + raw[ends + 2] - 7] ^= 1
+    elif change == "beyond its page":
+        held.columns[2, 1, page] = 1
+    else:
+        raw[ends + 2 + 2 * (change == "its end")] += 1
+    held.pages[page] = bytes(raw)
+    assert not held.meet(wanted, texts=True)[0]
+    assert held.meet(wanted, texts=False)[0], "a key that is its hash has no bytes"
 
 
 @needs_compiled
@@ -291,8 +347,8 @@ def _fuzz(rng: random.Random) -> None:
         found = [rng.randbytes(rng.choice([0, 8, 80])) for _ in range(pages)]
         return rng.choice([found, found, found, tuple(found), [*found, None], None])
 
-    def column_of() -> Any:
-        return column("i8", 5 * pages)
+    def column_of(count: int = 1) -> Any:
+        return column("i8", 5 * pages * count)
 
     count, more = rng.choice([0, 1, 2, 7, 40, 200]), rng.choice([0, 1, 3, 40])
     places = number() if rng.random() < 0.4 else numbers(more)
@@ -322,8 +378,8 @@ def _fuzz(rng: random.Random) -> None:
             buffers(), column_of(), numbers(more), numbers(more), numbers(more), rng.random() < 0.5
         ),
         lambda: module.meet(
-            buffers(), column_of(), numbers(pages), numbers(2 * pages), numbers(more),
-            numbers(pages * more),
+            buffers(), column_of(3), numbers(2 * pages), numbers(more),
+            numbers(rng.choice([0, more, more + 1])), numbers(pages * more), column("u1", 80),
         ),
     ]  # fmt: skip
     try:
@@ -395,6 +451,7 @@ DIGESTS = {
     2: "8c3c1665578596a4",
     3: "25586cbd90987377",
     4: "7295f435b3c484cf",
+    5: "c361f6587226dcd2",
 }
 
 
