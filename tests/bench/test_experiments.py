@@ -31,7 +31,7 @@ from mta.bench.mta_paper.algorithms import (
     opened,
 )
 from mta.bench.mta_paper.streams import DAY, READINGS, days_of_usage, memory_usage
-from mta.bench.ours import late, peers, slow
+from mta.bench.ours import late, pauses, peers, slow
 from mta.bench.reactive_paper import experiments as reactive
 from spark_integration.bench import EXPERIMENTS
 
@@ -64,6 +64,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fiba, "MIN_ARITIES", (2, 4))
     monkeypatch.setattr(slow, "WINDOW", 2**10)
     monkeypatch.setattr(slow, "TIMES", 1)
+    monkeypatch.setattr(pauses, "TIMES", 1)
     monkeypatch.setattr(peers, "TIMES", 1)
     monkeypatch.setattr(peers, "LIMITS", {name: peers.Limit(100, 256) for name in peers.LIMITS})
     monkeypatch.setattr(late, "EVENTS", 2**20)

@@ -257,7 +257,8 @@ def test_bytes_with_a_name_of_their_own_are_not_trusted(name: str) -> None:
     page = golden(f"{name}.page")
     tracemalloc.start()
     for place in range(len(page)):
-        for flip in (0x01, 0x04, 0x10, 0x7F, 0x80, 0xFF):
+        # Half of them at each place, in turns.
+        for flip in (0x01, 0x04, 0x10, 0x7F, 0x80, 0xFF)[place % 2 :: 2]:
             bad = bytearray(page)
             bad[place] ^= flip
             try:

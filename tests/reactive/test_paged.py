@@ -111,7 +111,7 @@ class ReactiveMachine(WindowMachine):
             super().do_again(what, details, at_once)
 
 
-@pytest.mark.parametrize(("scheme", "examples"), [(None, 60), ("memory", 120), ("file", 8)])
+@pytest.mark.parametrize(("scheme", "examples"), [(None, 40), ("memory", 60), ("file", 8)])
 def test_a_window_with_holes_is_a_list(scheme: str | None, examples: int) -> None:
     machine = type("Machine", (ReactiveMachine,), {"scheme": scheme})
     run_state_machine_as_test(
