@@ -272,7 +272,7 @@ def meet(
     """
     if compiled is None:
         return None
-    slots = np.empty((len(hashes), len(runs)), np.int64)
+    slots = np.full((len(hashes), len(runs)), -1)
     given = map(_whole, (columns, runs, hashes.view("<i8"), bounds))
     return compiled.meet(buffers, *given, slots, np.ascontiguousarray(keys)), slots
 
