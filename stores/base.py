@@ -101,6 +101,10 @@ class PageStore(ABC):
         """A hint that these pages came damaged: no copy of them is of use; no store call."""
         del keys  # a store without copies has nothing to do with it
 
+    def hurry(self) -> None:
+        """A hint that a flush follows soon: what was accepted may be on its way meanwhile."""
+        return  # a store that holds nothing back has nothing to send
+
     def flush(self) -> None:
         """Return when every earlier put and delete is as durable as the store promises."""
         return

@@ -58,6 +58,9 @@ class WrapperStore(PageStore):
     def forget(self, keys: Sequence[str]) -> None:
         self.store.forget(keys)
 
+    def hurry(self) -> None:
+        self.store.hurry()
+
     def flush(self) -> None:
         self.before_call()
         self.store.flush()

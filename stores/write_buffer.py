@@ -70,6 +70,7 @@ class WriteBuffer(WrapperStore):
         self._batches_sent = 0
         self._thread: threading.Thread | None = None
         self._waiters = 0
+        self._hurried = False
         self._kicks = 0
         self._error: Exception | None = None
         self._reason: Exception | None = None  # why the last attempt failed
@@ -152,6 +153,12 @@ class WriteBuffer(WrapperStore):
             held = {key for key in keys if self._holds(key)}
             self._wanted |= held
         self.store.prefetch([key for key in keys if key not in held])
+
+    def hurry(self) -> None:
+        """What is pending is sent without waiting for company."""
+        with self._changed:
+            self._hurried = bool(self._pending)
+            self._changed.notify_all()
 
     def flush(self) -> None:
         """Return when the store has everything accepted before, and has flushed it.
@@ -295,10 +302,14 @@ class WriteBuffer(WrapperStore):
             if self._pending:
                 self._changed.wait_for(
                     lambda: (
-                        self._pending_bytes >= self._worthwhile or self._waiters or self._closed
+                        self._pending_bytes >= self._worthwhile
+                        or self._waiters
+                        or self._hurried
+                        or self._closed
                     ),
                     _LINGER,
                 )
+            self._hurried = False
             batch = self._sending = self._pending
             self._sending_bytes = self._pending_bytes
             self._pending, self._pending_bytes = {}, 0

@@ -84,9 +84,10 @@ def step(
     if plan.temporary:
         return Advanced(b"", results_of(plan, group, done, gone), counts)
     root = windows.keyed.checkpoint(barrier=False)
+    store.hurry()
     # While its pages are written; only after the flush are they durable.
     found = results_of(plan, group, done, gone)
-    store.flush()
     after = encode_root(root, plan.buckets, plan.fixed)
     timer = windows.timer(watermark)
+    store.flush()
     return Advanced(after, found, counts, timer, windows.promotions, windows.merges)

@@ -22,6 +22,7 @@ from stores import (
     StoreFull,
     StoreUnavailable,
     open_store,
+    write_buffer,
 )
 from stores.memory import MemoryStore
 from stores.write_buffer import WriteBuffer
@@ -97,6 +98,22 @@ def test_small_puts_travel_together(store: Gated, buffer: WriteBuffer) -> None:
 def test_pages_are_sent_without_a_flush(store: Gated, buffer: WriteBuffer) -> None:
     buffer.put_many({"g/1": PAGE})
     eventually(lambda: store.store.get_many(["g/1"]) == [PAGE])
+
+
+def test_what_is_in_a_hurry_goes_alone(
+    store: Gated, buffer: WriteBuffer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_buffer, "_LINGER", LONG)
+    buffer.put_many({"g/1": PAGE})
+    assert store.get_many(["g/1"]) == [None]
+    buffer.hurry()
+    eventually(lambda: store.get_many(["g/1"]) == [PAGE])
+    buffer.hurry()  # with nothing to send
+    buffer.put_many({"g/2": PAGE})
+    buffer.put_many({"g/3": PAGE})
+    assert store.get_many(["g/2"]) == [None]
+    buffer.flush()
+    assert store.get_many(["g/2", "g/3"]) == [PAGE, PAGE]
 
 
 def test_a_full_buffer_makes_the_caller_wait(store: Gated) -> None:
