@@ -140,8 +140,9 @@ def test_no_point_is_missed(tmp_path: Path) -> None:
         writer.join()
         assert set(passed.read_text().splitlines()) == WRITING
     calls = {name for name in vars(PageStore) if not name.startswith("_")}
-    # Not of a server:
-    without = {"capabilities", "origin", "url", "close", "peek", "prefetch", "offer", "forget"}
+    # Not of a server, as hints are not:
+    without = {"capabilities", "origin", "url", "close", "peek"}
+    without |= {"prefetch", "offer", "forget", "hurry"}
     without.add("view_many")  # which asks get_many
     assert calls - without <= vars(Pointed).keys()
     assert {"before a page put", "between pages and handle", "after the handle", "during deletion",
