@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import repeat
-from operator import itemgetter
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from mta.columns.reading import as_given, plain, read_column, read_value
 from mta.columns.schemas import Array, Objects, Record, Row, Rows, Schema
 from mta.errors import InvalidValue
 from mta.monoids.base import AbstractMonoid, Out, Partial, any_of, same_value
+from mta.monoids.columnar import larger, positive_zero, smaller
 from mta.monoids.equality import Scale
 
 #: Takes what a part reads out of the input rows (or out of one input row).
@@ -49,6 +50,18 @@ class NamedRows(dict[str, Any]):
     stored: list[tuple[str, str]]
 
 
+class Place:
+    """The pick of one column."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def __call__(self, rows: Any) -> Any:
+        return rows[self.at]
+
+
 class Parts(AbstractMonoid[Out]):
     """Monoids side by side, each on its own pick of the input."""
 
@@ -62,11 +75,14 @@ class Parts(AbstractMonoid[Out]):
         self.is_plain = all(monoid.is_plain for monoid in self.monoids)
         lifts = [m.lift if self.is_plain else _lift_of(m) for m in self.monoids]
         every = range(len(self.monoids))
-        taken = [f"pick{i}(row)" for i in every]
-        lifted = [t if lifts[i] is same_value else f"lift{i}({t})" for i, t in enumerate(taken)]
+        taken = [
+            f"row[{pick.at}]" if isinstance(pick, Place) else f"pick{i}(row)"
+            for i, pick in enumerate(self.picks)
+        ]
+        lifted = [_call(lifts[i], f"lift{i}", taken[i]) for i in every]
         self.lift = _written("row", f"({','.join(lifted)},)", lift=lifts, pick=self.picks)
         combines = [monoid.combine for monoid in self.monoids]
-        pairs = [f"f{i}(a[{i}], b[{i}])" for i in every]
+        pairs = [_call(combines[i], f"f{i}", f"a[{i}]", f"b[{i}]") for i in every]
         self.combine = _written("a, b", f"({','.join(pairs)},)", f=combines)
         if all(monoid.inverse for monoid in self.monoids):
             inverses = [monoid.inverse for monoid in self.monoids if monoid.inverse]
@@ -135,19 +151,26 @@ class Product(Parts[dict[str, Any]]):
         self.inputs = Record(list(self._schemas.values()))
         self.outputs = Record([monoid.outputs for monoid in self.monoids])
         self.empty = {a: m.empty for a, m in zip(self.aliases, self.monoids, strict=True)}
-        shown = [f"alias{i}: f{i}(partial[{i}])" for i in range(len(self.aliases))]
         lowers = [_lower_of(monoid) for monoid in self.monoids]
+        shown = [
+            f"alias{i}: {_call(lower, f'f{i}', f'partial[{i}]')}" for i, lower in enumerate(lowers)
+        ]
         self.lower = _written("partial", f"{{{','.join(shown)}}}", f=lowers, alias=self.aliases)
         self._columns = tuple((name, schema) for (name, _), schema in self._schemas.items())
-        #: Takes out an event's columns, where all are doubles and none but a NaN is refused.
-        self.picks_doubles: Callable[[Any], Row] | None = None
+        #: Takes out an event's columns, where all are doubles and none but a NaN is refused; None
+        #: of an event with other values.
+        self.picks_doubles: Callable[[Any], Row | None] | None = None
         of_doubles = all(
             isinstance(s, Array) and s.plain and s.kind == "<f8" for _, s in self._columns
         )
         if of_doubles and self.is_plain and not any(m.has_own_rule for m in self.monoids):
-            values = [f"event[name{i}]," for i in range(len(self._columns))]
-            names = [name for name, _ in self._columns]
-            self.picks_doubles = _written("event", f"({''.join(values)})", name=names)
+            names, every = [name for name, _ in self._columns], range(len(self._columns))
+            row = f"({''.join(f'event[name{i}],' for i in every)})"
+            are = "".join(
+                f" and row[{i}].__class__ is float and row[{i}] == row[{i}]" for i in every
+            )
+            text = f"row if (row := {row}) is not None{are} else None"
+            self.picks_doubles = _written("event", text, name=names)
 
     def with_more(self, observers: Sequence[tuple[Columns, AbstractMonoid]]) -> Product:
         """The same, and what policies look at; columns of its own stand first, as they stand here.
@@ -214,7 +237,7 @@ class Product(Parts[dict[str, Any]]):
         places = list(map(list(self._schemas).index, keys))
         if isinstance(inputs, Record):
             return lambda row: tuple([row[place] for place in places])
-        return itemgetter(places[0])
+        return Place(places[0])
 
     def row(self, value: Any) -> Row:
         try:
@@ -334,6 +357,26 @@ def _written(arguments: str, expression: str, **lists: Sequence[Any]) -> Any:
     """
     names = {f"{name}{i}": f for name, fs in lists.items() for i, f in enumerate(fs)}
     return eval(f"lambda {arguments}: {expression}", names)
+
+
+#: What takes less time than a call of it.
+_IN_LINE: tuple[tuple[Callable[..., Any], str], ...] = (
+    (same_value, "{0}"),
+    (positive_zero, "{0} + 0.0"),
+    (add, "{0} + {1}"),
+    (larger, "{0} if {0} >= {1} or {0} != {0} else {1}"),
+    (smaller, "{0} if {0} <= {1} or {0} != {0} else {1}"),
+)
+
+
+def _call(function: Any, name: str, *arguments: str) -> str:
+    """The text of a call, or in its place of what the function does.
+
+    >>> _call(add, "f0", "a[0]", "b[0]"), _call(max, "f1", "a[1]", "b[1]")
+    ('a[0] + b[0]', 'f1(a[1], b[1])')
+    """
+    known = next((text for each, text in _IN_LINE if each is function), None)
+    return f"{name}({', '.join(arguments)})" if known is None else known.format(*arguments)
 
 
 def _lift_of(monoid: AbstractMonoid) -> Callable[[Row], Partial]:

@@ -127,10 +127,7 @@ class Reader:
                 row = self._pick(value)
             except (KeyError, TypeError, IndexError):
                 return None
-            for number in row:
-                if number.__class__ is not float or number != number:
-                    break
-            else:
+            if row is not None:
                 return row
         if self._numbers:
             row = self._monoid.row(value)
