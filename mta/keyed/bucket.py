@@ -158,12 +158,12 @@ class Bucket:
         if corrects and known is not None:
             known = self.kind.trimmed(known)  # so that what has left is not met
         at = np.full(len(keys), -1) if known is None else known.keys.find(keys)
-        newest = _newest(known, at)
-        line, bounds, late = self._line_up(batch, known, at, newest)
-        taken, retracted, missing = None, line[:0], line[:0]
-        if batch.retracts is not None:
-            assert batch.times is not None
+        newest, floors = _newest(known, at), None
+        if batch.times is not None and len(batch):
             floors = self._floors(known, at, newest, int(batch.times.min()))
+        line, bounds, late = self._line_up(batch, newest, floors)
+        taken, retracted, missing = None, line[:0], line[:0]
+        if batch.retracts is not None and floors is not None:
             line, bounds, retracted, missing, taken = self._meet(batch, line, known, at, floors)
         last = None
         if batch.times is not None and len(line):
@@ -186,12 +186,7 @@ class Bucket:
         at = np.where(marks == FORGOTTEN, -1, at)
         work = Work(self.kind, new, known, at, before, last, want, taken)
         fresh = int((at < 0).sum())
-        apart = marks == HANDLE if self.kind.swept else np.ones(len(keys), bool)
-        if taken is not None and self.kind.swept:
-            apart[taken.alone] = True
-            if known is not None:
-                is_swept = np.where(apart, -1, at)
-                apart[receding(known, is_swept, new, taken)] = True
+        apart = self._are_apart(known, at, marks, new, taken)
         swept = np.flatnonzero(~apart)
         kept = work.sweep(swept)
         promoted = swept[kept > self.kind.promote_at] if len(swept) else swept
@@ -213,6 +208,20 @@ class Bucket:
         self.invalid += len(batch) - len(line) - missed - len(retracted) - len(missing)
         of = retracted if taken is None else taken.of
         return Advance(line, late, work.found, keys, bounds, before, last, retracted, of, missing)
+
+    def _are_apart(
+        self, known: Table | None, at: np.ndarray, marks: np.ndarray, new: Table,
+        taken: Retractions | None,
+    ) -> np.ndarray:  # fmt: skip
+        """Which keys have windows by themselves, or must have them from now on."""
+        if not self.kind.swept:
+            return np.ones(len(new), bool)
+        apart: np.ndarray = marks == HANDLE
+        if taken is not None:
+            apart[taken.alone] = True
+            if known is not None:
+                apart[receding(known, np.where(apart, -1, at), new, taken)] = True
+        return apart
 
     def _meet(
         self, batch: Batch, line: np.ndarray, known: Table | None, at: np.ndarray,
@@ -279,7 +288,7 @@ class Bucket:
         )
 
     def _line_up(
-        self, batch: Batch, known: Table | None, at: np.ndarray, newest: np.ndarray
+        self, batch: Batch, newest: np.ndarray, floors: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, Late | None]:
         """The events that are taken, key by key, where each key's begin, and which are late."""
         count = len(batch.keys)
@@ -287,12 +296,11 @@ class Bucket:
         codes = batch.codes[line]
         bad = None if batch.invalid is None else batch.invalid[line]
         late, in_order = None, batch.times is None or not len(line)
-        if batch.times is not None and len(line):
+        if batch.times is not None and floors is not None:
             takes = None if batch.retracts is None else batch.retracts[line]
             if takes is not None and bad is not None:
                 bad &= ~takes  # their values are not looked at
             times = batch.times[line]
-            floors = self._floors(known, at, newest, int(times.min()))
             in_order = _in_order(times, codes, floors)
             if not in_order:
                 behind = self._behind(times, codes, floors, bad, takes)
