@@ -389,21 +389,23 @@ class Cursor(ObservedWindow):
         """G, where the folds S are held; None where nothing has come since."""
         return self._grown if self._suffixes is not None else None
 
-    def at_hand(self, most: int) -> tuple[list[Partial], np.ndarray]:
-        """S and the times from the front on, for so many evictions at most; no store call.
+    def at_hand(self, most: int) -> tuple[Rows, int, np.ndarray]:
+        """S, how long it is, and the times from the front on, for so many evictions at most.
 
-        Each as far as it is held: S is empty before anybody has asked for the window's aggregate.
+        No store call. Each as far as it is held: S is empty before anybody has asked for the
+        window's aggregate.
         """
         self._fresh()
-        folds, times, front, schema = [], np.empty(0, "<i8"), self.front, self.monoid.partials
+        times, front, schema = np.empty(0, "<i8"), self.front, self.monoid.partials
+        folds, known = schema.new(0), 0
         if self._suffixes is not None and self._origin <= front < self._stop:
             stop = min(front + most + 1, self._stop)
-            rows = schema.cut(self._suffixes, front - self._origin, stop - self._origin)
-            folds = schema.listed(rows)
+            folds = schema.cut(self._suffixes, front - self._origin, stop - self._origin)
+            known = stop - front
         leaf = self._leaf
         if leaf is not None and leaf.times is not None and leaf.first <= front < leaf.stop:
             times = leaf.times[front - leaf.first : front - leaf.first + most + 1]
-        return folds, times
+        return folds, known, times
 
     def catch_up(self, count: int, gone: int, grown: Partial | None) -> None:
         """Take in events that are in the structure by now, be without the oldest, and have this G.

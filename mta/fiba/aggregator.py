@@ -409,22 +409,24 @@ class FiBA(TreePages):
         if not room or self.back - self.front < 2:
             return None
         try:
-            folds, times = self._folds_ahead(most)
+            folds, known, times = self._folds_ahead(most)
         except Exception:  # an event that needs what could not be had will say so
             return None
-        grown, count = self._cursor.grown, min(len(folds), len(times))
+        grown, count, partials = self._cursor.grown, min(known, len(times)), self.monoid.partials
         right = self.monoid.identity if grown is None else grown
-        return AtHand(folds[0], right, folds[1:count], times[:count], room)
+        left, lefts = partials.at(folds, 0), partials.cut(folds, 1, count)
+        return AtHand(left, right, lefts, count - 1, times[:count], room)
 
-    def _folds_ahead(self, most: int) -> tuple[list[Partial], np.ndarray]:
+    def _folds_ahead(self, most: int) -> tuple[Rows, int, np.ndarray]:
         """The folds from the front and each event after it on, and the times of these events."""
         cursor = self._standing()
-        folds, times = cursor.at_hand(most)
-        if not min(len(folds), len(times)):
+        found = cursor.at_hand(most)
+        _, known, times = found
+        if not min(known, len(times)):
             cursor.place(self.front, self.back)
             cursor.query()
-            folds, times = cursor.at_hand(most)
-        return folds, times
+            found = cursor.at_hand(most)
+        return found
 
     def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
         if self.setting.lateness:

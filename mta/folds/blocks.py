@@ -94,17 +94,11 @@ class Blocks:
         schema, stop, pairs = self.monoid.partials, first + len(starts), self._pairs(starts, first)
         across = pairs.begun < pairs.ended
         if across.all():
-            between = self._between(pairs)
-            found = _across(
-                self.monoid, self.suffixes, starts, between, pairs.counts, self.prefixes, first
-            )
-            if found is not None:
-                return found
             if isinstance(starts, range):
                 lefts = schema.cut(self.suffixes, starts.start, starts.stop)
             else:
                 lefts = schema.take(self.suffixes, starts)
-            return self._across(lefts, schema.cut(self.prefixes, first, stop), pairs, between)
+            return self._across(lefts, schema.cut(self.prefixes, first, stop), pairs)
         starts = np.asarray(starts)
         lengths = np.arange(first + 1, stop + 1) - starts
         if int(lengths.max()) <= 1 << self._bits - 1:
@@ -120,7 +114,7 @@ class Blocks:
             lefts = schema.take(self.suffixes, starts[some])
             rights = schema.take(self.prefixes, some + first)
             pairs = pairs.those(across)
-            joined = self._across(lefts, rights, pairs, self._between(pairs))
+            joined = self._across(lefts, rights, pairs)
             schema.put_at(found, some, joined)
         return found
 
@@ -138,9 +132,9 @@ class Blocks:
             begins = starts[at]
         return _Pairs(begins >> bits, at + first >> bits, np.diff(at, append=count))
 
-    def _across(self, lefts: Rows, rights: Rows, pairs: _Pairs, between: Rows | None) -> Rows:
+    def _across(self, lefts: Rows, rights: Rows, pairs: _Pairs) -> Rows:
         """The folds of ranges that end in a later block than they begin in."""
-        monoid, count = self.monoid, int(pairs.counts.sum())
+        monoid, count, between = self.monoid, int(pairs.counts.sum()), self._between(pairs)
         if between is not None:
             lefts = monoid.combine_rows(lefts, repeat_rows(between, pairs.counts), count)
         return monoid.combine_rows(lefts, rights, count)
@@ -192,30 +186,6 @@ def _merged(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     both = np.concatenate(([0], one, other))
     both.sort(kind="stable")  # which merges
     return both
-
-
-def _across(
-    monoid: AbstractMonoid,
-    suffixes: Rows,
-    starts: range | np.ndarray,
-    between: Rows | None,
-    counts: np.ndarray,
-    prefixes: Rows,
-    first: int,
-) -> Rows | None:
-    """As ``Blocks._across``, of all ranges in one pass, where there is a kernel for it."""
-    if isinstance(monoid, Parts):
-        found = []
-        for part, own in enumerate(monoid.monoids):
-            middle = None if between is None else between[part]
-            folds = _across(own, suffixes[part], starts, middle, counts, prefixes[part], first)
-            if folds is None:
-                return None
-            found.append(folds)
-        return tuple(found)
-    if not isinstance(monoid, ColumnarMonoid) or monoid.kernel is None:
-        return None
-    return native.across(monoid.kernel, suffixes, starts, between, counts, prefixes, first)
 
 
 def _runs(monoid: AbstractMonoid, rows: Rows, count: int, length: int) -> Rows:

@@ -2,8 +2,9 @@
 
 - ``native``: the compiled kernels, if they are there, and which are in use; in C:
   ``monoids.h`` (what a partial is, and combine), ``folds.h`` (scans, Two-Stacks, ranges),
-  ``keys.c`` (keys among those of pages), ``ranges.c`` (ranges out of many buffers), ``times.c``
-  (searches), ``module.c`` (as Python calls them)
+  ``keys.c`` (keys among those of pages), ``ranges.c`` (ranges out of many buffers), ``single.c``
+  (single events), ``times.c`` (searches), ``module.c`` (as Python calls them)
+- ``block``: what ``single.c`` has at hand
 - ``ranges``: ranges out of many buffers, and short whole numbers
 - ``ranks``: many keys in sorted times
 - ``scans``: a ufunc folded up to each row, and counts

@@ -17,8 +17,8 @@
 #define MTA_LONGEST 64
 #define MTA_LEVELS 7
 #define MTA_PAIRED 512
-/* So many results of steady fronts at once, that what they are made of stays near the processor. */
-#define MTA_STEADY 128
+/* So many results at once that what they are made of stays near the processor. */
+#define MTA_SWEPT 128
 
 typedef struct { void *at[MAX_COLUMNS]; int64_t count; } Columns;
 
@@ -49,12 +49,6 @@ typedef struct {
     Columns out;        /* a row for each new event */
 } Sweep;
 
-typedef struct {
-    Columns suffixes, prefixes, between, out;
-    Positions starts;
-    int64_t *counts, pairs, first;
-} Across;
-
 /* What each kind of monoid has: see folds.h. */
 typedef struct {
     const char *name;
@@ -62,10 +56,10 @@ typedef struct {
     int sizes[MAX_COLUMNS];
     int (*scan)(const Columns *rows, const Columns *out, int backwards);
     int (*blocks)(const Columns *rows, const Columns *out, int64_t size, int backwards);
+    int (*join)(const Columns *lefts, const Columns *rights, const Columns *out);
     int (*sweep)(Sweep *);
     int (*ranges)(const Columns *rows, const int64_t *starts, const int64_t *lengths,
                   const Columns *out);
-    int (*across)(const Across *);
 } Kind;
 
 extern const Kind KINDS[];
@@ -97,5 +91,14 @@ typedef struct { const uint64_t *hashes; const int64_t *bounds; const char *byte
                  int64_t size, count; } Wanted;
 int meet(const Pages *pages, const Shorts *of, const int64_t *runs, int64_t run_count,
          const Wanted *wanted, int64_t *slots);
+
+/* single.c: numbers that mta/kernels/block.py lays down in one block; all of them are doubles. */
+#define MTA_LENT 1024
+typedef struct {
+    double count, most, at, spare, right, base, last, bound, age, operation;
+    double values[MTA_LENT], times[MTA_LENT]; /* of the events that came */
+    double stack[MTA_LENT + 1], counts[MTA_LENT + 1], leaving[MTA_LENT + 1];
+} Lent;
+int take_event(Lent *lent, double value, double time, double *result);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * scan      the rows folded up to each, from a first partial on, from either side
  * blocks    the same within blocks of rows, each from its own first row on
+ * join      each row combined with another
  * sweep     Two-Stacks: the fold of a sliding window after each of many events
  * ranges    the folds of short ranges, out of blocks of 1, 2, 4, ... rows
- * across    ranges that end in a later block than they begin in
  */
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -26,17 +26,21 @@ static int OF(scan)(const Columns *rows, const Columns *out, int backwards) {
 }
 
 static int OF(blocks)(const Columns *rows, const Columns *out, int64_t size, int backwards) {
-    for (int64_t start = 0; start < rows->count; start += size) {
-        int64_t left = rows->count - start > size ? size : rows->count - start;
-        int64_t at = backwards ? start + left - 1 : start, step = backwards ? -1 : 1;
-        P fold = OF(load)(rows, at);
+    P fold = OF(identity)();
+    for (int64_t i = 0, left = 0; i < rows->count; i++, left--) {
+        const int64_t at = backwards ? rows->count - 1 - i : i;
+        P row = OF(load)(rows, at);
+        fold = !left ? row : backwards ? OF(combine)(row, fold) : OF(combine)(fold, row);
+        if (!left)
+            left = backwards ? at % size + 1 : size;
         OF(store)(out, at, fold);
-        while (--left) {
-            P row = OF(load)(rows, at += step);
-            fold = backwards ? OF(combine)(row, fold) : OF(combine)(fold, row);
-            OF(store)(out, at, fold);
-        }
     }
+    return 0;
+}
+
+static int OF(join)(const Columns *lefts, const Columns *rights, const Columns *out) {
+    for (int64_t i = 0; i < out->count; i++)
+        OF(store)(out, i, OF(combine)(OF(load)(lefts, i), OF(load)(rights, i)));
     return 0;
 }
 
@@ -55,74 +59,56 @@ static int OF(turn)(Sweep *s, int64_t start, int64_t stop) {
     return OF(overflown)(&run) ? OVERFLOWN : 0;
 }
 
-static inline void OF(put)(const Sweep *s, int64_t i, P p) {
-    if (s->lowered)
-        ((OF(result) *)s->out.at[0])[i] = OF(lower)(p, s->lost);
-    else
-        OF(store)(&s->out, i, p);
-}
-
-/* Events up to ``stop``, after each of which the front is one further: what is on the right first,
- * where each waits for the one before it, and then all results, where none does. */
-static OF(run) OF(steady)(const Sweep *s, OF(run) run, int64_t i, int64_t stop) {
-    _Alignas(8) char kept[MAX_COLUMNS][8 * MTA_STEADY];
-    const Columns rights = {{kept[0], kept[1], kept[2]}, MTA_STEADY};
-    const Columns stack = s->stack, rows = s->rows, out = s->out;
-    for (int64_t count; i < stop; i += count) {
-        const int64_t at = s->fronts.first + i - s->stack_at;
-        count = stop - i < MTA_STEADY ? stop - i : MTA_STEADY;
-        for (int64_t j = 0; j < count; j++) {
-            OF(step)(&run, OF(load)(&rows, s->first + i + j), 0);
-            OF(store)(&rights, j, OF(value)(&run));
-        }
-        for (int64_t j = 0; s->lowered && j < count; j++) {
-            P fold = OF(combine)(OF(load)(&stack, at + j), OF(load)(&rights, j));
-            ((OF(result) *)out.at[0])[i + j] = OF(lower)(fold, s->lost);
-        }
-        for (int64_t j = 0; !s->lowered && j < count; j++)
-            OF(store)(&out, i + j, OF(combine)(OF(load)(&stack, at + j), OF(load)(&rights, j)));
+/* The results of so many events: the stack's entry at the front, and what is on the right. */
+static void OF(put)(const Sweep *s, const Columns *rights, int64_t i, int64_t count) {
+    const Columns stack = s->stack, out = s->out;
+    const Positions fronts = s->fronts;
+    for (int64_t j = 0; s->lowered && j < count; j++) {
+        P left = OF(load)(&stack, position(&fronts, i + j) - s->stack_at);
+        P fold = OF(combine)(left, OF(load)(rights, j));
+        ((OF(result) *)out.at[0])[i + j] = OF(lower)(fold, s->lost);
     }
-    return run;
+    for (int64_t j = 0; !s->lowered && j < count; j++) {
+        P left = OF(load)(&stack, position(&fronts, i + j) - s->stack_at);
+        OF(store)(&out, i + j, OF(combine)(left, OF(load)(rights, j)));
+    }
 }
 
-/* The fold after each event is that of the stack's entry at the front and the run on its right. */
+/* Of many events what is on the right comes first, where each waits for the one before it, and
+ * then all results, where none does. */
 static int OF(sweep)(Sweep *s) {
+    _Alignas(8) char kept[MAX_COLUMNS][8 * MTA_SWEPT];
+    const Columns rights = {{kept[0], kept[1], kept[2]}, MTA_SWEPT}, rows = s->rows;
+    const Positions fronts = s->fronts;
     P right = OF(load)(&s->right, 0);
-    int64_t i = 0, front = s->stack_at;
+    int64_t i = 0, front = s->stack_at, next = front, count;
     while (i < s->out.count) {
-        OF(run) run;
         const int64_t highest = s->turns ? s->middle - 1 : s->middle;
-        const Columns stack = s->stack, rows = s->rows;
+        OF(run) run;
         OF(begin)(&run, right, OF(load)(&rows, s->first + i));
-        int64_t from = s->fronts.first + i, to = highest + 1 - s->fronts.first;
-        if (!s->fronts.each && from >= front && from <= highest) {
-            to = to < s->out.count ? to : s->out.count;
-            run = OF(steady)(s, run, i, to);
-            i = to;
-        }
-        for (; i < s->out.count; i++) {
-            int64_t next = position(&s->fronts, i);
-            if (next < front)
-                return REFUSED;
-            front = next;
-            if (front > highest)
-                break;
-            OF(step)(&run, OF(load)(&rows, s->first + i), 0);
-            OF(put)(s, i, OF(combine)(OF(load)(&stack, front - s->stack_at), OF(value)(&run)));
-        }
+        do {
+            const int64_t most = s->out.count - i < MTA_SWEPT ? s->out.count - i : MTA_SWEPT;
+            for (count = 0; count < most; count++, front = next) {
+                if ((next = position(&fronts, i + count)) < front || next > highest)
+                    break;
+                OF(step)(&run, OF(load)(&rows, s->first + i + count), 0);
+                OF(store)(&rights, count, OF(value)(&run));
+            }
+            OF(put)(s, &rights, i, count);
+            i += count;
+        } while (count == MTA_SWEPT);
         if (OF(overflown)(&run))
             return OVERFLOWN;
         right = OF(value)(&run);
         if (i == s->out.count)
             break;
-        int64_t last = s->first + i;
-        if (!s->turns || front > last || front < 0)
+        if (!s->turns || next < front || next > s->first + i || next < 0)
             return REFUSED;
-        if (OF(turn)(s, front, last + 1))
+        if (OF(turn)(s, front = next, s->first + i + 1))
             return OVERFLOWN;
         right = OF(identity)();
-        OF(put)(s, i, OF(combine)(OF(load)(&s->room, front), right));
-        i++;
+        OF(store)(&rights, 0, right);
+        OF(put)(s, &rights, i++, 1);
     }
     OF(store)(&s->right, 0, right);
     return 0;
@@ -169,27 +155,6 @@ static int OF(ranges)(const Columns *rows, const int64_t *starts, const int64_t 
         }
     }
     return 0;
-}
-
-/* A suffix, what lies between for all ranges of one pair of blocks, and a prefix. */
-static int OF(across)(const Across *a) {
-    int64_t i = 0;
-    for (int64_t pair = 0; pair < a->pairs; pair++) {
-        if (a->counts[pair] < 0 || a->counts[pair] > a->out.count - i)
-            return REFUSED;
-        int64_t stop = i + a->counts[pair];
-        P middle = a->between.at[0] ? OF(load)(&a->between, pair) : OF(identity)();
-        for (; i < stop; i++) {
-            int64_t start = position(&a->starts, i);
-            if (start < 0 || start >= a->suffixes.count)
-                return REFUSED;
-            P fold = OF(load)(&a->suffixes, start);
-            if (a->between.at[0])
-                fold = OF(combine)(fold, middle);
-            OF(store)(&a->out, i, OF(combine)(fold, OF(load)(&a->prefixes, a->first + i)));
-        }
-    }
-    return i == a->out.count ? 0 : REFUSED;
 }
 
 #undef K

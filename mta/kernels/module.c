@@ -1,11 +1,11 @@
-/* The kernels as Python calls them, from mta/kernels/native.py alone.
+/* The kernels as Python calls them, from mta/kernels/native.py and block.py alone.
  *
  * Columns come as buffers, contiguous ones; their types are checked there, their lengths here.
  * Loops run without the interpreter's lock. Where one is REFUSED, a ValueError is raised. */
 #include "columns.h"
 
 /* Grows with any change of these sources, and in native.py with it. */
-#define REVISION 5
+#define REVISION 6
 #define MAX_HELD 24
 
 /* A call's arguments, and what is held of them until it ends. */
@@ -130,6 +130,16 @@ static PyObject *py_scan(PyObject *Py_UNUSED(self), PyObject *args) {
     return told(&c);
 }
 
+static PyObject *py_join(PyObject *Py_UNUSED(self), PyObject *args) {
+    Call c = {.args = args};
+    Columns lefts, rights, out;
+    if (kind_of(&c) && of_kind(&c, 1, 0, &lefts) && of_kind(&c, 2, 0, &rights)
+        && of_kind(&c, 3, 1, &out) && require(lefts.count == out.count && rights.count == out.count,
+                                              "two rows for each are wanted"))
+        WITHOUT_LOCK(c.status = c.kind->join(&lefts, &rights, &out));
+    return told(&c);
+}
+
 static PyObject *py_sweep(PyObject *Py_UNUSED(self), PyObject *args) {
     static const int result[] = {8};
     int64_t turns;
@@ -163,21 +173,6 @@ static PyObject *py_ranges(PyObject *Py_UNUSED(self), PyObject *args) {
         && require(count[0] == out.count && count[1] == out.count,
                    "a start and a length for each range are wanted"))
         WITHOUT_LOCK(c.status = c.kind->ranges(&rows, at[0], at[1], &out));
-    return told(&c);
-}
-
-static PyObject *py_across(PyObject *Py_UNUSED(self), PyObject *args) {
-    Call c = {.args = args};
-    Across a = {.first = 0};
-    if (kind_of(&c) && of_kind(&c, 1, 0, &a.suffixes) && numbers(&c, 4, 1, -1, &a.counts, &a.pairs)
-        && (PyTuple_GetItem(args, 3) == Py_None || of_kind(&c, 3, 0, &a.between))
-        && require(!a.between.at[0] || a.between.count == a.pairs,
-                   "a row for each pair of blocks is wanted")
-        && of_kind(&c, 5, 0, &a.prefixes) && whole(&c, 6, &a.first) && of_kind(&c, 7, 1, &a.out)
-        && positions(&c, 2, a.out.count, &a.starts)
-        && require(a.first >= 0 && a.first <= a.prefixes.count
-                   && a.out.count <= a.prefixes.count - a.first, "there are too few prefixes"))
-        WITHOUT_LOCK(c.status = c.kind->across(&a));
     return told(&c);
 }
 
@@ -268,18 +263,30 @@ static PyObject *py_meet(PyObject *Py_UNUSED(self), PyObject *args) {
     return told(&c);
 }
 
+/* The result after an event; None where it may not come, and where there is no such block. */
+static PyObject *py_event(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count) {
+    double result = 0;
+    if (count == 3 && PyByteArray_Check(args[0]) && PyByteArray_Size(args[0]) == sizeof(Lent)
+        && PyFloat_Check(args[1]) && PyFloat_Check(args[2])
+        && take_event((void *)PyByteArray_AsString(args[0]), PyFloat_AsDouble(args[1]),
+                      PyFloat_AsDouble(args[2]), &result))
+        return PyFloat_FromDouble(result);
+    return Py_NewRef(Py_None);
+}
+
 #define METHOD(name, wanted) {#name, py_##name, METH_VARARGS, #name "(" wanted ")"}
 
 static PyMethodDef METHODS[] = {
     METHOD(scan, "kind, rows, out, size, backwards"),
+    METHOD(join, "kind, lefts, rights, out"),
     METHOD(sweep,
            "kind, rows, stack, stack_at, middle, first, fronts, right, room, turns, lost, out"),
     METHOD(ranges, "kind, rows, starts, lengths, out"),
-    METHOD(across, "kind, suffixes, starts, between, counts, prefixes, first, out"),
     METHOD(ranks, "times, keys, out, age"),
     METHOD(first_later, "times, bounds, segments, asked, out"),
     METHOD(gathered, "buffers, column, which, firsts, counts, short"),
     METHOD(meet, "buffers, columns, runs, hashes, bounds, slots, keys"),
+    {"event", (PyCFunction)(void (*)(void))py_event, METH_FASTCALL, "event(block, value, time)"},
     {NULL, NULL, 0, NULL},
 };
 

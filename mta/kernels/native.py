@@ -37,7 +37,7 @@ _TYPES: dict[str, tuple[np.dtype | None, ...]] = {
 }  # fmt: skip
 _OF_UFUNCS: dict[np.ufunc, str] = {np.add: "sum", np.maximum: "max", np.minimum: "min"}
 #: That of the C sources that belong to this module; a checkout may hold an older extension.
-REVISION = 5
+REVISION = 6
 #: The longest range of ``ranges``, as in ``folds.h``.
 LONGEST = 64
 
@@ -146,6 +146,16 @@ def blocks(kernel: Kernel, rows: Rows, size: int, backwards: bool) -> Rows | Non
     return _like(rows, out)
 
 
+def join(kernel: Kernel, left: Rows, right: Rows) -> Rows | None:
+    """Each row combined with another; None also where one row is combined with many."""
+    lefts, rights = _columns(kernel, left), _columns(kernel, right)
+    if lefts is None or rights is None or len(lefts[0]) != len(rights[0]):
+        return None
+    out = _new(lefts, len(lefts[0]))
+    compiled.join(kernel.number, lefts, rights, out)
+    return _like(left, out)
+
+
 def ranges(kernel: Kernel, rows: Rows, starts: np.ndarray, lengths: np.ndarray) -> Rows | None:
     """The fold of each range of at most ``LONGEST`` rows."""
     given = _columns(kernel, rows)
@@ -154,30 +164,6 @@ def ranges(kernel: Kernel, rows: Rows, starts: np.ndarray, lengths: np.ndarray) 
     out = _new(given, len(starts))
     compiled.ranges(kernel.number, given, _whole(starts), _whole(lengths), out)
     return _like(rows, out)
-
-
-def across(
-    kernel: Kernel,
-    suffixes: Rows,
-    starts: range | np.ndarray,
-    between: Rows | None,
-    counts: np.ndarray,
-    prefixes: Rows,
-    first: int,
-) -> Rows | None:
-    """The suffix at each start, what is ``between`` for ``counts`` of them, and a prefix.
-
-    The prefixes are those from the ``first`` on.
-    """
-    lefts, rights = _columns(kernel, suffixes), _columns(kernel, prefixes)
-    middles = None if between is None else _columns(kernel, between)
-    if lefts is None or rights is None or (between is not None and middles is None):
-        return None
-    out = _new(lefts, len(starts))
-    compiled.across(
-        kernel.number, lefts, _positions(starts), middles, _whole(counts), rights, first, out
-    )
-    return _like(suffixes, out)
 
 
 def sweep(

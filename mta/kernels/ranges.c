@@ -25,13 +25,15 @@ static inline const unsigned char *first_of(const Ranges *r, int64_t i) {
     return at + r->column.starts[page] + r->firsts[i] * r->column.widths[page];
 }
 
-#define EACH(type)                                                                               \
-    for (int64_t k = 0; k < count; k++, into += 8) {                                             \
-        type offset;                                                                             \
-        memcpy(&offset, where + k * (int64_t)sizeof offset, sizeof offset);                      \
-        *(uint64_t *)(void *)into = base + unit * (uint64_t)offset;                              \
-    }                                                                                            \
-    break
+static inline void each(const unsigned char *where, int64_t count, int width, uint64_t base,
+                        uint64_t unit, unsigned char *into) {
+    for (int64_t k = 0; k < count; k++) {
+        uint64_t number = 0;
+        memcpy(&number, where + k * width, (size_t)width);
+        number = base + unit * number;
+        memcpy(into + 8 * k, &number, 8);
+    }
+}
 
 /* Numbers as what they are, in 8 bytes each, or the bytes of items as they come. */
 void gather(const Ranges *r, int numbers, unsigned char *into) {
@@ -47,17 +49,13 @@ void gather(const Ranges *r, int numbers, unsigned char *into) {
             __builtin_prefetch(first_of(r, next) + at);
 #endif
         switch (numbers ? width : -1) {
-        case 0:
-            for (int64_t k = 0; k < count; k++, into += 8)
-                *(uint64_t *)(void *)into = base;
-            break;
-        case 1: EACH(uint8_t);
-        case 2: EACH(uint16_t);
-        case 4: EACH(uint32_t);
-        case 8: EACH(uint64_t);
-        default:
-            memcpy(into, where, (size_t)(count * width));
-            into += count * width;
+        case 0: each(where, count, 0, base, unit, into); break;
+        case 1: each(where, count, 1, base, unit, into); break;
+        case 2: each(where, count, 2, base, unit, into); break;
+        case 4: each(where, count, 4, base, unit, into); break;
+        case 8: each(where, count, 8, base, unit, into); break;
+        default: memcpy(into, where, (size_t)(count * width));
         }
+        into += count * (numbers ? 8 : width);
     }
 }

@@ -79,13 +79,11 @@ int first_later(const int64_t *times, int64_t size, const int64_t *bounds, int64
             segment = which[i];
             if (segment < 0 || segment >= segments)
                 return REFUSED;
-            at = bounds[segment];
-            stop = bounds[segment + 1];
+            at = bounds[segment], stop = bounds[segment + 1];
             if (at < 0 || stop > size || at > stop)
                 return REFUSED;
         }
-        last = asked[i];
-        found[i] = at = later(times, at, stop, last);
+        found[i] = at = later(times, at, stop, last = asked[i]);
     }
     return 0;
 }

@@ -138,15 +138,15 @@ class MonoidTree(SegmentedWindow):
         leaf, frame = self.levels.tails[0], self.path[-1] if self.path else None
         if self.front == self.back or leaf.is_full or not leaf.is_at_hand:
             return None
-        lefts: list[Partial] = []
+        lefts, evictions = self.monoid.partials.new(0), 0
         leaving = np.array([self._front_time[1]] * (self._front_time[0] == self.front), "<i8")
         if frame is not None and frame.level == 0:
-            first, partials = frame.next, self.monoid.partials
-            stop = min(first + most, frame.stop - 1)
-            lefts = partials.listed(self._lefts(frame, first + 1, stop + 1))
+            first, stop = frame.next, min(frame.next + most, frame.stop - 1)
+            lefts, evictions = self._lefts(frame, first + 1, stop + 1), stop - first
             if frame.group.times is not None:
                 leaving = frame.group.times[first : stop + 1]
-        return AtHand(self.left, self.right, lefts, leaving, leaf.capacity - leaf.count)
+        room = leaf.capacity - leaf.count
+        return AtHand(self.left, self.right, lefts, evictions, leaving, room)
 
     def _lefts(self, frame: Frame, start: int, stop: int) -> Rows:
         """The aggregate of the leftmost tree from each of some elements of its leaf group on."""

@@ -203,6 +203,10 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         return rows
 
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
+        if self.kernel is not None and not self.ufuncs:
+            found = native.join(self.kernel, left, right)
+            if found is not None:
+                return found
         return self._columns.combine(left, right)
 
     def results(self, outputs: Rows) -> Any:

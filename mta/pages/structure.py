@@ -101,8 +101,10 @@ class AtHand(NamedTuple):
     """The aggregate of what is before the new events; combined with ``right`` it is the result."""
     right: Partial
     """The aggregate to which new events are combined."""
-    lefts: list[Partial]
+    lefts: Rows
     """``left`` after each of the next evictions; some event always stays."""
+    evictions: int
+    """How many these are."""
     leaving: np.ndarray
     """The times of the events that leave by then, and of the one after them.
 

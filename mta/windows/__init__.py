@@ -2,7 +2,8 @@
 
 - ``window``: one window, what users call
 - ``settings``, ``intake``, ``engine``: how it is set, what comes in, what works inside
-- ``single``: single events in plain Python, of which the structure hears many at a time
+- ``single``: single events in plain Python, of which the structure hears many at a time;
+  ``lent``: the same by a kernel
 - ``revision``: what late events change
 - ``shared``, ``shared_single``, ``shared_handle``: several windows over one stream
 - ``opaque``: windows out of their handles alone

@@ -44,6 +44,7 @@ from mta.policies.known import policy_of
 from mta.policies.windows import CountWindow
 from mta.times import to_count, to_time
 from mta.windows.intake import Intake
+from mta.windows.lent import LentEvents, block_for
 from mta.windows.settings import Settings
 from mta.windows.single import Asked, SingleEvents, busy
 from stores import PageStore, StoreLike, open_store
@@ -356,7 +357,13 @@ class WindowEngine(Engine[Out]):
         policy = self.policy
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
         self._size = policy.size if type(policy) is CountWindow else None
-        self.single = SingleEvents(self, self._structure, self.store is not None, self._asked())
+        self.single = self._singles(self.store is not None)
+
+    def _singles(self, paged: bool) -> SingleEvents:
+        block = block_for(self)
+        if block is not None:
+            return LentEvents(self, self._structure, paged, block)
+        return SingleEvents(self, self._structure, paged, self._asked())
 
     def _asked(self) -> Asked | None:
         """The policy for single events, where it is one on an aggregate, alone or ``|`` a count."""

@@ -44,7 +44,8 @@ class Ahead:
         self.name, self.place, self.cursor, policy = name, place, cursor, cursor.policy
         assert isinstance(policy, CountWindow | TimeWindow)
         #: The aggregate of what was there, after each eviction; without any nobody has asked yet.
-        self.lefts, times = cursor.at_hand(most)
+        folds, _, times = cursor.at_hand(most)
+        self.lefts = cursor.monoid.partials.listed(folds)
         #: How many events may come, and the time that they must be before.
         self.room, self.bound = most, EXACT
         #: How many events may come before any leaves by count; the times of those that leave.

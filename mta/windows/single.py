@@ -39,7 +39,7 @@ from mta.folds.sliding import Events
 from mta.monoids.base import AbstractMonoid, Monoid, Partial, same_value
 from mta.monoids.columnar import larger, positive_zero, smaller
 from mta.monoids.product import Product
-from mta.pages.structure import Aggregator
+from mta.pages.structure import Aggregator, AtHand
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import MICROSECONDS, to_time
@@ -192,18 +192,25 @@ class NewEvents(Generic[_Owner]):
 
     def _insert_slowly(self, value: Any, time: Any) -> None:
         # What was of use until here is so again, unless this event comes in between.
-        most = _FEW if self._rows else self._most
+        most = _FEW if self._is_waiting else self._most
         with np.errstate(all="ignore"):
             self._owner.insert(value, time)
         self._most = most
         self._reader.learn(not self._intake.unproven)
         self._double = float if self._usual and self._reader.doubles else None
 
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether something has come, and is not in the structure yet."""
+        return bool(self._rows)
+
     def _may_come(self, micros: float) -> bool:
         """Whether an event of a time may come, once what is at hand is taken up anew."""
+        return not self._is_late(micros) and self._renew() and self._last <= micros < self._bound
+
+    def _is_late(self, micros: float) -> bool:
         newest = self._intake.newest
-        is_late = newest is not None and micros < newest
-        return not is_late and self._renew() and self._last <= micros < self._bound
+        return newest is not None and micros < newest
 
     def _renew(self) -> bool:
         """Take up anew what is at hand; whether an event can come."""
@@ -499,29 +506,37 @@ class SingleEvents(NewEvents[WindowOwner]):
         if found is None:
             return False
         self._held = True
-        self._left, self._right, self._lefts, times, room = found
-        self._room, self._end = min(room, most), len(self._lefts)
+        self._left, self._right = found.left, found.right
+        self._room, self._end = min(found.room, most), found.evictions
         if self._by_count:
             self._spare = min(self._room, int(self._size) - len(self._structure))
             # One for each event that makes another leave, and no more.
             self._end = min(self._end, self._room - self._spare)
             self._room = self._spare + self._end
-        if self._owner.timed and self._room:
-            self._set_times(times)
-            return self._bound > -inf
-        return self._room > 0
+        if not self._room or (self._owner.timed and not self._set_times(found.leaving)):
+            return False
+        self._have(found)
+        return True
 
-    def _set_times(self, times: np.ndarray) -> None:
-        """Take up the times that are at hand, and the newest: up to when events may come."""
-        last, leaving = self._intake.newest, times.astype(float).tolist()
+    def _set_times(self, leaving: np.ndarray) -> bool:
+        """Up to when events may come, by the times that are at hand; whether any may."""
+        last = self._intake.newest
         if last is None or not -EXACT < last < EXACT:
-            return
+            return False
         self._last = float(last)
         if self._by_count:
             self._bound = EXACT
-        elif leaving and max(-EXACT, last - self._size) < leaving[0] and leaving[-1] < EXACT:
-            self._leaving = leaving
-            self._bound = min(EXACT, leaving[-1] + self._size)
+        elif len(leaving):
+            first, end = float(leaving[0]), float(leaving[-1])
+            if max(-EXACT, last - self._size) < first and end < EXACT:
+                self._bound = min(EXACT, end + self._size)
+        return self._bound > -inf
+
+    def _have(self, found: AtHand) -> None:
+        """Have what is at hand as lists, in which Python is quick."""
+        self._lefts = self._monoid.partials.listed(found.lefts)
+        if not self._by_count:
+            self._leaving = found.leaving.astype(float).tolist()
 
     def _catch_up(self) -> None:
         gone = self._gone()

@@ -60,6 +60,8 @@ MONOIDS: dict[str, Callable[[], AbstractMonoid]] = {
     "checked": CheckedSum,
     "product": lambda: Product({"a": ("x", Mean()), "b": ("x", Max()), "n": Count()}),
 }  # fmt: skip
+#: The size of a block for single events.
+BLOCK = 8 * (10 + 2 * 1024 + 3 * 1025)
 ENDS = [-(2**63), 2**63 - 1, 0, 1, -1, 2**62]
 
 
@@ -300,6 +302,28 @@ def test_a_function_put_in_the_place_of_a_monoids_own_is_called() -> None:
     assert Weighed().kernel is None and Doubled().kernel is not None
 
 
+@needs_compiled
+@pytest.mark.parametrize("name", MONOIDS)
+@pytest.mark.parametrize("hard", [False, True])
+def test_rows_are_combined_to_the_same_bits(name: str, hard: bool) -> None:
+    rng, monoid = random.Random(f"{name} {hard}"), MONOIDS[name]()
+    for count in (0, 1, 2, 500):
+        left, right = drawn(monoid, count, rng, hard)[0], drawn(monoid, count, rng, hard)[0]
+        same_with_and_without(lambda a=left, b=right, n=count: monoid.combine_rows(a, b, n))
+    with np.errstate(all="ignore"):
+        many, one = drawn(monoid, 30, rng, hard)[0], drawn(monoid, 1, rng, hard)[0]
+        if not isinstance(monoid, Product):
+            same_with_and_without(lambda: monoid.combine_rows(many, one, 30))
+
+
+@needs_compiled
+def test_deviations_are_combined_by_a_kernel() -> None:
+    monoid = SampleStdDev()
+    rows, count = drawn(monoid, 9, random.Random(1), hard=False)
+    found = native.join(Kernel("moments", 1), rows, rows)
+    assert found is not None and bits(found) == bits(monoid.combine_rows(rows, rows, count))
+
+
 # --- whatever Python lets through -----------------------------------------------------------------
 
 
@@ -350,6 +374,14 @@ def _fuzz(rng: random.Random) -> None:
     def column_of(count: int = 1) -> Any:
         return column("i8", 5 * pages * count)
 
+    def block() -> Any:
+        near = [*HARD, *range(-2, 4), 1022.5, 1023.0, 1024.0, 1025.0, 2.0**63]
+        size = rng.choice([BLOCK, BLOCK, BLOCK, BLOCK + 8, 0])
+        numbers = np.resize(np.array([rng.choice(near) for _ in range(97)]), size // 8)
+        if rng.random() < 0.7:
+            numbers[:10] = 0, 1024, rng.choice([0, 1, 1023, 1024]), *(rng.choice(near),) * 7
+        return rng.choice([bytearray, bytearray, bytearray, bytes])(numbers.tobytes())
+
     count, more = rng.choice([0, 1, 2, 7, 40, 200]), rng.choice([0, 1, 3, 40])
     places = number() if rng.random() < 0.4 else numbers(more)
     lengths = numbers(more)
@@ -366,10 +398,8 @@ def _fuzz(rng: random.Random) -> None:
             rows(count + more + 1), rng.random() < 0.5, lost, out,
         ),
         lambda: module.ranges(kind, rows(count), numbers(more), lengths, rows(more)),
-        lambda: module.across(
-            kind, rows(count), places, rng.choice([None, rows(3)]), numbers(3), rows(count),
-            rng.choice([0, number()]), rows(more),
-        ),
+        lambda: module.join(kind, rows(count), rows(count), rows(count)),
+        lambda: module.event(block(), rng.choice(HARD), rng.choice([*HARD, None])),
         lambda: module.ranks(numbers(count), numbers(more), numbers(more), number()),
         lambda: module.first_later(
             numbers(count), numbers(4), numbers(more), numbers(more), numbers(more)
@@ -452,6 +482,7 @@ DIGESTS = {
     3: "25586cbd90987377",
     4: "7295f435b3c484cf",
     5: "90797fc7074b1033",
+    6: "8b17eed126f7f672",
 }
 
 

@@ -1,0 +1,167 @@
+"""Single events that a kernel takes: what is at hand for them is lent to it.
+
+As in ``single``, which takes up what is at hand; here it goes into a block (``kernels.block``), and
+each event is one call, until one needs more. Of monoids whose partials are a number, or a mean's,
+and windows by count or time that nobody evicts from by himself.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import Array, Row
+from mta.folds.sliding import Events
+from mta.kernels.block import Block, Laid
+from mta.monoids.columnar import ColumnarMonoid
+from mta.pages.structure import Aggregator, AtHand
+from mta.policies.windows import CountWindow, TimeWindow
+from mta.times import to_time
+from mta.windows.single import EXACT, SECOND, UNIT, SingleEvents, WindowOwner, busy
+
+
+def block_for(owner: WindowOwner) -> Block | None:
+    """A block for the events of a window, if there is a kernel that takes them."""
+    monoid = owner.monoid
+    if type(owner.policy) not in (CountWindow, TimeWindow) or monoid is not owner.main:
+        return None
+    if not isinstance(monoid, ColumnarMonoid) or not monoid.kernel_lowers:
+        return None
+    takes_doubles = isinstance(monoid.inputs, Array) and monoid.inputs.dtype == np.dtype("<f8")
+    return Block.of(monoid.kernel) if takes_doubles else None
+
+
+class LentEvents(SingleEvents):
+    """The single events of one window whose block takes them."""
+
+    __slots__ = ("_block", "_buffer", "_by_hand", "_event", "_found", "_is_lent")
+
+    def __init__(
+        self, owner: WindowOwner, structure: Aggregator, paged: bool, block: Block
+    ) -> None:
+        self._block, self._event = block, block.event
+        #: Whether somebody evicts: what is at hand is looked at too often then to be lent.
+        self._by_hand = False
+        self._found: AtHand | None = None
+        super().__init__(owner, structure, paged)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._block.clear()
+        self._buffer = self._block.buffer
+        #: Whether what is at hand is in the block, and what it was when it was laid down.
+        self._is_lent, self._found = False, None
+
+    # --- what is called -------------------------------------------------------------------------
+
+    def insert(self, value: Any, time: Any = None) -> None:
+        if self._owner.busy:
+            raise busy()
+        shown = self._event(self._buffer, value, 0.0)
+        if shown is None:
+            self._insert_otherwise(value, time)
+        else:
+            self._shown = shown
+
+    def insert_timed(self, value: Any, time: Any = None) -> None:
+        if self._owner.busy:
+            raise busy()
+        if time.__class__ is float:
+            micros = (time * SECOND + UNIT) - UNIT  # rounds, half to even
+            shown = self._event(self._buffer, value, micros)
+            if shown is not None:
+                self._intake.newest = micros
+                self._shown = shown
+                return
+        self._insert_otherwise(value, time)
+
+    def _insert_otherwise(self, value: Any, time: Any) -> None:
+        """Add an event that is no double, or for which nothing is at hand."""
+        owner, micros = self._owner, 0.0
+        if self._by_hand:
+            super().insert_timed(value, time) if owner.timed else super().insert(value, time)
+            return
+        owner.busy = True
+        try:
+            row = self._reader.read(value)
+            if row is not None and owner.timed:
+                micros = -inf if time is None else float(to_time(time))
+            if row is None or not (self._takes(row, micros) or self._takes_next(row, micros)):
+                self._insert_slowly(value, time)
+        finally:
+            owner.busy = False
+
+    def _takes(self, row: Row, micros: float) -> bool:
+        shown = self._event(self._buffer, row, micros)
+        if shown is None:
+            return False
+        if self._owner.timed:
+            self._intake.newest = micros
+        self._shown = shown
+        return True
+
+    def _takes_next(self, row: Row, micros: float) -> bool:
+        """Whether the block takes it once what is at hand is taken up anew."""
+        return not self._is_late(micros) and self._renew() and self._takes(row, micros)
+
+    def evict(self, n: int = 1) -> None:
+        self._by_hand = True
+        if self._is_lent and not self._owner.busy:
+            self._take_back()
+        super().evict(n)
+
+    def __len__(self) -> int:
+        if not self._is_lent:
+            return super().__len__()
+        stands = self._block.stands()
+        return len(self._structure) + stands.came - stands.left
+
+    # --- what is lent ---------------------------------------------------------------------------
+
+    @property
+    def _is_waiting(self) -> bool:
+        return self._block.stands().came > 0 if self._is_lent else super()._is_waiting
+
+    def _have(self, found: AtHand) -> None:
+        """Lay it down in the block."""
+        if self._by_hand:
+            super()._have(found)
+            return
+        last, bound = (self._last, self._bound) if self._owner.timed else (-EXACT, EXACT)
+        if self._by_count:
+            laid = Laid(self._room, self._spare, last, bound, None)
+        else:
+            laid = Laid(self._room, inf, last, bound, self._size)
+        self._is_lent, self._found = True, found
+        self._block.lay(laid, found.left, found.lefts, found.right, found.leaving)
+        self._buffer = self._block.buffer
+
+    def _take_back(self) -> None:
+        """Go on as though the events in the block had come the other way."""
+        found, (came, left) = self._found, self._block.stands()
+        assert found is not None
+        super()._have(found)
+        values, times = self._block.taken()
+        self._rows.extend(values.tolist())
+        if self._owner.timed and came:
+            self._times.extend(times.tolist())
+            self._last, self._room = self._times[-1], self._room - came
+            self._bound = self._bound if self._room else -inf
+        aggregate, self._right = self._block.aggregates()
+        if self._by_count:
+            self._at, self._left, self._spare = left, aggregate, self._spare - (came - left)
+        self._is_lent = False
+        self._block.clear()
+
+    def _catch_up(self) -> None:
+        if not self._is_lent:
+            super()._catch_up()
+            return
+        stands = self._block.stands()
+        if stands.came:
+            values, times = self._block.taken()
+            new = Events(values, times.astype("<i8") if self._owner.timed else None, stands.came)
+            left, right = self._block.aggregates()
+            self._structure.catch_up(new, stands.left, left, right)

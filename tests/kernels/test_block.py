@@ -1,0 +1,309 @@
+"""Single events that a kernel takes: as Python does, to the bit, whatever comes in between."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mta import (
+    AmortizedMTA,
+    Count,
+    CountWindow,
+    FiBA,
+    LogMTA,
+    Max,
+    Mean,
+    Min,
+    Product,
+    SampleStdDev,
+    SteadyMTA,
+    Sum,
+    TimeWindow,
+    Window,
+)
+from mta.errors import EmptyWindow, InvalidTime, InvalidValue, LateEvent, WindowBusy
+from mta.kernels import native
+from mta.kernels.block import MOST, Block, Laid
+from mta.kernels.native import Kernel, numpy_alone
+from mta.windows.lent import LentEvents
+from stores.errors import WindowStoreError
+from tests.support import oracle
+from tests.support.bits import bits
+
+pytestmark = pytest.mark.skipif(
+    native.compiled is None, reason=f"the compiled kernels are not in use: {native.in_use()}"
+)
+
+MONOIDS: list[Callable[..., Any]] = [Max, Min, Sum, Mean]
+KEPT_BY: list[Any] = [AmortizedMTA, AmortizedMTA, LogMTA, SteadyMTA, FiBA]
+#: What stands for a number, or for none that is taken.
+VALUES: list[Callable[[random.Random], Any]] = [
+    lambda rng: rng.gauss(0, 10),
+    lambda rng: rng.randint(-9, 9),
+    lambda rng: np.float64(rng.random()),
+    lambda rng: rng.choice([np.float32(1.5), np.int64(-3), True, Decimal("2.5"), 2**53 + 1]),
+    lambda rng: rng.choice([0.0, -0.0, 1e300, -1e300, 5e-324, float("inf"), 1e17]),
+    lambda rng: rng.choice([float("nan"), None, "text", 2**70, np.nan]),
+]
+
+
+def policy_of(rng: random.Random) -> Any:
+    return rng.choice([CountWindow, TimeWindow])(rng.choice([1, 2, 7, 60, 400]))
+
+
+def doings(rng: random.Random, timed: bool) -> Iterator[tuple[str, Any]]:
+    """What is done to a window: mostly single events, nearly all of them doubles in order."""
+    now, odd = 0.0, rng.choice([0.0, 0.02, 0.3])
+    others = ["extend", "checkpoint", "restore", "len", "late", "far"]
+    others += rng.choice([[], ["evict"]])
+    for _ in range(rng.choice([50, 400, 1500])):
+        now += rng.choice([0, 0.25, 1, 1, 1.000001, 2])
+        what = rng.choice(others) if rng.random() < odd / 2 else "insert"
+        value = (rng.choice(VALUES) if rng.random() < odd else VALUES[0])(rng)
+        if what == "late":
+            what, time = "insert", now - rng.choice([1, 50])
+        elif what == "far":
+            now += rng.choice([100.0, 1e5])
+            what, time = "insert", now
+        else:
+            time = now
+        if rng.random() < odd / 3:
+            shown = datetime.fromtimestamp(time, UTC)
+            time = rng.choice([int(time), np.float64(time), shown, None])
+        if what == "extend":
+            yield what, ([rng.random() for _ in range(5)], [now] * 5 if timed else None)
+        else:
+            yield what, (value, time)
+        if rng.random() < 0.7:
+            yield "query", None
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    try:
+        return bits(call())
+    except (WindowStoreError, OverflowError) as error:
+        return type(error), str(error)
+
+
+def live(seed: int) -> tuple[list[Any], bool]:
+    """All that a life shows, and whether a block was in use in it."""
+    rng = random.Random(seed)
+    monoid, policy, kind = rng.choice(MONOIDS)(), policy_of(rng), rng.choice(KEPT_BY)
+    settings: dict[str, Any] = {"leaf_arity": rng.choice([4, 64, 2000]), "arity": 4}
+    if kind is FiBA and rng.random() < 0.5:
+        settings["lateness"] = 40
+    if rng.random() < 0.3:
+        settings["invalid"] = rng.choice(["drop", "accept"])
+    settings |= {"aggregator": kind}
+    window, used = Window(monoid, policy, name="w", **settings), False
+    timed, seen = window.engine.timed, []
+    for what, given in doings(rng, timed):
+        if what == "insert":
+            seen.append(outcome(lambda w=window, g=given: w.insert(*g)))
+        elif what == "query":
+            seen.append(outcome(window.query))
+        elif what == "extend":
+            seen.append(outcome(lambda w=window, g=given: w.extend(*g)))
+        elif what == "evict":
+            seen.append(outcome(window.evict))
+        elif what == "len":
+            seen.append((len(window), repr(window), window.stats()))
+        else:
+            handle = window.checkpoint()
+            seen.append(handle)
+            if what == "restore":
+                window = Window.restore(handle, monoid, policy, window.store, **settings)
+        single = window.engine.single
+        used |= isinstance(single, LentEvents) and single._is_waiting and single._is_lent
+    window.check()
+    return [*seen, window.checkpoint()], used
+
+
+def one_life(seed: int) -> bool:
+    found, used = live(seed)
+    with numpy_alone():
+        expected, none = live(seed)
+    assert found == expected, f"seed {seed}"
+    assert not none
+    return used
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_lives(part: int) -> None:
+    used = [one_life(seed) for seed in range(part * 20, part * 20 + 20)]
+    assert sum(used) > len(used) / 2
+
+
+@pytest.mark.soak
+def test_lives_for_long() -> None:
+    seed = oracle.seed("single events with kernels and without")
+    for at in range(5000):
+        one_life(seed + at)
+
+
+# --- who takes them -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KEPT_BY[1:])
+@pytest.mark.parametrize("policy", [CountWindow(500), TimeWindow(500)], ids=str)
+@pytest.mark.parametrize("make", MONOIDS)
+def test_nearly_all_go_in_a_block(make: Any, policy: Any, kind: Any) -> None:
+    window = Window(make(), policy, name="w", aggregator=kind)
+    window.extend([1.0] * 2000, range(2000) if window.engine.timed else None)
+    single, slow = window.engine.single, 0
+    assert isinstance(single, LentEvents)
+    for at in range(5000):
+        window.insert(float(at % 7), 2000.0 + at)
+        slow += not single._is_waiting
+    # A first one; SteadyMTA takes a few at a time, others as many as a block holds.
+    assert slow < (5000 / 16 if kind is SteadyMTA else 20)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        lambda: Window(SampleStdDev(), CountWindow(9)),
+        lambda: Window(Count(), CountWindow(9)),
+        lambda: Window(Max("int64"), CountWindow(9)),
+        lambda: Window(Sum("float32"), CountWindow(9)),
+        lambda: Window(Product({"a": ("x", Max())}), CountWindow(9)),
+        lambda: Window(Max(), CountWindow(9) | TimeWindow(9)),
+    ],
+)
+def test_others_go_as_before(window: Callable[[], Window[Any]]) -> None:
+    assert not isinstance(window().engine.single, LentEvents)
+
+
+def test_what_somebody_evicts_is_in_no_block() -> None:
+    window = Window(Max(), CountWindow(1000), name="w")
+    window.extend([float(at) for at in range(100)])
+    for at in range(50):
+        window.insert(float(at))
+    window.evict()
+    for at in range(50):
+        window.insert(float(at))
+        window.evict()
+        assert window.query() == 99.0
+    single = window.engine.single
+    assert isinstance(single, LentEvents) and not single._is_lent
+    assert len(window) == 149
+    for _ in range(149):
+        window.evict()
+    with pytest.raises(EmptyWindow):
+        window.evict()
+    assert np.isnan(window.query()) and np.isnan(window.monoid.empty)
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+def lent(policy: Any, **settings: Any) -> Window[Any]:
+    """A window whose block has an event."""
+    window = Window(Sum(), policy, name="w", **settings)
+    window.extend([1.0] * 50, range(50) if window.engine.timed else None)
+    for at in range(20):
+        window.insert(1.0, 50.0 + at)
+    assert window.engine.single._is_waiting
+    return window
+
+
+@pytest.mark.parametrize(
+    ("event", "error"),
+    [
+        ((float("nan"), 70.0), InvalidValue),
+        ((None, 70.0), InvalidValue),
+        (("text", 70.0), InvalidValue),
+        ((1.0, None), InvalidTime),
+        ((1.0, "yesterday"), InvalidTime),
+        ((1.0, float("nan")), InvalidTime),
+        ((1.0, 68.0), LateEvent),
+        ((1.0, 10**400), InvalidTime),
+    ],
+)
+def test_what_cannot_be_is_refused_and_loses_nothing(event: Any, error: Any) -> None:
+    window = lent(TimeWindow(30))
+    with pytest.raises(error):
+        window.insert(*event)
+    assert window.query() == 30.0 and len(window) == 30
+    window.insert(2.0, 70.0)
+    assert window.query() == 31.0 and window.stats().inserted == 71
+
+
+@pytest.mark.parametrize("policy", [CountWindow(30), TimeWindow(30)], ids=str)
+def test_a_window_in_the_middle_of_a_call_takes_no_event(policy: Any) -> None:
+    window = lent(policy)
+    window.engine.busy = True
+    with pytest.raises(WindowBusy):
+        window.insert(1.0, 70.0)
+    window.engine.busy = False
+    window.insert(2.0, 70.0)
+    assert window.query() == 31.0
+
+
+def test_a_late_event_finds_those_in_the_block() -> None:
+    window = lent(TimeWindow(30), aggregator=FiBA, lateness=100)
+    window.insert(5.0, 60.5)
+    assert window.query() == 35.0
+    assert window.range(60.0, 61.0) == 6.0
+
+
+def test_times_are_counted_in_whole_microseconds() -> None:
+    """As everywhere: halves to even, and none of them beyond what a double has exactly."""
+    times = [0.0, 0.0000005, 0.0000015, 1e6 + 0.1, 1e9 + 0.123456, 2.2517998e9, 2.2518e9, 4e9]
+    kept = []
+    for compiled in (True, False):
+        with numpy_alone() if not compiled else np.errstate():
+            window = Window(Sum(), TimeWindow("60000 days"), name="w", aggregator=FiBA)
+            window.extend([1.0], [-1.0])
+            for time in times:
+                window.insert(1.0, time)
+            kept.append(window.checkpoint())
+            assert window.range(0, 1) == 1.0 and window.query() == 9.0
+    assert kept[0] == kept[1]
+
+
+# --- the block ------------------------------------------------------------------------------------
+
+
+def test_a_block_takes_what_was_laid_down() -> None:
+    block = Block.of(Kernel("mean", 0))
+    assert block is not None and block.event(block.buffer, 1.0, 0.0) is None
+    lefts = np.array([5.0, 3.0]), np.array([2.0, 1.0])
+    block.lay(Laid(4, 2, 0.0, 10.0, None), (9.0, 3.0), lefts, (1.0, 1.0), np.empty(0, "<i8"))
+    found = [block.event(block.buffer, 2.0, time) for time in (0.0, 1.0, 1.0, 9.0, 9.0)]
+    assert found == [12 / 5, 14 / 6, 12 / 6, 12 / 6, None]
+    assert block.stands() == (4, 2) and block.aggregates() == ((3.0, 1.0), (9.0, 5.0))
+    values, times = block.taken()
+    assert values.tolist() == [2.0] * 4 and times.tolist() == [0.0, 1.0, 1.0, 9.0]
+    block.clear()
+    assert block.event(block.buffer, 1.0, 9.0) is None and block.stands() == (0, 0)
+
+
+def test_events_leave_a_block_by_time() -> None:
+    block = Block.of(Kernel("max_f8", 0))
+    assert block is not None
+    lefts, leaving = np.array([4.0, 3.0]), np.array([1, 2, 5], "<i8")
+    block.lay(Laid(9, float("inf"), 10.0, 15.0, 10.0), 5.0, lefts, 0.0, leaving)
+    found = [block.event(block.buffer, 1.0, time) for time in (10.0, 11.0, 14.0, 15.0, 13.0)]
+    assert found == [5.0, 4.0, 3.0, None, None] and block.stands() == (3, 2)
+
+
+def test_a_block_holds_no_more_than_it_has_room_for() -> None:
+    block = Block.of(Kernel("sum_f8", 0))
+    assert block is not None
+    block.lay(Laid(5 * MOST, 5 * MOST, 0.0, 1.0, None), 0.0, np.empty(0), 0.0, np.empty(0, "<i8"))
+    found = [block.event(block.buffer, 1.0, 0.0) for _ in range(MOST + 1)]
+    assert found[-1] is None and all(b - a == 1.0 for a, b in pairwise(found[:-1]))
+
+
+@pytest.mark.parametrize("buffer", [None, b"", bytearray(), bytearray(8), bytes(8 * 5133), 3])
+def test_what_is_no_block_takes_nothing(buffer: Any) -> None:
+    assert native.compiled.event(buffer, 1.0, 0.0) is None
+    assert native.compiled.event(buffer) is None
