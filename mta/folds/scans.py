@@ -38,6 +38,30 @@ def scan_blocks(monoid: AbstractMonoid, rows: Rows, count: int, size: int, backw
     return _in_step(monoid, rows, count, size, backwards)
 
 
+def scan_each(monoid: AbstractMonoid, rows: Rows, size: int, backwards: bool) -> Rows | None:
+    """Blocks of ``size`` rows, each folded from the identity on as a scan of it alone would be.
+
+    As columns of two dimensions, with a block in each row, one longer than it; two operations a
+    row. None for monoids that have no such scan.
+
+    >>> from mta import Sum
+    >>> scan_each(Sum(), np.array([1.0, 2.0, 3.0, 4.0]), 2, backwards=False).tolist()
+    [[0.0, 1.0, 3.0], [0.0, 3.0, 7.0]]
+    """
+    if isinstance(monoid, Parts):
+        parts = zip(monoid.monoids, rows, strict=True)
+        scans = [scan_each(part, column, size, backwards) for part, column in parts]
+        return None if any(scan is None for scan in scans) else tuple(scans)
+    return monoid.scan_each(rows, size, backwards) if isinstance(monoid, ColumnarMonoid) else None
+
+
+def flattened(rows: Rows, size: int) -> Rows:
+    """The first ``size`` of each row of columns of two dimensions, one row after the other."""
+    if isinstance(rows, tuple):
+        return tuple([flattened(column, size) for column in rows])
+    return np.ascontiguousarray(rows[:, :size]).reshape(-1)
+
+
 def join_blocks(
     monoid: AbstractMonoid, beside: Rows, rows: Rows, count: int, size: int, backwards: bool
 ) -> Rows:

@@ -29,6 +29,7 @@ from mta.columns.schemas import Rows
 from mta.folds.blocks import Blocks
 from mta.folds.fronts import EachFront, Fronts, as_array, fronts_upto, known, moved, rows_at
 from mta.folds.overlaps import Overlaps, may_overlap
+from mta.folds.scans import flattened, scan_each
 from mta.kernels import native
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
@@ -37,6 +38,8 @@ from mta.monoids.product import Parts, Product
 #: How many events of a batch are folded range by range at once: as many as this, or as have so many
 #: bytes of partials, which is more unless these are wide.
 _RUN, _MOST_RUN, _RUN_BYTES = 1 << 12, 1 << 16, 1 << 20
+#: As many events at once of a window whose front moves by one.
+_STEADY = 1 << 13
 #: The longest window for which that is done; for a longer one a stack is faster.
 SHORT = 256
 #: How long it may become in the run, lest a window that is now longer, now shorter, go by the stack
@@ -200,6 +203,12 @@ def turning_folds(
     one = schema.one(monoid.identity)
     while at < len(fronts):
         front, middle = int(fronts[at]), first + at + 1
+        if isinstance(fronts, range):
+            folds = _steady_folds(monoid, lifted, front, middle - front, len(fronts) - at)
+            if folds is not None:
+                yield at, folds[0]
+                at += folds[1]
+                continue
         stack = monoid.suffixes(schema.cut(lifted, front, middle), middle - front, monoid.identity)
         yield at, monoid.combine_rows(schema.cut(stack, 0, 1), one, 1)
         stop = len(fronts_upto(fronts, middle - 1, len(fronts)))
@@ -210,6 +219,26 @@ def turning_folds(
             lefts = rows_at(monoid, stack, fronts[at + 1 : stop], front)
             yield at + 1, monoid.combine_rows(lefts, rights, count)
         at = stop
+
+
+def _steady_folds(
+    monoid: AbstractMonoid, lifted: Rows, front: int, size: int, count: int
+) -> tuple[Rows, int] | None:
+    """The next folds of a short window whose front moves by one, and how many: some windows' worth.
+
+    A window becomes the stack as often as there are so many events; many of them do all at once,
+    in as many calls as one.
+    """
+    times = min((count - 1) // size, _STEADY // size)
+    if size < 2 or times < 2:
+        return None
+    cut, many = monoid.partials.cut, times * size
+    stacks = scan_each(monoid, cut(lifted, front, front + many), size, backwards=True)
+    if stacks is None:
+        return None
+    rows = cut(lifted, front + size, front + size + many)
+    rights = flattened(scan_each(monoid, rows, size, backwards=False), size)
+    return monoid.combine_rows(flattened(stacks, size), rights, many), many
 
 
 def two_stacks(

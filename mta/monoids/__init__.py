@@ -1,7 +1,7 @@
 """Monoids: what a window computes. The ready-made ones, and the bases for one's own.
 
 - ``base``, ``columnar``, ``summary``: plain functions, numpy columns, heavy partials
-- ``basic``: sums, means, extremes, deviations, lists
+- ``basic``, ``deviations``: sums, means, extremes, lists; standard deviations
 - ``product``: several aggregations in one structure
 - ``begun``: aggregations of columns that were not stored before
 - ``moments``, ``increasing_run``, ``bloom``, ``sketches``: beyond the usual
@@ -29,12 +29,11 @@ from mta.monoids.basic import (
     Min,
     MinCount,
     MinText,
-    PopulationStdDev,
-    SampleStdDev,
     Sum,
 )
 from mta.monoids.bloom import BloomFilter, Members
 from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.deviations import PopulationStdDev, SampleStdDev
 from mta.monoids.increasing_run import IncreasingRun, LongestIncreasingRun
 from mta.monoids.moments import MomentSketch
 from mta.monoids.product import Product

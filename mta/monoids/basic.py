@@ -1,4 +1,4 @@
-"""The ready-made monoids.
+"""The ready-made monoids, but for deviations.
 
 | monoid | result on the window | on an empty window |
 |---|---|---|
@@ -6,7 +6,6 @@
 | Sum, CheckedSum | their sum | 0 |
 | Min, Max | the extreme | NaN |
 | Mean, GeometricMean | the mean | NaN |
-| SampleStdDev, PopulationStdDev | the deviation, NaN for a sample of one | NaN |
 | MinCount, MaxCount | how many events are at the extreme | 0 |
 | ArgMin, ArgMax | the argument of the extreme, of the first one in a tie | NaN |
 | First, Last | the oldest, the newest value | NaN |
@@ -39,15 +38,11 @@ import numpy as np
 from mta.columns.reading import objects, plain
 from mta.columns.schemas import Array, Decimals, Objects, Row, Rows, Schema
 from mta.errors import InvalidValue, ResultOutOfRange
-from mta.kernels import native
 from mta.kernels.native import Kernel
-from mta.kernels.scans import are_ones, are_zeros, ones, reduce, running_count, zeros
-from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial, any_of, same_value
+from mta.kernels.scans import ones
+from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial, any_of
 from mta.monoids.columnar import ColumnarMonoid, Plain, larger, positive_zero, smaller
-from mta.monoids.equality import ROUNDING, Scale, close
 
-#: The smallest positive double: below it squares vanish.
-_TINY = 5e-324
 _LARGEST_LOG = math.log(np.finfo("f8").max)
 #: The lower half of a number of 64 bits.
 _LOW = (1 << 32) - 1
@@ -546,133 +541,6 @@ class Last(_End[Out]):
         super().__init__(dtype, nullable)
 
 
-class _StdDev(ColumnarMonoid[Out]):
-    """Deviations from merged (n, mean, M2), never from a sum of squares, which would cancel."""
-
-    _lost_degrees: int
-
-    def __init__(self) -> None:
-        super().__init__(
-            type(self).__name__,
-            partials=("f8", "f8", "f8"),
-            identity=(0.0, 0.0, 0.0),
-            lift=lambda value: (ones(value), value, _no_distance(value)),
-            combine=_merge_moments,
-            lower=self._deviation,
-            commutative=True,
-            kernel=Kernel("moments", self._lost_degrees),
-            plain=Plain(
-                _plain_merge_moments,
-                lambda value: (1.0, value, value - value),
-                self._plain_deviation,
-            ),
-        )
-
-    def _deviation(self, partial: Partial) -> Any:
-        # A sample of one is 0 / 0, which is the NaN it should be.
-        return np.sqrt(np.maximum(partial[2], 0) / (partial[0] - self._lost_degrees))
-
-    def _plain_deviation(self, partial: Partial) -> float:
-        """As ``_deviation``, of plain numbers."""
-        degrees, squares = partial[0] - self._lost_degrees, partial[2]
-        return math.sqrt((0.0 if squares < 0 else squares) / degrees) if degrees > 0 else math.nan
-
-    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
-        """To a rounding an event of the largest value, which is at most |mean| + sqrt(M2)."""
-        count, squares = float(one[0]), min(float(one[2]), float(other[2]))
-        if not squares < math.inf:  # then the mean says nothing
-            return bool(one[0] == other[0]) and close(one[2], other[2], 0.0)
-        rounding = 2 * (count + 1) * ROUNDING
-        off = rounding * (abs(float(one[1])) + math.sqrt(max(squares, 0.0) + count * _TINY))
-        slack = 2 * math.sqrt(count * abs(squares)) * off + count * off * off + count * _TINY
-        alike = close(one[1], other[1], off) and close(one[2], other[2], slack, rounding)
-        return alike and bool(one[0] == other[0])
-
-    def fold(self, partials: Rows, count: int) -> Partial:
-        """Two passes: the mean first, then the squares around it."""
-        if count == 0:
-            return self.identity
-        weights, means, squares = partials
-        single = are_ones(weights)  # then to multiply by them changes nothing
-        total = reduce(np.add, weights)
-        shift = means[0]
-        apart = means - shift
-        if not single:
-            apart *= weights
-        mean = shift + apart.sum() / max(total, 1.0)
-        np.subtract(means, mean, out=apart)
-        apart *= apart if single else weights * apart
-        if not are_zeros(squares):
-            apart += squares
-        folded = apart.sum()
-        if not folded < math.inf:
-            folded = _overflown(squares)[-1]
-        return total.item(), mean.item(), folded.item()
-
-    def scan(self, first: Partial, partials: Rows, count: int, backwards: bool) -> Rows:
-        """Welford's update as three running sums, in one pass instead of log2(n).
-
-        M2 grows by w * (m - mean before) * (m - mean after), which is never negative, so running
-        sums lose nothing to cancellation; the means are summed as distances from the first one.
-        """
-        if self.kernel is not None:
-            room = self.partials.new(count + 1)
-            self.partials.put(room, count if backwards else 0, first)
-            if native.scan(self.kernel, partials, room, backwards):
-                return room
-        total = running_count(partials[0], first[0])
-        # Merging moments commutes, so a scan from the back is a scan of the rows turned round.
-        turned = slice(None, None, -1 if backwards else 1)
-        weights, means, squares = (
-            np.concatenate(([start], column[turned]))
-            for start, column in zip(first, partials, strict=True)
-        )
-        if count and not weights[0]:
-            means[0] = means[1]  # no events have no mean: measure from the first that has one
-        if total is None:
-            total = np.add.accumulate(weights)
-        after = means - means[0]
-        after *= weights
-        np.add.accumulate(after, out=after)
-        after /= np.maximum(total, 1)
-        after += means[0]
-        step = means[1:] - after[:-1]
-        step *= weights[1:]
-        step *= means[1:] - after[1:]
-        after[0] = first[1]
-        run = squares.copy()
-        run[1:] += step
-        np.add.accumulate(run, out=run)
-        if not math.isfinite(run[-1]):
-            run = np.where(np.isfinite(run), run, _overflown(squares))
-        return total[turned], after[turned], run[turned]
-
-
-class Moments(_StdDev[tuple[float, float, float]]):
-    """How many events, their mean, and the sum of their squared distances from it.
-
-    For policies that decide on these: a result is the partial (n, mean, M2) as it is.
-    """
-
-    _lost_degrees = 0
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.outputs, self.lower, self.empty = self.partials, same_value, self.identity
-
-
-class SampleStdDev(_StdDev[float]):
-    """The standard deviation with n - 1 degrees of freedom; NaN for a single event."""
-
-    _lost_degrees = 1
-
-
-class PopulationStdDev(_StdDev[float]):
-    """The standard deviation with n degrees of freedom; 0 for a single event."""
-
-    _lost_degrees = 0
-
-
 class _List(Monoid[Any, tuple[Any, ...], list[Any]]):
     def __init__(self) -> None:
         super().__init__((), self._joined, lambda value: (value,), list, type(self).__name__)
@@ -697,13 +565,6 @@ def _ones(rows: Any) -> Any:
     return 1 if rows == () else np.ones(rows, dtype="i8")
 
 
-def _no_distance(value: Any) -> Any:
-    """0 from an event's own mean, and for an infinite value NaN: there is no distance from it."""
-    if isinstance(value, np.ndarray) and np.isfinite(value).all():
-        return zeros(len(value))
-    return value - value
-
-
 def _halves(value: Any) -> Any:
     """A whole number as its upper and its lower 32 bits; the upper ones have its sign."""
     if value.dtype == np.uint64:
@@ -711,32 +572,6 @@ def _halves(value: Any) -> Any:
         return upper.astype("i8"), lower.astype("i8")
     value = value.astype("i8")
     return value >> 32, value & _LOW
-
-
-def _merge_moments(left: Partial, right: Partial) -> Partial:
-    """Chan's merge of (n, mean, M2); a weight of exactly 0 or 1 leaves the other side as it is."""
-    count = left[0] + right[0]
-    weight = right[0] / np.maximum(count, 1)
-    delta = right[1] - left[1]
-    # Where an event is infinite, or squares have overflown, delta may be NaN: then M2 is known.
-    apart = np.fmax(delta * (left[0] * weight) * delta, 0.0)
-    return count, left[1] + delta * weight, left[2] + right[2] + apart
-
-
-def _plain_merge_moments(left: Partial, right: Partial) -> Partial:
-    """As ``_merge_moments``, of plain numbers."""
-    n, mean, squares = left
-    m, other, more = right
-    count = n + m
-    weight = m / (count if count > 1.0 else 1.0)
-    delta = other - mean
-    apart = delta * (n * weight) * delta
-    return count, mean + delta * weight, squares + more + (apart if apart > 0.0 else 0.0)
-
-
-def _overflown(squares: Any) -> Any:
-    """M2 up to each row, where it is not finite: NaN from an infinite or NaN event on, or inf."""
-    return np.where(np.logical_or.accumulate(np.isnan(squares)), np.nan, np.inf)
 
 
 def _exp_of_mean(partial: Partial) -> Any:

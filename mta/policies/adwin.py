@@ -21,7 +21,7 @@ import math
 from typing import Any
 
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.basic import Moments
+from mta.monoids.deviations import Moments
 from mta.monoids.product import Columns
 from mta.policies.base import AbstractPolicy, View
 from mta.times import to_count

@@ -1,0 +1,201 @@
+"""Standard deviations, and the moments that they are of.
+
+SampleStdDev and PopulationStdDev are NaN on an empty window. A deviation beside an infinite event
+is NaN; one whose squares overflow is inf.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mta.columns.schemas import Rows
+from mta.kernels import native
+from mta.kernels.native import Kernel
+from mta.kernels.scans import are_ones, are_zeros, ones, reduce, running_count, zeros
+from mta.monoids.base import Out, Partial, same_value
+from mta.monoids.columnar import ColumnarMonoid, Plain
+from mta.monoids.equality import ROUNDING, Scale, close
+
+#: The smallest positive double: below it squares vanish.
+_TINY = 5e-324
+
+
+class _StdDev(ColumnarMonoid[Out]):
+    """Deviations from merged (n, mean, M2), never from a sum of squares, which would cancel."""
+
+    _lost_degrees: int
+
+    def __init__(self) -> None:
+        super().__init__(
+            type(self).__name__,
+            partials=("f8", "f8", "f8"),
+            identity=(0.0, 0.0, 0.0),
+            lift=lambda value: (ones(value), value, _no_distance(value)),
+            combine=_merge_moments,
+            lower=self._deviation,
+            commutative=True,
+            kernel=Kernel("moments", self._lost_degrees),
+            plain=Plain(
+                _plain_merge_moments,
+                lambda value: (1.0, value, value - value),
+                self._plain_deviation,
+            ),
+        )
+
+    def _deviation(self, partial: Partial) -> Any:
+        # A sample of one is 0 / 0, which is the NaN it should be.
+        return np.sqrt(np.maximum(partial[2], 0) / (partial[0] - self._lost_degrees))
+
+    def _plain_deviation(self, partial: Partial) -> float:
+        """As ``_deviation``, of plain numbers."""
+        degrees, squares = partial[0] - self._lost_degrees, partial[2]
+        return math.sqrt((0.0 if squares < 0 else squares) / degrees) if degrees > 0 else math.nan
+
+    def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
+        """To a rounding an event of the largest value, which is at most |mean| + sqrt(M2)."""
+        count, squares = float(one[0]), min(float(one[2]), float(other[2]))
+        if not squares < math.inf:  # then the mean says nothing
+            return bool(one[0] == other[0]) and close(one[2], other[2], 0.0)
+        rounding = 2 * (count + 1) * ROUNDING
+        off = rounding * (abs(float(one[1])) + math.sqrt(max(squares, 0.0) + count * _TINY))
+        slack = 2 * math.sqrt(count * abs(squares)) * off + count * off * off + count * _TINY
+        alike = close(one[1], other[1], off) and close(one[2], other[2], slack, rounding)
+        return alike and bool(one[0] == other[0])
+
+    def fold(self, partials: Rows, count: int) -> Partial:
+        """Two passes: the mean first, then the squares around it."""
+        if count == 0:
+            return self.identity
+        weights, means, squares = partials
+        single = are_ones(weights)  # then to multiply by them changes nothing
+        total = reduce(np.add, weights)
+        shift = means[0]
+        apart = means - shift
+        if not single:
+            apart *= weights
+        mean = shift + apart.sum() / max(total, 1.0)
+        np.subtract(means, mean, out=apart)
+        apart *= apart if single else weights * apart
+        if not are_zeros(squares):
+            apart += squares
+        folded = apart.sum()
+        if not folded < math.inf:
+            folded = _overflown(squares)[-1]
+        return total.item(), mean.item(), folded.item()
+
+    def scan(self, first: Partial, partials: Rows, count: int, backwards: bool) -> Rows:
+        """Welford's update as three running sums, in one pass instead of log2(n).
+
+        M2 grows by w * (m - mean before) * (m - mean after), which is never negative, so running
+        sums lose nothing to cancellation; the means are summed as distances from the first one.
+        """
+        if self.kernel is not None:
+            room = self.partials.new(count + 1)
+            self.partials.put(room, count if backwards else 0, first)
+            if native.scan(self.kernel, partials, room, backwards):
+                return room
+        # Merging moments commutes, so a scan from the back is a scan of the rows turned round.
+        turned = slice(None, None, -1 if backwards else 1)
+        begun = [
+            np.concatenate(([start], column[turned]))
+            for start, column in zip(first, partials, strict=True)
+        ]
+        if count and not first[0]:
+            begun[1][0] = begun[1][1]  # no events have no mean: measure from the first that has one
+        scans = self._scanned(begun, running_count(partials[0], first[0]), first[1])
+        return tuple([column[turned] for column in scans])
+
+    def scan_each(self, partials: Rows, size: int, backwards: bool) -> Rows | None:
+        turned, begun = slice(None, None, -1 if backwards else 1), []
+        for start, column in zip(self.identity, partials, strict=True):
+            blocks = np.empty((len(column) // size, size + 1))
+            blocks[:, 0], blocks[:, 1:] = start, column.reshape(-1, size)[:, turned]
+            begun.append(blocks)
+        begun[1][:, 0] = begun[1][:, 1]
+        scans = self._scanned(begun, running_count(partials[0][:size], 0.0), 0.0)
+        return tuple([np.broadcast_to(column, begun[0].shape)[:, turned] for column in scans])
+
+    def _scanned(
+        self, begun: list[np.ndarray], total: np.ndarray | None, first: float
+    ) -> list[np.ndarray]:
+        """The scan of rows, or of each row of blocks; ``first`` is the mean they begin with."""
+        weights, means, squares = begun
+        if total is None:
+            total = np.add.accumulate(weights, axis=-1)
+        origin = means[..., :1]
+        after = means - origin
+        after *= weights
+        np.add.accumulate(after, axis=-1, out=after)
+        after /= np.maximum(total, 1)
+        after += origin
+        step = means[..., 1:] - after[..., :-1]
+        step *= weights[..., 1:]
+        step *= means[..., 1:] - after[..., 1:]
+        after[..., 0] = first
+        run = squares.copy()
+        run[..., 1:] += step
+        np.add.accumulate(run, axis=-1, out=run)
+        if not np.isfinite(run[..., -1]).all():
+            run = np.where(np.isfinite(run), run, _overflown(squares))
+        return [total, after, run]
+
+
+class Moments(_StdDev[tuple[float, float, float]]):
+    """How many events, their mean, and the sum of their squared distances from it.
+
+    For policies that decide on these: a result is the partial (n, mean, M2) as it is.
+    """
+
+    _lost_degrees = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outputs, self.lower, self.empty = self.partials, same_value, self.identity
+
+
+class SampleStdDev(_StdDev[float]):
+    """The standard deviation with n - 1 degrees of freedom; NaN for a single event."""
+
+    _lost_degrees = 1
+
+
+class PopulationStdDev(_StdDev[float]):
+    """The standard deviation with n degrees of freedom; 0 for a single event."""
+
+    _lost_degrees = 0
+
+
+def _no_distance(value: Any) -> Any:
+    """0 from an event's own mean, and for an infinite value NaN: there is no distance from it."""
+    if isinstance(value, np.ndarray) and np.isfinite(value).all():
+        return zeros(len(value))
+    return value - value
+
+
+def _merge_moments(left: Partial, right: Partial) -> Partial:
+    """Chan's merge of (n, mean, M2); a weight of exactly 0 or 1 leaves the other side as it is."""
+    count = left[0] + right[0]
+    weight = right[0] / np.maximum(count, 1)
+    delta = right[1] - left[1]
+    # Where an event is infinite, or squares have overflown, delta may be NaN: then M2 is known.
+    apart = np.fmax(delta * (left[0] * weight) * delta, 0.0)
+    return count, left[1] + delta * weight, left[2] + right[2] + apart
+
+
+def _plain_merge_moments(left: Partial, right: Partial) -> Partial:
+    """As ``_merge_moments``, of plain numbers."""
+    n, mean, squares = left
+    m, other, more = right
+    count = n + m
+    weight = m / (count if count > 1.0 else 1.0)
+    delta = other - mean
+    apart = delta * (n * weight) * delta
+    return count, mean + delta * weight, squares + more + (apart if apart > 0.0 else 0.0)
+
+
+def _overflown(squares: Any) -> Any:
+    """M2 up to each row, where it is not finite: NaN from an infinite or NaN event on, or inf."""
+    return np.where(np.logical_or.accumulate(np.isnan(squares), axis=-1), np.nan, np.inf)
