@@ -145,15 +145,21 @@ def as_array(fronts: Fronts, count: int) -> np.ndarray:
     return np.full(count, fronts) if isinstance(fronts, int) else np.asarray(fronts)[:count]
 
 
-def fronts_upto(fronts: range | np.ndarray, last: int, count: int) -> range | np.ndarray:
+#: The front after each event, where there may be many.
+EachFront = range | np.ndarray | TimeFronts
+
+
+@overload
+def fronts_upto(fronts: range | np.ndarray, last: int, count: int) -> range | np.ndarray: ...
+@overload
+def fronts_upto(fronts: EachFront, last: int, count: int) -> EachFront: ...
+def fronts_upto(fronts: EachFront, last: int, count: int) -> EachFront:
     """Those of the first ``count`` fronts, which never decrease, that are at most ``last``."""
+    if isinstance(fronts, TimeFronts):
+        return fronts[: min(count, int(fronts.below(np.array([last + 1]))[0]))]
     if isinstance(fronts, range):
         return fronts[: max(0, min(count, last - fronts.start + 1))]
     return fronts[: min(count, int(np.searchsorted(fronts, last, side="right")))]
-
-
-#: The front after each event, where there may be many.
-EachFront = range | np.ndarray | TimeFronts
 
 
 def moved(ranks: range | np.ndarray, first: int) -> range | np.ndarray:
@@ -210,11 +216,11 @@ def _changes(rows: Rows, start: int, stop: int) -> np.ndarray | None:
     return np.flatnonzero(differ) + start + 1
 
 
-def _differ(rows: Rows, start: int, stop: int, step: int) -> np.ndarray:
-    """Whether some rows differ from those before them, in any of their columns of numbers."""
-    differ: np.ndarray
+def _differ(rows: Rows, start: int, stop: int, step: int) -> Any:
+    """Whether some rows differ from those before them, in any of their columns, as an array."""
     if isinstance(rows, tuple):
-        differ = np.any([_differ(part, start, stop, step) for part in rows], axis=0)
-    else:
-        differ = rows[start + 1 : stop : step] != rows[start : stop - 1 : step]
-    return differ
+        return np.logical_or.reduce([_differ(part, start, stop, step) for part in rows])
+    if not isinstance(rows, np.ndarray):
+        return np.ones(len(range(start + 1, stop, step)), bool)  # objects are taken one by one
+    differ = rows[start + 1 : stop : step] != rows[start : stop - 1 : step]
+    return differ.reshape(len(differ), -1).any(axis=1) if differ.ndim > 1 else differ

@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.folds.fronts import Fronts, as_array, fronts_upto, rows_at
+from mta.folds.fronts import Fronts, TimeFronts, as_array, fronts_upto, known, rows_at
 from mta.folds.sliding import (
     Events,
     SlidingFolds,
@@ -103,12 +103,12 @@ class RunningTree(MonoidTree):
                 if not path:
                     break
                 frame = path[-1]
-                known = frame.group.times
-                if known is not None:
-                    known = known[frame.next : frame.stop]
-                view = Ahead(frame.first + frame.next, self.back + at, known)
+                held = frame.group.times
+                if held is not None:
+                    held = held[frame.next : frame.stop]
+                view = Ahead(frame.first + frame.next, self.back + at, held)
             times = None if new.times is None else new.times[at:]
-            ahead = policy.fronts(view, times, new.size - at)
+            ahead = self._fronts(view, times, new.size - at)
             if ahead is None:
                 if type(policy) is not TimeWindow or times is None or not at:
                     break
@@ -153,9 +153,18 @@ class RunningTree(MonoidTree):
             self._take(new if at == new.size else batch.part(start, start + at), *taken, right)
         return at
 
+    def _fronts(
+        self, view: MonoidTree | Ahead, times: np.ndarray | None, count: int
+    ) -> tuple[Fronts | TimeFronts, int] | None:
+        """The fronts ahead; those by time are searched for as far as need be, without a kernel."""
+        policy = self.setting.policy
+        if type(policy) is TimeWindow and times is not None and not has_kernel(self.monoid):
+            return policy.fronts_by_times(view, times, count)
+        return policy.fronts(view, times, count)
+
     def _stretch(
         self, batch: Batch, start: int, new: Events, at: int, count: int,
-        lefts: Rows, places: tuple[int, int], fronts: Fronts, right: Partial,
+        lefts: Rows, places: tuple[int, int], fronts: Fronts | TimeFronts, right: Partial,
     ) -> Partial:  # fmt: skip
         """The results of events while the front is in one group; what is right of the middle then.
 
@@ -165,7 +174,7 @@ class RunningTree(MonoidTree):
         monoid = self.monoid
         lifted = monoid.lift_rows(monoid.inputs.cut(new.rows, at, at + count), count)
         if has_kernel(monoid):
-            each = zeros(count, "i8") if isinstance(fronts, int) else fronts
+            each = zeros(count, "i8") if isinstance(fronts, int) else known(fronts)
             sweep = Sweep(lifted, lefts, *places, 0, each, monoid.partials.one(right))
             swept = self._swept(batch, start, sweep, count)
             if swept is not None:
@@ -330,17 +339,17 @@ class RunningTree(MonoidTree):
 
         def view(front: int, last: int) -> Ahead:
             """The window now, and the times of its events up to the one at a position."""
-            known = (
+            seen = (
                 None if beside.times is None else beside.times[front - origin : last + 1 - origin]
             )
-            return Ahead(front, self.back + at, known)
+            return Ahead(front, self.back + at, seen)
 
         while at < count:
             some, times = min(_EVENTS, count - at), None if new.times is None else new.times[at:]
             bottom, top, lefts = stack[-1]
             places = bottom, top
-            ahead = policy.fronts(view(front, top), times, some)
-            fronts: Fronts = range(0)
+            ahead = self._fronts(view(front, top), times, some)
+            fronts: Fronts | TimeFronts = range(0)
             if ahead is not None:
                 fronts, some = ahead
             if isinstance(fronts, int):

@@ -319,7 +319,7 @@ class Mean(ColumnarMonoid[float]):
             lift=lambda value: (value, ones(value)),
             ufuncs=(np.add, np.add),
             inverse=_subtract_pairs,
-            lower=lambda partial: partial[0] / partial[1] + 0.0,
+            lower=_mean,
             kernel=Kernel("mean", 0),
             plain=Plain(_add_pairs, lambda value: (value, 1.0), _plain_mean, _subtract_pairs),
         )
@@ -613,6 +613,12 @@ def _add_pairs(left: Any, right: Any) -> Any:
 
 def _subtract_pairs(whole: Any, part: Any) -> Any:
     return whole[0] - part[0], whole[1] - part[1]
+
+
+def _mean(partial: Any) -> Any:
+    mean = partial[0] / partial[1]
+    mean += 0.0  # in place
+    return mean
 
 
 def _plain_mean(partial: Any) -> float:

@@ -8,7 +8,7 @@ from numbers import Real
 
 import numpy as np
 
-from mta.folds.fronts import Fronts, TimeFronts, moved
+from mta.folds.fronts import Fronts, Stretch, TimeFronts, known
 from mta.kernels.ranks import SortedTimes
 from mta.policies.base import AbstractPolicy, Run, TimeSearch, View
 from mta.times import MICROSECONDS, as_text, to_duration
@@ -93,6 +93,13 @@ class TimeWindow(AbstractPolicy):
 
     def fronts(self, run: Run, times: np.ndarray | None, count: int) -> tuple[Fronts, int] | None:
         assert times is not None
+        ahead = self.fronts_by_times(run, times, count)
+        return None if ahead is None else (known(ahead[0]), ahead[1])
+
+    def fronts_by_times(
+        self, run: Run, times: np.ndarray, count: int
+    ) -> tuple[int | TimeFronts, int] | None:
+        """As ``fronts``, to be searched for as far as need be."""
         first_time = run.oldest_time()
         if first_time is None:
             first_time = int(times[0])  # the window is empty: the run itself brings the oldest one
@@ -100,10 +107,11 @@ class TimeWindow(AbstractPolicy):
         if int(times[count - 1]) - self.size < first_time:
             return run.front, count
         first, head = run.head_times()
-        known = self._not_past(times[:count], int(head[-1]))
-        if known == 0:
+        some = self._not_past(times[:count], int(head[-1]))
+        if some == 0:
             return None
-        return moved(SortedTimes(head).ranks(times[:known], self.size), first), known
+        stretch = Stretch(SortedTimes(head), first, some)
+        return TimeFronts(times[:some], self.size, [stretch]), some
 
     def _not_past(self, times: np.ndarray, oldest: int) -> int:
         """For how many times, which never decrease, an event of an older one is in the window."""

@@ -17,6 +17,7 @@ from mta import (
     CountWindow,
     FiBA,
     Max,
+    MaxText,
     Mean,
     Min,
     Product,
@@ -27,7 +28,7 @@ from mta.cursors import cursor
 from mta.cursors.cursor import Cursor, Hand, Leaf
 from mta.errors import EventsGone, InvalidTime
 from mta.folds.blocks import Blocks
-from mta.folds.fronts import Stretch, TimeFronts, rows_at
+from mta.folds.fronts import Stretch, TimeFronts, fronts_upto, known, rows_at
 from mta.folds.overlaps import Overlaps, may_overlap
 from mta.kernels.ranks import SortedTimes
 from mta.levels.kept import KeptEvents, LeafReader
@@ -463,6 +464,21 @@ def test_fronts_are_searched_for_as_far_as_need_be(
         rows = -(np.arange(200) * levels // 100).astype(float)
         found = rows_at(Max(), rows, some, int(right[0]))
         assert found.tolist() == rows[right - right[0]].tolist()
+        last, few = int(right[len(right) // 2]), len(right) * 3 // 4 + 1
+        upto = fronts_upto(some, last, few)
+        assert list(known(upto)) == right[: min(few, right.searchsorted(last, "right"))].tolist()
+
+
+def test_folds_at_fronts_by_time_may_be_any() -> None:
+    """Objects, and rows of many numbers, of which some change seldom."""
+    times = np.arange(300) * 10
+    fronts = TimeFronts(times + 1000, 1000, [Stretch(SortedTimes(times + times % 7), 0, 300)])
+    expected = np.asarray(fronts.known())
+    texts = [str(at // 50) for at in range(301)]
+    assert rows_at(MaxText(), texts, fronts, 0) == [texts[at] for at in expected]
+    wide = np.repeat(np.arange(301)[:, None] // 50, 5, axis=1)
+    wide[:, :4] = 0
+    assert rows_at(Max(), wide, fronts, 0).tolist() == wide[expected].tolist()
 
 
 # --- ranks --------------------------------------------------------------------------------------
