@@ -104,10 +104,13 @@ class Block:
         count, _, gone = self._numbers[:3].tolist()
         return Stands(int(count), int(gone))
 
-    def taken(self) -> tuple[np.ndarray, np.ndarray]:
-        """The values and the times of the events that came."""
-        count = int(self._numbers[0])
-        return self._values[:count].copy(), self._times[:count].copy()
+    def values(self) -> np.ndarray:
+        """The values of the events that came."""
+        return self._values[: int(self._numbers[0])].copy()
+
+    def times(self) -> np.ndarray:
+        """Their times."""
+        return self._times[: int(self._numbers[0])].copy()
 
     def aggregates(self) -> tuple[Any, Any]:
         """What ``left`` and ``right`` are by now."""

@@ -220,6 +220,11 @@ class Product(Parts[dict[str, Any]]):
                 found[name] = as_given(column, schema)
         return found
 
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The place in a row of each part's column, for parts of one column each."""
+        return tuple([pick.at for pick in self.picks if isinstance(pick, Place)])
+
     def _pick(self, alias: str, columns: Columns, monoid: AbstractMonoid) -> Pick:
         """Register what a monoid reads as stored columns; return how to take it out of a row."""
         names, inputs = column_names(columns), monoid.inputs

@@ -44,7 +44,7 @@ from mta.policies.known import policy_of
 from mta.policies.windows import CountWindow
 from mta.times import to_count, to_time
 from mta.windows.intake import Intake
-from mta.windows.lent import LentEvents, block_for
+from mta.windows.lent import lent_events
 from mta.windows.settings import Settings
 from mta.windows.single import Asked, SingleEvents, busy
 from stores import PageStore, StoreLike, open_store
@@ -360,9 +360,9 @@ class WindowEngine(Engine[Out]):
         self.single = self._singles(self.store is not None)
 
     def _singles(self, paged: bool) -> SingleEvents:
-        block = block_for(self)
-        if block is not None:
-            return LentEvents(self, self._structure, paged, block)
+        lent = lent_events(self, self._structure, paged)
+        if lent is not None:
+            return lent
         return SingleEvents(self, self._structure, paged, self._asked())
 
     def _asked(self) -> Asked | None:

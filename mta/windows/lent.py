@@ -12,21 +12,36 @@ from typing import Any
 
 import numpy as np
 
-from mta.columns.schemas import Array, Row
+from mta.columns.schemas import Array, Row, Rows
 from mta.folds.sliding import Events
 from mta.kernels.block import Block, Laid
+from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
+from mta.monoids.product import Product
 from mta.pages.structure import Aggregator, AtHand
 from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import to_time
 from mta.windows.single import EXACT, SECOND, UNIT, SingleEvents, WindowOwner, busy
 
 
-def block_for(owner: WindowOwner) -> Block | None:
-    """A block for the events of a window, if there is a kernel that takes them."""
-    monoid = owner.monoid
+def lent_events(owner: WindowOwner, structure: Aggregator, paged: bool) -> LentEvents | None:
+    """The single events of a window, if there is a kernel that takes them."""
+    monoid, parts = owner.monoid, [owner.monoid]
     if type(owner.policy) not in (CountWindow, TimeWindow) or monoid is not owner.main:
         return None
+    if isinstance(monoid, Product):
+        if monoid.picks_doubles is None:
+            return None
+        parts = list(monoid.monoids)
+    blocks = [_block_for(part) for part in parts]
+    found = [block for block in blocks if block is not None]
+    if not found or len(found) < len(blocks):
+        return None
+    kind = LentProducts if isinstance(monoid, Product) else LentEvents
+    return kind(owner, structure, paged, found)
+
+
+def _block_for(monoid: AbstractMonoid) -> Block | None:
     if not isinstance(monoid, ColumnarMonoid) or not monoid.kernel_lowers:
         return None
     takes_doubles = isinstance(monoid.inputs, Array) and monoid.inputs.dtype == np.dtype("<f8")
@@ -36,12 +51,13 @@ def block_for(owner: WindowOwner) -> Block | None:
 class LentEvents(SingleEvents):
     """The single events of one window whose block takes them."""
 
-    __slots__ = ("_block", "_buffer", "_by_hand", "_event", "_found", "_is_lent")
+    __slots__ = ("_block", "_blocks", "_buffer", "_by_hand", "_event", "_found", "_is_lent")
 
     def __init__(
-        self, owner: WindowOwner, structure: Aggregator, paged: bool, block: Block
+        self, owner: WindowOwner, structure: Aggregator, paged: bool, blocks: list[Block]
     ) -> None:
-        self._block, self._event = block, block.event
+        #: A block for each part of a product; where one of them stands all do.
+        self._blocks, self._block, self._event = blocks, blocks[0], blocks[0].event
         #: Whether somebody evicts: what is at hand is looked at too often then to be lent.
         self._by_hand = False
         self._found: AtHand | None = None
@@ -49,7 +65,8 @@ class LentEvents(SingleEvents):
 
     def _forget(self) -> None:
         super()._forget()
-        self._block.clear()
+        for block in self._blocks:
+            block.clear()
         self._buffer = self._block.buffer
         #: Whether what is at hand is in the block, and what it was when it was laid down.
         self._is_lent, self._found = False, None
@@ -94,6 +111,7 @@ class LentEvents(SingleEvents):
             owner.busy = False
 
     def _takes(self, row: Row, micros: float) -> bool:
+        """Whether there is room for the event; then it is in, and its result is known."""
         shown = self._event(self._buffer, row, micros)
         if shown is None:
             return False
@@ -135,7 +153,9 @@ class LentEvents(SingleEvents):
         else:
             laid = Laid(self._room, inf, last, bound, self._size)
         self._is_lent, self._found = True, found
-        self._block.lay(laid, found.left, found.lefts, found.right, found.leaving)
+        parts = map(self._parts_of, (found.left, found.lefts, found.right))
+        for block, *aggregates in zip(self._blocks, *parts, strict=True):
+            block.lay(laid, *aggregates, found.leaving)
         self._buffer = self._block.buffer
 
     def _take_back(self) -> None:
@@ -143,17 +163,17 @@ class LentEvents(SingleEvents):
         found, (came, left) = self._found, self._block.stands()
         assert found is not None
         super()._have(found)
-        values, times = self._block.taken()
-        self._rows.extend(values.tolist())
+        self._rows.extend(self._monoid.inputs.listed(self._values()))
         if self._owner.timed and came:
-            self._times.extend(times.tolist())
+            self._times.extend(self._block.times().tolist())
             self._last, self._room = self._times[-1], self._room - came
             self._bound = self._bound if self._room else -inf
-        aggregate, self._right = self._block.aggregates()
+        aggregate, self._right = self._aggregates()
         if self._by_count:
             self._at, self._left, self._spare = left, aggregate, self._spare - (came - left)
         self._is_lent = False
-        self._block.clear()
+        for block in self._blocks:
+            block.clear()
 
     def _catch_up(self) -> None:
         if not self._is_lent:
@@ -161,7 +181,92 @@ class LentEvents(SingleEvents):
             return
         stands = self._block.stands()
         if stands.came:
-            values, times = self._block.taken()
-            new = Events(values, times.astype("<i8") if self._owner.timed else None, stands.came)
-            left, right = self._block.aggregates()
-            self._structure.catch_up(new, stands.left, left, right)
+            times = self._block.times().astype("<i8") if self._owner.timed else None
+            new = Events(self._values(), times, stands.came)
+            self._structure.catch_up(new, stands.left, *self._aggregates())
+
+    # --- parts ----------------------------------------------------------------------------------
+
+    def _parts_of(self, partial: Any) -> Any:
+        """A partial, or rows of them, for each block."""
+        return (partial,)
+
+    def _aggregates(self) -> tuple[Partial, Partial]:
+        """What is left of the new events by now, and their own."""
+        return self._block.aggregates()
+
+    def _values(self) -> Rows:
+        """The values of the events that came, as input rows."""
+        return self._block.values()
+
+
+class LentProducts(LentEvents):
+    """The single events of one window of a product each part of which has a block."""
+
+    __slots__ = ("_lanes", "_one", "_pick")
+
+    def __init__(
+        self, owner: WindowOwner, structure: Aggregator, paged: bool, blocks: list[Block]
+    ) -> None:
+        monoid = owner.monoid
+        assert isinstance(monoid, Product) and monoid.picks_doubles is not None
+        self._pick, self._one = monoid.picks_doubles, monoid.aliases[0]
+        #: Of each part its alias, its block's buffer and its column.
+        self._lanes: list[tuple[str, bytearray, int]] = []
+        super().__init__(owner, structure, paged, blocks)
+
+    def insert(self, value: Any, time: Any = None) -> None:
+        if self._owner.busy:
+            raise busy()
+        if not (self._is_lent and self._picks(value, 0.0)):
+            self._insert_otherwise(value, time)
+
+    def insert_timed(self, value: Any, time: Any = None) -> None:
+        if self._owner.busy:
+            raise busy()
+        if self._is_lent and time.__class__ is float:
+            micros = (time * SECOND + UNIT) - UNIT  # rounds, half to even
+            if self._picks(value, micros):
+                return
+        self._insert_otherwise(value, time)
+
+    def _picks(self, value: Any, micros: float) -> bool:
+        """Whether the event's columns are doubles, and the blocks take them."""
+        try:
+            row = self._pick(value)
+        except (KeyError, TypeError, IndexError):
+            return False
+        return row is not None and self._takes(row, micros)
+
+    def _takes(self, row: Row, micros: float) -> bool:
+        event = self._event
+        shown = {alias: event(buffer, row[at], micros) for alias, buffer, at in self._lanes}
+        if not shown or shown[self._one] is None:
+            return False
+        if self._owner.timed:
+            self._intake.newest = micros
+        self._shown = shown
+        return True
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._lanes = []
+
+    def _have(self, found: AtHand) -> None:
+        super()._have(found)
+        if self._is_lent:
+            monoid = self._monoid
+            assert isinstance(monoid, Product)
+            parts = zip(monoid.aliases, self._blocks, monoid.places, strict=True)
+            self._lanes = [(alias, block.buffer, at) for alias, block, at in parts]
+
+    def _parts_of(self, partial: Any) -> Any:
+        return partial
+
+    def _aggregates(self) -> tuple[Partial, Partial]:
+        lefts, rights = zip(*[block.aggregates() for block in self._blocks], strict=True)
+        return lefts, rights
+
+    def _values(self) -> Rows:
+        columns = {at: block for block, (_, _, at) in zip(self._blocks, self._lanes, strict=True)}
+        return tuple([columns[at].values() for at in sorted(columns)])

@@ -42,6 +42,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 MONOIDS: list[Callable[..., Any]] = [Max, Min, Sum, Mean]
+PRODUCTS: list[Callable[[], Any]] = [
+    lambda: Product({"most": ("x", Max())}),
+    lambda: Product({"least": ("y", Min()), "all": ("x", Sum()), "most": ("y", Max())}),
+    lambda: Product({"mean": ("x", Mean()), "sum": ("x", Sum())}),
+]
 KEPT_BY: list[Any] = [AmortizedMTA, AmortizedMTA, LogMTA, SteadyMTA, FiBA]
 #: What stands for a number, or for none that is taken.
 VALUES: list[Callable[[random.Random], Any]] = [
@@ -58,7 +63,15 @@ def policy_of(rng: random.Random) -> Any:
     return rng.choice([CountWindow, TimeWindow])(rng.choice([1, 2, 7, 60, 400]))
 
 
-def doings(rng: random.Random, timed: bool) -> Iterator[tuple[str, Any]]:
+def given(monoid: Any, value: Any, other: Any) -> Any:
+    """An event, or a batch, of such values."""
+    if not isinstance(monoid, Product):
+        return value
+    row = {"x": value, "y": other}
+    return row if value is not None or other == 0 else {"y": other}
+
+
+def doings(rng: random.Random, monoid: Any, timed: bool) -> Iterator[tuple[str, Any]]:
     """What is done to a window: mostly single events, nearly all of them doubles in order."""
     now, odd = 0.0, rng.choice([0.0, 0.02, 0.3])
     others = ["extend", "checkpoint", "restore", "len", "late", "far"]
@@ -66,7 +79,8 @@ def doings(rng: random.Random, timed: bool) -> Iterator[tuple[str, Any]]:
     for _ in range(rng.choice([50, 400, 1500])):
         now += rng.choice([0, 0.25, 1, 1, 1.000001, 2])
         what = rng.choice(others) if rng.random() < odd / 2 else "insert"
-        value = (rng.choice(VALUES) if rng.random() < odd else VALUES[0])(rng)
+        either = [(rng.choice(VALUES) if rng.random() < odd else VALUES[0])(rng) for _ in "xy"]
+        value = given(monoid, *either)
         if what == "late":
             what, time = "insert", now - rng.choice([1, 50])
         elif what == "far":
@@ -78,7 +92,8 @@ def doings(rng: random.Random, timed: bool) -> Iterator[tuple[str, Any]]:
             shown = datetime.fromtimestamp(time, UTC)
             time = rng.choice([int(time), np.float64(time), shown, None])
         if what == "extend":
-            yield what, ([rng.random() for _ in range(5)], [now] * 5 if timed else None)
+            batch = given(monoid, [rng.random() for _ in range(5)], [rng.random()] * 5)
+            yield what, (batch, [now] * 5 if timed else None)
         else:
             yield what, (value, time)
         if rng.random() < 0.7:
@@ -95,7 +110,8 @@ def outcome(call: Callable[[], Any]) -> Any:
 def live(seed: int) -> tuple[list[Any], bool]:
     """All that a life shows, and whether a block was in use in it."""
     rng = random.Random(seed)
-    monoid, policy, kind = rng.choice(MONOIDS)(), policy_of(rng), rng.choice(KEPT_BY)
+    monoid, policy = rng.choice([*MONOIDS, *PRODUCTS])(), policy_of(rng)
+    kind = rng.choice(KEPT_BY)
     settings: dict[str, Any] = {"leaf_arity": rng.choice([4, 64, 2000]), "arity": 4}
     if kind is FiBA and rng.random() < 0.5:
         settings["lateness"] = 40
@@ -104,13 +120,13 @@ def live(seed: int) -> tuple[list[Any], bool]:
     settings |= {"aggregator": kind}
     window, used = Window(monoid, policy, name="w", **settings), False
     timed, seen = window.engine.timed, []
-    for what, given in doings(rng, timed):
+    for what, args in doings(rng, monoid, timed):
         if what == "insert":
-            seen.append(outcome(lambda w=window, g=given: w.insert(*g)))
+            seen.append(outcome(lambda w=window, a=args: w.insert(*a)))
         elif what == "query":
             seen.append(outcome(window.query))
         elif what == "extend":
-            seen.append(outcome(lambda w=window, g=given: w.extend(*g)))
+            seen.append(outcome(lambda w=window, a=args: w.extend(*a)))
         elif what == "evict":
             seen.append(outcome(window.evict))
         elif what == "len":
@@ -153,14 +169,15 @@ def test_lives_for_long() -> None:
 
 @pytest.mark.parametrize("kind", KEPT_BY[1:])
 @pytest.mark.parametrize("policy", [CountWindow(500), TimeWindow(500)], ids=str)
-@pytest.mark.parametrize("make", MONOIDS)
+@pytest.mark.parametrize("make", [*MONOIDS, PRODUCTS[1]])
 def test_nearly_all_go_in_a_block(make: Any, policy: Any, kind: Any) -> None:
     window = Window(make(), policy, name="w", aggregator=kind)
-    window.extend([1.0] * 2000, range(2000) if window.engine.timed else None)
+    batch = given(window.monoid, [1.0] * 2000, [2.0] * 2000)
+    window.extend(batch, range(2000) if window.engine.timed else None)
     single, slow = window.engine.single, 0
     assert isinstance(single, LentEvents)
     for at in range(5000):
-        window.insert(float(at % 7), 2000.0 + at)
+        window.insert(given(window.monoid, float(at % 7), 1.5), 2000.0 + at)
         slow += not single._is_waiting
     # A first one; SteadyMTA takes a few at a time, others as many as a block holds.
     assert slow < (5000 / 16 if kind is SteadyMTA else 20)
@@ -173,7 +190,9 @@ def test_nearly_all_go_in_a_block(make: Any, policy: Any, kind: Any) -> None:
         lambda: Window(Count(), CountWindow(9)),
         lambda: Window(Max("int64"), CountWindow(9)),
         lambda: Window(Sum("float32"), CountWindow(9)),
-        lambda: Window(Product({"a": ("x", Max())}), CountWindow(9)),
+        lambda: Window(Product({"a": ("x", Max()), "n": Count()}), CountWindow(9)),
+        lambda: Window(Product({"a": ("x", SampleStdDev())}), CountWindow(9)),
+        lambda: Window(Product({"a": ("x", Max("int64"))}), CountWindow(9)),
         lambda: Window(Max(), CountWindow(9) | TimeWindow(9)),
     ],
 )
@@ -269,6 +288,30 @@ def test_times_are_counted_in_whole_microseconds() -> None:
     assert kept[0] == kept[1]
 
 
+def test_a_product_takes_all_of_an_event_or_nothing() -> None:
+    window = Window(PRODUCTS[1](), TimeWindow(30), name="w")
+    window.extend({"x": [1.0] * 50, "y": [2.0] * 50}, range(50))
+    for at in range(20):
+        window.insert({"x": 1.0, "y": float(at)}, 50.0 + at)
+    known = {"least": 0.0, "all": 30.0, "most": 19.0}
+    assert window.engine.single._is_waiting and window.query() == known
+    window.query()["all"] = "changed"
+    for event, error in [
+        ({"x": 1.0, "y": float("nan")}, InvalidValue), ({"x": 1.0}, InvalidValue),
+        ({"x": None, "y": 1.0}, InvalidValue), (1.0, InvalidValue), ({}, InvalidValue),
+    ]:  # fmt: skip
+        with pytest.raises(error):
+            window.insert(event, 70.0)
+    with pytest.raises(LateEvent):
+        window.insert({"x": 1.0, "y": 1.0}, 68.0)
+    assert window.query() == known and len(window) == 30
+    window.insert({"x": 2, "y": np.float64(40)}, 70.0)
+    assert window.query() == {"least": 0.0, "all": 31.0, "most": 40.0}
+    window.engine.busy = True
+    with pytest.raises(WindowBusy):
+        window.insert({"x": 1.0, "y": 1.0}, 71.0)
+
+
 # --- the block ------------------------------------------------------------------------------------
 
 
@@ -280,8 +323,8 @@ def test_a_block_takes_what_was_laid_down() -> None:
     found = [block.event(block.buffer, 2.0, time) for time in (0.0, 1.0, 1.0, 9.0, 9.0)]
     assert found == [12 / 5, 14 / 6, 12 / 6, 12 / 6, None]
     assert block.stands() == (4, 2) and block.aggregates() == ((3.0, 1.0), (9.0, 5.0))
-    values, times = block.taken()
-    assert values.tolist() == [2.0] * 4 and times.tolist() == [0.0, 1.0, 1.0, 9.0]
+    assert block.values().tolist() == [2.0] * 4
+    assert block.times().tolist() == [0.0, 1.0, 1.0, 9.0]
     block.clear()
     assert block.event(block.buffer, 1.0, 9.0) is None and block.stands() == (0, 0)
 
