@@ -193,32 +193,41 @@ class Tree:
     def split_up(self, node: Node, ends: Sequence[int] = ()) -> None:
         """Split overfull nodes from here up; the first one at these entries, if there are any."""
         while node.arity > 2 * self.least(node.level):
-            if node is self.root:
-                self.root = self.kind.node(node.level + 1)
-                self.root.adopt(0, node, self.monoid.identity)
-                self.touch(self.root)
-                self._raised(node)
-            parent = parent_of(node)
+            parent = self.parent_above(node)
             self.split(node, parent, ends)
             node, ends = parent, ()
 
+    def parent_above(self, node: Node) -> Node:
+        """The parent of a node; a new root above it where it is the root."""
+        if node is self.root:
+            self.root = self.kind.node(node.level + 1)
+            self.root.adopt(0, node, self.monoid.identity)
+            self.touch(self.root)
+            self._raised(node)
+        return parent_of(node)
+
     def split(self, node: Node, parent: Node, ends: Sequence[int] = ()) -> None:
         """Split a node of any arity into nodes of the least arity, but for the last."""
-        least, at = self.least(node.level), parent.index_of(node)
+        least = self.least(node.level)
         ends = ends or [piece * least - 1 for piece in range(1, node.arity // least)]
         self.steps["split"] += len(ends)
         rights = [
             self._piece(node, end + 1, stop)
             for end, stop in zip(ends, [*ends[1:], node.count], strict=True)
         ]
-        entries = node.entries.schema.take(node.entries.rows, np.array(ends))
-        parent.entries.insert_many(at, entries, len(ends))
-        parent.adopt_many(at + 1, rights, self._sums(rights))
+        between = node.entries.schema.take(node.entries.rows, np.array(ends))
         # A copy, as the room of a whole batch is not to stay for the first of its nodes.
         node.entries = node.entries.copy(0, ends[0])
         if node.level:
             node.sums.truncate(ends[0] + 1)
             del node.links[ends[0] + 1 :]
+        self.put_behind(node, parent, rights, between)
+
+    def put_behind(self, node: Node, parent: Node, rights: Sequence[Node], between: Rows) -> None:
+        """Put new nodes behind one, with the entries that stand before each of them."""
+        at = parent.index_of(node)
+        parent.entries.insert_many(at, between, len(rights))
+        parent.adopt_many(at + 1, rights, self._sums(rights))
         for each in rights[:-1]:
             if node.level:
                 self.touch(each)

@@ -23,7 +23,7 @@ import numpy as np
 
 from mta.columns.schemas import Rows
 from mta.fiba.fingers import FingerTree
-from mta.fiba.node import Node
+from mta.fiba.node import Node, RowBuffer
 
 #: So many values are put into a leaf one after the other.
 _FEW = 2
@@ -39,15 +39,16 @@ def insert_sorted(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -
     if not tree.monoid.is_columnar:
         tree.monoid.lift_rows(rows, count)  # what cannot be lifted must not get in
     node = tree.subtree_for(int(times[0]), int(times[-1]))
-    _load(tree, node, times)
-    _pour(tree, node, times, rows, count)
+    if not _append_leaves(tree, node, times, rows, count):
+        _load(tree, node, times)
+        _pour(tree, node, times, rows, count)
+        tree.split_up(node, _ends_of_last(tree, node, node.arity))
     tree.size += count
-    tree.split_up(node, _ends_of_last(tree, node))
     tree.repair()
 
 
-def _ends_of_last(tree: FingerTree, node: Node) -> list[int]:
-    """Where an overfull last leaf is split; nothing of another leaf, which is halved.
+def _ends_of_last(tree: FingerTree, node: Node, arity: int) -> list[int]:
+    """Where a last leaf that would be overfull is split; of another one nothing: it is halved.
 
     Its pieces are as full as may be, so that they are fewer pages, and the new last leaf, to which
     events in order will go, has the rest, or the least arity.
@@ -55,8 +56,31 @@ def _ends_of_last(tree: FingerTree, node: Node) -> list[int]:
     if node is not tree.last_leaf:
         return []
     least = tree.least(0)
-    pieces = -(-node.arity // (2 * least)) - 1
-    return [min(2 * least * piece, node.arity - least) - 1 for piece in range(1, pieces + 1)]
+    pieces = -(-arity // (2 * least)) - 1
+    return [min(2 * least * piece, arity - least) - 1 for piece in range(1, pieces + 1)]
+
+
+def _append_leaves(tree: FingerTree, leaf: Node, times: np.ndarray, rows: Rows, count: int) -> bool:
+    """Add values behind the last leaf, if they are in order, as leaves; each is copied once.
+
+    What they and this leaf would be split into is made of them at once.
+    """
+    held, schema, new = leaf.count, leaf.entries.schema, (times, rows)
+    if leaf is not tree.last_leaf or (held and times[0] < leaf.time_at(held - 1)):
+        return False
+    ends = [end - held for end in _ends_of_last(tree, leaf, leaf.arity + count)]
+    if not ends or ends[0] < 0:
+        return False
+    parent = tree.parent_above(leaf)
+    rights = [
+        tree.kind.node(0, RowBuffer(schema, new, count).copy(end + 1, stop))
+        for end, stop in zip(ends, [*ends[1:], count], strict=True)
+    ]
+    leaf.entries = leaf.entries.copy(0, held, schema.cut(new, 0, ends[0]), ends[0])
+    tree.steps["split"] += len(ends)
+    tree.put_behind(leaf, parent, rights, schema.take(new, np.array(ends)))
+    tree.split_up(parent)
+    return True
 
 
 def _append(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> bool:
@@ -104,7 +128,7 @@ def _pour(tree: FingerTree, node: Node, times: np.ndarray, rows: Rows, count: in
             below = tree.child(node, index)
             _pour(tree, below, times[start:stop], inputs.cut(rows, start, stop), stop - start)
             if below.arity > 2 * tree.least(below.level):
-                tree.split(below, node, _ends_of_last(tree, below))
+                tree.split(below, node, _ends_of_last(tree, below, below.arity))
 
 
 def _merge(tree: FingerTree, leaf: Node, times: np.ndarray, rows: Rows, count: int) -> None:

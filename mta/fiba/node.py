@@ -144,12 +144,15 @@ class RowBuffer:
         self.count = count
         self._changed(count)
 
-    def copy(self, start: int, stop: int) -> RowBuffer:
-        """Some rows, in a buffer of their own that has no room for more."""
-        count, room = stop - start, self.schema.new(stop - start)
+    def copy(self, start: int, stop: int, more: Rows = None, count: int = 0) -> RowBuffer:
+        """Some rows, and so many ``more``, in a buffer of their own that has no room for others."""
+        kept = stop - start
+        room = self.schema.new(kept + count)
         self.schema.put_many(room, 0, self.cut(start, stop))
-        copied = RowBuffer(self.schema, room, count)
-        copied._capacity = count
+        if count:
+            self.schema.put_many(room, kept, more)
+        copied = RowBuffer(self.schema, room, kept + count)
+        copied._capacity = kept + count
         return copied
 
     def _changed(self, index: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta import CountWindow, FiBA, Monoid, Window
+from mta import CountWindow, FiBA, Monoid, Sum, Window
 from mta.fiba import FingerTree, Tree
 from mta.fiba.bulk import insert_sorted
 from mta.fiba.fingers import after_time, before_time
@@ -348,3 +348,22 @@ def test_a_correction_near_an_end_visits_few_nodes(
         assert sum(found) <= steps * (6 * high + 6), (distance, from_oldest, found)
     window.check()
     assert len(fiba) == len(times)
+
+
+@pytest.mark.parametrize("held", [0, 3, 9, 14])
+@pytest.mark.parametrize("count", [1, 4, 13, 40])
+def test_a_batch_in_order_becomes_leaves_at_once(held: int, count: int) -> None:
+    """As full as may be, whatever the last leaf has; nothing of the caller's is kept."""
+    tree = FingerTree(Sum(), 4, 8)
+    times, values = np.arange(held + count), np.arange(held + count, dtype=float)
+    insert_sorted(tree, times[:held], values[:held].copy(), held)
+    given = times[held:].copy(), values[held:].copy()
+    insert_sorted(tree, *given, count)
+    given[0][:], given[1][:] = 0, -1.0
+    assert [(time, row) for time, row in tree.entries()] == list(enumerate(values.tolist()))
+    assert tree.query() == values.sum()
+    tree.check()
+    leaves = sorted((n for n in tree.nodes() if not n.level), key=lambda leaf: leaf.time_at(0))
+    assert all(leaf.arity == 2 * tree.least(0) for leaf in leaves[:-2])
+    for leaf in leaves:
+        assert leaf.entries._capacity <= 2 * leaf.count + 4
