@@ -72,7 +72,7 @@ def _at(size: float, figure: Figure) -> Figure:
     """A figure whose limit holds for the full size: for a smaller one it judges nothing."""
     if size >= 1 or figure.ratio is None or not figure.limit:
         return figure
-    return replace(figure, limit=f"{figure.limit} at the full size")
+    return replace(figure, limit=f"{figure.limit} at the full size", held=None)
 
 
 def draw(rows: Rows) -> Plot:
@@ -91,7 +91,7 @@ def _finding(row: Row) -> Finding:
     ratio, limit = row["ratio"], row["limit"] or ""
     beside = f"{row['peer'] or ''}{f', limit {limit}' if limit else ''}"
     seen = f"{row['ours'] or ''}{'' if ratio is None else f', {ratio:.2f} times'}"
-    held = row["held"] if ratio is None else within(ratio, limit)
+    held = within(ratio, limit) if row["held"] is None and ratio is not None else row["held"]
     return Finding(row["what"], beside, seen, held, WHY if held is False else "")
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from mta import (
     Window,
 )
 from mta.bench.frame.beside import Figure, beside
+from mta.kernels import native
 
 EVENTS, WINDOW = 1_000_000, 2**20
 #: Seconds by which events may be late, and by which some are; and which share of them.
@@ -84,50 +86,85 @@ class TimedTwoStacks(TwoStacks):
             self.evict()
 
 
+class Limit(NamedTuple):
+    """What a way is held to: a ratio to its peer, or nanoseconds."""
+
+    ratio: float | None = None
+    most: float | None = None
+
+
+class Side(NamedTuple):
+    """One way to take events."""
+
+    taken: Callable[[], float]
+    limit: Limit = Limit()
+
+
 def run(size: float) -> list[Figure]:
     """Nanoseconds for an insert, an evict and a query."""
     size_of, values = int(WINDOW * min(size, 1)), np.random.default_rng(1)
     numbers = values.random(size_of + int(EVENTS * size)).tolist()
     rows = [{"x": number} for number in numbers]
-    plain = Monoid(identity=-inf, combine=larger, name="larger")
-    both = Product({"most": ("x", Max()), "sum": ("x", Sum())})
-    sides: dict[str, tuple[Callable[[], float], str]] = {
-        "Two-Stacks": (lambda: two_stacks(numbers, size_of), ""),
-        "lambda, in memory": (lambda: windowed(plain, numbers, size_of, None), "<= 1.5"),
-        "lambda, in pages": (lambda: windowed(plain, numbers, size_of, "memory://"), ""),
-        "Max, on disk": (lambda: on_disk(Max(), numbers, size_of), "<= 2"),
-        "Mean, on disk": (lambda: on_disk(Mean(), numbers, size_of), ""),
-        "Product of two, on disk": (lambda: on_disk(both, rows, size_of), ""),
-        "Two-Stacks, by time": (lambda: two_stacks_by_time(numbers, size_of), ""),
-        "Max, by time, on disk": (lambda: on_disk(Max(), numbers, size_of, TimeWindow), "<= 2"),
-        "Max, FiBA, on disk": (
-            lambda: on_disk(Max(), numbers, size_of, CountWindow, aggregator=FiBA),
-            "",
-        ),
-        "Max, by time, FiBA with a lateness, on disk": (lambda: late(numbers, size_of, 0.0), ""),
-        "the same, by time, 5 % late": (lambda: late(numbers, size_of, LATE_SHARE), ""),
-        "Max, four shared windows, on disk": (
-            lambda: four_on_disk(numbers, size_of, CountWindow),
-            "",
-        ),
-        "Max, four shared windows, by time, on disk": (
-            lambda: four_on_disk(numbers, size_of, TimeWindow),
-            "",
-        ),
+    sides = {
+        "Two-Stacks": Side(lambda: two_stacks(numbers, size_of)),
+        "Two-Stacks, by time": Side(lambda: two_stacks_by_time(numbers, size_of)),
+        **ours(numbers, rows, size_of),
     }
     taken: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(5):
-        for name, (side, _) in sides.items():
-            taken[name].append(side())
+        for name, side in sides.items():
+            taken[name].append(side.taken())
     found = {name: median(times) for name, times in taken.items()}
     figures = []
-    for name, (_, limit) in sides.items():
-        if not name.startswith("Two-Stacks"):
-            peer = "Two-Stacks, by time" if "by time" in name else "Two-Stacks"
-            beside = f"{found[peer]:.0f} ns, {peer}"
-            ratio = found[name] / found[peer]
-            figures.append(Figure(name, f"{found[name]:.0f} ns", beside, ratio, limit))
+    for name, (_, (ratio, most)) in sides.items():
+        if name.startswith("Two-Stacks"):
+            continue
+        peer = "Two-Stacks, by time" if "by time" in name else "Two-Stacks"
+        beside, times = f"{found[peer]:.0f} ns, {peer}", found[name] / found[peer]
+        limit = f"<= {ratio:g}" if ratio else f"<= {most:,.0f} ns" if most else ""
+        held = found[name] <= most if most else None
+        figures.append(Figure(name, f"{found[name]:.0f} ns", beside, times, limit, held))
     return figures
+
+
+def ours(numbers: list[float], rows: list[Any], size: int) -> dict[str, Side]:
+    """Ours, what is built in with kernels and without."""
+    plain = Monoid(identity=-inf, combine=larger, name="larger")
+    both = Product({"most": ("x", Max()), "sum": ("x", Sum())})
+    sides = {
+        "lambda, in memory": Side(lambda: windowed(plain, numbers, size, None), Limit(1.5)),
+        "lambda, in pages": Side(lambda: windowed(plain, numbers, size, "memory://")),
+    }
+    ways: list[tuple[str, Callable[[], float], Limit, Limit]] = [
+        ("Max", lambda: on_disk(Max(), numbers, size), Limit(1), Limit(2)),
+        ("Max, by time", lambda: on_disk(Max(), numbers, size, TimeWindow), Limit(1), Limit(2)),
+        ("Mean", lambda: on_disk(Mean(), numbers, size), Limit(most=1500), Limit(most=3000)),
+        ("Product of two", lambda: on_disk(both, rows, size), Limit(most=2000), Limit(most=4000)),
+        (
+            "Max, FiBA",
+            lambda: on_disk(Max(), numbers, size, CountWindow, aggregator=FiBA),
+            Limit(most=8000),
+            Limit(most=8000),
+        ),
+    ]
+    for name, side, compiled, alone in ways:
+        if native.compiled is not None:
+            sides[f"{name}, on disk, kernels"] = Side(side, compiled)
+        sides[f"{name}, on disk, numpy"] = Side(partial(without_kernels, side), alone)
+    return sides | {
+        "Max, by time, FiBA with a lateness, on disk": Side(lambda: late(numbers, size, 0.0)),
+        "the same, by time, 5 % late": Side(lambda: late(numbers, size, LATE_SHARE)),
+        "Max, four shared windows, on disk": Side(lambda: four_on_disk(numbers, size, CountWindow)),
+        "Max, four shared windows, by time, on disk": Side(
+            lambda: four_on_disk(numbers, size, TimeWindow)
+        ),
+    }
+
+
+def without_kernels(side: Callable[[], float]) -> float:
+    """The same by numpy and Python alone."""
+    with native.numpy_alone():
+        return side()
 
 
 def larger(a: float, b: float) -> float:
