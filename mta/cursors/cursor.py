@@ -31,13 +31,14 @@ import numpy as np
 
 from mta.columns.schemas import Row, Rows
 from mta.cursors.ordered import Hand, Leaf, OrderedEvents, suffixes_of
-from mta.folds.fronts import EachFront, Fronts, Stretch, TimeFronts, as_array, rows_at
+from mta.folds.fronts import EachFront, Fronts, Stretch, TimeFronts, as_array, known, rows_at
 from mta.folds.overlaps import may_overlap
+from mta.folds.sliding import Sweep, sweep_goes_on
 from mta.kernels import native
 from mta.kernels.ranks import SortedTimes
 from mta.monoids.base import AbstractMonoid, Partial, same_value
 from mta.monoids.product import Observed
-from mta.pages.structure import Aggregator, Lens
+from mta.pages.structure import Aggregator, Batch, Lens
 from mta.policies.base import AbstractPolicy
 
 #: For fewer events fronts are searched for one by one.
@@ -267,6 +268,35 @@ class Cursor(ObservedWindow):
         """
         if not self.policy.foreseen or not hand.count:
             return
+        for fronts, done, end, is_stored in self._stretches(hand):
+            yield done, self._folds(hand, fronts, done, end, is_stored)
+
+    def run_into(self, hand: Hand, batch: Batch, start: int) -> bool:
+        """As ``run``, results into those of a batch from ``start`` on; False if it cannot tell.
+
+        To the same bits; by a kernel in one pass, if there is one.
+        """
+        if not self.policy.foreseen:
+            return False
+        right = None
+        if sweep_goes_on(self.monoid):
+            right = self.monoid.partials.one(self.monoid.identity)
+        for fronts, done, end, is_stored in self._stretches(hand):
+            if not is_stored:
+                right = None  # what was folded for them serves the others too
+            if right is not None:
+                right = self._sweep(hand, fronts, done, end, right, batch, start)
+            if right is None:
+                batch.put(start + done, self._folds(hand, fronts, done, end, is_stored))
+            elif end == hand.count:
+                hand.sliding.total = self.monoid.partials.at(right, 0)
+        return True
+
+    def _stretches(self, hand: Hand) -> Iterator[tuple[EachFront, int, int, bool]]:
+        """The fronts, and for which of them folds are held by then: from one to before another.
+
+        First those that are not stored, but in hand themselves, if there are any.
+        """
         self._fresh()
         oldest = self.events.kept_from
         if hand.first != self.back:
@@ -275,20 +305,44 @@ class Cursor(ObservedWindow):
         fronts, done = self._fronts(hand), 0
         stored = _count_below(fronts, 0)
         if stored < hand.count:
-            yield stored, hand.sliding.folds(fronts[stored:], stored)
-        monoid, schema = self.monoid, self.monoid.partials
+            yield fronts, stored, hand.count, False
         while done < stored:
             end = self._hold(fronts, done, stored, hand.first)
-            folds = rows_at(monoid, self._suffixes, fronts[done:end], self._origin - hand.first)
-            if self._grown is not None:
-                folds = monoid.combine_rows(folds, schema.one(self._grown), end - done)
-            prefixes = schema.cut(hand.sliding.prefixes, done, end)
-            yield done, monoid.combine_rows(folds, prefixes, end - done)
+            yield fronts, done, end, True
             done = end
         self.back = hand.stop
         self.move(hand.first + int(fronts[-1]))
         if self._suffixes is not None:
             self._grow(hand.sliding.total)
+
+    def _folds(self, hand: Hand, fronts: EachFront, done: int, end: int, is_stored: bool) -> Rows:
+        """The aggregates after some events in hand, for which folds are held or which are in it."""
+        if not is_stored:
+            return hand.sliding.folds(fronts[done:end], done)
+        monoid, schema = self.monoid, self.monoid.partials
+        folds = rows_at(monoid, self._suffixes, fronts[done:end], self._origin - hand.first)
+        if self._grown is not None:
+            folds = monoid.combine_rows(folds, schema.one(self._grown), end - done)
+        prefixes = schema.cut(hand.sliding.prefixes, done, end)
+        return monoid.combine_rows(folds, prefixes, end - done)
+
+    def _sweep(
+        self, hand: Hand, fronts: EachFront, done: int, end: int,
+        right: Rows, batch: Batch, start: int,
+    ) -> Rows | None:  # fmt: skip
+        """The results of these events by a kernel, if one takes their rows.
+
+        ``right`` is the fold of those before them in hand; that with them is answered.
+        """
+        monoid, schema = self.monoid, self.monoid.partials
+        some, origin = known(fronts[done:end]), self._origin - hand.first
+        first, last = int(some[0]), int(some[-1])
+        stack = schema.cut(self._suffixes, first - origin, last + 1 - origin)
+        if self._grown is not None:
+            stack = monoid.combine_rows(stack, schema.one(self._grown), last + 1 - first)
+        sweep = Sweep(hand.sliding.lifted, stack, first, last, done, some, right)
+        out = monoid.outputs.cut(batch.results, start + done, start + end)
+        return sweep.into(monoid, out, lowered=True)
 
     def _fronts(self, hand: Hand) -> EachFront:
         """The front after each event in hand, never before what is kept or where it was.

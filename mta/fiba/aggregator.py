@@ -459,13 +459,12 @@ class FiBA(TreePages):
             return 0  # it leaves at once, so its result is that of the window
         most = min(start + self._most, batch.count)
         new = batch.part(start, self.run_end(batch.times, start, most))
-        found = self._run(new)
+        found = self._run(new, into=(batch, start))
         if found is None:
             return 0
         _, folds, is_new = found
         if is_new is not None:
-            folds = self.monoid.partials.take(folds, np.flatnonzero(is_new))
-        batch.put(start, folds)
+            batch.put(start, self.monoid.partials.take(folds, np.flatnonzero(is_new)))
         return new.size
 
     def revise(self, rows: Rows, times: np.ndarray, count: int) -> Iterator[Revised]:
@@ -515,20 +514,29 @@ class FiBA(TreePages):
         return Revised(hand.times, hand.rows, outputs, np.zeros(hand.count, bool))
 
     def _run(
-        self, new: Events, end: Callable[[], int] | None = None
+        self,
+        new: Events,
+        end: Callable[[], int] | None = None,
+        into: tuple[Batch, int] | None = None,
     ) -> tuple[Hand, Rows, np.ndarray | None] | None:
         """Insert a run; what was looked at, the aggregates as of each, and which are new.
 
         ``end`` is asked for the position up to which stored events are looked at, if any are
-        later than the first. None, and nothing done, where the cuts cannot be known ahead.
+        later than the first. Where all are new, results go ``into`` a batch from a place on, if
+        there is one, and no aggregates are told. None, and nothing done, where the cuts cannot be
+        known ahead.
         """
         self._make_ready(self._left_behind)
         rows, times, count = new
         assert times is not None
         met = self._met_by(int(times[0])) if count == 1 else None
         hand, is_new = self.hand_with(rows, times, count, end)
-        folds = self._cursor.run(hand)
-        if folds is None:
+        folds = None
+        if into is None or is_new is not None:
+            folds = self._cursor.run(hand)
+            if folds is None:
+                return None
+        elif not self._cursor.run_into(hand, *into):
             return None
         front, newest, more = self._cursor.front, self.newest_time(), count * (met is None)
         if hand.stop < self.back + more and newest is not None:

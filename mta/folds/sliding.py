@@ -167,6 +167,15 @@ def in_any_order(monoid: AbstractMonoid) -> bool:
     return has_kernel(monoid) and _every(monoid, _is_exact)
 
 
+def sweep_goes_on(monoid: AbstractMonoid) -> bool:
+    """Whether a kernel has the results, and may go on where it has ended before, to the bit."""
+    return (
+        native.compiled is not None
+        and kernel_lowers(monoid)
+        and _every(monoid, lambda part: part.kernel is not None and part.kernel.goes_on)
+    )
+
+
 def turns(monoid: AbstractMonoid) -> bool:
     """Whether ``turning_folds`` takes the least without a kernel, or is to give a kernel's bits.
 

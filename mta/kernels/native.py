@@ -116,6 +116,14 @@ class Kernel(NamedTuple):
         return _NUMBERS[self.kind]
 
     @property
+    def goes_on(self) -> bool:
+        """Whether a sweep is the same to the bit in pieces; squares are measured from a first one.
+
+        It never has to give way to numpy's, either.
+        """
+        return self.kind != "moments"
+
+    @property
     def in_any_order(self) -> bool:
         """Whether the same rows have the same fold, to the bit, however they are put together."""
         return self.kind not in ("sum_f8", "mean", "moments")

@@ -16,6 +16,7 @@ from mta import (
     ArgMin,
     Count,
     CountWindow,
+    FiBA,
     First,
     KeyedWindows,
     Last,
@@ -29,6 +30,7 @@ from mta import (
     TimeWindow,
     Window,
 )
+from mta.errors import LateEvent
 from mta.kernels import native
 from mta.kernels.native import numpy_alone
 from mta.monoids.base import AbstractMonoid
@@ -125,6 +127,51 @@ def test_windows_for_long() -> None:
     seed = oracle.seed("windows with kernels and without")
     for at in range(3000):
         one_life(seed + at)
+
+
+def one_life_by_time(seed: int) -> None:
+    """Of FiBA, in order or with late events: results, and the handle, which names pages."""
+    rng = random.Random(seed)
+    make, policy = rng.choice(MONOIDS), policy_of(rng)
+    sizes = {"leaf_arity": rng.choice([4, 64, 300, 2000]), "arity": rng.choice([4, 16])}
+    lateness = rng.choice([0, 0, 20])
+    came = batches(rng, [1, 2, 5, 50, 700, 1500])
+
+    def live() -> list[Any]:
+        window = Window(make(), policy, name="w", aggregator=FiBA, lateness=lateness, **sizes)
+        seen, random_moves = [], np.random.default_rng(seed)
+        for values, times in came:
+            if lateness:
+                times = times - random_moves.integers(0, 20, len(times)).astype("m8[s]")
+            seen.append(
+                outcome(lambda w=window, v=values, t=times: w.extend(given(w.monoid, v), t))
+            )
+            seen.append(bits(window.query()))
+        return [*seen, window.checkpoint()]
+
+    found = live()
+    with numpy_alone():
+        assert found == live(), f"seed {seed}"
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    try:
+        return bits(call())
+    except LateEvent as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_windows_by_time(part: int) -> None:
+    for seed in range(part * 15, part * 15 + 15):
+        one_life_by_time(seed)
+
+
+@pytest.mark.soak
+def test_windows_by_time_for_long() -> None:
+    seed = oracle.seed("windows by time with kernels and without")
+    for at in range(3000):
+        one_life_by_time(seed + at)
 
 
 @pytest.mark.parametrize("seed", range(28))
