@@ -62,11 +62,11 @@ class Block:
         #: ``event(buffer, value, time)`` is the result after an event; None where it may not come,
         #: and then nothing has changed.
         self.event: Callable[[bytearray, Any, float], float | None] = native.compiled.event
-        # There is room once it is needed: of many windows few have single events.
-        self._lay_out(bytearray())
+        #: Without room until it is needed: of many windows few have single events.
+        self.buffer = bytearray()
 
-    def _lay_out(self, buffer: bytearray) -> None:
-        self.buffer = buffer
+    def _make_room(self) -> None:
+        buffer = self.buffer = bytearray(8 * (_NUMBERS + 2 * MOST + 3 * (MOST + 1)))
         ends = np.cumsum([_NUMBERS, MOST, MOST, MOST + 1, MOST + 1])
         columns = np.split(np.ndarray(len(buffer) // 8, "<f8", buffer), ends)
         self._numbers, self._values, self._times = columns[:3]
@@ -86,7 +86,7 @@ class Block:
         the one to which they are combined; ``leaving`` has the times of those that leave.
         """
         if not self.buffer:
-            self._lay_out(bytearray(8 * (_NUMBERS + 2 * MOST + 3 * (MOST + 1))))
+            self._make_room()
         base = -1.0
         if self._is_mean:
             (left, count), (lefts, counts), (right, base) = left, lefts, right
@@ -122,4 +122,5 @@ class Block:
 
     def clear(self) -> None:
         """Have nothing at hand."""
-        self._numbers[:] = 0
+        if self.buffer:
+            self._numbers[:] = 0

@@ -346,6 +346,15 @@ def test_a_block_holds_no_more_than_it_has_room_for() -> None:
     assert found[-1] is None and all(b - a == 1.0 for a, b in pairwise(found[:-1]))
 
 
+def test_a_window_of_batches_has_no_room_for_single_events() -> None:
+    window = Window(Max(), CountWindow(1000), name="w")
+    window.extend([float(at) for at in range(5000)])
+    single = window.engine.single
+    assert isinstance(single, LentEvents) and not single._block.buffer
+    window.insert(1.0)
+    assert single._block.buffer and window.query() == 4999.0
+
+
 @pytest.mark.parametrize("buffer", [None, b"", bytearray(), bytearray(8), bytes(8 * 5133), 3])
 def test_what_is_no_block_takes_nothing(buffer: Any) -> None:
     assert native.compiled.event(buffer, 1.0, 0.0) is None
