@@ -47,7 +47,7 @@ def run(size: float) -> list[Figure]:
     empty, full = measure(0), measure(events)
     grown = (full["anonymous"] - empty["anonymous"]) / MIB
     return [
-        Figure("in order", f"{ordered:.0f} ns", peer, ordered / mta, "<= 3"),
+        Figure("in order", f"{ordered:.0f} ns", peer, ordered / mta, "<= 1.3"),
         Figure("distance up to 2^10", f"{near:.0f} ns", peer, near / mta, "<= 10"),
         Figure("distance up to 10^4", f"{far:.0f} ns", peer, far / mta),
         Figure(
