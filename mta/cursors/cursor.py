@@ -268,8 +268,8 @@ class Cursor(ObservedWindow):
         """
         if not self.policy.foreseen or not hand.count:
             return
-        for fronts, done, end, is_stored in self._stretches(hand):
-            yield done, self._folds(hand, fronts, done, end, is_stored)
+        for done, fronts, is_stored in self._stretches(hand):
+            yield done, self._folds(hand, done, fronts, is_stored)
 
     def run_into(self, hand: Hand, batch: Batch, start: int) -> bool:
         """As ``run``, results into those of a batch from ``start`` on; False if it cannot tell.
@@ -278,24 +278,26 @@ class Cursor(ObservedWindow):
         """
         if not self.policy.foreseen:
             return False
-        right = None
-        if sweep_goes_on(self.monoid):
-            right = self.monoid.partials.one(self.monoid.identity)
-        for fronts, done, end, is_stored in self._stretches(hand):
+        monoid, right = self.monoid, None
+        if sweep_goes_on(monoid):
+            right = monoid.partials.one(monoid.identity)
+        for done, fronts, is_stored in self._stretches(hand):
+            at, end = start + done, done + len(fronts)
             if not is_stored:
-                right = None  # what was folded for them serves the others too
+                right = None  # what is folded for them serves the others too
             if right is not None:
-                right = self._sweep(hand, fronts, done, end, right, batch, start)
+                out = monoid.outputs.cut(batch.results, at, start + end)
+                right = self._sweep(hand, done, known(fronts), right, out)
             if right is None:
-                batch.put(start + done, self._folds(hand, fronts, done, end, is_stored))
+                batch.put(at, self._folds(hand, done, fronts, is_stored))
             elif end == hand.count:
-                hand.sliding.total = self.monoid.partials.at(right, 0)
+                hand.sliding.total = monoid.partials.at(right, 0)
         return True
 
-    def _stretches(self, hand: Hand) -> Iterator[tuple[EachFront, int, int, bool]]:
-        """The fronts, and for which of them folds are held by then: from one to before another.
+    def _stretches(self, hand: Hand) -> Iterator[tuple[int, EachFront, bool]]:
+        """Pieces of the events in hand: where each begins, its fronts, and if these are stored.
 
-        First those that are not stored, but in hand themselves, if there are any.
+        For those that are, folds are held by then. First come those that are in hand themselves.
         """
         self._fresh()
         oldest = self.events.kept_from
@@ -305,43 +307,40 @@ class Cursor(ObservedWindow):
         fronts, done = self._fronts(hand), 0
         stored = _count_below(fronts, 0)
         if stored < hand.count:
-            yield fronts, stored, hand.count, False
+            yield stored, fronts[stored:], False
         while done < stored:
             end = self._hold(fronts, done, stored, hand.first)
-            yield fronts, done, end, True
+            yield done, fronts[done:end], True
             done = end
         self.back = hand.stop
         self.move(hand.first + int(fronts[-1]))
         if self._suffixes is not None:
             self._grow(hand.sliding.total)
 
-    def _folds(self, hand: Hand, fronts: EachFront, done: int, end: int, is_stored: bool) -> Rows:
-        """The aggregates after some events in hand, for which folds are held or which are in it."""
+    def _folds(self, hand: Hand, done: int, fronts: EachFront, is_stored: bool) -> Rows:
+        """The aggregates after the events of such a piece."""
         if not is_stored:
-            return hand.sliding.folds(fronts[done:end], done)
-        monoid, schema = self.monoid, self.monoid.partials
-        folds = rows_at(monoid, self._suffixes, fronts[done:end], self._origin - hand.first)
+            return hand.sliding.folds(fronts, done)
+        monoid, schema, count = self.monoid, self.monoid.partials, len(fronts)
+        folds = rows_at(monoid, self._suffixes, fronts, self._origin - hand.first)
         if self._grown is not None:
-            folds = monoid.combine_rows(folds, schema.one(self._grown), end - done)
-        prefixes = schema.cut(hand.sliding.prefixes, done, end)
-        return monoid.combine_rows(folds, prefixes, end - done)
+            folds = monoid.combine_rows(folds, schema.one(self._grown), count)
+        prefixes = schema.cut(hand.sliding.prefixes, done, done + count)
+        return monoid.combine_rows(folds, prefixes, count)
 
     def _sweep(
-        self, hand: Hand, fronts: EachFront, done: int, end: int,
-        right: Rows, batch: Batch, start: int,
-    ) -> Rows | None:  # fmt: skip
-        """The results of these events by a kernel, if one takes their rows.
+        self, hand: Hand, done: int, fronts: range | np.ndarray, right: Rows, out: Rows
+    ) -> Rows | None:
+        """The results of a piece with stored fronts by a kernel, if one takes its rows.
 
         ``right`` is the fold of those before them in hand; that with them is answered.
         """
-        monoid, schema = self.monoid, self.monoid.partials
-        some, origin = known(fronts[done:end]), self._origin - hand.first
-        first, last = int(some[0]), int(some[-1])
+        monoid, schema, origin = self.monoid, self.monoid.partials, self._origin - hand.first
+        first, last = int(fronts[0]), int(fronts[-1])
         stack = schema.cut(self._suffixes, first - origin, last + 1 - origin)
         if self._grown is not None:
             stack = monoid.combine_rows(stack, schema.one(self._grown), last + 1 - first)
-        sweep = Sweep(hand.sliding.lifted, stack, first, last, done, some, right)
-        out = monoid.outputs.cut(batch.results, start + done, start + end)
+        sweep = Sweep(hand.sliding.lifted, stack, first, last, done, fronts, right)
         return sweep.into(monoid, out, lowered=True)
 
     def _fronts(self, hand: Hand) -> EachFront:
@@ -451,15 +450,15 @@ class Cursor(ObservedWindow):
         """
         self._fresh()
         times, front, schema = np.empty(0, "<i8"), self.front, self.monoid.partials
-        folds, known = schema.new(0), 0
+        folds, size = schema.new(0), 0
         if self._suffixes is not None and self._origin <= front < self._stop:
             stop = min(front + most + 1, self._stop)
             folds = schema.cut(self._suffixes, front - self._origin, stop - self._origin)
-            known = stop - front
+            size = stop - front
         leaf = self._leaf
         if leaf is not None and leaf.times is not None and leaf.first <= front < leaf.stop:
             times = leaf.times[front - leaf.first : front - leaf.first + most + 1]
-        return folds, known, times
+        return folds, size, times
 
     def catch_up(self, count: int, gone: int, grown: Partial | None) -> None:
         """Take in events that are in the structure by now, be without the oldest, and have this G.

@@ -112,13 +112,17 @@ class LentEvents(SingleEvents):
 
     def _takes(self, row: Row, micros: float) -> bool:
         """Whether there is room for the event; then it is in, and its result is known."""
-        shown = self._event(self._buffer, row, micros)
+        shown = self._result(row, micros)
         if shown is None:
             return False
         if self._owner.timed:
             self._intake.newest = micros
         self._shown = shown
         return True
+
+    def _result(self, row: Row, micros: float) -> Any:
+        """The result after an event that may come; None if it may not."""
+        return self._event(self._buffer, row, micros)
 
     def _takes_next(self, row: Row, micros: float) -> bool:
         """Whether the block takes it once what is at hand is taken up anew."""
@@ -238,15 +242,11 @@ class LentProducts(LentEvents):
             return False
         return row is not None and self._takes(row, micros)
 
-    def _takes(self, row: Row, micros: float) -> bool:
+    def _result(self, row: Row, micros: float) -> Any:
         event = self._event
         shown = {alias: event(buffer, row[at], micros) for alias, buffer, at in self._lanes}
-        if not shown or shown[self._one] is None:
-            return False
-        if self._owner.timed:
-            self._intake.newest = micros
-        self._shown = shown
-        return True
+        # Where one takes an event all do, as they stand alike and a row has no NaN.
+        return shown if shown and shown[self._one] is not None else None
 
     def _forget(self) -> None:
         super()._forget()

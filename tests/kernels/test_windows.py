@@ -116,19 +116,6 @@ def one_life(seed: int) -> None:
         assert found == live(), f"seed {seed}"
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_windows(part: int) -> None:
-    for seed in range(part * 15, part * 15 + 15):
-        one_life(seed)
-
-
-@pytest.mark.soak
-def test_windows_for_long() -> None:
-    seed = oracle.seed("windows with kernels and without")
-    for at in range(3000):
-        one_life(seed + at)
-
-
 def one_life_by_time(seed: int) -> None:
     """Of FiBA, in order or with late events: results, and the handle, which names pages."""
     rng = random.Random(seed)
@@ -161,17 +148,19 @@ def outcome(call: Callable[[], Any]) -> Any:
         return str(error)
 
 
+@pytest.mark.parametrize("life", [one_life, one_life_by_time])
 @pytest.mark.parametrize("part", range(4))
-def test_windows_by_time(part: int) -> None:
+def test_windows(life: Callable[[int], None], part: int) -> None:
     for seed in range(part * 15, part * 15 + 15):
-        one_life_by_time(seed)
+        life(seed)
 
 
 @pytest.mark.soak
-def test_windows_by_time_for_long() -> None:
-    seed = oracle.seed("windows by time with kernels and without")
+@pytest.mark.parametrize("life", [one_life, one_life_by_time])
+def test_windows_for_long(life: Callable[[int], None]) -> None:
+    seed = oracle.seed("windows with kernels and without")
     for at in range(3000):
-        one_life_by_time(seed + at)
+        life(seed + at)
 
 
 @pytest.mark.parametrize("seed", range(28))
