@@ -204,6 +204,8 @@ class Intake:
             return None
         else:
             floors = np.int64(last - self.lateness)
+            if micros[0] >= floors and in_order:
+                return None
         mask: np.ndarray = micros < floors
         if invalid is not None:
             mask &= ~invalid
