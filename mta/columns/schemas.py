@@ -96,7 +96,7 @@ class Schema(ABC):
 
     @abstractmethod
     def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
-        """Write rows at an array of indices."""
+        """Write rows at an array of indices, or at those of a slice."""
 
     @abstractmethod
     def dump(self, rows: Rows) -> list[Payload]:
@@ -273,6 +273,9 @@ class Objects(Schema):
         return [rows[i] for i in indices]
 
     def put_at(self, room: Rows, indices: Any, rows: Rows) -> None:
+        if isinstance(indices, slice):
+            room[indices] = rows
+            return
         for at, row in zip(indices, rows, strict=True):
             room[at] = row
 

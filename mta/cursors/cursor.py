@@ -11,11 +11,11 @@ expression:
 
     result after e_i  =  S[f_i] (x) G (x) P_i           where f_i is the front after e_i
 
-Only when the front leaves the leaf is the next leaf read (or as many as the run passes through),
-and what follows it folded anew out of the structure: O(arity * log n) combines and a page or two a
-level. So a window costs about two whole-group combines an event, and the scan of each leaf,
-whatever its length. Where the front has come to events in hand (short windows), results are folds
-of ranges of them (``folds.sliding``).
+Only when the front leaves the leaf is the next leaf read (or as many as the run passes through).
+What follows it is folded out of the structure, at once for the leaves after it too, and what has
+been stored since is put to its right: O(1) combines a leaf amortised. So a window costs about two
+whole-group combines an event, and the scan of each leaf, whatever its length. Where the front has
+come to events in hand (short windows), results are folds of ranges of them (``folds.sliding``).
 
 A cursor writes nothing, and all it holds beside its front can be had again from the structure: when
 a call fails, its front is where it was, or it is behind and is put in its place later.
@@ -43,6 +43,8 @@ from mta.policies.base import AbstractPolicy
 
 #: For fewer events fronts are searched for one by one.
 _FEW = 1024
+#: A leaf of so many events is searched by itself, and not put together with others.
+_MANY = 4096
 
 
 class ObservedWindow(ABC):
@@ -193,6 +195,10 @@ class Cursor(ObservedWindow):
         self._origin = self._stop = 0
         #: G: the aggregate from there to the back; None where nothing has come since.
         self._grown: Partial | None = None
+        #: Folds from where later leaves begin, by position, to what was the back when they were
+        #: folded, as S is for events; and the aggregate from there to where S was folded.
+        self._later: tuple[np.ndarray, Rows] | None = None
+        self._since: Partial | None = None
         #: Where the window stood when its aggregate was asked for, and what that was.
         self._asked = (-1, -1, -1)  # nowhere: not yet
         self._result: Partial = None
@@ -238,7 +244,9 @@ class Cursor(ObservedWindow):
     def step(self, row: Row, time: int | None) -> None:
         """Take in the next event, which is in the structure already; amortised O(1) combines."""
         self._fresh()
-        if self._suffixes is not None:
+        if self._suffixes is None:
+            self._later = None
+        else:
             self._grow(self.monoid.lift(row))
         self.back += 1
         try:
@@ -314,7 +322,9 @@ class Cursor(ObservedWindow):
             done = end
         self.back = hand.stop
         self.move(hand.first + int(fronts[-1]))
-        if self._suffixes is not None:
+        if self._suffixes is None:
+            self._later = None
+        else:
             self._grow(hand.sliding.total)
 
     def _folds(self, hand: Hand, done: int, fronts: EachFront, is_stored: bool) -> Rows:
@@ -363,16 +373,18 @@ class Cursor(ObservedWindow):
         """Take in the next event, which is in the structure already; the front stays, 1 combine."""
         self._fresh()
         self.back += 1
-        if self._suffixes is not None:
-            try:
-                self._grow(self.monoid.lift(row))
-            except Exception:  # whoever asks for the result will see
-                self._forget()
+        if self._suffixes is None:
+            self._later = None
+            return
+        try:
+            self._grow(self.monoid.lift(row))
+        except Exception:  # whoever asks for the result will see
+            self._forget()
 
     # --- the leaves that the front is in and comes to -------------------------------------------
 
     def _forget(self) -> None:
-        self._leaf = self._suffixes = None
+        self._leaf = self._suffixes = self._later = None
         self._asked = (-1, -1, -1)
 
     def _fresh(self) -> None:
@@ -382,9 +394,14 @@ class Cursor(ObservedWindow):
             self._forget()
 
     def _grow(self, newer: Partial) -> None:
-        """Newer events have come."""
-        grown = self._grown
-        self._grown = newer if grown is None else self.monoid.combine(grown, newer)
+        """Newer events have come, where S is held; else later folds are forgotten."""
+        self._grown = self._joined(self._grown, newer)
+
+    def _joined(self, older: Partial | None, newer: Partial | None) -> Partial | None:
+        """Two aggregates together, either of which may be None for nothing."""
+        if older is None or newer is None:
+            return newer if older is None else older
+        return self.monoid.combine(older, newer)
 
     def move(self, front: int) -> None:
         """Move the front on, and let go of leaves that it has left."""
@@ -394,14 +411,14 @@ class Cursor(ObservedWindow):
         if self._leaf is not None and self.front >= self._leaf.stop:
             self._leaf = None
 
-    def leaf(self, position: int, back: int, upto: int = 0) -> Leaf:
+    def leaf(self, position: int, back: int, upto: int = 0, until: int | None = None) -> Leaf:
         """The leaf that holds a position, without the events from ``back`` on.
 
-        ``upto`` as of ``OrderedEvents.leaf``.
+        All else as of ``OrderedEvents.leaf``.
         """
         leaf = self._leaf
         if leaf is None or not leaf.first <= position < leaf.stop:
-            leaf = self.events.leaf(position, upto).before(back, self.monoid)
+            leaf = self.events.leaf(position, upto, until).before(back, self.monoid)
         return leaf
 
     def _look_at(self, leaf: Leaf) -> Leaf:
@@ -429,11 +446,29 @@ class Cursor(ObservedWindow):
                 leaves.append(leaf)
                 room -= leaf.count
             self._suffixes = None
-            right = self.events.fold(leaves[-1].stop, back)
+            right, later, since = self._behind(leaves[-1].stop, back)
             self._suffixes = suffixes_of(leaves, front, right, self.monoid)
             self._origin, self._stop, self._grown = front, leaves[-1].stop, None
+            self._later, self._since = later, since
             self._look_at(leaves[-1])
         return min(stop, _count_below(fronts, self._stop - back))
+
+    def _behind(
+        self, position: int, back: int
+    ) -> tuple[Partial, tuple[np.ndarray, Rows], Partial | None]:
+        """The aggregate from the end of a leaf to the back; O(1) combines a leaf amortised.
+
+        Beside it the folds from later leaves on, and what has come since these were folded.
+        """
+        partials = self.monoid.partials
+        if self._later is not None:
+            starts, folds = self._later
+            at = int(starts.searchsorted(position))
+            if at < len(starts) and starts[at] == position:
+                since = self._joined(self._since, self._grown)
+                return self._joined(partials.at(folds, at), since), self._later, since
+        later = self.events.folds_behind(position, back)
+        return partials.at(later[1], 0), later, None
 
     # --- single events --------------------------------------------------------------------------
 
@@ -467,6 +502,8 @@ class Cursor(ObservedWindow):
         """
         self.back += count
         self._grown = grown
+        if self._suffixes is None:
+            self._later = None
         self.move(self.front + gone)
 
     # --- what the policy asks ---------------------------------------------------------------------
@@ -549,16 +586,15 @@ class _CursorTimes:
         Leaf by leaf; where a whole leaf is passed over, the next is looked up from the top.
         """
         cursor, hand, count = self._cursor, self._hand, len(times)
-        position, done, upto = cursor.front, 0, 0
-        if position < hand.first and count >= _FEW:
-            # The last of the leaves begins there, or behind the entry that stands there.
-            upto = cursor.events.leaf_after(int(times[-1]) - age) + 2
+        position, done = cursor.front, 0
+        until = int(times[-1]) - age if count >= _FEW else None
         stretches: list[Stretch] = []
         while done < count and position < hand.first:
-            first, stored, end = self._gather(position, times, age, done, upto)
-            if done == 0 and times[-1] - age < stored.times[position - first]:
+            first, stored, stop, end = self._gather(position, times, age, done, until)
+            at = position - first
+            if done == 0 and at < len(stored.times) and times[-1] - age < stored.times[at]:
                 return position - hand.first
-            position = first + len(stored.times)
+            position = stop
             if end > done:
                 stretches.append(Stretch(stored, first - hand.first, end))
                 done = end
@@ -572,29 +608,30 @@ class _CursorTimes:
         return fronts if seldom and not fronts.seem_steady() else fronts.known()
 
     def _gather(
-        self, position: int, times: np.ndarray, age: int, done: int, upto: int
-    ) -> tuple[int, SortedTimes, int]:
+        self, position: int, times: np.ndarray, age: int, done: int, until: int | None
+    ) -> tuple[int, SortedTimes, int, int]:
         """The stored times from a leaf on, and through more while some of the searches end there.
 
-        All of them do before ``upto``, where that is known.
+        Leaves of many events are not put together. ``until`` as of ``OrderedEvents.leaf``.
 
-        Answers with the position of the first, and where those of ``times`` end that they serve.
+        Answers with the positions of the first event and after the last, and where those of
+        ``times`` end that they serve.
         """
         cursor, back = self._cursor, self._hand.first
-        leaf = start = cursor.leaf(position, back, upto)
+        leaf = start = cursor.leaf(position, back, until=until)
         stop = leaf.first
         gathered: list[np.ndarray] = []
         while leaf.first == stop and not (gathered and isinstance(leaf, Hand)):
-            stored = leaf.times
-            assert stored is not None
-            gathered.append(stored)
-            stop, end = leaf.stop, done + int(times[done:].searchsorted(stored[-1] + age))
-            if end == done or end == len(times) or stop == back or isinstance(leaf, Hand):
+            gathered += leaf.pieces_of_times()
+            stop, end = leaf.stop, done + int(times[done:].searchsorted(gathered[-1][-1] + age))
+            if end in (done, len(times)) or stop == back:
                 break
-            done, leaf = end, cursor.leaf(stop, back, upto)
-        if len(gathered) == 1:
-            return start.first, start.sorted_times, end
-        return start.first, SortedTimes(np.concatenate(gathered)), end
+            if leaf.count >= _MANY or isinstance(leaf, Hand):
+                break
+            done, leaf = end, cursor.leaf(stop, back, until=until)
+        if stop == start.stop:
+            return start.first, start.searched, stop, end
+        return start.first, SortedTimes(np.concatenate(gathered)), stop, end
 
 
 def _count_below(fronts: EachFront, position: int) -> int:

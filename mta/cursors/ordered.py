@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mta.columns.schemas import Rows
+from mta.columns.schemas import Rows, Schema
 from mta.folds.sliding import SlidingFolds
 from mta.kernels.ranks import SortedTimes
 from mta.monoids.base import AbstractMonoid, Partial
@@ -29,6 +29,10 @@ class Leaf:
     times: np.ndarray | None
     count: int
 
+    def __post_init__(self) -> None:
+        #: The position after the last event.
+        self.stop = self.first + self.count
+
     @cached_property
     def sorted_times(self) -> SortedTimes:
         """The times of the events, where they are kept."""
@@ -36,9 +40,14 @@ class Leaf:
         return SortedTimes(self.times)
 
     @property
-    def stop(self) -> int:
-        """The position after the last event."""
-        return self.first + self.count
+    def searched(self) -> SortedTimes:
+        """The times of the events, where they are kept, for searches that end before the last."""
+        return self.sorted_times
+
+    def pieces_of_times(self) -> Sequence[np.ndarray]:
+        """The times of the events, where they are kept, as arrays that follow one another."""
+        assert self.times is not None
+        return [self.times]
 
     def before(self, stop: int, monoid: AbstractMonoid) -> Leaf:
         """The part of it that lies before a position."""
@@ -60,6 +69,52 @@ class Leaf:
         """
         count = self.stop - position
         return monoid.suffixes(self.partials(position, self.stop, monoid), count, right)
+
+
+class JoinedLeaf(Leaf):
+    """Groups of events that follow one another, each with its times; put together when wanted.
+
+    A leaf of a tree by time, and the one entry behind it, serve most of what is asked as they are.
+    """
+
+    def __init__(
+        self, schema: Schema, first: int, groups: Sequence[tuple[np.ndarray, Rows]]
+    ) -> None:
+        self._schema, self._groups = schema, groups
+        self._times = [times for times, _ in groups]
+        self.first, self.count = first, sum(map(len, self._times))
+        self.stop = first + self.count
+        self._has_one_behind = len(groups) == 2 and len(groups[1][0]) == 1
+
+    @cached_property
+    def times(self) -> np.ndarray:  # type: ignore[override]
+        """The times of the events."""
+        return np.concatenate(self._times)
+
+    def pieces_of_times(self) -> Sequence[np.ndarray]:
+        return self._times
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The events as input rows."""
+        rows, at = self._schema.new(self.count), 0
+        for times, some in self._groups:
+            self._schema.put_many(rows, at, some)
+            at += len(times)
+        return rows
+
+    @cached_property
+    def searched(self) -> SortedTimes:
+        return SortedTimes(self._groups[0][0]) if self._has_one_behind else self.sorted_times
+
+    def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
+        count = self.stop - 1 - position
+        if not (self._has_one_behind and count):
+            return super().suffixes(position, right, monoid)
+        (times, rows), (_, behind) = self._groups
+        right = monoid.combine(monoid.lift(self._schema.at(behind, 0)), right)
+        some = self._schema.cut(rows, len(times) - count, len(times))
+        return monoid.suffixes(monoid.lift_rows(some, count), count, right)
 
 
 def suffixes_of(
@@ -88,17 +143,18 @@ class OrderedEvents(Remembered, Protocol):
         an insertion among others does.
         """
 
-    def leaf(self, position: int, upto: int = 0) -> Leaf:
+    def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
         """The leaf that holds a position, as far as it is filled; at most a page read a level.
 
-        Others after it that begin before ``upto`` may be in one with it. The next leaf may be
-        fetched ahead.
+        Others after it may be in one with it: those that begin before the position ``upto``, or
+        not after the time ``until``. The next leaf may be fetched ahead.
         """
 
-    def leaf_after(self, time: int) -> int:
-        """Where the leaf begins that has the oldest event later than a time, or one before that.
+    def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, Rows]:
+        """The aggregate from a position to a back, and from some positions behind it.
 
-        Reads no leaf; some earlier position where only a leaf could tell.
+        The positions, and as many aggregates. Those are best at which leaves begin; combines as a
+        few of ``fold``.
         """
 
 

@@ -21,7 +21,7 @@ every result of a batch is wanted; bulk eviction O(arity * log n), and a page a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from typing import Literal, NamedTuple
 
@@ -538,8 +538,8 @@ class FiBA(TreePages):
                 return None
         elif not self._cursor.run_into(hand, *into):
             return None
-        front, newest, more = self._cursor.front, self.newest_time(), count * (met is None)
-        if hand.stop < self.back + more and newest is not None:
+        front, more = self._cursor.front, count * (met is None)
+        if hand.stop < self.back + more and (newest := self.newest_time()) is not None:
 
             def after(time: int) -> int:
                 among = times.searchsorted(time, side="right") if more else 0
@@ -547,10 +547,14 @@ class FiBA(TreePages):
 
             front = self._as_of(self.setting.policy, newest, after)
         if met is None:
+            if count > self.tree.room:
+                self.tree.unfold()  # results come from the cursor; a query seldom asks for more
             self._insert_run(rows, times, count, hand.stop - hand.count)
         else:
             self._put(met, self.monoid.inputs.at(rows, 0))
         self.front = max(self.front, front)
+        with suppress(Exception):  # the next run will try again, and fail before it does anything
+            self._settle()
         return hand, folds, is_new
 
     @property

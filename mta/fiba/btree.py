@@ -225,17 +225,20 @@ class Tree:
 
     def put_behind(self, node: Node, parent: Node, rights: Sequence[Node], between: Rows) -> None:
         """Put new nodes behind one, with the entries that stand before each of them."""
-        at = parent.index_of(node)
+        at, sums = parent.index_of(node), self._sums(rights)
+        if not node.level:
+            parent.sums.put(at, (self.kind.fold(node), node.count))
+            node.stack = None
+            self.cache.made += len(rights)
         parent.entries.insert_many(at, between, len(rights))
-        parent.adopt_many(at + 1, rights, self._sums(rights))
-        for each in rights[:-1]:
-            if node.level:
+        parent.adopt_many(at + 1, rights, sums)
+        self._replaced(node, rights[-1])
+        for each in (*rights, node):
+            if each.level or self.is_spine(each):
                 self.touch(each)
             else:  # the parent has the sum of a leaf already
                 self.cache.mark_dirty(each)
-        for each in (rights[-1], node, parent):
-            self.touch(each)
-        self._replaced(node, rights[-1])
+        self.touch(parent)
 
     def _piece(self, node: Node, start: int, stop: int) -> Node:
         """Some entries of a node, and the subtrees around them, as a node."""

@@ -36,15 +36,19 @@ def insert_sorted(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -
     """
     if count == 0 or _append(tree, times, rows, count):
         return
-    if not tree.monoid.is_columnar:
-        tree.monoid.lift_rows(rows, count)  # what cannot be lifted must not get in
+    _require_liftable(tree, rows, count)
     node = tree.subtree_for(int(times[0]), int(times[-1]))
-    if not _append_leaves(tree, node, times, rows, count):
-        _load(tree, node, times)
-        _pour(tree, node, times, rows, count)
-        tree.split_up(node, _ends_of_last(tree, node, node.arity))
+    _load(tree, node, times)
+    _pour(tree, node, times, rows, count)
+    tree.split_up(node, _ends_of_last(tree, node, node.arity))
     tree.size += count
     tree.repair()
+
+
+def _require_liftable(tree: FingerTree, rows: Rows, count: int) -> None:
+    """What cannot be lifted must not get in."""
+    if not tree.monoid.is_columnar:
+        tree.monoid.lift_rows(rows, count)
 
 
 def _ends_of_last(tree: FingerTree, node: Node, arity: int) -> list[int]:
@@ -60,47 +64,50 @@ def _ends_of_last(tree: FingerTree, node: Node, arity: int) -> list[int]:
     return [min(2 * least * piece, arity - least) - 1 for piece in range(1, pieces + 1)]
 
 
-def _append_leaves(tree: FingerTree, leaf: Node, times: np.ndarray, rows: Rows, count: int) -> bool:
-    """Add values behind the last leaf, if they are in order, as leaves; each is copied once.
-
-    What they and this leaf would be split into is made of them at once.
-    """
-    held, schema, new = leaf.count, leaf.entries.schema, (times, rows)
-    if leaf is not tree.last_leaf or (held and times[0] < leaf.time_at(held - 1)):
-        return False
-    ends = [end - held for end in _ends_of_last(tree, leaf, leaf.arity + count)]
-    if not ends or ends[0] < 0:
-        return False
-    parent = tree.parent_above(leaf)
-    rights = [
-        tree.kind.node(0, RowBuffer(schema, new, count).copy(end + 1, stop))
-        for end, stop in zip(ends, [*ends[1:], count], strict=True)
-    ]
-    leaf.entries = leaf.entries.copy(0, held, schema.cut(new, 0, ends[0]), ends[0])
-    tree.steps["split"] += len(ends)
-    tree.put_behind(leaf, parent, rights, schema.take(new, np.array(ends)))
-    tree.split_up(parent)
-    return True
-
-
 def _append(tree: FingerTree, times: np.ndarray, rows: Rows, count: int) -> bool:
-    """Add values at the end, if they are in order and the last leaf has room."""
+    """Add values at the end, if they are in order."""
     leaf = tree.last_leaf
-    if leaf.arity + count > 2 * tree.least(0):
+    held = leaf.count
+    if held and times[0] < leaf.time_at(held - 1):
         return False
-    if leaf.count and times[0] < leaf.time_at(leaf.count - 1):
-        return False
+    if held + 1 + count > 2 * tree.least(0):
+        return _append_leaves(tree, leaf, times, rows, count)
     monoid = tree.monoid
     if tree.is_folded:
         fold = monoid.fold(monoid.lift_rows(rows, count), count)
         leaf.agg = monoid.combine(leaf.agg, fold)
         if leaf.stack is not None:
             leaf.stack.added = monoid.combine(leaf.stack.added, fold)
-    elif not monoid.is_columnar:
-        monoid.lift_rows(rows, count)  # what cannot be lifted must not get in
+    else:
+        _require_liftable(tree, rows, count)
     leaf.entries.extend((times, rows), count)
     tree.size += count
     tree.cache.mark_dirty(leaf)
+    return True
+
+
+def _append_leaves(tree: FingerTree, leaf: Node, times: np.ndarray, rows: Rows, count: int) -> bool:
+    """Add values behind the last leaf as leaves, unless it has to give some of its own to them.
+
+    What they and this leaf would be split into is made of them at once, each copied once.
+    """
+    held, schema, new = leaf.count, leaf.entries.schema, (times, rows)
+    ends = [end - held for end in _ends_of_last(tree, leaf, leaf.arity + count)]
+    if ends[0] < 0:
+        return False
+    _require_liftable(tree, rows, count)
+    parent, behind, rights = tree.parent_above(leaf), RowBuffer(schema, new, count), []
+    for end, stop in zip(ends, [*ends[1:], count], strict=True):
+        room = 2 * tree.least(0) - 1 if stop == count else 0
+        rights.append(tree.kind.node(0, behind.copy(end + 1, stop, room)))
+    if not leaf.entries.has_room(ends[0]):
+        leaf.entries = leaf.entries.copy(0, held, held + ends[0])
+    leaf.entries.extend(behind.cut(0, ends[0]), ends[0])
+    tree.steps["split"] += len(ends)
+    tree.put_behind(leaf, parent, rights, schema.take(new, np.array(ends)))
+    tree.split_up(parent)
+    tree.size += count
+    tree.repair()
     return True
 
 

@@ -144,7 +144,10 @@ class FingerTree(Tree):
 
     def is_spine(self, node: Node) -> bool:
         """Whether a node is the root or on a spine."""
-        return node is self.root or self.on_left(node) or self.on_right(node)
+        level, left, right = node.level, self._left or (), self.right
+        if level < len(right) and right[level] is node:
+            return True
+        return node is self.root or (level < len(left) and left[level] is node)
 
     def may_lack(self, node: Node) -> bool:
         while node.parent is not None:
@@ -493,7 +496,8 @@ class FingerTree(Tree):
 
     def size_below(self, node: Node) -> int:
         """The events in the subtree of a node, on the spines too."""
-        return node.count + (int(self.sizes_of(node).sum()) if node.level else 0)
+        count = node.entries.count
+        return count + int(self.sizes_of(node).sum()) if node.level else count
 
     def sizes_of(self, node: Node) -> np.ndarray:
         """The events below each child of an inner node."""
@@ -506,14 +510,25 @@ class FingerTree(Tree):
 
     def places_of(self, node: Node) -> np.ndarray:
         """Of each entry of an inner node, how many events of its subtree come before it."""
-        sums = node.sums
-        places: np.ndarray = sums.derived
-        if places is None:
-            sizes = node.sizes()[: node.count] + 1  # the last subtree comes before no entry
-            places = sums.derived = sizes.cumsum() - 1
+        sums, first = node.sums, -1
         if self._left and (node is self.root or self.on_left(node)):
-            return places + (self.size_of(node, 0) - node.size_at(0))
+            first = self.size_below(self._left[node.level - 1])
+        if sums.derived is None or sums.derived[0] != first:
+            sizes = node.sizes()[: node.count] + 1  # the last subtree comes before no entry
+            if first >= 0:
+                sizes[:1] = first + 1
+            sums.derived = first, sizes.cumsum() - 1
+        places: np.ndarray = sums.derived[1]
         return places
+
+    def child_with(self, node: Node, position: int) -> tuple[int, int]:
+        """Which child of an inner node has a position, counted in the node's subtree, or is before.
+
+        Also, how many events come before that child.
+        """
+        places = self.places_of(node)
+        index = int(places.searchsorted(position))
+        return index, int(places[index - 1]) + 1 if index else 0
 
     def events_before(self, node: Node, index: int) -> int:
         """How many events come before a child of an inner node, in the node's subtree."""
@@ -565,11 +580,15 @@ class FingerTree(Tree):
         end, right = (node.count, stop) if isinstance(stop, str) else stop(node)
         if node.level and first == end:
             self._gather_child(node, first, left, right, pieces)
+        elif not node.level and 0 == first < end == node.count:
+            pieces.append((self.monoid.partials.one(self.kind.fold(node)), 1))
         elif first < end:
-            if node.level:
+            inner = node.level > 0
+            before = inner and left == "all after" and self.spine_child(node, first) is None
+            if inner and not before:
                 self._gather_child(node, first, left, "all before", pieces)
-            pieces.append(self.kind.piece(node, first, end))
-            if node.level:
+            pieces.append(self.kind.piece(node, first, end, before))
+            if inner:
                 self._gather_child(node, end, "all after", right, pieces)
 
     def _gather_child(
@@ -595,6 +614,27 @@ class FingerTree(Tree):
         node, before = self._holds(start)
         end: Passage = "all before" if stop == self.size else self.at_position(stop - before)
         return self._fold(node, self.at_position(start - before), end)
+
+    def folds_behind(self, position: int) -> tuple[np.ndarray, Rows]:
+        """The aggregate from a position to the end, and from some behind it; beside the positions.
+
+        Where a leaf begins at the first, they are those at which leaves of its parent begin; else
+        it is alone. Costs as ``fold_positions``, for all of them together.
+        """
+        node, first, index, schema = self.root, 0, 0, self.monoid.partials
+        while node.level:
+            index, before = self.child_with(node, position - first)
+            if node.level == 1:
+                break
+            first += before
+            node = self.child(node, index)
+        if node.level and 0 < index < node.count and first + before == position:
+            starts = first + 1 + self.places_of(node)[index - 1 :]
+            right = self.fold_positions(int(starts[-1]), self.size)
+            mixed, size = self.kind.piece(node, index, node.count, before=True)
+            folds = self.monoid.suffixes(mixed, size, right)
+            return starts, schema.take(folds, np.arange(0, size + 1, 2))
+        return np.array([position]), schema.one(self.fold_positions(position, self.size))
 
     def longest_prefix(
         self, position: int, prefix: Partial, accepts: Callable[[Partial], bool]

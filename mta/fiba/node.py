@@ -58,6 +58,19 @@ class RowBuffer:
         """All rows, as a view."""
         return self.cut(0, self.count)
 
+    def lasting(self) -> Rows:
+        """All rows, which stay as they are when these change; no copy of what a page has."""
+        if not self._capacity:
+            return self.rows
+        copy = self.schema.new(self.count)
+        self.schema.put_many(copy, 0, self.rows)
+        return copy
+
+    def taken(self, start: int, stop: int) -> list[Rows]:
+        """Copies of some rows, each by itself."""
+        one, at = self.schema.one, self.at
+        return [one(at(index)) for index in range(start, stop)]
+
     def cut(self, start: int, stop: int) -> Rows:
         """Some rows, as a view."""
         return self.schema.cut(self._room, self._start + start, self._start + stop)
@@ -144,16 +157,18 @@ class RowBuffer:
         self.count = count
         self._changed(count)
 
-    def copy(self, start: int, stop: int, more: Rows = None, count: int = 0) -> RowBuffer:
-        """Some rows, and so many ``more``, in a buffer of their own that has no room for others."""
-        kept = stop - start
-        room = self.schema.new(kept + count)
+    def copy(self, start: int, stop: int, capacity: int = 0) -> RowBuffer:
+        """Some rows in a buffer of their own, that has room for so many, or for no others."""
+        capacity = max(capacity, stop - start)
+        room = self.schema.new(capacity)
         self.schema.put_many(room, 0, self.cut(start, stop))
-        if count:
-            self.schema.put_many(room, kept, more)
-        copied = RowBuffer(self.schema, room, kept + count)
-        copied._capacity = kept + count
+        copied = RowBuffer(self.schema, room, stop - start)
+        copied._capacity = capacity
         return copied
+
+    def has_room(self, count: int) -> bool:
+        """Whether so many rows can be added where these are."""
+        return self._start + self.count + count <= self._capacity
 
     def _changed(self, index: int) -> None:
         """Rows from an index on are others than before."""
@@ -238,7 +253,8 @@ class Node:
 
     def index_of(self, child: Node) -> int:
         """Where a child stands."""
-        return self.links.index(child.link)
+        links = self.links
+        return len(links) - 1 if links[-1] is child.link else links.index(child.link)
 
     def folds(self, start: int, stop: int) -> Rows:
         """The up-aggregates of some subtrees, as a view."""
@@ -336,20 +352,32 @@ class Kind:
         return self.monoid.lift_rows(node.values(start, stop), stop - start)
 
     def fold(self, node: Node) -> Partial:
-        """Everything but the first and the last subtree; at most 2 * arity combines."""
-        if not node.count:
-            return self.monoid.identity
-        return self.monoid.fold(*self.piece(node, 0, node.count))
+        """Everything but the first and the last subtree; at most 2 * arity combines.
 
-    def piece(self, node: Node, start: int, stop: int) -> Piece:
-        """Some entries of a node, at least one, and the subtrees between them in turn."""
+        Of a leaf that has not changed since, none.
+        """
+        entries, count, monoid = node.entries, node.entries.count, self.monoid
+        if not count:
+            return monoid.identity
+        if node.level:
+            return monoid.fold(*self.piece(node, 0, count))
+        if entries.derived is None:
+            lifted = monoid.lift_rows(entries.part(1, 0, count), count)
+            entries.derived = monoid.fold(lifted, count)
+        return entries.derived
+
+    def piece(self, node: Node, start: int, stop: int, before: bool = False) -> Piece:
+        """Some entries of a node, at least one, and the subtrees between them in turn.
+
+        Also, if wanted, the subtree before the first of them.
+        """
         count, lifted = stop - start, self.lift(node, start, stop)
-        if not node.level or count == 1:
+        if not node.level or count + before == 1:
             return lifted, count
-        partials = self.monoid.partials
-        mixed, size = partials.new(2 * count - 1), 2 * count - 1
-        partials.put_at(mixed, np.arange(0, size, 2), lifted)
-        partials.put_at(mixed, np.arange(1, size, 2), node.folds(start + 1, stop))
+        partials, size = self.monoid.partials, 2 * count - 1 + before
+        mixed = partials.new(size)
+        partials.put_at(mixed, slice(before, size, 2), lifted)
+        partials.put_at(mixed, slice(not before, size, 2), node.folds(start + (not before), stop))
         return mixed, size
 
     def but_first(self, node: Node) -> Partial:

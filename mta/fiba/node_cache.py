@@ -3,7 +3,7 @@
 In memory are the root, the spines and the nodes that were needed last; every other node is an
 immutable page, named like the groups of level queues (``pages.page``). A node that changes is
 written anew, under a new number, when it is let go or when a handle is taken; so are the nodes
-above it. A page therefore never comes back with other content, and its parent knows its number and
+above it. Large leaves are let go as soon as no event can come into them any more. A page therefore never comes back with other content, and its parent knows its number and
 name.
 
     leaf page    events: their values, and times
@@ -37,10 +37,16 @@ _MOST_NOTES = 256
 _FEW = 8
 #: So many leaves are fetched ahead of a front.
 _AHEAD = 4
+#: Leaves of so many bytes are written as soon as so many of them will not change any more; smaller
+#: ones when they have not been needed for long.
+_LARGE, _AT_ONCE = 1 << 16, 16
 
 
 class NodeCache:
     """Keeps every node in memory."""
+
+    #: How many leaves have been made, at most, that wait to be written as they will not change.
+    made = 0
 
     def child(self, node: Node, index: int) -> Node:
         """A child of a node; where it is a page, one page read."""
@@ -72,14 +78,26 @@ class NodeCache:
     def trim(self, is_pinned: Callable[[Node], bool]) -> None:
         """Let go of nodes that have not been needed for long, but for those of the spines."""
 
+    @property
+    def has_made_some(self) -> bool:
+        """Whether it is time to ``settle``."""
+        return False
+
+    def settle(self, is_pinned: Callable[[Node], bool], until: int) -> None:
+        """Events up to a time will come no more: let go of the leaves that have no later ones."""
+
 
 class PagedNodeCache(NodeCache):
     """Keeps a bounded number of nodes in memory, the others in a store."""
 
-    def __init__(self, kind: Kind, store: PageStore, window: str, most: int) -> None:
+    def __init__(
+        self, kind: Kind, store: PageStore, window: str, most: int, leaf_arity: int
+    ) -> None:
         self.kind = kind
         self.pager = StorePager(store, window, kind.layout_of)
         self._most = most
+        #: Whether leaves are large ones.
+        self._are_large = 2 * leaf_arity * (kind.entries.row_bytes or 0) >= _LARGE
         #: Nodes in memory beside those on the spines, the one not needed for longest first.
         self._recent: OrderedDict[int, Node] = OrderedDict()
         #: The number of the next page.
@@ -106,6 +124,8 @@ class PagedNodeCache(NodeCache):
         return child
 
     def children(self, node: Node, start: int, stop: int) -> list[Node]:
+        if stop - start == 1:
+            return [self.child(node, start)]
         missing = [link for link in node.links[start:stop] if link.node is None]
         if len(missing) > 1:
             places = [(node.level - 1, link.number, link.name) for link in missing]
@@ -212,15 +232,39 @@ class PagedNodeCache(NodeCache):
                 for node in recent
                 if not is_pinned(node) and all(link.node is None for link in node.links)
             ]
-            idle = idle[: len(recent) - self._most // 2]
-            self.write([node for node in idle if node.link.name == NO_NAME])
-            for node in idle:
-                del self._recent[id(node)]
-                node.link.node = None
+            self._let_go_of(idle[: len(recent) - self._most // 2])
             for node in pinned:
                 del self._recent[id(node)]
             if not idle and not pinned:
                 return
+
+    @property
+    def has_made_some(self) -> bool:
+        return self._are_large and self.made >= _AT_ONCE
+
+    def settle(self, is_pinned: Callable[[Node], bool], until: int) -> None:
+        """As ever, for large leaves; some at once, while they are still near the processor.
+
+        When the store fails, all stay.
+        """
+        settled = [
+            node
+            for node in self._recent.values()
+            if not (node.level or is_pinned(node))
+            and node.link.name == NO_NAME
+            and not (node.count and node.time_at(node.count - 1) > until)
+        ]
+        if len(settled) >= _AT_ONCE:
+            self._let_go_of(settled)
+            settled = []
+        self.made = len(settled)
+
+    def _let_go_of(self, nodes: list[Node]) -> None:
+        """Write those that are not pages, and keep none in memory."""
+        self.write([node for node in nodes if node.link.name == NO_NAME])
+        for node in nodes:
+            del self._recent[id(node)]
+            node.link.node = None
 
     def write_changed(self, nodes: list[Node]) -> None:
         """Write what is below some nodes, but not these, and not in pages yet; the lowest first."""
@@ -321,7 +365,8 @@ class PagedNodeCache(NodeCache):
             yield [level - 1, number, name, whole]
 
     def tidy(self) -> None:
-        """Delete what only handles needed that are no longer kept."""
+        """All is written: delete what only handles needed that are no longer kept."""
+        self.made = 0  # so that a window out of the handle writes as this one does
         while self.retain and len(self.epochs) >= self.retain - 1:
             self.delete(self.epochs[0])
             self.epochs.pop(0)

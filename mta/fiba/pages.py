@@ -28,8 +28,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from mta.columns.schemas import Rows
 from mta.cursors.cursor import Cursor
-from mta.cursors.ordered import Leaf
+from mta.cursors.ordered import JoinedLeaf, Leaf
 from mta.errors import CorruptPage, InvariantViolation
 from mta.fiba.btree import require_same
 from mta.fiba.fingers import FingerTree, after_time
@@ -71,7 +72,8 @@ class TreePages(Aggregator):
         kind, store = kind or Kind(setting.monoid), setting.store
         self.cache: NodeCache = NodeCache()
         if store is not None:
-            self.cache = PagedNodeCache(kind, store, setting.window, self.resident_nodes)
+            sizes = self.resident_nodes, setting.leaf_arity
+            self.cache = PagedNodeCache(kind, store, setting.window, *sizes)
             self._parts = LastLeafParts(self.cache, setting.leaf_arity)
         self.tree = FingerTree(setting.monoid, setting.arity, setting.leaf_arity, self.cache, kind)
         self.front = self.last_insert = 0
@@ -102,49 +104,53 @@ class TreePages(Aggregator):
     def trim(self) -> None:
         """Let go of nodes that have not been needed for long. When the store fails, all stay."""
         self._together = None
+        self._settle()  # it is due where that has failed
         self.cache.trim(self.tree.is_spine)
+
+    def _settle(self) -> None:
+        """Write large leaves that events can come into no more. When the store fails, all stay."""
+        newest = self.newest_time() if self.cache.has_made_some else None
+        if newest is not None:
+            self.cache.settle(self.tree.is_spine, newest - self.setting.lateness)
 
     # --- reading --------------------------------------------------------------------------------
 
-    def leaf(self, position: int, upto: int = 0) -> Leaf:
+    def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
         """The events of a leaf and the one that follows it in a node above.
 
-        With those of its neighbours that begin before ``upto``, as far as they have one parent.
+        With those of its neighbours that are asked for, as far as they have one parent.
         """
         known = self._known(position)
         if known is not None:
             return known
-        tree, inputs = self.tree, self.monoid.inputs
-        node, first = tree.root, self.kept_from
+        tree, node, first = self.tree, self.tree.root, self.kept_from
         while node.level > 1:
-            index = int(tree.places_of(node).searchsorted(position - first))
-            first += tree.events_before(node, index)
+            index, before = tree.child_with(node, position - first)
+            first += before
             node = tree.child(node, index)
         if not node.level:
             return Leaf(first, node.values(0, node.count), node.times, node.count)
-        above, places = node, tree.places_of(node)
-        index, last = (int(places.searchsorted(each - first)) for each in (position, upto))
+        above, last = node, -1
+        if until is not None:
+            last = int(above.times.searchsorted(until, side="right"))
+        elif upto > position:
+            last, _ = tree.child_with(above, upto - first)
+        index, before = tree.child_with(above, position - first)
+        first += before
         end = max(index + 1, min(last + 1, above.count))
         nodes = tree.cache.children(above, index, end)
-        first += tree.events_before(above, index)
-        node = nodes[0]
-        if node is tree.last_leaf:
+        if nodes[0] is tree.last_leaf:
+            node = nodes[0]
             return Leaf(first, node.values(0, node.count), node.times, node.count)
         tree.cache.ahead(above, end - 1)
         # The entries after them are in their parent, but for its last child's.
         while index == above.count:
             above, index = parent_of(above), parent_of(above).index_of(above)
             end = index + 1
-        count = sum(each.count for each in nodes) + len(nodes)
-        times, rows, at, ends = np.empty(count, "<i8"), inputs.new(count), 0, []
-        for each in nodes:
-            times[at : at + each.count] = each.times
-            inputs.put_many(rows, at, each.values(0, each.count))
-            at += each.count + 1
-            ends.append(at - 1)
-        times[ends] = above.times[index:end]
-        inputs.put_at(rows, np.array(ends), above.values(index, end))
-        leaf = Leaf(first, rows, times, count)
+        groups: list[Rows] = []
+        for each, between in zip(nodes, above.entries.taken(index, end), strict=True):
+            groups += each.entries.lasting(), between
+        leaf = JoinedLeaf(self.monoid.inputs, first, groups)
         if len(nodes) == 1:
             self._leaves = [leaf, *self._leaves[: _LEAVES - 1]]
         else:
@@ -168,8 +174,8 @@ class TreePages(Aggregator):
 
     def newest_time(self) -> int | None:
         """The time of the newest event, None without events; no page read."""
-        leaf = self.tree.last_leaf
-        return leaf.time_at(leaf.count - 1) if leaf.count else None
+        entries = self.tree.last_leaf.entries
+        return int(entries.part_at(0, entries.count - 1)) if entries.count else None
 
     def place_of(self, time: int) -> int:
         """The position that the next event of a time gets."""
@@ -196,11 +202,21 @@ class TreePages(Aggregator):
         """
         return self.tree.fold_positions(start - self.kept_from, stop - self.kept_from)
 
+    def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, Rows]:
+        if back < self.back:
+            return np.array([position]), self.monoid.partials.one(self.fold(position, back))
+        places, folds = self.tree.folds_behind(position - self.kept_from)
+        return self.kept_from + places, folds
+
     def first_after(self, time: int) -> int:
         """The position of the oldest event later than a time; O(log d) nodes, as ``fold``."""
         return self.kept_from + self.tree.rank_after(time)
 
     def leaf_after(self, time: int) -> int:
+        """Where the leaf begins that has the oldest event later than a time, or one before that.
+
+        Reads no leaf.
+        """
         return self.kept_from + self.tree.rank(after_time(time), reads_leaf=False)
 
     def time_at(self, position: int) -> int:

@@ -100,14 +100,10 @@ class LeafReader:
 
     # --- leaves and inner groups ----------------------------------------------------------------
 
-    def leaf_after(self, time: int) -> int:
-        del time  # of these leaves each is read by itself, so nobody needs to know
-        return self.kept_from
-
-    def leaf(self, position: int, upto: int = 0) -> Leaf:
+    def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
         """The hand that holds a position, if it is kept, else the leaf group.
 
-        At most one page read a level.
+        Each by itself; at most one page read a level.
         """
         for hand in self._hands:
             if hand.first <= position < hand.stop:
@@ -169,6 +165,9 @@ class LeafReader:
         At most 2 * arity combines and two page reads a level.
         """
         return self.levels.fold_range(start, stop, self._within)
+
+    def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, Rows]:
+        return np.array([position]), self.monoid.partials.one(self.fold(position, back))
 
     def _within(self, level: int, number: int, start: int, stop: int) -> Partial:
         """The aggregate of some elements of a group."""

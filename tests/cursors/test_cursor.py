@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from mta import (
 )
 from mta.cursors import cursor
 from mta.cursors.cursor import Cursor, Hand, Leaf
+from mta.cursors.ordered import JoinedLeaf
 from mta.errors import EventsGone, InvalidTime
 from mta.folds.blocks import Blocks
 from mta.folds.fronts import Stretch, TimeFronts, fronts_upto, known, rows_at
@@ -56,9 +58,10 @@ SECOND = 1_000_000
 
 @pytest.fixture(autouse=True, scope="module", params=[1, 1024])
 def few(request: pytest.FixtureRequest) -> Iterator[None]:
-    """For how many events fronts are searched for one by one."""
+    """For how many events fronts are searched for one by one, and how many leaves stay alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cursor, "_FEW", request.param)
+        patch.setattr(cursor, "_MANY", 4 * request.param)
         yield
 
 
@@ -74,8 +77,10 @@ class ListedEvents:
     def back(self) -> int:
         return len(self.events)
 
-    def leaf(self, position: int, upto: int = 0) -> Leaf:
+    def leaf(self, position: int, upto: int = 0, until: int | None = None) -> Leaf:
         assert self.kept_from <= position < self.back
+        if until is not None:
+            upto = self.first_after(until) + 1
         first = position // self.size * self.size
         stop = -(-max(upto, position + 1) // self.size) * self.size
         values, times = zip(*self.events[first:stop], strict=True)
@@ -85,8 +90,9 @@ class ListedEvents:
         assert self.kept_from <= start <= stop <= self.back
         return text_of(self.events[start:stop])
 
-    def leaf_after(self, time: int) -> int:
-        return max(self.kept_from, self.first_after(time) // self.size * self.size)
+    def folds_behind(self, position: int, back: int) -> tuple[np.ndarray, list[str]]:
+        starts = list(range(position, back + 1, self.size))
+        return np.array(starts), [self.fold(start, back) for start in starts]
 
     def first_after(self, time: int) -> int:
         return max(self.kept_from, bisect_right(self.events, time, key=lambda event: event[1]))
@@ -531,3 +537,37 @@ def test_a_steady_pace_is_noticed() -> None:
     found = SortedTimes(jittered).ranks(jittered[300:], 1000)
     assert isinstance(found, np.ndarray)
     assert set(np.unique(found - np.arange(200, 900)).tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize("counts", [[1], [5], [5, 1], [1, 1], [4, 1, 3, 1], [2, 2]])
+def test_groups_joined_are_one_leaf(counts: list[int]) -> None:
+    """As those of a tree by time: a leaf and the entry behind it, of one or of several leaves."""
+    monoid, size = joined(), sum(counts)
+    rows, times = list("abcdefghij"[:size]), np.arange(0, 10 * size, 10)
+    ends = np.cumsum([0, *counts]).tolist()
+    groups = [(times[a:b], rows[a:b]) for a, b in pairwise(ends)]
+    plain, leaf = Leaf(100, rows, times, size), JoinedLeaf(monoid.inputs, 100, groups)
+    assert (leaf.first, leaf.stop, leaf.count) == (100, 100 + size, size)
+    for position in range(100, 100 + size):
+        found = leaf.suffixes(position, "z", monoid)[: leaf.stop - position]
+        assert found == plain.suffixes(position, "z", monoid)[: leaf.stop - position]
+        assert found[0] == "".join(rows[position - 100 :]) + "z"
+    assert list(leaf.searched.ranks(times, 10)) == list(range(size))  # of times before the last
+    assert np.concatenate(leaf.pieces_of_times()).tolist() == times.tolist()
+    assert leaf.times is not None and leaf.times.tolist() == times.tolist()
+    assert list(leaf.rows) == rows
+    assert leaf.before(100 + size - 1, monoid).count == size - 1
+
+
+def test_what_follows_a_leaf_is_folded_once_for_many_leaves() -> None:
+    """Of a wide tree; else it takes near nine combines an event."""
+    counted, events, batch = Counted(), 2**13, 64
+    window = Window(
+        counted.max, CountWindow(4000), None, leaf_arity=2, arity=64, aggregator=FiBA, lateness=1
+    )
+    for start in range(0, events, batch):
+        if start == events // 2:
+            counted.combines = 0
+        window.extend(np.arange(batch, dtype=float).tolist(), np.arange(start, start + batch))
+    assert counted.combines <= 7 * events / 2
+    window.check()
