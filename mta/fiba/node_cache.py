@@ -3,8 +3,8 @@
 In memory are the root, the spines and the nodes that were needed last; every other node is an
 immutable page, named like the groups of level queues (``pages.page``). A node that changes is
 written anew, under a new number, when it is let go or when a handle is taken; so are the nodes
-above it. Large leaves are let go as soon as no event can come into them any more. A page therefore never comes back with other content, and its parent knows its number and
-name.
+above it. Large leaves are let go as soon as no event can come into them any more. A page therefore
+never comes back with other content, and its parent knows its number and name.
 
     leaf page    events: their values, and times
     inner page   a row a subtree: its up-aggregate, the value of the entry after it, how many events

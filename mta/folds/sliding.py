@@ -176,14 +176,17 @@ def sweep_goes_on(monoid: AbstractMonoid) -> bool:
     )
 
 
+def scans_go_on(monoid: AbstractMonoid) -> bool:
+    """Whether numpy's scans may end anywhere and go on from there, to the bit."""
+    return _every(monoid, lambda part: bool(part.ufuncs))
+
+
 def turns(monoid: AbstractMonoid) -> bool:
     """Whether ``turning_folds`` takes the least without a kernel, or is to give a kernel's bits.
 
     A scan without ufuncs takes log2(n) combines a row, and is not for rows as long as a window.
     """
-    return _every(monoid, lambda part: bool(part.ufuncs)) or (
-        _every(monoid, _names_kernel) and not _every(monoid, _is_exact)
-    )
+    return scans_go_on(monoid) or (_every(monoid, _names_kernel) and not _every(monoid, _is_exact))
 
 
 def _every(monoid: AbstractMonoid, holds: Callable[[ColumnarMonoid], bool]) -> bool:

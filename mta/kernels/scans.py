@@ -36,8 +36,8 @@ def accumulate(ufunc: np.ufunc, column: np.ndarray, first: Any, backwards: bool)
     kernel = Kernel.of(ufunc, column.dtype)
     if kernel is not None and native.scan(kernel, column, scan, backwards):
         return scan
-    run = scan[::-1] if backwards else scan
-    run[1:] = column[::-1] if backwards else column
+    rows, run = (scan[:-1], scan[::-1]) if backwards else (scan[1:], scan)
+    rows[...] = column
     ufunc.accumulate(run, out=run)
     return scan
 

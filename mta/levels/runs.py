@@ -41,6 +41,7 @@ from mta.folds.sliding import (
     Sweep,
     has_kernel,
     kernel_lowers,
+    scans_go_on,
     turning_folds,
     turns,
 )
@@ -55,6 +56,8 @@ from mta.policies.windows import CountWindow, TimeWindow
 
 #: The values of one bulk have at most so many bytes, or so many events if that is more.
 _BYTES, _EVENTS = 1 << 21, 1 << 16
+#: By numpy alone so many events at once, whose folds stay near the processor.
+_PIECE = 1 << 14
 
 
 class RunningTree(MonoidTree):
@@ -171,19 +174,25 @@ class RunningTree(MonoidTree):
         ``lefts`` are the stack's entries from the first of two ``places`` to the last; of a front
         that stays there is one. Two combines an event.
         """
-        monoid = self.monoid
-        lifted = monoid.lift_rows(monoid.inputs.cut(new.rows, at, at + count), count)
+        monoid, schema, stays = self.monoid, self.monoid.partials, isinstance(fronts, int)
         if has_kernel(monoid):
+            lifted = monoid.lift_rows(monoid.inputs.cut(new.rows, at, at + count), count)
             each = zeros(count, "i8") if isinstance(fronts, int) else known(fronts)
-            sweep = Sweep(lifted, lefts, *places, 0, each, monoid.partials.one(right))
+            sweep = Sweep(lifted, lefts, *places, 0, each, schema.one(right))
             swept = self._swept(batch, start, sweep, count)
             if swept is not None:
-                return monoid.partials.at(swept, 0)
+                return schema.at(swept, 0)
         if not isinstance(fronts, int):
             lefts = rows_at(monoid, lefts, fronts, places[0])
-        rights = monoid.prefixes(lifted, count, right)
-        batch.put(start, monoid.combine_rows(lefts, rights, count))
-        return monoid.partials.at(rights, count - 1)
+        most = _PIECE if scans_go_on(monoid) else count
+        for begin in range(0, count, most):
+            some = min(most, count - begin)
+            rows = monoid.inputs.cut(new.rows, at + begin, at + begin + some)
+            rights = monoid.prefixes(monoid.lift_rows(rows, some), some, right)
+            left = lefts if stays else schema.cut(lefts, begin, begin + some)
+            batch.put(start + begin, monoid.combine_rows(left, rights, some))
+            right = schema.at(rights, some - 1)
+        return right
 
     def _swept(self, batch: Batch, start: int, sweep: Sweep, count: int) -> Rows | None:
         """Results by a kernel, and the aggregate on the right in the end; None without one."""

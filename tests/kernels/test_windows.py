@@ -31,8 +31,10 @@ from mta import (
     Window,
 )
 from mta.errors import LateEvent
+from mta.fiba import node_cache
 from mta.kernels import native
 from mta.kernels.native import numpy_alone
+from mta.levels import runs
 from mta.monoids.base import AbstractMonoid
 from mta.policies.base import AbstractPolicy
 from tests.support import oracle
@@ -148,11 +150,21 @@ def outcome(call: Callable[[], Any]) -> Any:
         return str(error)
 
 
+def lived(life: Callable[[int], None], seed: int) -> None:
+    """Of odd seeds with short pieces by numpy alone, and all leaves as large ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        if seed % 2:
+            patch.setattr(runs, "_PIECE", 64)
+            patch.setattr(node_cache, "_LARGE", 1)
+            patch.setattr(node_cache, "_AT_ONCE", 2)
+        life(seed)
+
+
 @pytest.mark.parametrize("life", [one_life, one_life_by_time])
 @pytest.mark.parametrize("part", range(4))
 def test_windows(life: Callable[[int], None], part: int) -> None:
     for seed in range(part * 15, part * 15 + 15):
-        life(seed)
+        lived(life, seed)
 
 
 @pytest.mark.soak
@@ -160,7 +172,7 @@ def test_windows(life: Callable[[int], None], part: int) -> None:
 def test_windows_for_long(life: Callable[[int], None]) -> None:
     seed = oracle.seed("windows with kernels and without")
     for at in range(3000):
-        life(seed + at)
+        lived(life, seed + at)
 
 
 @pytest.mark.parametrize("seed", range(28))
