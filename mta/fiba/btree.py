@@ -251,9 +251,12 @@ class Tree:
 
     def _sums(self, nodes: Sequence[Node]) -> Rows:
         """What a parent has of new leaves; of other nodes that is still to be put right."""
-        if nodes[0].level:
-            return self.kind.sums.gathered([(self.monoid.identity, 0)] * len(nodes))
-        return self.kind.sums.gathered([(self.kind.fold(leaf), leaf.count) for leaf in nodes])
+        schema, identity = self.kind.sums, self.monoid.identity
+        sums = schema.new(len(nodes))
+        for at, node in enumerate(nodes):
+            known = (identity, 0) if node.level else (self.kind.fold(node), node.count)
+            schema.put(sums, at, known)
+        return sums
 
     def fill_up(self, node: Node) -> None:
         """Merge or fill up underfull nodes from here up."""

@@ -147,9 +147,10 @@ class TreePages(Aggregator):
         while index == above.count:
             above, index = parent_of(above), parent_of(above).index_of(above)
             end = index + 1
+        cut, between = tree.kind.entries.cut, above.entries.lend(index, end)
         groups: list[Rows] = []
-        for each, between in zip(nodes, above.entries.taken(index, end), strict=True):
-            groups += each.entries.lasting(), between
+        for at, each in enumerate(nodes):
+            groups += each.entries.lend(0, each.count), cut(between, at, at + 1)
         leaf = JoinedLeaf(self.monoid.inputs, first, groups)
         if len(nodes) == 1:
             self._leaves = [leaf, *self._leaves[: _LEAVES - 1]]

@@ -21,7 +21,7 @@ from mta.bench.ours.memory import MIB, anonymous
 from mta.pages.structure import Aggregator
 from stores import open_store
 
-WINDOW, MICRO_BATCH, ROUND, ROUNDS = 2**22, 2**14, 2**18, 5
+WINDOW, MICRO_BATCH, ROUND, ROUNDS = 2**22, 2**14, 2**18, 11
 EVENTS, LATE_SHARE, LATE_BY = 2**24, 0.05, 10**4
 #: MiB that those events may take, pages on disk.
 MOST_MEMORY = 128
