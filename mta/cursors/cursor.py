@@ -244,9 +244,7 @@ class Cursor(ObservedWindow):
     def step(self, row: Row, time: int | None) -> None:
         """Take in the next event, which is in the structure already; amortised O(1) combines."""
         self._fresh()
-        if self._suffixes is None:
-            self._later = None
-        else:
+        if self._keeps_up():
             self._grow(self.monoid.lift(row))
         self.back += 1
         try:
@@ -322,9 +320,7 @@ class Cursor(ObservedWindow):
             done = end
         self.back = hand.stop
         self.move(hand.first + int(fronts[-1]))
-        if self._suffixes is None:
-            self._later = None
-        else:
+        if self._keeps_up():
             self._grow(hand.sliding.total)
 
     def _folds(self, hand: Hand, done: int, fronts: EachFront, is_stored: bool) -> Rows:
@@ -373,11 +369,9 @@ class Cursor(ObservedWindow):
         """Take in the next event, which is in the structure already; the front stays, 1 combine."""
         self._fresh()
         self.back += 1
-        if self._suffixes is None:
-            self._later = None
-            return
         try:
-            self._grow(self.monoid.lift(row))
+            if self._keeps_up():
+                self._grow(self.monoid.lift(row))
         except Exception:  # whoever asks for the result will see
             self._forget()
 
@@ -393,8 +387,14 @@ class Cursor(ObservedWindow):
             self._stamp = self.events.stamp
             self._forget()
 
+    def _keeps_up(self) -> bool:
+        """Whether newer events are noted beside S; where there is none, later folds are dropped."""
+        if self._suffixes is None:
+            self._later = None
+        return self._suffixes is not None
+
     def _grow(self, newer: Partial) -> None:
-        """Newer events have come, where S is held; else later folds are forgotten."""
+        """Newer events have come."""
         self._grown = self._joined(self._grown, newer)
 
     def _joined(self, older: Partial | None, newer: Partial | None) -> Partial | None:
@@ -501,9 +501,8 @@ class Cursor(ObservedWindow):
         For as many evictions as were at hand.
         """
         self.back += count
-        self._grown = grown
-        if self._suffixes is None:
-            self._later = None
+        if self._keeps_up():
+            self._grown = grown
         self.move(self.front + gone)
 
     # --- what the policy asks ---------------------------------------------------------------------
