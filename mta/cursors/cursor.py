@@ -621,7 +621,7 @@ class _CursorTimes:
         stop = leaf.first
         gathered: list[np.ndarray] = []
         while leaf.first == stop and not (gathered and isinstance(leaf, Hand)):
-            gathered += leaf.pieces_of_times()
+            gathered += [group.times for group in leaf.groups if group.times is not None]
             stop, end = leaf.stop, done + int(times[done:].searchsorted(gathered[-1][-1] + age))
             if end in (done, len(times)) or stop == back:
                 break

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from mta.columns.schemas import Rows, Schema
-from mta.folds.sliding import SlidingFolds
+from mta.folds.sliding import Events, SlidingFolds
 from mta.kernels.ranks import SortedTimes
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.structure import Remembered
@@ -44,10 +44,10 @@ class Leaf:
         """The times of the events, where they are kept, for searches that end before the last."""
         return self.sorted_times
 
-    def pieces_of_times(self) -> Sequence[np.ndarray]:
-        """The times of the events, where they are kept, as arrays that follow one another."""
-        assert self.times is not None
-        return [self.times]
+    @property
+    def groups(self) -> Sequence[Events]:
+        """Its events as they lie, in groups that follow one another."""
+        return [Events(self.rows, self.times, self.count)]
 
     def before(self, stop: int, monoid: AbstractMonoid) -> Leaf:
         """The part of it that lies before a position."""
@@ -77,43 +77,43 @@ class JoinedLeaf(Leaf):
     A leaf of a tree by time, and the one entry behind it, serve most of what is asked as they are.
     """
 
-    def __init__(
-        self, schema: Schema, first: int, groups: Sequence[tuple[np.ndarray, Rows]]
-    ) -> None:
+    def __init__(self, schema: Schema, first: int, groups: Sequence[Events]) -> None:
         self._schema, self._groups = schema, groups
-        self._times = [times for times, _ in groups]
-        self.first, self.count = first, sum(map(len, self._times))
-        self.stop = first + self.count
-        self._has_one_behind = len(groups) == 2 and len(groups[1][0]) == 1
+        self.first, self.count = first, sum(group.size for group in groups)
+        self.__post_init__()
+        self._has_one_behind = len(groups) == 2 and groups[1].size == 1
+
+    @property
+    def groups(self) -> Sequence[Events]:
+        return self._groups
 
     @cached_property
-    def times(self) -> np.ndarray:  # type: ignore[override]
-        """The times of the events."""
-        return np.concatenate(self._times)
-
-    def pieces_of_times(self) -> Sequence[np.ndarray]:
-        return self._times
+    def times(self) -> np.ndarray | None:  # type: ignore[override]
+        """The times of the events, where they are kept."""
+        pieces = [group.times for group in self._groups if group.times is not None]
+        return np.concatenate(pieces) if pieces else None
 
     @cached_property
     def rows(self) -> Rows:
         """The events as input rows."""
         rows, at = self._schema.new(self.count), 0
-        for times, some in self._groups:
+        for some, _, size in self._groups:
             self._schema.put_many(rows, at, some)
-            at += len(times)
+            at += size
         return rows
 
     @cached_property
     def searched(self) -> SortedTimes:
-        return SortedTimes(self._groups[0][0]) if self._has_one_behind else self.sorted_times
+        times = self._groups[0].times if self._has_one_behind else None
+        return self.sorted_times if times is None else SortedTimes(times)
 
     def suffixes(self, position: int, right: Partial, monoid: AbstractMonoid) -> Rows:
         count = self.stop - 1 - position
         if not (self._has_one_behind and count):
             return super().suffixes(position, right, monoid)
-        (times, rows), (_, behind) = self._groups
+        (rows, _, size), (behind, _, _) = self._groups
         right = monoid.combine(monoid.lift(self._schema.at(behind, 0)), right)
-        some = self._schema.cut(rows, len(times) - count, len(times))
+        some = self._schema.cut(rows, size - count, size)
         return monoid.suffixes(monoid.lift_rows(some, count), count, right)
 
 
@@ -121,15 +121,11 @@ def suffixes_of(
     leaves: Sequence[Leaf], position: int, right: Partial, monoid: AbstractMonoid
 ) -> Rows:
     """As ``Leaf.suffixes``, of leaves that follow one another."""
-    count = leaves[-1].stop - position
-    if len(leaves) == 1:
-        return leaves[0].suffixes(position, right, monoid)
-    rows, at = monoid.inputs.new(count), 0
-    for leaf in leaves:
-        start = max(position - leaf.first, 0)
-        monoid.inputs.put_many(rows, at, monoid.inputs.cut(leaf.rows, start, leaf.count))
-        at += leaf.count - start
-    return monoid.suffixes(monoid.lift_rows(rows, count), count, right)
+    leaf = leaves[0]
+    if len(leaves) > 1:
+        groups = [group for leaf in leaves for group in leaf.groups]
+        leaf = JoinedLeaf(monoid.inputs, leaf.first, groups)
+    return leaf.suffixes(position, right, monoid)
 
 
 class OrderedEvents(Remembered, Protocol):

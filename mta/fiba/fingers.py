@@ -144,10 +144,7 @@ class FingerTree(Tree):
 
     def is_spine(self, node: Node) -> bool:
         """Whether a node is the root or on a spine."""
-        level, left, right = node.level, self._left or (), self.right
-        if level < len(right) and right[level] is node:
-            return True
-        return node is self.root or (level < len(left) and left[level] is node)
+        return node is self.root or self.on_left(node) or self.on_right(node)
 
     def may_lack(self, node: Node) -> bool:
         while node.parent is not None:
@@ -530,6 +527,18 @@ class FingerTree(Tree):
         index = int(places.searchsorted(position))
         return index, int(places[index - 1]) + 1 if index else 0
 
+    def above_leaf(self, position: int) -> tuple[Node, int]:
+        """The node above the leaf that has a position, or the root where that is the leaf.
+
+        Also, how many events come before its subtree. A page read a level.
+        """
+        node, first = self.root, 0
+        while node.level > 1:
+            index, before = self.child_with(node, position - first)
+            first += before
+            node = self.child(node, index)
+        return node, first
+
     def events_before(self, node: Node, index: int) -> int:
         """How many events come before a child of an inner node, in the node's subtree."""
         return int(self.places_of(node)[index - 1]) + 1 if index else 0
@@ -542,11 +551,10 @@ class FingerTree(Tree):
         def cut(node: Node) -> tuple[int, Passage]:
             if not node.level:
                 return min(position, node.count), "all before"
-            places = self.places_of(node)
-            index = int(places.searchsorted(position))
-            if index < node.count and places[index] == position:
+            index, before = self.child_with(node, position)
+            if index < node.count and self.places_of(node)[index] == position:
                 return index, "all before"
-            inside = position - (int(places[index - 1]) + 1 if index else 0)
+            inside = position - before
             return (index, self.at_position(inside)) if inside else (index, "all after")
 
         return cut
@@ -621,14 +629,9 @@ class FingerTree(Tree):
         Where a leaf begins at the first, they are those at which leaves of its parent begin; else
         it is alone. Costs as ``fold_positions``, for all of them together.
         """
-        node, first, index, schema = self.root, 0, 0, self.monoid.partials
-        while node.level:
-            index, before = self.child_with(node, position - first)
-            if node.level == 1:
-                break
-            first += before
-            node = self.child(node, index)
-        if node.level and 0 < index < node.count and first + before == position:
+        schema, (node, first) = self.monoid.partials, self.above_leaf(position)
+        index, before = self.child_with(node, position - first) if node.level else (0, 0)
+        if 0 < index < node.count and first + before == position:
             starts = first + 1 + self.places_of(node)[index - 1 :]
             right = self.fold_positions(int(starts[-1]), self.size)
             mixed, size = self.kind.piece(node, index, node.count, before=True)

@@ -350,14 +350,13 @@ class Kind:
 
         Of a leaf that has not changed since, none.
         """
-        entries, count, monoid = node.entries, node.entries.count, self.monoid
+        entries, count = node.entries, node.count
         if not count:
-            return monoid.identity
+            return self.monoid.identity
         if node.level:
-            return monoid.fold(*self.piece(node, 0, count))
+            return self.monoid.fold(*self.piece(node, 0, count))
         if entries.derived is None:
-            lifted = monoid.lift_rows(entries.part(1, 0, count), count)
-            entries.derived = monoid.fold(lifted, count)
+            entries.derived = self.monoid.fold(self.lift(node, 0, count), count)
         return entries.derived
 
     def piece(self, node: Node, start: int, stop: int, before: bool = False) -> Piece:

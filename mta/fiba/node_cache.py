@@ -124,8 +124,6 @@ class PagedNodeCache(NodeCache):
         return child
 
     def children(self, node: Node, start: int, stop: int) -> list[Node]:
-        if stop - start == 1:
-            return [self.child(node, start)]
         missing = [link for link in node.links[start:stop] if link.node is None]
         if len(missing) > 1:
             places = [(node.level - 1, link.number, link.name) for link in missing]

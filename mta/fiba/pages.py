@@ -37,6 +37,7 @@ from mta.fiba.fingers import FingerTree, after_time
 from mta.fiba.node import NOTES, Kind, Node, Note, parent_of
 from mta.fiba.node_cache import NodeCache, PagedNodeCache
 from mta.fiba.parts import LastLeafParts, Part
+from mta.folds.sliding import Events
 from mta.monoids.base import Partial, Refold
 from mta.pages.handle import MAX_LEVELS, Handle, corrupt
 from mta.pages.page import NO_NAME, Group, Layout, is_name, read_columns, write_columns
@@ -123,14 +124,11 @@ class TreePages(Aggregator):
         known = self._known(position)
         if known is not None:
             return known
-        tree, node, first = self.tree, self.tree.root, self.kept_from
-        while node.level > 1:
-            index, before = tree.child_with(node, position - first)
-            first += before
-            node = tree.child(node, index)
-        if not node.level:
-            return Leaf(first, node.values(0, node.count), node.times, node.count)
-        above, last = node, -1
+        tree, last = self.tree, -1
+        above, first = tree.above_leaf(position - self.kept_from)
+        first += self.kept_from
+        if not above.level:
+            return Leaf(first, above.values(0, above.count), above.times, above.count)
         if until is not None:
             last = int(above.times.searchsorted(until, side="right"))
         elif upto > position:
@@ -148,9 +146,12 @@ class TreePages(Aggregator):
             above, index = parent_of(above), parent_of(above).index_of(above)
             end = index + 1
         cut, between = tree.kind.entries.cut, above.entries.lend(index, end)
-        groups: list[Rows] = []
+        groups: list[Events] = []
         for at, each in enumerate(nodes):
-            groups += each.entries.lend(0, each.count), cut(between, at, at + 1)
+            times, rows = each.entries.lend(0, each.count)
+            groups.append(Events(rows, times, each.count))
+            times, rows = cut(between, at, at + 1)
+            groups.append(Events(rows, times, 1))
         leaf = JoinedLeaf(self.monoid.inputs, first, groups)
         if len(nodes) == 1:
             self._leaves = [leaf, *self._leaves[: _LEAVES - 1]]

@@ -174,7 +174,7 @@ class RunningTree(MonoidTree):
         ``lefts`` are the stack's entries from the first of two ``places`` to the last; of a front
         that stays there is one. Two combines an event.
         """
-        monoid, schema, stays = self.monoid, self.monoid.partials, isinstance(fronts, int)
+        monoid, schema = self.monoid, self.monoid.partials
         if has_kernel(monoid):
             lifted = monoid.lift_rows(monoid.inputs.cut(new.rows, at, at + count), count)
             each = zeros(count, "i8") if isinstance(fronts, int) else known(fronts)
@@ -189,7 +189,7 @@ class RunningTree(MonoidTree):
             some = min(most, count - begin)
             rows = monoid.inputs.cut(new.rows, at + begin, at + begin + some)
             rights = monoid.prefixes(monoid.lift_rows(rows, some), some, right)
-            left = lefts if stays else schema.cut(lefts, begin, begin + some)
+            left = lefts if isinstance(fronts, int) else schema.cut(lefts, begin, begin + some)
             batch.put(start + begin, monoid.combine_rows(left, rights, some))
             right = schema.at(rights, some - 1)
         return right

@@ -157,12 +157,9 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         if count == 0:
             return self.identity
         if self.ufuncs:
-            if not isinstance(partials, tuple):
-                fold = reduce(self.ufuncs[0], partials)
-                return fold.item() if self.is_plain else fold
-            columns = zip(self.ufuncs, partials, strict=True)
+            columns = zip(self.ufuncs, _as_tuple(partials), strict=True)
             folds = [reduce(ufunc, column) for ufunc, column in columns]
-            return tuple([f.item() for f in folds] if self.is_plain else folds)
+            return _like(partials, [f.item() for f in folds] if self.is_plain else folds)
         schema, combine = self.partials, self._columns.combine
         while count > 1:
             half = count // 2
@@ -185,10 +182,9 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         One ``ufunc.accumulate`` a column; without ufuncs log2(n) whole-group combines, by doubling.
         """
         if self.ufuncs:
-            if not isinstance(partials, tuple):
-                return accumulate(self.ufuncs[0], partials, first, backwards)
-            columns = zip(self.ufuncs, partials, first, strict=True)
-            return tuple([accumulate(ufunc, c, start, backwards) for ufunc, c, start in columns])
+            columns = zip(self.ufuncs, _as_tuple(partials), _as_tuple(first), strict=True)
+            scans = [accumulate(ufunc, c, start, backwards) for ufunc, c, start in columns]
+            return _like(partials, scans)
         if self.kernel is not None:
             room = self.partials.new(count + 1)
             self.partials.put(room, count if backwards else 0, first)
@@ -213,10 +209,9 @@ class ColumnarMonoid(AbstractMonoid[Out]):
         """
         if not self.ufuncs:
             return None
-        if not isinstance(partials, tuple):
-            return accumulate_each(self.ufuncs[0], partials, self.identity, size, backwards)
-        columns = zip(self.ufuncs, partials, self.identity, strict=True)
-        return tuple([accumulate_each(u, c, start, size, backwards) for u, c, start in columns])
+        columns = zip(self.ufuncs, _as_tuple(partials), _as_tuple(self.identity), strict=True)
+        scans = [accumulate_each(ufunc, c, start, size, backwards) for ufunc, c, start in columns]
+        return _like(partials, scans)
 
     def combine_rows(self, left: Any, right: Any, count: int) -> Rows:
         if self.kernel is not None and not self.ufuncs:
@@ -260,6 +255,10 @@ def _has_missing(column: np.ndarray) -> bool:
 
 def _as_tuple(rows: Any) -> tuple[Any, ...]:
     return rows if isinstance(rows, tuple) else (rows,)
+
+
+def _like(rows: Rows, columns: list[Any]) -> Any:
+    return tuple(columns) if isinstance(rows, tuple) else columns[0]
 
 
 def _concatenate(first: Any, second: Any) -> Any:

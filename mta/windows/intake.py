@@ -192,20 +192,16 @@ class Intake:
         self, micros: np.ndarray, in_order: bool, invalid: np.ndarray | None
     ) -> np.ndarray | None:
         """Which valid events are too old: see the class; None when none are."""
-        last = self.last_time
-        floors: np.ndarray | np.int64
-        if self.lateness is None:
-            floor = np.iinfo("i8").min if last is None else last
-            if micros[0] >= floor and in_order:
-                return None
+        last, lateness = self.last_time, self.lateness
+        if last is None and lateness is not None:
+            return None
+        floor = np.iinfo("i8").min if last is None else last - (lateness or 0)
+        if micros[0] >= floor and in_order:
+            return None
+        floors: np.ndarray | np.int64 = np.int64(floor)
+        if lateness is None:
             counted = micros if invalid is None else np.where(invalid, floor, micros)
             floors = np.maximum(np.maximum.accumulate(counted), floor)
-        elif last is None:
-            return None
-        else:
-            floors = np.int64(last - self.lateness)
-            if micros[0] >= floors and in_order:
-                return None
         mask: np.ndarray = micros < floors
         if invalid is not None:
             mask &= ~invalid

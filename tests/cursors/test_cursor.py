@@ -32,6 +32,7 @@ from mta.errors import EventsGone, InvalidTime
 from mta.folds.blocks import Blocks
 from mta.folds.fronts import Stretch, TimeFronts, fronts_upto, known, rows_at
 from mta.folds.overlaps import Overlaps, may_overlap
+from mta.folds.sliding import Events
 from mta.kernels.ranks import SortedTimes
 from mta.levels.kept import KeptEvents, LeafReader
 from mta.monoids.base import AbstractMonoid
@@ -545,7 +546,7 @@ def test_groups_joined_are_one_leaf(counts: list[int]) -> None:
     monoid, size = joined(), sum(counts)
     rows, times = list("abcdefghij"[:size]), np.arange(0, 10 * size, 10)
     ends = np.cumsum([0, *counts]).tolist()
-    groups = [(times[a:b], rows[a:b]) for a, b in pairwise(ends)]
+    groups = [Events(rows[a:b], times[a:b], b - a) for a, b in pairwise(ends)]
     plain, leaf = Leaf(100, rows, times, size), JoinedLeaf(monoid.inputs, 100, groups)
     assert (leaf.first, leaf.stop, leaf.count) == (100, 100 + size, size)
     for position in range(100, 100 + size):
@@ -553,7 +554,7 @@ def test_groups_joined_are_one_leaf(counts: list[int]) -> None:
         assert found == plain.suffixes(position, "z", monoid)[: leaf.stop - position]
         assert found[0] == "".join(rows[position - 100 :]) + "z"
     assert list(leaf.searched.ranks(times, 10)) == list(range(size))  # of times before the last
-    assert np.concatenate(leaf.pieces_of_times()).tolist() == times.tolist()
+    assert leaf.groups == groups
     assert leaf.times is not None and leaf.times.tolist() == times.tolist()
     assert list(leaf.rows) == rows
     assert leaf.before(100 + size - 1, monoid).count == size - 1
