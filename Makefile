@@ -146,7 +146,7 @@ docs: $(DOCS)
 	@echo "-- open docs-output/index.html"
 
 bench: $(PEERS)
-	@$(BIN)/mta bench $(ARGS)
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 clean:
 	rm -rf $(VENV) demo-output bench-output docs-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -172,7 +172,7 @@ $(ALL): $(RUN)
 		echo "-- no wheel of the Couchbase client for this platform: its tests will be skipped"
 	@touch $@
 
-# The libraries that mta bench measures beside; it skips those that a platform has no wheel of.
+# The libraries that the benchmarks compare with; they skip those that a platform has no wheel of.
 $(PEERS): $(RUN)
 	@echo "-- installing the libraries to compare with into $(VENV)"
 	@$(INSTALL) --editable ".[spark,plots,bench,sketches]" || echo "-- some are not to be had: they will be skipped"

@@ -14,7 +14,7 @@ before it:
 - ``levels``, ``reactive``, ``fiba``: the papers' structures in pages
 - ``windows``, ``keyed``, ``triggers``: what users hold
 - ``audit``, ``laws``: checks of what is stored, and of what users write
-- ``cli``, ``bench``: the commands without Spark, and the experiments
+- ``cli``: the commands without Spark
 """
 
 # The first of all imports: it says so where something else hides the package ``stores``.

@@ -2,9 +2,6 @@
 
 import sys
 
-from mta.bench.command import add_bench
 from mta.cli.commands import CommandLine
 
-line = CommandLine()
-add_bench(line)
-sys.exit(line.run())
+sys.exit(CommandLine().run())

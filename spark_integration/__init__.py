@@ -14,7 +14,7 @@ PySpark is an extra, so it is imported only when one of these names is asked for
 - ``migration``: its state with other buckets, or in another store
 - ``reports``: the counts of queries, to whoever watches them
 - ``interpreter``: whether the workers' Python has the packages
-- ``errors``, ``cli``, ``bench``: what goes wrong, the command line, Spark's experiments
+- ``errors``, ``cli``: what goes wrong, and the command line
 """
 
 from __future__ import annotations

@@ -61,12 +61,11 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def wings() -> list[str]:
-    """The packages and their folders, as names to import; benchmarks are no part of it."""
+    """The packages and their folders, as names to import."""
     found = []
     for package in PACKAGES:
         folders = [path.parent for path in (ROOT / package).rglob("__init__.py")]
-        names = [".".join(folder.relative_to(ROOT).parts) for folder in sorted(folders)]
-        found += [name for name in names if "bench" not in name.split(".")]
+        found += [".".join(folder.relative_to(ROOT).parts) for folder in sorted(folders)]
     return found
 
 

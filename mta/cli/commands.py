@@ -23,7 +23,6 @@ EXTRAS = {
     "pyarrow": "spark",
     "pandas": "spark",
     "google": "spark",
-    "matplotlib": "bench",
 }
 
 #: Takes the options of a command by their names; None is the exit code 0.

@@ -4,7 +4,8 @@
 - ``job``, ``expressions``: what ``mta run`` is asked to do
 - ``sources``, ``run``, ``plot``: files in, results and a picture out
 - ``checkpoints``: inspect, check and sweep what a run has left
-- ``demo``, ``failures``: a demonstration, and Spark's failures in few words
+- ``demo``, ``generator``: a demonstration, and the stream that it generates
+- ``failures``: Spark's failures in few words
 """
 
 from __future__ import annotations

@@ -11,10 +11,8 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any
 
-from mta.bench.command import add_bench
 from mta.cli import handles
 from mta.cli.commands import Command, CommandLine, at_least_one
-from spark_integration.bench import EXPERIMENTS
 from spark_integration.cli.job import Job, add_options
 from stores.errors import StoreAccessDenied
 
@@ -44,7 +42,6 @@ def command_line() -> CommandLine:
         "migrate", _migrate, help="make a stopped query's checkpoint anew, for other buckets or "
         "another store",
     ))  # fmt: skip
-    add_bench(line, EXPERIMENTS)
     line.commands["gc"].add_argument(
         "--grace", metavar="TIME", default="1 hour",
         help="of a run: how long a page must be seen unneeded, default 1 hour",

@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 
 from mta import CountWindow
 from mta.cli.console import say
-from spark_integration.bench.generator import write_stream
 from spark_integration.cli.checkpoints import inspect
 from spark_integration.cli.expressions import Aggregation, parse_aggregation, parse_window
+from spark_integration.cli.generator import write_stream
 from spark_integration.cli.job import Job
 from spark_integration.cli.run import read_results, run
 from spark_integration.cli.sources import guess_job, key_column, open_source, read_input

@@ -14,7 +14,6 @@ import pytest
 
 from mta.cli.console import as_options
 from spark_integration.cli import main, run
-from spark_integration.cli.commands import command_line
 from spark_integration.cli.demo import _rolling
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.failures import explain
@@ -172,13 +171,6 @@ def test_what_cannot_be_read_is_said_to_count_as_none(kind, hint):
     traceback = "Traceback (most recent call last):\n  File a\nmta.errors."
     assert hint in explain(Exception(f"{traceback}Invalid{kind}: null {kind.lower()}: 1 of 2"))
     assert hint not in explain(Exception(f"{traceback}Invalid{kind}: beyond the range"))
-
-
-def test_an_experiment_that_is_none_is_told_in_short(capsys):
-    with pytest.raises(SystemExit):
-        main(["bench", "mta", "nonsense"])
-    assert capsys.readouterr().err.endswith("there is no 'nonsense'; --help lists what there is\n")
-    command_line().parser.parse_args(["bench"])
 
 
 def test_ctrl_c_while_spark_starts_leaves_no_java_behind(source, tmp_path):

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import distribution
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -72,6 +73,14 @@ def test_nothing_but_the_core_is_installed() -> None:
     assert "site-packages" in str(mta.__file__)
 
 
+def test_the_wheel_holds_the_product_alone() -> None:
+    if "MTA_CORE_ALONE" not in os.environ:
+        pytest.skip("here the package may be a checkout")
+    installed = {file.parts[0] for file in distribution("mta-windows").files or ()}
+    packages = {name for name in installed if not name.endswith(".dist-info") and name != ".."}
+    assert packages == {"mta", "stores", "spark_integration"}
+
+
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=600)
@@ -99,7 +108,7 @@ def saved(tmp_path: Path) -> tuple[str, Path]:
 def test_help_names_the_commands(entry: str) -> None:
     done = python(entry, "--help")
     assert (done.returncode, done.stderr) == (0, "")
-    for command in ("inspect", "check", "gc", "bench"):
+    for command in ("inspect", "check", "gc"):
         assert f"\n    {command} " in done.stdout
 
 
@@ -153,12 +162,6 @@ def test_what_only_spark_reads_says_so(entry: str, tmp_path: Path) -> None:
     assert "Spark" in done.stderr or "mta-windows[spark]" in done.stderr
 
 
-def test_a_bench_without_its_libraries_says_what_to_install(entry: str, tmp_path: Path) -> None:
-    done = python(entry, "bench", "batch", "--output", tmp_path / "out")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "mta: 'mta bench' needs matplotlib: pip install 'mta-windows[bench]'\n"
-
-
 def test_a_store_without_its_library_says_what_to_install() -> None:
     for scheme in ("redis", "couchbase"):
         code = f"from stores import open_store; open_store('{scheme}://host/0')"
@@ -203,7 +206,6 @@ def test_every_public_name_is_there() -> None:
 def test_every_module_of_the_core_needs_no_extra() -> None:
     """All but those whose library is an extra; in one process, as a user would import them."""
     extra = (
-        "mta.bench",
         "mta.__main__",
         "stores.redis",
         "stores.couchbase",

@@ -134,10 +134,9 @@ def test_extras_and_commands() -> None:
 
 
 def wings() -> list[Path]:
-    """The folders of the packages, but for those of benchmarks."""
+    """The folders of the packages."""
     inits = [path for package in PACKAGES for path in (ROOT / package).rglob("__init__.py")]
-    folders = sorted(path.parent for path in inits)
-    return [folder for folder in folders if "bench" not in folder.relative_to(ROOT).parts]
+    return sorted(path.parent for path in inits)
 
 
 def test_every_wing_is_drawn_and_described() -> None:

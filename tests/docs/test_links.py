@@ -13,7 +13,7 @@ import pytest
 from tests.support.documents import DOCS, README, ROOT, anchors, documents, name_of, prose
 
 PACKAGES = ("mta", "stores", "spark_integration")
-FOLDERS = (*PACKAGES, "tests", "docs", "docker", "examples", ".ci")
+FOLDERS = (*PACKAGES, "benchmarks", "tests", "docs", "docker", "examples", ".ci")
 OURS = [README, *sorted(DOCS.glob("*.md"))]
 #: Documents that also name what was.
 PAST = {ROOT / "CHANGELOG.md"}

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.papers.mta.algorithms import OneByOne, Rule
+from benchmarks.papers.mta.dimensions import columns, listing_3, opened
+from benchmarks.papers.mta.streams import memory_usage
 from mta import (
     AmortizedMTA,
     CountWindow,
@@ -23,9 +26,6 @@ from mta import (
     TimeWindow,
     Window,
 )
-from mta.bench.mta_paper.algorithms import OneByOne, Rule
-from mta.bench.mta_paper.dimensions import columns, listing_3, opened
-from mta.bench.mta_paper.streams import memory_usage
 from mta.in_order import DABA
 from tests.support.catalogue import NUMBERS, batch_of, run_of
 

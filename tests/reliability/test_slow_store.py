@@ -2,7 +2,7 @@
 
 The budget, in terms that no machine changes: at most one insert in a hundred waits for the store,
 so the 99th percentile of an insert is one that does not. A stream that is no faster than the store
-waits for no page at all. How long inserts take is measured by ``mta bench slow``.
+waits for no page at all. How long inserts take is measured by ``python -m benchmarks slow``.
 """
 
 from __future__ import annotations

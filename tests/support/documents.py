@@ -16,7 +16,7 @@ _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 def documents() -> list[Path]:
     """Every Markdown file of the project that people read."""
     found = [*ROOT.glob("*.md"), *DOCS.glob("*.md")]
-    for folder in ("docker", "examples", "tests"):
+    for folder in ("benchmarks", "docker", "examples", "tests"):
         found += (ROOT / folder).rglob("*.md")
     return sorted(found)
 

@@ -1,0 +1,106 @@
+"""The compiled kernels: batches with them, without them, and beside pandas' compiled ``rolling``.
+
+Every result of windows by count and by time over 4 million doubles in memory, whose gaps are of a
+second on average: so a window by time holds about as many as one by count. Short windows and long
+ones take different ways, and each has a kernel of its own. In processor time, which other work on
+the machine disturbs least. Of windows by count, bottleneck and polars are timed as well where they
+are installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.ours.peers import with_bottleneck, with_polars
+from benchmarks.report.beside import Figure, alternate, beside
+from mta import AbstractMonoid, CountWindow, Max, Mean, SampleStdDev, Sum, TimeWindow, Window
+from mta.kernels import native
+from mta.policies.base import AbstractPolicy
+
+EVENTS, WINDOWS = 4_000_000, (2**10, 2**15, 2**20)
+SHORT = 2**10
+#: Monoid, pandas' name for it, and the limits of long windows by numpy alone and with kernels.
+MONOIDS: tuple[tuple[AbstractMonoid, str, str, str], ...] = (
+    (Max(), "max", "<= 0.6", "<= 0.3"),
+    (Sum(), "sum", "<= 1", "<= 0.5"),
+    (Mean(), "mean", "<= 1", "<= 0.5"),
+    (SampleStdDev(), "std", "<= 2", "<= 0.6"),
+)
+
+
+def run(size: float) -> list[Figure]:
+    """Nanoseconds an event of each way."""
+    random, count = np.random.default_rng(1), int(EVENTS * size)
+    values = random.normal(100, 10, count)
+    times = (random.exponential(1e6, count).cumsum()).astype("i8").view("M8[us]")
+    figures = []
+    for full in WINDOWS:
+        window = max(2, int(full * min(size, 1)))
+        for policy, series, length in (
+            (CountWindow(window), pd.Series(values), window),
+            (TimeWindow(window), pd.Series(values, times), f"{window}s"),
+        ):
+            at = times if isinstance(policy, TimeWindow) else None
+            for monoid, name, by_numpy, limit in MONOIDS:
+                sides: list[Any] = [partial(getattr(series.rolling(length), name))]
+                ways = {"numpy": partial(alone, monoid, policy, values, at)}
+                if native.compiled is not None:
+                    ways["kernels"] = partial(extend, monoid, policy, values, at)
+                others = {} if at is not None else peers(name, window, values)
+                runs = [*sides, *ways.values(), *others.values()]
+                peer, *ours = (1e9 * s / count for s in alternate(runs, clock=process_time))
+                more = zip(others, ours[len(ways) :], strict=True)
+                told = "".join(f"; {taken:.1f} ns, {other}" for other, taken in more)
+                for way, taken in zip(ways, ours[: len(ways)], strict=True):
+                    by = "time" if at is not None else "count"
+                    most = {"numpy": by_numpy, "kernels": limit}
+                    if full == SHORT:
+                        most = {"numpy": "<= 4", "kernels": "<= 0.5"}
+                    held = most[way] if full in (SHORT, WINDOWS[-1]) else ""
+                    what = f"{name}, {window:,} by {by}, {way}"
+                    beside = f"{peer:.1f} ns, pandas{told}"
+                    figures.append(Figure(what, f"{taken:.1f} ns", beside, taken / peer, held))
+    return figures
+
+
+def peers(function: str, window: int, values: np.ndarray) -> dict[str, Callable[[], object]]:
+    """bottleneck and polars over a window by count, where they are installed."""
+    others = {"bottleneck": with_bottleneck, "polars": with_polars}
+    return {
+        name: partial(run, function, window, values)
+        for name, run in others.items()
+        if find_spec(name) is not None
+    }
+
+
+def extend(
+    monoid: AbstractMonoid, policy: AbstractPolicy, values: np.ndarray, times: np.ndarray | None
+) -> np.ndarray:
+    """Every result, in memory."""
+    results: np.ndarray = Window(monoid, policy, store=None).extend(values, times)
+    return results
+
+
+def alone(
+    monoid: AbstractMonoid, policy: AbstractPolicy, values: np.ndarray, times: np.ndarray | None
+) -> np.ndarray:
+    """The same by numpy alone."""
+    with native.numpy_alone():
+        return extend(monoid, policy, values, times)
+
+
+EXPERIMENTS = (
+    beside(
+        "kernels",
+        "Batches with and without the compiled kernels, beside pandas",
+        run,
+        quick=0.05,
+    ),
+)

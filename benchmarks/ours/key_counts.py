@@ -1,0 +1,168 @@
+"""One stream over a hundred to ten million keys, on local disk: what the number of keys costs.
+
+Every key is as likely, and has some twenty events in its window, whatever their number. All keys
+are one set of windows with one root, so that it is larger than a bucket of Spark's would be. It is
+filled in batches of whole rounds; then batches of random keys are timed, each restored from the
+root before it and saved as a root. Each number of keys has a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from time import perf_counter, process_time
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from benchmarks.ours.memory import MIB, anonymous
+from benchmarks.report.experiment import Experiment, Finding, Progress, Row, Rows, distinct
+from benchmarks.report.plots import lines
+from mta import KeyedWindows, Max, TimeWindow
+from stores import open_store
+from stores.testing.counting import CountingStore
+
+LARGEST, BATCH, IN_WINDOW = 10**7, 100_000, 20
+#: Of an event: a key of eight bytes, a time and a value. The most of a root.
+EVENT_BYTES, ROOT = 24, 1 << 16
+#: Rows of a batch while windows are filled; the fewest and the most batches that are timed. The
+#: fewest take in a dozen merges of four runs, the most all events of a million keys once.
+_FILLED, _FEWEST, _MOST = 1_000_000, 48, 200
+#: What is drawn: the column, and what it is.
+_DRAWN = {
+    "rows_per_second": "rows a second and core",
+    "written": "bytes written a byte of events",
+    "root": "bytes of the root",
+    "restart_ms": "ms to restore and take in a batch",
+}
+
+
+def key_counts(size: float, progress: Progress) -> Rows:
+    """A row for each number of keys."""
+    largest = int(LARGEST * size)
+    counts = [10**power for power in range(2, 8) if 10**power <= largest] or [largest]
+    batch = min(BATCH, 10 * largest)
+
+    def measure(keys: int) -> Rows:
+        return [stream(keys, batch, _FILLED)]
+
+    return progress.rows(counts, measure, lambda keys: f"{keys:,} keys")
+
+
+def stream(keys: int, batch: int, filling: int) -> Row:
+    """What a batch of random keys costs, once all windows are full, in a process of its own.
+
+    They are filled in batches of ``filling`` rows.
+    """
+    numbers = map(str, (keys, batch, filling))
+    command = [sys.executable, "-m", "benchmarks.ours.key_counts", *numbers]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: Row = json.loads(done.stdout)
+    return found
+
+
+def _streamed(keys: int, batch: int, filling: int) -> Row:
+    random, length = np.random.default_rng(1), TimeWindow(keys * IN_WINDOW)
+    count = min(max(_FEWEST, keys * IN_WINDOW // batch), _MOST)
+    batches = [random.integers(0, keys, batch) for _ in range(count)]
+    begun, now = anonymous(), 0  # seconds: one event a second
+    with tempfile.TemporaryDirectory() as folder:
+        disk = open_store(f"file://{folder}")
+        store = CountingStore(disk)
+        pattern, root = KeyedWindows(Max(), length, store, "bench"), b""
+
+        def take_in(some: np.ndarray) -> None:
+            nonlocal root, now
+            times = np.arange(now, now + len(some)).astype("M8[s]")
+            now += len(some)
+            windows = pattern.sibling(root) if root else pattern
+            windows.extend(some, random.random(len(some)), times)
+            root = windows.checkpoint(barrier=False)
+
+        for start in range(0, keys * IN_WINDOW, filling):
+            stop = min(start + filling, keys * IN_WINDOW)
+            take_in(np.arange(start, stop) % keys)
+        store.flush()
+        store.reset()
+        began, worked = perf_counter(), process_time()
+        for some in batches:
+            take_in(some)
+        store.flush()
+        worked, passed = process_time() - worked, perf_counter() - began
+        rows, counts = count * batch, store.counts
+        memory = anonymous() - begun
+        disk.close()
+        began = perf_counter()
+        with open_store(f"file://{folder}") as again:
+            windows = KeyedWindows.restore(root, Max(), length, again)
+            windows.extend(batches[0], random.random(batch), np.full(batch, now).astype("M8[s]"))
+            windows.checkpoint()
+            restart = perf_counter() - began
+    return {
+        "keys": keys,
+        "batch": batch,
+        "batches": count,
+        "rows_per_second": round(rows / worked),
+        "batch_ms": round(1e3 * passed / count, 1),
+        "written": round((counts.put.bytes + len(root) * count) / (rows * EVENT_BYTES), 2),
+        "read": round(counts.get.pages / rows, 3),
+        "root": len(root),
+        "restart_ms": round(1e3 * restart, 1),
+        "memory_mib": round(memory / MIB, 1),
+    }
+
+
+def found(rows: Rows) -> list[Finding]:
+    """What every number of keys must hold, and the most keys beside a tenth of them."""
+    many = rows[-1]
+    findings = [
+        Finding(f"{name}, at most", f"{limit:,}", f"{most:,}", most <= limit)
+        for name, limit, most in (
+            ("bytes of a root", ROOT, max(row["root"] for row in rows)),
+            ("bytes written a byte of events", 5, max(row["written"] for row in rows)),
+        )
+    ]
+    if len(distinct(rows, "keys")) > 1:
+        tenth = rows[-2]
+        ratio = many["batch_ms"] / tenth["batch_ms"]
+        what = f"a batch of {many['batch']:,} rows, {many['keys']:,} keys beside {tenth['keys']:,}"
+        seen = f"{many['batch_ms']:,} ms beside {tenth['batch_ms']:,} ms: {ratio:.2f}"
+        findings.append(Finding(what, "", seen))
+    return findings
+
+
+def draw(rows: Rows) -> Figure:
+    """A panel for each column, over the number of keys."""
+    points = [
+        {"keys": row["keys"], "what": what, "found": row[name], "algorithm": "KeyedWindows"}
+        for name, what in _DRAWN.items()
+        for row in rows
+    ]
+    figure = lines(points, "keys", "found", ("keys", ""), panel="what")
+    for axes in figure.axes:
+        axes.set_xscale("log", base=10)
+    return figure
+
+
+EXPERIMENTS = (
+    Experiment(
+        "key_counts", "The number of keys, from a hundred to ten million",
+        "our own",
+        "A batch writes what it touched, and a root is as small whatever the number of keys.",
+        f"Maximum by time over local disk; some {IN_WINDOW} events a window; batches of "
+        f"{BATCH:,} rows of random keys, all in one set of windows. Rows a second and core are of "
+        "the processor's time of all threads.",
+        key_counts, {"keys": draw}, found, quick=0.01,
+        captions={
+            "keys": "From left to right there are more keys, in as many more events. Flat is what "
+            "is wanted. With few keys a key has many rows of a batch; with many each has one at "
+            "most, and is looked up and written for it.",
+        },
+    ),
+)  # fmt: skip
+
+
+if __name__ == "__main__":
+    json.dump(_streamed(*map(int, sys.argv[1:])), sys.stdout)

@@ -1,0 +1,138 @@
+"""Very many keys: ``KeyedWindows`` beside the libraries that roll over groups, and over a store.
+
+In memory each gives, once over, the largest value of an hour for every event of every key. They
+all have the same columns, in order of time; polars runs on one thread.
+
+Over local disk a stream of batches goes in (``key_counts``), which fill the windows too. What is
+counted is what the store is given: bytes written a byte of events, pages read, the root.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from benchmarks.ours.key_counts import BATCH, ROOT, stream
+from benchmarks.report.beside import Figure, alternate, beside
+from mta import KeyedWindows, Max, TimeWindow
+
+KEYS, EACH = 100_000, 10
+HOUR = 3600
+STORED = 1_000_000
+
+
+def run(size: float) -> list[Figure]:
+    """Nanoseconds a row in memory, and what a stream over local disk costs."""
+    keys = int(KEYS * size)
+    columns = _columns(keys)
+    ours = _seconds(lambda: _extend(columns))
+    figures = [Figure("rows in memory", f"{_each(ours, keys):.0f} ns", "")]
+    for name, limit in (("polars", "<= 4"), ("pandas", "<= 0.2"), ("duckdb", "")):
+        peer = _of_peer(name, keys)
+        if peer is not None:
+            what = f"max of an hour, {keys:,} keys x {EACH} rows, beside {name}"
+            taken = f"{_each(peer, keys):.0f} ns"
+            figures.append(Figure(what, f"{_each(ours, keys):.0f} ns", taken, ours / peer, limit))
+    stored, batch = int(STORED * size), int(BATCH * size)
+    few, many = (stream(keys, batch, filling=batch) for keys in (stored // 10, stored))
+    return [
+        *figures,
+        Figure(
+            f"a batch of {batch:,} rows, {stored:,} keys beside {stored // 10:,}",
+            f"{many['batch_ms']:.0f} ms", f"{few['batch_ms']:.0f} ms",
+            many["batch_ms"] / few["batch_ms"], "<= 1.3",
+        ),
+        _most("bytes written a byte of events", many["written"], 5),
+        Figure("pages read a row", f"{many['read']:.2f}", ""),
+        _most("root, KiB", many["root"] / 1024, ROOT / 1024),
+        _most(f"anonymous memory, {stored:,} keys, MiB beside none", many["memory_mib"], 128),
+    ]  # fmt: skip
+
+
+def _most(what: str, found: float, most: float) -> Figure:
+    return Figure(what, f"{found:.1f}", "", limit=f"{most:g}", held=found <= most)
+
+
+def _each(seconds: float, keys: int) -> float:
+    return seconds / (keys * EACH) * 1e9
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    return alternate([work])[0]
+
+
+# --- in memory ------------------------------------------------------------------------------------
+
+
+def _columns(keys: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Keys, values and times of events, in order of time."""
+    random, count = np.random.default_rng(1), keys * EACH
+    times = np.sort(random.integers(0, EACH * 1000, count)).astype("M8[s]").astype("M8[us]")
+    return random.integers(0, keys, count), random.random(count), times
+
+
+def _extend(columns: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Any:
+    return KeyedWindows(Max(), TimeWindow(HOUR), store=None).extend(*columns)
+
+
+def _with_polars(columns: tuple[np.ndarray, ...]) -> Any:
+    import polars
+
+    frame = polars.DataFrame(dict(zip("kvt", columns, strict=True)))
+    rolling = frame.rolling(index_column="t", period=f"{HOUR}s", group_by="k")
+    return rolling.agg(polars.col("v").max())
+
+
+def _with_pandas(columns: tuple[np.ndarray, ...]) -> Any:
+    import pandas
+
+    frame = pandas.DataFrame(dict(zip("kvt", columns, strict=True))).set_index("t")
+    return frame.groupby("k")["v"].rolling(f"{HOUR}s").max()
+
+
+def _with_duckdb(columns: tuple[np.ndarray, ...]) -> Any:
+    import pyarrow
+
+    duckdb = import_module("duckdb")
+    with duckdb.connect(config={"threads": 1}) as database:
+        database.register("events", pyarrow.table(dict(zip("kvt", columns, strict=True))))
+        return database.sql(
+            "select max(v) over (partition by k order by t range between "
+            f"interval {HOUR - 1} seconds preceding and current row) from events"
+        ).fetchnumpy()
+
+
+_PEERS = {"polars": _with_polars, "pandas": _with_pandas, "duckdb": _with_duckdb}
+
+
+def _of_peer(name: str, keys: int) -> float | None:
+    """The median seconds of a peer in a process of its own; None where it is not installed."""
+    command = [sys.executable, "-m", "benchmarks.ours.keys", name, str(keys)]
+    environment = {**os.environ, "POLARS_MAX_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found: float | None = json.loads(done.stdout)
+    return found
+
+
+def _peer_alone(name: str, keys: int) -> float | None:
+    columns, work = _columns(keys), _PEERS[name]
+    try:
+        return _seconds(lambda: work(columns))
+    except ModuleNotFoundError:
+        return None
+
+
+EXPERIMENTS = (
+    beside("keys", "Very many keys: beside polars, pandas and DuckDB, and over a store", run, 0.1),
+)
+
+
+if __name__ == "__main__":
+    json.dump(_peer_alone(sys.argv[1], int(sys.argv[2])), sys.stdout)

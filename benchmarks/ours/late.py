@@ -1,0 +1,148 @@
+"""Late events: FiBA beside Amortized MTA on local disk, and its memory at 2^24 events.
+
+Events are a second apart; a stream at distance d is one in which each event is moved back by up to
+d places. Micro-batches go in as they arrive, every result is wanted, and the windows are full.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.ours.memory import MIB, anonymous
+from benchmarks.report.beside import Figure, alternate, beside
+from mta import AmortizedMTA, FiBA, Max, TimeWindow, Window
+from mta.pages.structure import Aggregator
+from stores import open_store
+
+WINDOW, MICRO_BATCH, ROUND, ROUNDS = 2**22, 2**14, 2**18, 11
+EVENTS, LATE_SHARE, LATE_BY = 2**24, 0.05, 10**4
+#: MiB that those events may take, pages on disk.
+MOST_MEMORY = 128
+
+
+def run(size: float) -> list[Figure]:
+    """Nanoseconds an event of a full window, and anonymous memory beside an empty window."""
+    window = int(WINDOW * size)
+    streams = [
+        Slide(AmortizedMTA, window, 0),
+        Slide(FiBA, window, 0),
+        Slide(FiBA, window, 2**10),
+        Slide(FiBA, window, LATE_BY),
+    ]
+    runs: list[Callable[[], object]] = [stream.round for stream in streams]
+    mta, ordered, near, far = (
+        1e9 * s / streams[0].round_size for s in alternate(runs, times=ROUNDS)
+    )
+    for stream in streams:
+        stream.close()
+    peer = f"{mta:.0f} ns, Amortized MTA"
+    events = int(EVENTS * size)
+    empty, full = measure(0), measure(events)
+    grown = (full["anonymous"] - empty["anonymous"]) / MIB
+    return [
+        Figure("in order", f"{ordered:.0f} ns", peer, ordered / mta, "<= 1.3"),
+        Figure("distance up to 2^10", f"{near:.0f} ns", peer, near / mta, "<= 10"),
+        Figure("distance up to 10^4", f"{far:.0f} ns", peer, far / mta),
+        Figure(
+            f"anonymous memory, {events:,} events, 5 % late by up to 10^4",
+            f"{full['anonymous'] / MIB:.1f} MiB, + {grown:.1f} MiB",
+            f"{empty['anonymous'] / MIB:.1f} MiB, empty window",
+            limit=f"+ {MOST_MEMORY} MiB",
+            held=grown <= MOST_MEMORY,
+        ),
+        Figure("handle", f"{full['handle'] / 1024:.1f} KiB", ""),
+    ]
+
+
+def times_of(events: int, distance: int) -> np.ndarray:
+    """The seconds of events as they arrive, each late by up to so many places."""
+    random = np.random.default_rng(7)
+    arrival = np.arange(events, dtype=float)
+    if distance:
+        arrival += random.integers(0, distance, events)
+    return np.argsort(arrival, kind="stable").astype("M8[s]")
+
+
+class Slide:
+    """A full window on local disk, and a stream that goes on."""
+
+    def __init__(self, aggregator: type[Aggregator], size: int, distance: int) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._store = open_store(f"file://{self._folder.name}")
+        self.round_size = min(ROUND, size)
+        self._window = Window(
+            Max(),
+            TimeWindow(size),
+            self._store,
+            aggregator=aggregator,
+            lateness=2 * distance,
+        )
+        self._times = times_of(size + self.round_size * ROUNDS, distance)
+        self._values = np.random.default_rng(1).normal(size=len(self._times))
+        self._done = 0
+        while self._done < size:
+            self._extend("last")
+
+    def round(self) -> None:
+        """So many events, with every result."""
+        stop = self._done + self.round_size
+        while self._done < stop:
+            self._extend("all")
+
+    def _extend(self, results: Any) -> None:
+        stop = self._done + MICRO_BATCH
+        self._window.extend(
+            self._values[self._done : stop], self._times[self._done : stop], results
+        )
+        self._done = stop
+
+    def close(self) -> None:
+        """Let go of the pages."""
+        self._store.close()
+        self._folder.cleanup()
+
+
+def measure(events: int) -> dict[str, int]:
+    """The counts of a process of its own that holds a window of so many events."""
+    command = [sys.executable, "-m", "benchmarks.ours.late", str(events)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    counts: dict[str, int] = json.loads(done.stdout)
+    return counts
+
+
+def _measured(events: int) -> dict[str, int]:
+    with tempfile.TemporaryDirectory() as folder, open_store(f"file://{folder}") as store:
+        size = max(events, 1)
+        window = Window(
+            Max(), TimeWindow(size), store, aggregator=FiBA, lateness=2 * LATE_BY, late="drop"
+        )
+        random = np.random.default_rng(1)
+        for start in range(0, events + events // 8, MICRO_BATCH):
+            seconds = np.arange(start, start + MICRO_BATCH)
+            late = random.random(MICRO_BATCH) < LATE_SHARE
+            seconds[late] -= random.integers(0, LATE_BY, late.sum())
+            times = np.maximum(seconds, 0).astype("M8[s]")
+            window.extend(random.random(MICRO_BATCH), times)
+        handle = window.checkpoint()
+        return {"anonymous": anonymous(), "handle": len(handle), "late": window.stats().late}
+
+
+EXPERIMENTS = (
+    beside(
+        "late",
+        "Late events: FiBA beside Amortized MTA, and its memory",
+        run,
+        quick=0.1,
+    ),
+)
+
+
+if __name__ == "__main__":
+    json.dump(_measured(int(sys.argv[1])), sys.stdout)

@@ -1,0 +1,114 @@
+"""What the worst of many single events takes: Amortized MTA, and SteadyMTA, which has no pauses.
+
+Each event is an insert, what it lets go, and a query, timed one by one in processor time of the
+thread; the sides alternate, and of each percentile the median is taken. Combines are counted.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from math import inf
+from statistics import median
+from time import thread_time_ns
+from typing import Any
+
+import numpy as np
+
+from benchmarks.ours.single import larger
+from benchmarks.papers.mta.algorithms import Counter
+from benchmarks.report.beside import Figure, beside
+from mta import AmortizedMTA, CountWindow, Monoid, SteadyMTA, Window
+
+WINDOW, EVENTS, TIMES = 2**16, 100_000, 3
+PERCENTILES = {"median": 50.0, "p99": 99.0, "p99.99": 99.99, "slowest": 100.0}
+#: Events after which what the batch has left behind is gone.
+SETTLED = 1100
+#: The columns of an expensive partial.
+_WIDTH = 64
+
+Make = Callable[[], tuple[Monoid, Callable[[float], Any]]]
+
+
+def cheap() -> tuple[Monoid, Callable[[float], Any]]:
+    """A maximum, and what becomes of a number."""
+    return Monoid(-inf, larger, name="larger"), float
+
+
+def expensive() -> tuple[Monoid, Callable[[float], Any]]:
+    """The largest of each of many columns, which takes some microseconds a combine."""
+
+    def combine(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(map(max, a, b))
+
+    columns = np.arange(_WIDTH) / 7
+    least = (-inf,) * _WIDTH
+    return Monoid(least, combine, name="largest"), lambda x: tuple((x * columns % 1).tolist())
+
+
+def run(size: float) -> list[Figure]:
+    """Microseconds and combines of an event, without pauses beside with them."""
+    window, events = max(4096, int(WINDOW * size)), max(4096, int(EVENTS * size))
+    figures = []
+    for what, make in (("cheap", cheap), ("expensive", expensive)):
+        monoid, value = make()
+        numbers = np.random.default_rng(1).random(window + events).tolist()
+        values = [value(number) for number in numbers]
+        found: dict[type, list[list[float]]] = {SteadyMTA: [], AmortizedMTA: []}
+        for _ in range(TIMES):
+            results = []
+            for kind, taken in found.items():
+                times, result = timed(monoid, kind, values, window)
+                taken.append(np.percentile(times, list(PERCENTILES.values())).tolist())
+                results.append(result)
+            if results[0] != results[1]:
+                raise AssertionError(f"{what}: the results differ")
+        mine, theirs = ([median(c) for c in zip(*rows, strict=True)] for rows in found.values())
+        for name, ours, peer in zip(PERCENTILES, mine, theirs, strict=True):
+            figures.append(
+                Figure(
+                    f"{what}, {name}", f"{ours:.1f} us", f"{peer:.1f} us, with pauses", ours / peer
+                )
+            )
+    mine, theirs = (counted(kind, numbers, window) for kind in (SteadyMTA, AmortizedMTA))
+    for name, ours, peer in zip(("mean", "most"), mine, theirs, strict=True):
+        what = f"combines an event, {name}"
+        figures.append(Figure(what, f"{ours:,.4g}", f"{peer:,.4g}, with pauses", ours / peer))
+    return figures
+
+
+def timed(monoid: Monoid, kind: type, values: list[Any], size: int) -> tuple[list[float], Any]:
+    """Microseconds of each event after the first ``size``, and the last result."""
+    window = Window(monoid, CountWindow(size), None, "w", aggregator=kind)
+    window.extend(values[:size], results="last")
+    insert, query, times, result = window.insert, window.query, [], None
+    gc.collect()
+    gc.disable()
+    try:
+        for value in values[size:]:
+            began = thread_time_ns()
+            insert(value)
+            result = query()
+            times.append((thread_time_ns() - began) / 1e3)
+    finally:
+        gc.enable()
+    return times[SETTLED:], result
+
+
+def counted(kind: type, values: list[float], size: int) -> list[float]:
+    """The mean and the most combines of an event."""
+    counter = Counter(cheap()[0])
+    window = Window(counter.monoid, CountWindow(size), None, "w", aggregator=kind)
+    window.extend(values[:size], results="last")
+    taken = []
+    for value in values[size:]:
+        before = counter.count
+        window.insert(value)
+        window.query()
+        taken.append(counter.count - before)
+    return [float(np.mean(taken[SETTLED:])), float(max(taken[SETTLED:]))]
+
+
+EXPERIMENTS = (
+    beside("pauses", "The worst single events, with and without pauses", run, quick=0.1),
+)

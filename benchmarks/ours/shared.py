@@ -1,0 +1,138 @@
+"""Several windows over one stream, beside the longest of them by itself.
+
+Four million readings over sixty days, one every 1.3 seconds, and every result of a window of 5
+minutes, an hour, a day and 30 days. The events come at a steady pace, or at random times: there the
+front of each window of sums is searched for at every event, which is most of what a window costs;
+for maxima only the fronts are at which the fold that begins there changes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from benchmarks.report.beside import Figure, alternate, beside
+from mta import AbstractMonoid, Max, Mean, TimeWindow, Window
+from mta.windows.shared import SharedWindows
+from stores import MemoryStore, PageStore, open_store
+from stores.testing.counting import CountingStore
+
+EVENTS, DAYS = 4_000_000, 60
+DAY = 86_400_000_000
+WINDOWS = ("5 minutes", "1 hour", "24 hours", "30 days")
+LONGEST = "30 days"
+#: Runs of each side.
+TIMES = 5
+
+Feed = Callable[[PageStore | None, AbstractMonoid, np.ndarray, np.ndarray], object]
+
+
+def run(size: float) -> list[Figure]:
+    """Nanoseconds an event, and pages."""
+    count = int(EVENTS * size)
+    values = np.random.default_rng(1).normal(100, 10, count)
+    gap = DAYS * DAY // EVENTS
+    steady = (np.arange(count) * gap).view("M8[us]")
+    gaps = np.random.default_rng(2).exponential(gap, count)
+    random = np.cumsum(gaps).astype("i8").view("M8[us]")
+    check(values, random)
+    figures = []
+    for pace, times in (("", steady), (", at random times", random)):
+        for monoid in (Max(), Mean()):
+            for where in ("in memory", "pages on disk"):
+                sides = [partial(timed, feed, where, monoid, values, times) for feed in (one, four)]
+                what = f"{monoid.name.lower()}, {where}{pace}"
+                figures.append(_figure(what, sides, count, "<= 2"))
+    sides = [partial(timed, feed, "in memory", Max(), values, random) for feed in (apart, four)]
+    what = "max, in memory, at random times, beside four apart"
+    figures.append(_figure(what, sides, count, "", "four windows apart"))
+    return [*figures, *pages(values, steady)]
+
+
+def _figure(
+    what: str,
+    sides: Sequence[Callable[[], object]],
+    count: int,
+    limit: str,
+    peer: str = f"{LONGEST} alone",
+) -> Figure:
+    other, together = (1e9 * seconds / count for seconds in alternate(sides, TIMES))
+    ours = f"{together:.1f} ns, four windows"
+    return Figure(what, ours, f"{other:.1f} ns, {peer}", together / other, limit)
+
+
+def timed(
+    feed: Feed, where: str, monoid: AbstractMonoid, values: np.ndarray, times: np.ndarray
+) -> object:
+    """Every result of all windows; on disk, with the pages durable at the end."""
+    if where == "in memory":
+        return feed(None, monoid, values, times)
+    with tempfile.TemporaryDirectory() as folder, open_store(f"file://{folder}") as store:
+        return feed(store, monoid, values, times)
+
+
+def one(
+    store: PageStore | None, monoid: AbstractMonoid, values: np.ndarray, times: np.ndarray
+) -> object:
+    """The longest window by itself."""
+    return Window(monoid, TimeWindow(LONGEST), store=store).extend(values, times)
+
+
+def apart(
+    store: PageStore | None, monoid: AbstractMonoid, values: np.ndarray, times: np.ndarray
+) -> object:
+    """All of them, each over a structure of its own."""
+    return [
+        Window(monoid, TimeWindow(name), store=store, name=name[0]).extend(values, times)
+        for name in WINDOWS
+    ]
+
+
+def four(
+    store: PageStore | None, monoid: AbstractMonoid, values: np.ndarray, times: np.ndarray
+) -> dict[str, np.ndarray]:
+    """All of them over one structure."""
+    windows = {name: TimeWindow(name) for name in WINDOWS}
+    return SharedWindows(monoid, windows, store=store).extend(values, times)
+
+
+def pages(values: np.ndarray, times: np.ndarray) -> list[Figure]:
+    """Pages that are written and read by one window and by four, and those that remain."""
+    counts, left = [], []
+    for feed in (one, four):
+        store = CountingStore(MemoryStore())
+        feed(store, Max(), values, times)
+        counts.append((store.counts.put.pages, store.counts.get.pages))
+        left.append(len(list(store.store.keys())))
+    (written, read), (written_by_four, read_by_four) = counts
+    told = [
+        ("pages written", written_by_four, written),
+        ("pages written and read", written_by_four + read_by_four, written + read),
+        ("pages in the store at the end", left[1], left[0]),
+    ]
+    return [
+        Figure(what, f"{together:,}", f"{alone:,}", together / alone, "<= 2")
+        for what, together, alone in told
+    ]
+
+
+def check(values: np.ndarray, times: np.ndarray) -> None:
+    """What is timed must be right: each of the four is what it is by itself."""
+    values, times = values[:200_000], times[:200_000]  # a few hands
+    together = four(None, Max(), values, times)
+    for name in WINDOWS:
+        alone = Window(Max(), TimeWindow(name), store=None).extend(values, times)
+        np.testing.assert_array_equal(together[name], alone)
+
+
+EXPERIMENTS = (
+    beside(
+        "shared",
+        "Several windows over one stream, beside the longest by itself",
+        run,
+        quick=0.25,
+    ),
+)

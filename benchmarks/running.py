@@ -1,0 +1,223 @@
+"""Runs experiments into a folder: a CSV, a record and plots for each, and one report of all.
+
+    mta_latency.csv   mta_latency.json   mta_latency.figure_6.png   mta_latency.figure_6.svg
+    report.html
+
+The record (JSON) is written last and says what the rows were measured with; an experiment whose
+record says what would be measured now is not run again. Where it was measured by cells, these stand
+in its journal (``mta_latency.cells``): one that was broken off goes on with those that the journal
+has not, and one that has gained cells since measures these alone. Plots and the report are made
+anew from the rows every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from benchmarks.registry import EXPERIMENTS
+from benchmarks.report.experiment import (
+    Done,
+    Experiment,
+    Finding,
+    Journal,
+    Progress,
+    Rows,
+    sizes,
+    spent,
+)
+from benchmarks.report.html import MARKS, write_report
+from benchmarks.report.markdown import write_page
+from benchmarks.report.plots import style
+from benchmarks.report.tables import (
+    machine,
+    read_record,
+    read_rows,
+    same_columns,
+    settings,
+    write_record,
+    write_rows,
+)
+from mta.cli.console import say, table
+from mta.kernels import native
+
+#: The sizes that are each experiment's own, by name: a few minutes for all, and its paper's scale.
+QUICK, FULL = "quick", "full"
+
+
+class Bench:
+    """A folder of experiments at one size, or each at its own of a name."""
+
+    def __init__(self, folder: Path, size: float | str, fresh: bool = False) -> None:
+        self.folder, self._size, self._fresh = folder, size, fresh
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def run(self, name: str) -> Done:
+        """Measure one experiment, or take the rows that are there, and draw its plots."""
+        experiment = load(name)
+        own = {QUICK: experiment.quick, FULL: experiment.full}
+        size = float(own[self._size] if isinstance(self._size, str) else self._size)
+        record = (not self._fresh and read_record(self._record(name))) or {}
+        known = all(record.get(key) == value for key, value in settings(size).items())
+        if known and not self._journal(name).exists() and (done := self._drawn(experiment, record)):
+            say(f"{name}: measured already, {record['finished']} (--fresh measures it again)")
+            return done
+        return self.draw(experiment, self._measure(experiment, size))
+
+    def finished(self, name: str) -> Done | None:
+        """An experiment that some earlier run has finished."""
+        record = read_record(self._record(name))
+        return None if record is None else self._drawn(load(name), record)
+
+    def begun(self, name: str) -> Done | None:
+        """An experiment that no run has finished, as far as its cells go."""
+        known, cells = Journal.read(self._journal(name))
+        if known is None or not cells:
+            return None
+        record = settings(known["size"]) | known | {"machine": machine()} | spent(cells.values())
+        rows = [row for cell in cells.values() for row in cell.rows]
+        record["cells"] = len(cells)
+        return self._drawn(load(name), record, same_columns(rows))
+
+    def _drawn(
+        self, experiment: Experiment, record: dict[str, Any], rows: Rows | None = None
+    ) -> Done | None:
+        """As ``draw``; None where the rows are too few, or have the form of another version."""
+        try:
+            return self.draw(experiment, record, rows)
+        except Exception as error:
+            say(
+                f"{experiment.name}: rows of {record['finished']} cannot be shown, as they are too "
+                f"few, or of another version ({error!r})"
+            )
+            return None
+
+    def draw(
+        self, experiment: Experiment, record: dict[str, Any], rows: Rows | None = None
+    ) -> Done:
+        """The plots and findings of rows, by default those of the table."""
+        rows = read_rows(self._table(experiment.name)) if rows is None else rows
+        plots = []
+        for figure, draw in experiment.plots.items():
+            path = self.folder / f"{experiment.name}.{figure}.svg"
+            with style():
+                drawn = draw(rows)
+                for file in (path, path.with_suffix(".png")):
+                    drawn.savefig(file, dpi=130, metadata=None if file != path else UNDATED)
+                    drawn.set_layout_engine("none")  # laid out once, for both files alike
+            plots.append(path)
+        return Done(experiment, rows, record, plots, experiment.findings(rows))
+
+    def _measure(self, experiment: Experiment, size: float) -> dict[str, Any]:
+        self._record(experiment.name).unlink(missing_ok=True)
+        path = self._journal(experiment.name)
+        if self._fresh:
+            path.unlink(missing_ok=True)
+        # Newer libraries, of which a paper's experiment uses none, do not take hours of cells away.
+        journal = Journal(path, {"size": size, "kernels": native.in_use()})
+        progress = Progress(experiment.name, journal)
+        rows = experiment.run(size, progress)
+        progress.end()
+        write_rows(self._table(experiment.name), rows)
+        record = settings(size) | {"machine": machine()} | progress.record()
+        write_record(self._record(experiment.name), record)
+        return record
+
+    def _journal(self, name: str) -> Path:
+        return self.folder / f"{name}.cells"
+
+    def _table(self, name: str) -> Path:
+        return self.folder / f"{name}.csv"
+
+    def _record(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+
+#: The same rows have the same file.
+UNDATED = {"Date": None, "Creator": None}
+
+
+def load(name: str) -> Experiment:
+    """An experiment by its name."""
+    module = import_module(f"benchmarks.{EXPERIMENTS[name]}")
+    found: dict[str, Experiment] = {one.name: one for one in module.EXPERIMENTS}
+    return found[name]
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """The experiments that some names stand for: their own, or the first part of several."""
+    if not names:
+        return list(EXPERIMENTS)
+    return [one for one in EXPERIMENTS if any(one == n or one.startswith(f"{n}_") for n in names)]
+
+
+def bench(
+    names: Sequence[str],
+    size: float | str = 1.0,
+    folder: str = "bench-output",
+    fresh: bool = False,
+) -> int:
+    """Run the named experiments, all by default, print what they find, and write the report.
+
+    ``size`` scales the events and windows, or is ``QUICK`` or ``FULL``. The report also has what
+    earlier runs into the folder have finished. An experiment that fails is printed, and the others
+    go on; the exit code is then 1. One that nobody named, and whose library is not installed, is
+    left out.
+    """
+    runs, done, failed = Bench(Path(folder), size, fresh), {}, []
+    for name in chosen(names):
+        try:
+            done[name] = runs.run(name)
+        except ModuleNotFoundError as error:
+            say(f"{name} is left out of the report: it needs {error.name}, which is missing\n")
+            failed += [name] if names else []
+            continue
+        except Exception as error:
+            failed.append(name)
+            say(f"{name} failed and is left out of the report: {type(error).__name__}: {error}\n")
+            continue
+        say(f"== {name}: {done[name].experiment.title}")
+        say(f"Size {done[name].record['size']:g}: {sizes(done[name].rows)}")
+        say(printed(done[name].findings))
+        say()
+    others = [runs.finished(name) for name in EXPERIMENTS if name not in [*done, *failed]]
+    for one in others:
+        if one is not None:
+            done[one.experiment.name] = one
+    path = write_report(Path(folder), [done[name] for name in EXPERIMENTS if name in done])
+    say(f"Kernels in use: {native.in_use()}.")
+    say(f"The report is {path}, with CSV files and plots beside it.")
+    if failed:
+        say(f"Failed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+def write_report_page(
+    names: Sequence[str],
+    folder: str,
+    page: str,
+    note: str = "",
+) -> int:
+    """Write a page of Markdown, with its plots in a folder beside it, from what runs have left.
+
+    Nothing is measured. An experiment that was broken off is shown as far as it went; one that has
+    nothing to show is named.
+    """
+    runs = Bench(Path(folder), FULL)
+    found = {name: runs.finished(name) or runs.begun(name) for name in chosen(names)}
+    done = [one for one in found.values() if one is not None]
+    if not done:
+        say(f"{folder} has no rows of these experiments")
+        return 1
+    missing = [name for name, one in found.items() if one is None]
+    write_page(Path(page), done, missing if names else [], note)
+    say(f"The page is {page}, of {len(done)} experiments.")
+    return 0
+
+
+def printed(findings: Sequence[Finding]) -> str:
+    """Findings as a table of text."""
+    rows = [(one.what, one.seen, one.paper, MARKS[one.agrees]) for one in findings]
+    return table(("", "seen", "paper or peer", ""), rows)

@@ -1,0 +1,266 @@
+"""Very many keys in Spark: ours beside a trivial step, and beside a state function per key.
+
+All sides read the same files in the same micro-batches, a side after the other in one session, into
+a sink that drops the rows. A figure is of batches once the windows are full: large batches fill
+them first, and are not counted, nor is the first batch after them, which warms up.
+
+- The trivial step packs, groups, keeps a state and unpacks alike, and computes nothing.
+- The pass-through repartitions the rows by key, and hands them on.
+- The function by hand is what one writes without us: ``applyInPandasWithState`` over each key, with
+  its events in Spark's state.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import parquet
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+
+from benchmarks.ours.memory import MIB
+from benchmarks.report.beside import Figure, beside
+from benchmarks.spark.trivial import trivial_step
+from mta import Max, TimeWindow
+from mta.cli.console import say
+from spark_integration.options import Options
+from spark_integration.request import make_request
+from spark_integration.session import local_session
+from spark_integration.sliding import run_request
+from spark_integration.step.step import step
+
+SCHEMA = "device string, ts timestamp, watts double"
+RESULTS = "device string, ts timestamp, watts double, peak double"
+START = np.datetime64("2025-06-02T00:00:00", "us")
+#: Batches that are counted, each run of a side; runs of the sides, in turns.
+COUNTED, ROUNDS = 8, 2
+#: Events of a key in its window, where the windows are filled before.
+IN_WINDOW = 20
+FILLING_ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Batches of rows of random keys, or of all keys equally often; one event of all a second."""
+
+    keys: int
+    rows: int
+    """Of a batch."""
+    window: int
+    """Rows of all keys together."""
+    equally: bool = False
+
+    @property
+    def length(self) -> TimeWindow:
+        """The window that holds so many rows."""
+        return TimeWindow(self.window)
+
+    def write(self, folder: Path) -> None:
+        """The files in order: those that fill the windows, one to warm up, and the counted ones."""
+        folder.mkdir(parents=True)
+        filling = -(-self.window // max(FILLING_ROWS, self.rows)) if not self.equally else 1
+        large = min(self.window, max(FILLING_ROWS, self.rows)) if not self.equally else self.rows
+        sizes = [large] * filling + [self.rows] * (1 + COUNTED)
+        random, at = np.random.default_rng(1), 0
+        names = np.array([f"meter-{key:08d}" for key in range(self.keys)], dtype=object)
+        dictionary = pa.array(names, pa.string())
+        for number, size in enumerate(sizes):
+            if self.equally:
+                keys = random.permutation(np.resize(np.arange(self.keys), size))
+            else:
+                keys = random.integers(0, self.keys, size)
+            times = START + np.arange(at, at + size) * np.timedelta64(1_000_000, "us")
+            table = pa.table(
+                {
+                    "device": dictionary.take(pa.array(keys)),
+                    "ts": pa.array(times, pa.timestamp("us", "UTC")),
+                    "watts": random.random(size),
+                }
+            )
+            path = folder / f"{number:05d}.parquet"
+            parquet.write_table(table, path)
+            os.utime(path, (1_750_000_000 + number, 1_750_000_000 + number))
+            at += size
+
+
+Side = Callable[[DataFrame, Stream, str], DataFrame]
+
+
+def windows(with_step: Any, df: DataFrame, stream: Stream, folder: str) -> DataFrame:
+    """``sliding_aggregate`` around a step, with pages on local disk."""
+    options = Options(
+        key="device", time="ts", aggregations={"peak": ("watts", Max())}, policy=stream.length,
+        store=f"file://{folder}/pages", buckets=8,
+    )  # fmt: skip
+    return run_request(df, make_request(df, options), with_step)
+
+
+def passed(df: DataFrame, stream: Stream, folder: str) -> DataFrame:
+    """The rows, repartitioned by key."""
+    del stream, folder
+    return df.repartition("device").mapInArrow(lambda batches: batches, SCHEMA)
+
+
+def by_hand(df: DataFrame, stream: Stream, folder: str) -> DataFrame:
+    """A function over each key, that has its events as Spark's state."""
+    del folder
+    length = stream.window * 1_000_000
+
+    def peaks(
+        key: tuple[Any, ...], parts: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        rows = pd.concat(list(parts)).sort_values("ts", kind="stable")
+        new = rows["ts"].to_numpy().astype("M8[us]").astype("i8")
+        before = np.frombuffer(state.get[0], "i8") if state.exists else np.zeros(0, "i8")
+        held = len(before) // 2
+        times = np.concatenate((before[:held], new))
+        watts = np.concatenate((before[held:].view("f8"), rows["watts"].to_numpy()))
+        ends = np.arange(held, len(times))
+        fronts = np.searchsorted(times, new - length, side="right")
+        rows["peak"] = [watts[a : b + 1].max() for a, b in zip(fronts, ends, strict=True)]
+        last = int(fronts[-1])
+        state.update((times[last:].tobytes() + watts[last:].tobytes(),))
+        yield rows[["device", "ts", "watts", "peak"]]
+
+    return df.groupBy("device").applyInPandasWithState(
+        peaks, RESULTS, "state binary", "append", GroupStateTimeout.NoTimeout
+    )
+
+
+OURS: Side = partial(windows, step)
+TRIVIAL: Side = partial(windows, trivial_step)
+
+
+@dataclass
+class Run:
+    """What the counted batches of a side took, in milliseconds."""
+
+    batch: float
+    commit: float
+    planning: float
+
+
+def measured(spark: SparkSession, stream: Stream, sides: Mapping[str, Side]) -> dict[str, Run]:
+    """The median batch of each side, over runs in turns."""
+    taken: dict[str, list[Any]] = {name: [] for name in sides}
+    with tempfile.TemporaryDirectory() as folder:
+        stream.write(Path(folder, "events"))
+        for _ in range(ROUNDS):
+            for name, side in sides.items():
+                taken[name] += batches(spark, stream, side, Path(folder, "events"))
+                last = [progress.batchDuration for progress in taken[name][-COUNTED:]]
+                say(f"  {stream.keys:,} keys, {name}: {median(last):,.0f} ms a batch")
+    return {name: _run(found) for name, found in taken.items()}
+
+
+def _run(found: list[Any]) -> Run:
+    return Run(
+        median(progress.batchDuration for progress in found),
+        median(_commit(progress) for progress in found),
+        median(progress.durationMs.get("queryPlanning", 0) for progress in found),
+    )
+
+
+def _commit(progress: Any) -> float:
+    """Milliseconds a task of writing states, and what Spark logs of a batch."""
+    states = progress.stateOperators
+    found = sum(state.commitTimeMs / max(state.numStateStoreInstances, 1) for state in states)
+    logs = progress.durationMs
+    return float(found + logs.get("walCommit", 0) + logs.get("commitOffsets", 0))
+
+
+def batches(spark: SparkSession, stream: Stream, side: Side, events: Path) -> list[Any]:
+    """Spark's reports of the counted batches of one query."""
+    with tempfile.TemporaryDirectory() as folder:
+        reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        results = side(reader.parquet(str(events)), stream, folder)
+        writer = results.writeStream.format("noop").outputMode("append")
+        writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        found = [progress for progress in query.recentProgress if progress.numInputRows]
+        return found[-COUNTED:]
+
+
+def run(size: float) -> list[Figure]:
+    """Rows a second of each side; at a smaller size there are fewer keys."""
+    spark = local_session(cores=2, memory="4g")
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+
+    def of(keys: int, each: int) -> Stream:
+        count = max(10, int(keys * size))
+        return Stream(count, count * each, count * each, equally=True)
+
+    both = {"trivial": TRIVIAL, "ours": OURS}
+    figures = []
+    for stream, limit in ((of(100, 40_000), ""), (of(10_000, 100), ">= 0.85"),
+                          (of(100_000, 5), ">= 0.75")):  # fmt: skip
+        found = measured(spark, stream, both)
+        figures.append(_figure(stream, found, "trivial", limit))
+    stream = of(10_000, 50)
+    found = measured(spark, stream, {"pass": passed, "hand": by_hand, "ours": OURS})
+    figures.append(_figure(stream, found, "hand", ">= 8"))
+    figures.append(_figure(stream, found, "pass", ""))
+    many, rows = max(100, int(1_000_000 * size)), max(10, int(100_000 * size))
+    full = {keys: Stream(keys, rows, keys * IN_WINDOW) for keys in (many // 10, many)}
+    runs = {keys: measured(spark, stream, both) for keys, stream in full.items()}
+    figures.append(_figure(full[many], runs[many], "trivial", ">= 0.75"))
+    few, large = runs[many // 10]["ours"].batch, runs[many]["ours"].batch
+    figures.append(
+        Figure(
+            f"a batch of {rows:,} rows, {many:,} keys beside {many // 10:,}",
+            f"{large:,.0f} ms", f"{few:,.0f} ms", large / few, "<= 1.3",
+        )
+    )  # fmt: skip
+    fixed = runs[many]["trivial"]
+    parts = f"of which commits {fixed.commit:,.0f} ms and planning {fixed.planning:,.0f} ms"
+    figures.append(Figure("a batch of the trivial step", f"{fixed.batch:,.0f} ms", parts))
+    figures.append(Figure("most memory of a worker", f"{workers() / MIB:,.0f} MiB", ""))
+    spark.stop()
+    return figures
+
+
+def _figure(stream: Stream, found: Mapping[str, Run], peer: str, limit: str) -> Figure:
+    told = {"trivial": "trivial step", "hand": "a function by hand", "pass": "passed through"}
+    ours, other = (stream.rows / found[name].batch for name in ("ours", peer))
+    how = "equally many of each" if stream.equally else f"windows of {IN_WINDOW} full"
+    return Figure(
+        f"{stream.keys:,} keys, batches of {stream.rows:,} rows, {how}, beside {told[peer]}",
+        f"{ours:,.0f} k rows/s", f"{other:,.0f} k rows/s", ours / other, limit,
+    )  # fmt: skip
+
+
+def workers() -> float:
+    """The largest anonymous memory that a Python worker below this process has; 0 if unknown."""
+    most = 0.0
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            text = status.read_text()
+            command = (status.parent / "cmdline").read_bytes()
+        except OSError:  # it has ended
+            continue
+        if b"pyspark" not in command or b"daemon" not in command:
+            continue
+        fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+        most = max(most, float(fields.get("RssAnon", "0 kB").split()[0]) * 1024)
+    return most
+
+
+EXPERIMENTS = (
+    beside(
+        "spark_keys",
+        "Very many keys in Spark, beside a trivial step and a state function per key",
+        run,
+        quick=0.02,
+    ),
+)

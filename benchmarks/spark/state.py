@@ -1,0 +1,173 @@
+"""Pages in Spark's own state beside pages on local disk: what a checkpoint and a restart cost.
+
+Each side is a query over the same files, in two processes: one fills the windows, the other takes
+the query up again with smaller batches. So its first batch has the state to load.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.report.beside import Figure, draw, findings
+from benchmarks.report.experiment import Experiment, Progress, Rows
+from mta import CountWindow, Max
+from mta.cli.console import human_bytes, say
+from mta.cli.handles import disk_bytes
+from spark_integration import sliding_aggregate
+from spark_integration.carriers.state_pages import URL
+from spark_integration.cli.generator import write_stream
+from spark_integration.plan import Output
+from spark_integration.session import local_session
+
+#: Windows of 40 MB and of 1 GB: so many doubles, of all keys together.
+SMALL, LARGE = 5_000_000, 125_000_000
+#: Rows of a batch, and how many follow the restart; a smaller size has fewer.
+ROWS, BATCHES, FEW_BATCHES = 250_000, 12, 3
+FILES_AT_FIRST = 16
+SCHEMA = "device string, ts timestamp, watts double"
+
+
+def run(events: int, keys: int, size: float, progress: Progress) -> Rows:
+    """The same windows in Spark's state and on local disk, under the same settings of Spark."""
+    del progress
+    window, batch = max(int(events * size) // keys, 1), max(int(ROWS * size), 5_000)
+    batches = BATCHES if size >= 1 else FEW_BATCHES
+    held = human_bytes(8 * window * keys)
+    with tempfile.TemporaryDirectory() as folder:
+        stream = Path(folder, "stream")
+        # Meters that are down for a while report less than they should.
+        wanted = int(1.1 * window * keys) + batch * batches
+        rows = write_stream(stream, wanted, keys, rows_per_file=batch)
+        say(f"{rows:,} events of {keys:,} keys; the windows hold {held} of doubles")
+        ours = measure(Path(folder, "ours"), stream, window, URL, batches)
+        pages = Path(folder, "pages")
+        peer = measure(Path(folder, "peer"), stream, window, f"file://{pages}", batches)
+        peer["live"] += disk_bytes(pages)
+    compared = partial(_figure, ours, peer)
+    figures = [
+        compared("live", f"state at its last snapshot, and pages; windows of {held}", human_bytes),
+        compared("checkpoint", "checkpoint, with what is kept of older batches", human_bytes),
+        compared("growth", "growth of the checkpoint by a batch", human_bytes),
+        compared("commit", "commit of a batch, a task", _milliseconds),
+        compared("batch", f"batch of {batch:,} rows", _milliseconds),
+        compared("first", "first batch after a restart", _milliseconds),
+        compared("load", "of that, loading the state, a task", _milliseconds),
+    ]
+    return [asdict(figure) for figure in figures]
+
+
+def _figure(
+    ours: dict[str, float],
+    peer: dict[str, float],
+    name: str,
+    what: str,
+    form: Callable[[float], str],
+) -> Figure:
+    ratio = ours[name] / peer[name] if peer[name] else None
+    return Figure(what, form(ours[name]), form(peer[name]), ratio)
+
+
+def _milliseconds(count: float) -> str:
+    return f"{count:,.0f} ms"
+
+
+def measure(folder: Path, stream: Path, window: int, store: str, batches: int) -> dict[str, float]:
+    """Bytes and milliseconds of one side; the times of later batches are medians."""
+    files = sorted(stream.iterdir())
+    fill = run_files(folder, files[:-batches], FILES_AT_FIRST, window, store, "last")
+    say(f"  {store.partition('//')[0]}// filled in {sum(fill['batch']) / 1000:,.0f} s")
+    then = run_files(folder, files[-batches:], 1, window, store, "event")
+    return {
+        "live": then["live"][-1],
+        "checkpoint": then["checkpoint"],
+        "growth": (then["checkpoint"] - fill["checkpoint"]) / batches,
+        "commit": median(then["commit"][1:]),
+        "batch": median(then["batch"][1:]),
+        "first": then["batch"][0],
+        "load": then["load"][0],
+    }
+
+
+def run_files(
+    folder: Path, files: Sequence[Path], files_a_batch: int, window: int, store: str, output: Output
+) -> dict[str, Any]:
+    """Have a process of its own run the query over these files, after those it had before."""
+    source = folder / "input"
+    source.mkdir(parents=True, exist_ok=True)
+    for path in files:
+        os.link(path, source / path.name)
+    arguments = json.dumps([str(folder), files_a_batch, window, store, output])
+    command = [sys.executable, "-m", "benchmarks.spark.state", arguments]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _run_query(
+    folder: Path, files_a_batch: int, window: int, store: str, output: Output
+) -> dict[str, Any]:
+    """What each batch of the query took, until there are no more files."""
+    spark = local_session(cores=2, memory="4g")
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files_a_batch)
+    results = sliding_aggregate(
+        reader.parquet(str(folder / "input")),
+        key="device",
+        time="ts",
+        aggregations={"peak": ("watts", Max())},
+        policy=CountWindow(window),
+        store=store,
+        output=output,
+    )
+    checkpoint = folder / "checkpoint"
+    writer = results.writeStream.format("noop").outputMode("append")
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    batches = [progress for progress in query.recentProgress if progress.numInputRows]
+    states = [progress.stateOperators[0] for progress in batches]
+    tasks = states[0].numStateStoreInstances
+    found = {
+        "batch": [progress.batchDuration for progress in batches],
+        "commit": [state.commitTimeMs / tasks for state in states],
+        "load": [state.customMetrics["rocksdbLoadLatencyMs"] / tasks for state in states],
+        "live": [state.customMetrics["rocksdbSstFileSize"] for state in states],
+    }
+    spark.stop()
+    return found | {"checkpoint": disk_bytes(checkpoint / "state")}
+
+
+def _experiment(name: str, held: str, events: int, keys: int, quick: float) -> Experiment:
+    return Experiment(
+        name,
+        f"Windows of {held} of {keys:,} keys in Spark's own state, beside pages on local disk",
+        "no paper's: when to choose spark://state",
+        "Pages in a store of their own leave Spark's checkpoint small, whatever a window holds.",
+        "The same stream for each side, one after the other, each restarted in a new process; "
+        "times of batches are medians, without the first one.",
+        partial(run, events, keys),
+        {"ratios": draw},
+        findings,
+        quick,
+    )
+
+
+EXPERIMENTS = (
+    _experiment("state_40mb", "40 MB", SMALL, 100, quick=0.02),
+    _experiment("state_1gb", "1 GB", LARGE, 100, quick=0.002),
+    _experiment("state_keys", "40 MB", SMALL, 10_000, quick=0.02),
+)
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1])
+    json.dump(_run_query(Path(given[0]), *given[1:]), sys.stdout)

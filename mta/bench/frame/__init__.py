@@ -1,1 +1,0 @@
-"""What every experiment shares: running, tables, plots, the report."""

@@ -1,0 +1,17 @@
+"""Calls of functions an update, which the report gives as reasons, against the profiler."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from benchmarks.papers.mta.streams import CALLED, CALLS, Operation, calls_of, operations
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="later Pythons call less: comprehensions")
+@pytest.mark.parametrize("one", operations(), ids=lambda one: one.name)
+def test_calls_of_an_update_are_about_what_is_told(one: Operation) -> None:
+    """In a smaller window: a tree has fewer levels there, and policies evict more often."""
+    for name, told in zip(CALLED, CALLS[one.name], strict=True):
+        assert 0.7 * told <= calls_of(one, name, 2**11) <= 2.5 * told, name

@@ -1,0 +1,168 @@
+"""Every experiment at its tiniest: CSV, PNG and SVG, and findings of the rows."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("pandas")
+
+pytest.importorskip("redis")
+
+import redis
+
+from benchmarks import running
+from benchmarks.ours import late, pauses, peers, slow
+from benchmarks.papers import server
+from benchmarks.papers.daba import break_even as in_order_break_even
+from benchmarks.papers.daba import experiments as in_order
+from benchmarks.papers.fiba import experiments as fiba
+from benchmarks.papers.mta import memory as mta_memory
+from benchmarks.papers.mta.algorithms import (
+    ALGORITHMS,
+    left_out,
+    listing_2,
+    listing_3,
+    measurable,
+    opened,
+)
+from benchmarks.papers.mta.streams import DAY, READINGS, days_of_usage, memory_usage
+from benchmarks.papers.reactive import experiments as reactive
+from benchmarks.registry import EXPERIMENTS
+from benchmarks.report import plots
+from benchmarks.report.tables import read_rows
+
+SIZES = {
+    "mta_bulk": 2**-12,
+    "mta_latency": 2**-16,
+    "mta_streams": 1e-4,
+    "shared": 0.02,
+    "key_counts": 1e-5,
+    "kernels": 1e-4,
+    "pba_count": 1e-4,
+    "pba_latency": 1e-5,
+}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a share of the events does not make small; and no time goes into placing labels."""
+    monkeypatch.setitem(plots.STYLE, "figure.constrained_layout.use", False)
+    monkeypatch.setattr(mta_memory, "LIMITS", (16, 24))
+    kept = ("Two-Stacks", "Amortized MTA, on disk")
+    chosen = {name: mta_memory.ALGORITHMS[name] for name in kept}
+    monkeypatch.setattr(mta_memory, "ALGORITHMS", chosen)
+    monkeypatch.setattr(in_order, "LARGEST", 18)
+    monkeypatch.setattr(in_order_break_even, "LARGEST", 7)
+    monkeypatch.setattr(reactive, "TABLE_3", 8)
+    monkeypatch.setattr(fiba, "OPERATORS", ("Sum",))
+    monkeypatch.setattr(fiba, "ROUNDS", 20)
+    monkeypatch.setattr(fiba, "scaled", lambda exponent, size, least=8: least)
+    monkeypatch.setattr(fiba, "MIN_ARITIES", (2, 4))
+    monkeypatch.setattr(slow, "WINDOW", 2**10)
+    monkeypatch.setattr(slow, "TIMES", 1)
+    monkeypatch.setattr(pauses, "TIMES", 1)
+    monkeypatch.setattr(peers, "TIMES", 1)
+    monkeypatch.setattr(peers, "LIMITS", {name: peers.Limit(100, 256) for name in peers.LIMITS})
+    monkeypatch.setattr(late, "EVENTS", 2**20)
+
+
+ON_SPARK = (
+    "spark",
+    "spark_keys",
+    "spark_public",
+    "pba_engine",
+    "state_40mb",
+    "state_1gb",
+    "state_keys",
+)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.soak) if n in ON_SPARK else n for n in EXPERIMENTS]
+)
+def test_every_experiment_writes_its_files(name: str, tmp_path: Path) -> None:
+    done = running.Bench(tmp_path, SIZES.get(name, 1e-3)).run(name)
+    assert read_rows(tmp_path / f"{name}.csv") == done.rows
+    assert done.rows and done.findings and done.plots
+    for path in done.plots:
+        assert path.read_text().count("<svg") == 1
+        assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert done.experiment.paper and done.experiment.setting
+    assert all(bool(f.reason) is (f.agrees is False) for f in done.findings)
+    assert set(done.experiment.columns) <= set(done.rows[0])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [one for one in EXPERIMENTS if one.startswith(("mta_", "ra_", "daba_", "pba_", "fiba_"))],
+)
+def test_every_plot_of_a_paper_has_a_caption_of_its_own(name: str) -> None:
+    experiment = running.load(name)
+    assert set(experiment.captions) == set(experiment.plots)
+
+
+@pytest.mark.parametrize("name", measurable())
+def test_every_algorithm_obeys_the_paper_s_policy(name: str) -> None:
+    with opened(name, listing_2(), listing_3()) as sliding:
+        counts = [sliding.slide((1, most))[0] for most in (3, 3, 3, 3, 3, 9, 9, 9, 2, 2, 4, 4, 4)]
+    assert counts == [1, 2, 3, 3, 3, 4, 5, 6, 2, 2, 3, 4, 4]
+
+
+def test_the_stream_is_two_years_of_seconds_and_always_the_same() -> None:
+    assert READINGS == 62_208_000
+    first, second = (day for day, _ in zip(days_of_usage(), range(2), strict=False))
+    assert len(first) == len(second) == DAY
+    assert memory_usage(DAY + 5).tolist() == [*first.tolist(), *second[:5].tolist()]
+    assert abs(second[0] - first[-1]) < 1_000  # days join
+    assert 1_000 <= first.min() < first.max() <= 131_072
+
+
+def test_peers_that_are_not_installed_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    missing = {"ours": ("mta", peers.in_memory), "no such": ("no_such_library", peers.in_memory)}
+    assert list(peers.installed(missing)) == ["ours"]
+    assert "no such is not installed" in capsys.readouterr().out
+
+
+def test_a_lack_of_memory_is_told_from_other_errors() -> None:
+    try:
+        try:
+            raise MemoryError
+        except MemoryError as error:
+            raise OSError("the store is out") from error
+    except OSError as error:
+        assert mta_memory.is_for_memory(error)
+    assert mta_memory.is_for_memory(RuntimeError("can't start new thread"))
+    assert not mta_memory.is_for_memory(RuntimeError("the answer is wrong"))
+
+
+def test_a_peer_that_answers_wrongly_is_not_timed() -> None:
+    one = memory_usage(100)
+    with pytest.raises(AssertionError, match="other answers other than ours"):
+        peers.require_alike({"ours": one, "other": one + 1}, "max")
+
+
+def test_a_store_on_the_network_is_a_server_of_our_own() -> None:
+    if (missing := server.lacking()) is not None:
+        pytest.skip(f"NOT TESTED: {missing}")
+    with server.redis_server() as url, redis.from_url(url) as ours:
+        assert ours.dbsize() == 0
+        process = ours.info("server")["process_id"]
+        with pytest.raises(redis.exceptions.AuthenticationError):
+            redis.from_url(re.sub(":[0-9a-f]+@", "", url)).ping()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+def test_where_no_server_can_be_started_its_rows_are_left_out_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "PROGRAM", "no-such-server")
+    left = [name for name in ALGORITHMS if name.endswith("over Redis")]
+    assert [name for name in ALGORITHMS if name not in measurable()] == left
+    told = {one.what: one.seen for one in left_out(measurable())}
+    assert told == dict.fromkeys(left, "not measured: no no-such-server on the PATH")

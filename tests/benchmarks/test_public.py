@@ -1,0 +1,88 @@
+"""Public benchmarks: their streams are as published, and their results those of plain lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from benchmarks.public import experiments
+from benchmarks.public.experiments import (
+    exact_counts,
+    exact_counts_of_lists,
+    hot_items,
+    hot_items_of_lists,
+    peaks,
+    peaks_of_lists,
+)
+from benchmarks.public.streams import (
+    FIRST_AUCTION,
+    LENGTH,
+    SECOND,
+    START,
+    Bids,
+    bids,
+    concurrent,
+    records,
+)
+
+
+def test_bids_are_nexmark_s() -> None:
+    stream = bids(92_000)
+    assert stream.times[-1] - START == pytest.approx(10 * SECOND, rel=1e-3)  # of 100,000 events
+    assert (np.diff(stream.times) >= 0).all() and (stream.times % 1000 == 0).all()
+    auctions = stream.auctions - FIRST_AUCTION
+    assert np.mean(auctions % 100 == 0) == pytest.approx(0.5, abs=0.01)  # the hot ones
+    opened = np.arange(92_000) // 46 * 3 + 2
+    assert (auctions <= opened + 10).all() and (auctions >= opened - 200).all()
+    again = bids(1_000)
+    assert (again.times == stream.times[:1_000]).all()
+
+
+def slowly(count: int, seconds: int) -> Bids:
+    """Bids over more seconds than they take, so that windows fill and empty."""
+    gaps = np.random.default_rng(5).integers(0, 2 * seconds * SECOND // count, count)
+    return Bids(bids(count).auctions, START + np.cumsum(gaps))
+
+
+def test_query_5_is_that_of_plain_lists() -> None:
+    stream = slowly(2_000, 60)
+    found = list(hot_items(stream))
+    assert found == list(hot_items_of_lists(stream))
+    assert len(found) >= 25 and len({tuple(hot) for _, hot, _ in found}) > 1
+
+
+def test_a_bid_at_a_boundary_is_of_the_next_hop() -> None:
+    times = START + np.array([0, 2, 2, 4, 12, 13, 14, 17]) * SECOND
+    stream = Bids(np.array([7, 7, 7, 8, 9, 9, 9, 9]), times)
+    found = list(hot_items(stream))
+    assert found == list(hot_items_of_lists(stream))
+    assert found[:2] == [(START + 2 * SECOND, [7], 1), (START + 4 * SECOND, [7], 3)]
+
+
+def test_counts_after_every_bid_are_those_of_plain_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiments, "BATCH", 333)
+    stream = slowly(1_500, 40)
+    assert exact_counts(stream).tolist() == exact_counts_of_lists(stream)
+
+
+def test_consumers_are_drawn_by_zipf_s_law() -> None:
+    stream = records(200_000, 1_000)
+    counts = np.sort(np.bincount(stream.consumers, minlength=1_000))[::-1]
+    assert len(counts) == 1_000
+    assert counts[0] / counts[9] == pytest.approx(10, rel=0.1)
+    assert counts[0] / counts[99] == pytest.approx(100, rel=0.2)
+
+
+def test_peaks_are_those_of_plain_lists() -> None:
+    stream = records(1_000, 50)
+    assert peaks(stream, None).tolist() == peaks_of_lists(stream, 1_000)
+    assert (peaks(stream, "memory://") == peaks(stream, None)).all()
+
+
+def test_windows_are_spread_from_1_to_20_seconds() -> None:
+    lengths = [policy.size for policy in concurrent(20).values()]
+    assert lengths == [n * SECOND for n in range(1, 21)]
+    assert [policy.size for policy in concurrent(1).values()] == [20 * SECOND]
+    assert len(concurrent(1000)) == 1000 and LENGTH == 10 * SECOND
