@@ -1,26 +1,5 @@
-# Everything runs in a virtual environment of its own, .venv, which the first command makes.
-#
-#   make demo              windows over a generated stream of 4 million events, checked and plotted
-#   make demo DATA=path    the same over a CSV, JSON or Parquet file, or a folder of them
-#                          (if need be, KEY=, TIME=, VALUE= name the columns, WINDOW= the size,
-#                          TIME_FORMAT= the form of times as in dd/MM/yyyy HH:mm)
-#   make test              all tests          make test ARGS="tests/cli -k java"
-#                          (in a process for each core, up to four; ARGS="-n 0 --pdb" in this one)
-#   make core              the core alone: its wheel in an environment without any extra, tested
-#                          there, outside this folder
-#   make kernels           the compiled kernels' tests under the sanitizers of gcc or clang, and the
-#                          suites that lean on kernels without compiled ones
-#   make spark-versions    the core of the tests with the oldest versions of PySpark, each with
-#                          libraries of its time; make test runs them with the newest
-#   make soak              thousands of kills and faults, under an hour (MTA_SOAK_KILLS=2000 is how
-#                          many writers are killed, and a Spark driver for each hundred; the
-#                          printed MTA_SOAK_SEED replays a run)
-#   make lint              ruff and mypy
-#   make docs              these documents as a site, docs-output/index.html, to be read without a
-#                          network; fails where a link or a name leads nowhere
-#   make bench             the papers' experiments and our figures, with a report in bench-output
-#                          (hours, and resumable; make bench ARGS=--quick takes minutes)
-#   make clean             remove what these commands made
+# Each command runs in a virtual environment, .venv, which the first one makes. The lines of a command
+# that begin with "##" are what "make help" prints.
 
 SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3.11 python3 python,\
@@ -53,9 +32,16 @@ KEYS ?= 100
 .DEFAULT_GOAL := help
 .PHONY: help demo test core kernels spark-environments spark-versions soak lint docs bench clean
 
+## print these lines
 help:
-	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
+	@awk '/^## / { text[++lines] = substr($$0, 4); next } \
+		lines && /^[a-z-]+:/ { printf "make %-20s%s\n", substr($$1, 1, index($$1, ":") - 1), text[1]; \
+			for (line = 2; line <= lines; line++) printf "%25s%s\n", "", text[line] } \
+		{ lines = 0 }' Makefile
 
+## run windows over a generated stream of 4 million events, check and plot them
+## DATA=path: over a CSV, JSON or Parquet file, or a folder of them; if need be, KEY=, TIME=,
+## VALUE= name the columns, WINDOW= the size, TIME_FORMAT= the form of times as in dd/MM/yyyy HH:mm
 demo: $(RUN)
 	@$(BIN)/mta demo --events $(EVENTS) --keys $(KEYS) $(if $(DATA),--data "$(DATA)") \
 		$(if $(KEY),--key "$(KEY)") $(if $(TIME),--time "$(TIME)") \
@@ -63,10 +49,13 @@ demo: $(RUN)
 		$(if $(VALUE),--value "$(VALUE)") $(if $(WINDOW),--window "$(WINDOW)")
 
 # On every core, up to four: who has run out of tests takes some of another's.
+## run all tests, in a process for each core, up to four; ARGS="tests/cli -k java" runs some,
+## ARGS="-n 0 --pdb" in one process
 test: $(ALL)
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 # Outside this folder, so that nothing is found but what the wheel brings.
+## test the core alone: its wheel in an environment without any extra, outside this folder
 core:
 	@set -e; place=$$(mktemp -d); trap 'rm -rf "$$place"' EXIT; \
 	echo "-- installing the core alone, from its wheel, into $$place"; \
@@ -86,6 +75,8 @@ core:
 # and windows that live at random do so with and without them in tests/kernels.
 SUITES := tests/folds tests/levels/test_runs.py \
 	$(patsubst %,tests/keyed/test_%.py,formats going_on keys random rolling windows) -k "not fails"
+## test the compiled kernels under the sanitizers of gcc or clang, and the suites that use
+## kernels without compiled ones
 kernels: $(ALL)
 	@set -e; if ! command -v $(firstword $(CC)) >/dev/null; then \
 		echo "!! no C compiler ($(CC)): the compiled kernels were NOT built and NOT tested"; exit 0; fi; \
@@ -117,8 +108,11 @@ $(SPARKS): $(VENV)/pyspark-%/.ready: $(VENV)/pyvenv.cfg
 		"protobuf==5.*" redis msgpack lmdb xxhash "pytest>=8" hypothesis; \
 	touch $@
 
+## make the environments of "make spark-versions", without the tests
 spark-environments: $(SPARKS)
 
+## run the core of the tests with the oldest versions of PySpark, each with libraries of its
+## time; "make test" runs all tests with the newest
 spark-versions: $(ALL) spark-environments
 	@set -e; export PATH="$$(dirname "$$($(BIN)/python -m spark_integration.java)"):$$PATH"; \
 	java -version 2>&1 | grep -Eq 'version "(17|18|19|20|21|22|23)' || { \
@@ -133,21 +127,29 @@ spark-versions: $(ALL) spark-environments
 	echo "-- ran with PySpark $${ran:-none}; 'make test' runs all with" \
 		"$$($(BIN)/python -c 'import pyspark; print(pyspark.__version__)')"
 
+## run thousands of kills and faults, under an hour (MTA_SOAK_KILLS=2000 is how many writers are
+## killed, and a Spark driver for each hundred; the printed MTA_SOAK_SEED replays a run)
 soak: $(ALL)
 	@$(BIN)/python -m pytest -s -m soak $(ARGS)
 
+## run ruff and mypy
 lint: $(ALL)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+## make these documents as a site, docs-output/index.html, which needs no network; fails where
+## a link or a name leads nowhere
 docs: $(DOCS)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --config-file docs/site/mkdocs.yml
 	@echo "-- open docs-output/index.html"
 
+## run the papers' experiments and our figures, with a report in bench-output; hours, and
+## resumable; ARGS=--quick takes minutes (benchmarks/README.md)
 bench: $(PEERS)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+## remove what these commands made
 clean:
 	rm -rf $(VENV) demo-output bench-output docs-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

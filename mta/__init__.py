@@ -40,6 +40,8 @@ from mta.triggers.triggered import Due, TriggeredWindow
 from mta.windows.shared import SharedStats, SharedWindows
 from mta.windows.window import Stats, Window
 
+__version__ = "0.2.0.dev0"
+
 __all__ = [
     "AmortizedMTA",
     "Due",

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report.experiment import Row, Rows
+from mta import __version__
 from mta.cli.commands import installed
 from mta.kernels import native
 
 PACKAGES = (
-    "numpy", "mta-windows", "pandas", "polars", "bottleneck", "duckdb", "river", "quixstreams",
+    "numpy", "pandas", "polars", "bottleneck", "duckdb", "river", "quixstreams",
     "pyspark",
 )  # fmt: skip
 
@@ -30,8 +31,8 @@ def settings(size: float) -> dict[str, Any]:
 
 
 def packages() -> dict[str, str]:
-    """The versions of what is installed of ours and of the peers."""
-    return {name: found for name in PACKAGES if (found := installed(name))}
+    """Our version, and those of the peers that are installed."""
+    return {"mta": __version__} | {p: found for p in PACKAGES if (found := installed(p))}
 
 
 def machine() -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from platform import platform, python_version
 from typing import Any
 
+from mta import __version__
 from mta.cli import handles
 from mta.cli.console import as_options, say
 from mta.kernels import native
@@ -123,7 +124,7 @@ def versions() -> str:
     """The versions of all that results depend on, and of what is there besides, line by line."""
     spark = installed("pyspark")
     facts = {
-        "mta": installed(PACKAGE) or "not installed, run from its source",
+        "mta": __version__,
         "python": f"{python_version()} on {platform()}",
         "numpy": installed("numpy"),
         "kernels": native.in_use(),

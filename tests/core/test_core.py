@@ -79,6 +79,7 @@ def test_the_wheel_holds_the_product_alone() -> None:
     installed = {file.parts[0] for file in distribution("mta-windows").files or ()}
     packages = {name for name in installed if not name.endswith(".dist-info") and name != ".."}
     assert packages == {"mta", "stores", "spark_integration"}
+    assert distribution("mta-windows").version == mta.__version__
 
 
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -116,6 +117,7 @@ def test_the_version_tells_what_results_depend_on(entry: str) -> None:
     done = python(entry, "--version")
     assert (done.returncode, done.stderr) == (0, "")
     told = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert told["mta"] == mta.__version__
     assert list(told) == ["mta", "python", "numpy", "kernels", "stores", "spark"]
     assert told["python"].startswith(".".join(map(str, sys.version_info[:3])))
     assert told["stores"] == "memory, file"
