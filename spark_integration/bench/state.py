@@ -21,8 +21,9 @@ from typing import Any
 from mta import CountWindow, Max
 from mta.bench.frame.beside import Figure, draw, findings
 from mta.bench.frame.experiment import Experiment, Progress, Rows
-from mta.cli.console import human_bytes, say
+from mta.cli.console import say
 from mta.cli.handles import disk_bytes
+from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
 from spark_integration.bench.generator import write_stream
 from spark_integration.carriers.state_pages import URL
