@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from mta.errors import MissingDependency
 from mta.keyed.sizes import small_groups
+from stores.installing import pip_install
 
 if TYPE_CHECKING:
     from .boundary import boundary_aggregate
@@ -66,7 +67,5 @@ def __getattr__(name: str) -> Any:
         missing = (error.name or "").partition(".")[0]
         if missing not in ("pyspark", "pandas", "pyarrow") or find_spec(missing):  # a part of it
             raise
-        raise MissingDependency(
-            f"{name} needs {missing}: pip install 'mta-windows[spark]'"
-        ) from error
+        raise MissingDependency(f"{name} needs {missing}: {pip_install('spark')}") from error
     return getattr(home, name)

@@ -24,6 +24,7 @@ from pyspark.sql.pandas import types
 
 from spark_integration.errors import InvalidRequest
 from stores.errors import MissingDependency
+from stores.installing import pip_install
 
 OLDEST = 3, 5
 #: The version of PySpark that is installed; of Spark Connect that of the client.
@@ -32,7 +33,7 @@ INSTALLED = tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:2]))
 if INSTALLED < OLDEST:
     raise MissingDependency(
         f"PySpark {pyspark.__version__} is installed, and 3.5 or later is needed: "
-        "pip install 'mta-windows[spark]'"
+        f"{pip_install('spark')}"
     )
 
 #: From 4.2 on times without a zone need a word; before, they are UTC unless one says otherwise.

@@ -12,6 +12,7 @@
 - ``redis``, ``couchbase`` (over ``server``): on a server
 - ``wrapper``, ``write_buffer``, ``head_cache``, ``compression``: what stands in front of a store
 - ``forks``: what begins anew in a child
+- ``installing``: how an extra is installed, for error messages
 - ``testing``: for tests of stores
 """
 

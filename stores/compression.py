@@ -32,6 +32,7 @@ import numpy as np
 
 from .base import PageStore, T, check_pages
 from .errors import MissingDependency, UnsupportedOperation
+from .installing import pip_install
 from .wrapper import WrapperStore
 
 MAGIC = b"\xc1mta-z"
@@ -100,7 +101,7 @@ def _library() -> Any:
         import zstandard
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            "compressed pages need the library 'zstandard': pip install 'mta-windows[compression]'"
+            f"compressed pages need the library 'zstandard': {pip_install('compression')}"
         ) from error
     return zstandard
 

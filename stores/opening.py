@@ -14,6 +14,7 @@ from .base import PageStore
 from .compression import CompressedStore
 from .errors import InvalidStoreURL, MissingDependency
 from .head_cache import HeadCache
+from .installing import pip_install
 from .write_buffer import WriteBuffer
 
 #: What names a store: a URL, the path of a folder of this machine, or a store that is open.
@@ -101,5 +102,5 @@ def _load(scheme: str) -> Any:
         if module not in _EXTRAS or (error.name or "").startswith(f"{__package__}."):
             raise
         raise MissingDependency(
-            f"{scheme}:// needs the library {error.name!r}: pip install 'mta-windows[{module}]'"
+            f"{scheme}:// needs the library {error.name!r}: {pip_install(module)}"
         ) from error

@@ -16,6 +16,7 @@ from mta.cli.console import as_options, say
 from mta.kernels import native
 from stores import stores_at_hand
 from stores.errors import WindowStoreError
+from stores.installing import pip_install
 
 PACKAGE = "mta-windows"
 #: Which extra of the package brings a library that not every command needs.
@@ -95,7 +96,7 @@ class CommandLine:
             extra = EXTRAS.get((error.name or "").partition(".")[0])
             if extra is None:
                 raise
-            return _complain(f"'mta {name}' needs {error.name}: pip install '{PACKAGE}[{extra}]'")
+            return _complain(f"'mta {name}' needs {error.name}: {pip_install(extra)}")
         except KeyboardInterrupt:
             return 130
 
@@ -129,7 +130,7 @@ def versions() -> str:
         "numpy": installed("numpy"),
         "kernels": native.in_use(),
         "stores": ", ".join(stores_at_hand()),
-        "spark": spark or f"none: pip install '{PACKAGE}[spark]'",
+        "spark": spark or f"none: {pip_install('spark')}",
     }
     return "\n".join(f"{name:9} {value}" for name, value in facts.items())
 

@@ -79,15 +79,6 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{ending}"
 
 
-def human_bytes(count: float) -> str:
-    """``1536`` as ``1.5 KiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
-
-
 def human_duration(micros: int) -> str:
     """``86400000000`` as ``24 hours``: in the largest unit that leaves no fraction, or seconds.
 

@@ -30,11 +30,12 @@ import numpy as np
 from mta.audit.description import HandleSummary, describe_handle
 from mta.audit.keyed import OpaqueKeys
 from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
-from mta.cli.console import InvalidCommand, human_bytes, human_duration, plural, say, table
+from mta.cli.console import InvalidCommand, human_duration, plural, say, table
 from mta.errors import CorruptPage, MissingPage
 from mta.kernels import native
 from mta.keyed.changes import Lacking, later
 from mta.keyed.root import is_root
+from mta.windows.display import human_bytes
 from mta.windows.opaque import Opaque, restore_opaque
 from mta.windows.window import Window
 from stores import PageStore, open_store

@@ -59,7 +59,8 @@ from mta.pages.handle import NAME
 from mta.pages.structure import Existing
 from mta.policies.base import AbstractPolicy
 from mta.times import to_count, to_time, to_times
-from mta.windows.engine import alone, as_html, require_monoid, require_policy, require_store
+from mta.windows.display import html_table, human_bytes
+from mta.windows.engine import alone, require_monoid, require_policy, require_store
 from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
 from mta.windows.shared import SharedWindows
 from stores import PageStore, StoreLike
@@ -710,7 +711,16 @@ class KeyedWindows:
     # --- looking at it ----------------------------------------------------------------------------
 
     def _repr_html_(self) -> str:
-        return as_html(self, self.stats())
+        stats = self.stats()
+        rows = [
+            ("keys", stats.keys),
+            ("keys with a window of their own", stats.apart),
+            ("events accepted", stats.inserted),
+            ("events dropped", stats.dropped),
+            ("events in memory", human_bytes(stats.resident_bytes)),
+            ("pages in the store", human_bytes(stats.run_bytes)),
+        ]
+        return html_table(repr(self), rows)
 
     def stats(self) -> KeyedStats:
         """Sizes and counts; no store call."""

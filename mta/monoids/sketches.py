@@ -37,6 +37,7 @@ from mta.errors import InvalidValue, MissingDependency
 from mta.monoids.base import Out, Partial
 from mta.monoids.moments import quantiles_text, read_quantiles
 from mta.monoids.summary import SummaryMonoid
+from stores.installing import pip_install
 
 Sketch = Any
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -56,7 +57,7 @@ def library() -> Any:
         import datasketches
     except ImportError as error:
         raise MissingDependency(
-            f"sketches need the library {error.name!r}: pip install 'mta-windows[sketches]'"
+            f"sketches need the library {error.name!r}: {pip_install('sketches')}"
         ) from error
     return datasketches
 

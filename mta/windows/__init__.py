@@ -6,5 +6,6 @@
   ``lent``: the same by a kernel
 - ``revision``: what late events change
 - ``shared``, ``shared_single``, ``shared_handle``: several windows over one stream
+- ``display``: tables in notebooks, sizes in people's units
 - ``opaque``: windows out of their handles alone
 """

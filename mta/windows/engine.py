@@ -13,9 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial, wraps
-from html import escape
 from sys import maxsize
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, Self, TypeVar
 
@@ -43,6 +41,7 @@ from mta.policies.bounds import Policy
 from mta.policies.known import policy_of
 from mta.policies.windows import CountWindow
 from mta.times import to_count, to_time
+from mta.windows.display import html_table
 from mta.windows.intake import Intake
 from mta.windows.lent import lent_events
 from mta.windows.settings import Settings
@@ -136,8 +135,12 @@ class EventsFace(Face, ABC, Generic[Out]):
     def stats(self) -> Any:
         """Sizes and counts; no store call."""
 
+    @abstractmethod
+    def _rows(self) -> list[tuple[str, Any]]:
+        """What a notebook shows: names and values."""
+
     def _repr_html_(self) -> str:
-        return as_html(self, self.stats())
+        return html_table(repr(self), self._rows())
 
     @property
     def last_accepted(self) -> np.ndarray | None:
@@ -546,15 +549,6 @@ def require_kind(value: Any, kind: Any, message: str) -> None:
         raise TypeError(f"{message}, and {value.__name__} is a class: write {value.__name__}()")
     if not isinstance(value, kind):
         raise TypeError(f"{message}, not {value!r}")
-
-
-def as_html(what: object, stats: Any) -> str:
-    """What a window holds as a table, for notebooks; ``stats`` is a dataclass."""
-    cells = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
-        for name, value in asdict(stats).items()
-    )
-    return f"<table><caption><code>{escape(repr(what))}</code></caption>{cells}</table>"
 
 
 def _timed(timed: bool) -> str:

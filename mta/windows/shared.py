@@ -39,6 +39,7 @@ from mta.pages.handle import Handle
 from mta.pages.structure import Existing, Structure
 from mta.policies.base import AbstractPolicy
 from mta.times import to_time
+from mta.windows.display import result_rows
 from mta.windows.engine import Engine, EventsFace, alone, by_time, require_kind, require_policy
 from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
 from mta.windows.shared_handle import MAX_NAME_BYTES, SharedHandle, WindowState
@@ -305,6 +306,16 @@ class SharedWindows(EventsFace[Out]):
             intake.late_count,
             intake.invalid_count,
         )
+
+    def _rows(self) -> list[tuple[str, Any]]:
+        stats = self.stats()
+        return [
+            *result_rows(self.query),
+            *[(f"events in {name}", count) for name, count in stats.windows.items()],
+            ("events retained", stats.kept),
+            ("events accepted", stats.inserted),
+            ("events dropped", stats.late + stats.invalid),
+        ]
 
     @alone
     def check(self) -> None:

@@ -18,6 +18,7 @@ from mta.monoids.base import AbstractMonoid, Out
 from mta.pages.handle import Handle
 from mta.pages.structure import Aggregator
 from mta.policies.base import AbstractPolicy
+from mta.windows.display import result_rows
 from mta.windows.engine import EventsFace, WindowEngine, alone
 from mta.windows.revision import Revision, revise
 from mta.windows.settings import Settings, WindowSettings
@@ -239,6 +240,16 @@ class Window(EventsFace[Out]):
             intake.late_count,
             intake.invalid_count,
         )
+
+    def _rows(self) -> list[tuple[str, Any]]:
+        stats = self.stats()
+        return [
+            *result_rows(self.query),
+            ("events in the window", stats.events),
+            ("events accepted", stats.inserted),
+            ("events dropped", stats.dropped),
+            ("values in memory", stats.resident_rows),
+        ]
 
     def __repr__(self) -> str:
         what, where = f"{self.monoid!r} over {self.policy!r}", self.engine.where()

@@ -40,6 +40,7 @@ from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
 from spark_integration.versions import require_spark_4
 from stores.errors import MissingDependency
+from stores.installing import pip_install
 
 if TYPE_CHECKING:
     from spark_integration.step.step import Step
@@ -62,8 +63,7 @@ def check_session(spark: SparkSession) -> None:
         import_module(_MESSAGES)
     except ImportError as error:
         raise MissingDependency(
-            f"store is {URL}, for which PySpark needs protobuf ({error}): "
-            "pip install 'mta-windows[spark]'"
+            f"store is {URL}, for which PySpark needs protobuf ({error}): {pip_install('spark')}"
         ) from error
 
 

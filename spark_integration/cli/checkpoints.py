@@ -37,10 +37,11 @@ from mta import KeyedWindows, describe_handle
 from mta.audit.keyed import KeyedDamage, OpaqueKeys
 from mta.audit.walk import Audit, live_keys
 from mta.cli import handles
-from mta.cli.console import human_bytes, plural, say
+from mta.cli.console import plural, say
 from mta.errors import CorruptPage, MissingPage
 from mta.keyed.kind import AnyWindow
 from mta.times import to_duration
+from mta.windows.display import human_bytes
 from mta.windows.opaque import Opaque, restore_opaque
 from spark_integration import migration
 from spark_integration.carriers.state_pages import is_state_url

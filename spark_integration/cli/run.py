@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mta.cli.console import ProgressLine, human_bytes, plural, say
+from mta.cli.console import ProgressLine, plural, say
+from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import has_commits, is_of_this_release
 from spark_integration.cli import sources

@@ -1,5 +1,6 @@
-from mta.cli.console import human_bytes, human_duration, plural, table
+from mta.cli.console import human_duration, plural, table
 from mta.times import to_duration
+from mta.windows.display import human_bytes
 
 
 def test_table():

@@ -33,6 +33,7 @@ from mta import (
     Window,
 )
 from stores import open_store
+from stores.installing import pip_install
 
 EXTRAS = (
     "couchbase", "datasketches", "google", "matplotlib", "pandas", "pyarrow", "pyspark", "redis",
@@ -155,25 +156,25 @@ def test_a_command_of_spark_says_what_to_install(command: str, tmp_path: Path) -
     done = python(WHOLE, command, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"mta: 'mta {command}' needs ")
-    assert done.stderr.endswith(": pip install 'mta-windows[spark]'\n")
+    assert done.stderr.endswith(f": {pip_install('spark')}\n")
 
 
 def test_what_only_spark_reads_says_so(entry: str, tmp_path: Path) -> None:
     done = python(entry, "inspect", tmp_path)
     assert done.returncode == 2
-    assert "Spark" in done.stderr or "mta-windows[spark]" in done.stderr
+    assert "Spark" in done.stderr or pip_install("spark") in done.stderr
 
 
 def test_a_store_without_its_library_says_what_to_install() -> None:
     for scheme in ("redis", "couchbase"):
         code = f"from stores import open_store; open_store('{scheme}://host/0')"
         done = python(WITHOUT + code)
-        assert done.stderr.splitlines()[-1].endswith(f"pip install 'mta-windows[{scheme}]'")
+        assert done.stderr.splitlines()[-1].endswith(pip_install(scheme))
 
 
 def test_sliding_aggregate_says_what_to_install() -> None:
     done = python(WITHOUT + "from spark_integration import sliding_aggregate")
-    assert done.stderr.splitlines()[-1].endswith("pip install 'mta-windows[spark]'")
+    assert done.stderr.splitlines()[-1].endswith(pip_install("spark"))
 
 
 @pytest.mark.parametrize("kind", [None, LogMTA, FiBA, PagedFlatFAT])

@@ -5,7 +5,10 @@ from __future__ import annotations
 import doctest
 import inspect
 import json
+import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stores import open_store
-from tests.support.documents import DOCS, README, blocks, documents, name_of
+from tests.support.documents import DOCS, README, ROOT, blocks, documents, name_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,11 +40,8 @@ def needs_spark(block: str) -> bool:
     return bool(re.search(r"\bsliding_aggregate\(", block))
 
 
-def is_own(block: str) -> bool:
-    """Whether it has a function of the user's own that Spark runs."""
-    return bool(re.search(r"InPandas\(|mapInArrow\(|foreachBatch\(", block)) and not needs_spark(
-        block
-    )
+#: Pages whose blocks are one script together.
+WHOLE = (DOCS / "for-spark.md", DOCS / "own.md")
 
 
 def run(block: str, page: Path, space: Space, folder: Path) -> Space:
@@ -57,7 +57,8 @@ def of_boundaries(block: str) -> bool:
 
 
 def of_kind(kind: Callable[[str], bool]) -> list[Any]:
-    found = [(page, block) for page in PAGES for block in blocks(page, "python") if kind(block)]
+    pages = [page for page in PAGES if page not in WHOLE]
+    found = [(page, block) for page in pages for block in blocks(page, "python") if kind(block)]
     return [
         pytest.param(page, block, id=f"{name_of(page)}-{number}")
         for number, (page, block) in enumerate(found)
@@ -67,9 +68,9 @@ def of_kind(kind: Callable[[str], bool]) -> list[Any]:
 def test_no_example_is_left_out() -> None:
     elsewhere = {path for path in documents() if path not in PAGES and blocks(path, "python")}
     assert not elsewhere
-    everywhere = sum(len(blocks(page, "python")) for page in PAGES)
+    everywhere = sum(len(blocks(page, "python")) for page in PAGES if page not in WHOLE)
     of_scripts = [block for page in SCRIPTS for block in scripts(page)]
-    kinds = (is_session, is_suite, needs_spark, is_own, of_boundaries)
+    kinds = (is_session, is_suite, needs_spark, of_boundaries)
     assert everywhere == sum(len(of_kind(kind)) for kind in kinds) + len(of_scripts)
 
 
@@ -159,7 +160,7 @@ SCRIPTS: dict[Path, Callable[[Space, str], None]] = {
 
 
 def scripts(page: Path) -> list[str]:
-    others = (is_session, is_suite, needs_spark, is_own, of_boundaries)
+    others = (is_session, is_suite, needs_spark, of_boundaries)
     return [block for block in blocks(page, "python") if not any(kind(block) for kind in others)]
 
 
@@ -271,48 +272,6 @@ def test_windows_by_boundaries(
     assert len(found) == 2 * len(range(10, HOURS + 1, 5))
 
 
-@pytest.mark.parametrize(("page", "block"), of_kind(is_own))
-def test_own_functions(
-    page: Path, block: str, spark: SparkSession, incoming: Path, tmp_path: Path
-) -> None:
-    """Also that windows which end with their task leave no page, and streams go on after a stop."""
-    session = spark.newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "2")
-    pd = pytest.importorskip("pandas")
-    events = pd.read_parquet(incoming / "events.parquet")
-    middle = events.ts.min() + (events.ts.max() - events.ts.min()) / 2
-    folder, out = tmp_path / "in", tmp_path / "out"
-    for path in (folder, out, tmp_path / "roots"):
-        path.mkdir()
-    for old, new in {'"roots"': tmp_path / "roots", "out/{": f"{out}/{{"}.items():
-        block = block.replace(old, f'"{new}"' if old[0] == '"' else str(new))
-    block = block.replace('"checkpoint/"', f'"{tmp_path}/checkpoint"')
-    for at, part in enumerate((events[events.ts <= middle], events[events.ts > middle])):
-        part.to_parquet(folder / f"{at}.parquet", index=False)
-        space: Space = {
-            "__name__": "__main__",  # as in a script, whose functions travel by value
-            "events": session.read.parquet(str(incoming)),
-            "stream": session.readStream.schema("device string, ts timestamp, watts double")
-            .parquet(str(folder)),
-        }  # fmt: skip
-        space = run(block, page, space, tmp_path)
-        if "query" in space:
-            query = space["query"]
-        elif space["results"].isStreaming:
-            writer = space["results"].writeStream.option("checkpointLocation", f"{tmp_path}/cp")
-            query = writer.format("parquet").start(str(out))
-        else:
-            compare(space["results"].toPandas(), incoming)
-            with open_store(f"file://{tmp_path}/pages") as pages:
-                assert not [*pages.keys()]
-            return
-        try:
-            query.processAllAvailable()
-        finally:
-            query.stop()
-    compare(session.read.parquet(str(out)).toPandas(), incoming)
-
-
 def test_the_stream_of_the_readme(
     spark: SparkSession, incoming: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +293,73 @@ def test_the_stream_of_the_readme(
     found = session.read.parquet(f"{tmp_path}/out")
     assert found.columns == ["device", "ts", "watts", "peak", "mean"]
     compare(found.toPandas(), incoming)
+
+
+# --- pages that are one script --------------------------------------------------------------------
+
+
+def run_as_written(page: Path, folder: Path) -> str:
+    """What a page prints whose blocks are run in a process of their own, with nothing replaced."""
+    from spark_integration.java import find_java
+
+    script = "\n".join(blocks(page, "python"))
+    (folder / "page.py").write_text(script)
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "page.py"], cwd=folder, capture_output=True, text=True, timeout=540,
+        env=os.environ | {"PYTHONPATH": path, "JAVA_HOME": str(find_java().parents[1])},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def with_results(readings: Any, window: str) -> Any:
+    """Readings with the results of each, by pandas."""
+    ordered = readings.sort_values(["device", "ts"])
+    rolling = ordered.set_index("ts").groupby("device").watts.rolling(window)
+    return ordered.assign(peak=rolling.max().to_numpy(), mean=rolling.mean().to_numpy())
+
+
+def add_later_readings(folder: Path, window: str) -> Any:
+    """Put the same readings a day later into the folder that a page reads; all with results."""
+    pd = pytest.importorskip("pandas")
+    first = pd.read_parquet(folder / "incoming" / "readings.parquet")
+    later = first.assign(ts=(first.ts + pd.Timedelta("36 hours")).dt.as_unit("us"))
+    later.to_parquet(folder / "incoming" / "later.parquet", index=False)
+    return with_results(pd.concat([first, later]), window)
+
+
+def results_in(folder: Path) -> Any:
+    """All rows that a query has written, in order."""
+    pd = pytest.importorskip("pandas")
+    return pd.read_parquet(folder).sort_values(["device", "ts"])
+
+
+def test_the_page_on_spark_runs_as_written_and_goes_on(tmp_path: Path) -> None:
+    page = DOCS / "for-spark.md"
+    printed = run_as_written(page, tmp_path)
+    assert "|meter-2|2024-01-01 00:01:00|  2.5| 2.5|1.25|" in printed
+    assert printed.endswith("4320 rows\n")
+    wanted = add_later_readings(tmp_path, "6h")
+    assert run_as_written(page, tmp_path).endswith("8640 rows\n")
+    found = results_in(tmp_path / "out")
+    for column in ("watts", "peak", "mean"):
+        assert found[column].tolist() == pytest.approx(wanted[column].tolist(), abs=1e-9)
+
+
+def test_the_page_on_own_functions_runs_as_written_and_goes_on(tmp_path: Path) -> None:
+    page = DOCS / "own.md"
+    run_as_written(page, tmp_path)
+    wanted = add_later_readings(tmp_path, "24h")
+    run_as_written(page, tmp_path)
+    outputs = ("peaks_by_key", "peaks_by_partition", "peaks_of_stream", "peaks_of_batches")
+    for output in outputs:
+        found = results_in(tmp_path / output)
+        assert (output, found.peak.tolist()) == (output, wanted.peak.tolist())
+    with open_store(f"file://{tmp_path}/windows") as pages:
+        assert all(
+            key.startswith("peaks") for key in [*pages.keys()]
+        )  # of ended tasks none is left
 
 
 # --- what needs other servers, or libraries of others ---------------------------------------------

@@ -5,6 +5,7 @@ Each compares itself with pandas and dies of a difference; here its last word is
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -25,10 +26,15 @@ SCRIPTS = {
 }
 
 
-def run(script: str, *options: object, fails: bool = False) -> str:
-    """What an example prints; both streams where it is to fail."""
+def run(script: str, *options: object, fails: bool = False, path: Path | None = None) -> str:
+    """What an example prints; both streams where it is to fail. Modules of ``path`` come first."""
     command = [sys.executable, str(EXAMPLES / script), *map(str, options)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    known = [str(path)] if path else []
+    places = os.pathsep.join([*known, *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=600,
+        env=os.environ | ({"PYTHONPATH": places} if places else {}),
+    )  # fmt: skip
     assert bool(done.returncode) == fails, f"{done.stdout}\n{done.stderr}"
     return done.stdout + (done.stderr if fails else "")
 
@@ -48,7 +54,18 @@ def test_edge_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert second.startswith("40,000 readings in the window, at position 131,072\n")
     assert "262,144 readings" in second
     for output in (first, second):
-        assert output.endswith("results equal pandas: peak to the bit, mean to 1e-9\n")
+        assert output.endswith("results equal numpy's: peak to the bit, mean to 1e-9\n")
+
+
+def test_edge_needs_the_core_alone(tmp_path: Path) -> None:
+    """As after ``pip install .``: nothing that an extra brings is imported."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nfor name in ('pandas', 'pyarrow', 'polars', 'redis', 'pyspark', 'couchbase'):"
+        "\n    sys.modules[name] = None\n"
+    )
+    sizes = ("--folder", tmp_path / "device", "--window", 40_000, "--events", 1 << 16)
+    output = run("edge/edge.py", *sizes, path=tmp_path)
+    assert output.endswith("results equal numpy's: peak to the bit, mean to 1e-9\n")
 
 
 def test_edge_memory_is_measured_from_outside(tmp_path: Path) -> None:

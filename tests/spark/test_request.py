@@ -31,6 +31,7 @@ from spark_integration.options import Options
 from spark_integration.plan import Plan
 from spark_integration.request import make_request
 from stores.errors import WindowStoreError
+from stores.installing import pip_install
 from stores.memory import MemoryStore
 
 
@@ -254,4 +255,4 @@ def test_without_pyspark_the_error_names_the_extra() -> None:
         "    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'mta-windows[spark]'" in done.stdout
+    assert pip_install("spark") in done.stdout

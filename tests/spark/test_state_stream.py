@@ -6,6 +6,7 @@ with the job of this file.
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from spark_integration import sliding_aggregate
 from spark_integration.carriers.streaming import PROVIDER
 from spark_integration.errors import InvalidRequest
 from stores import InvalidStoreURL, MissingDependency
+from stores.installing import pip_install
 from tests.spark.test_streaming import (
     events,
     test_a_killed_worker_and_a_failing_sink_are_made_good_by_restarts,
@@ -137,7 +139,7 @@ def test_without_protobuf_the_error_names_the_extra(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.proto.StateMessage_pb2", None)
-    with pytest.raises(MissingDependency, match=r"pip install 'mta-windows\[spark\]'"):
+    with pytest.raises(MissingDependency, match=re.escape(pip_install("spark"))):
         job.run()
 
 

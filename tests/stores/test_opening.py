@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from stores import InvalidStoreURL, MissingDependency, open_store
 from stores.address import parse, size
 from stores.compression import CompressedStore
 from stores.head_cache import HeadCache
+from stores.installing import pip_install
 from stores.local_disk import LocalDiskStore
 from stores.memory import MemoryStore
 from stores.redis import RedisStore
@@ -127,7 +129,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, library: st
     for module in [name for name in sys.modules if name.startswith(f"stores.{library}")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingDependency, match=rf"pip install 'mta-windows\[{library}\]'"):
+    with pytest.raises(MissingDependency, match=re.escape(pip_install(library))):
         open_store(f"{library}://user:password@localhost/0")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from mta import (
     TriggeredWindow,
     Window,
 )
-from stores import MemoryStore, StoreClosed, open_store
+from stores import MemoryStore, StoreClosed, StoreUnavailable, open_store
 
 HOUR = TimeWindow("1 hour")
 
@@ -85,18 +86,35 @@ def test_a_window_is_a_context(tmp_path: Path) -> None:
         mine.put_many({"0": b"1"})  # a store that was open stays so
 
 
-def test_a_notebook_shows_a_table() -> None:
+def test_a_notebook_shows_the_current_result_and_sizes_in_peoples_units() -> None:
     window = Window(Max(), HOUR, name="w")
-    window.extend([1.0, 2.0], [0, 10])
+    window.extend([1.5] * 12_345, [0] * 12_345)
     shared = SharedWindows(Max(), {"a<b": HOUR}, name="s")
+    shared.insert(2.0, 0)
     keyed = KeyedWindows(Max(), HOUR, name="k")
+    keyed.extend(["a"] * 2, [1.0, 2.0], [0, 10])
     shown = {each: each._repr_html_() for each in (window, shared, keyed)}
     for html in shown.values():
-        assert html.startswith("<table>") and html.endswith("</table>")
-        assert "TimeWindow(&#x27;1 hour&#x27;)" in html
-    assert "<tr><th>events</th><td>2</td></tr>" in shown[window]
-    assert "a&lt;b" in shown[shared] and "a<b" not in shown[shared]
-    assert "<th>keys</th>" in shown[keyed]
+        assert html.startswith('<table><caption style="white-space: nowrap">')
+        assert html.endswith("</table>") and "TimeWindow(&#x27;1 hour&#x27;)" in html
+    assert "<tr><th>result</th><td>1.5</td></tr>" in shown[window]
+    assert "<tr><th>events in the window</th><td>12,345</td></tr>" in shown[window]
+    assert "<tr><th>a&lt;b</th><td>2</td></tr>" in shown[shared] and "a<b" not in shown[shared]
+    assert "<tr><th>keys</th><td>1</td></tr>" in shown[keyed]
+    assert re.search(r"<th>events in memory</th><td>[\d.]+ (B|KiB)</td>", shown[keyed])
+
+
+def test_a_notebook_shows_a_window_whose_store_does_not_answer() -> None:
+    window = Window(Max(), CountWindow(4), name="down")
+    window.extend([1.0, 2.0])
+
+    def query() -> float:
+        raise StoreUnavailable("no answer from <pages>")
+
+    window.query = query  # type: ignore[method-assign]
+    html = window._repr_html_()
+    assert "<th>result</th><td>not available: no answer from &lt;pages&gt;</td>" in html
+    assert "<tr><th>events accepted</th><td>2</td></tr>" in html
 
 
 def test_microseconds_where_seconds_are_meant() -> None:

@@ -1,0 +1,50 @@
+"""How windows are shown to people: notebook tables, and sizes in people's units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from html import escape
+from typing import Any
+
+from mta.errors import WindowStoreError
+
+
+def human_bytes(count: float) -> str:
+    """``1536`` as ``1.5 KiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def result_rows(query: Callable[[], Any]) -> list[tuple[str, Any]]:
+    """The current results, a row each; the error in their place where the store does not answer.
+
+    A notebook shows a window at the end of a cell whether or not its store can be reached.
+    """
+    try:
+        result = query()
+    except WindowStoreError as error:
+        return [("result", f"not available: {error}")]
+    if isinstance(result, Mapping):
+        return [(str(name), value) for name, value in result.items()]
+    return [("result", result)]
+
+
+def html_table(caption: str, rows: Iterable[tuple[str, Any]]) -> str:
+    """A table of names and values for a notebook, with its caption on one line."""
+    cells = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(_text(value))}</td></tr>" for name, value in rows
+    )
+    title = f'<caption style="white-space: nowrap"><code>{escape(caption)}</code></caption>'
+    return f"<table>{title}{cells}</table>"
+
+
+def _text(value: Any) -> str:
+    """A number with separators, a mapping's items one by one, anything else as it prints itself."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_text(each)}" for name, each in value.items())
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
