@@ -16,7 +16,7 @@ from mta.audit.description import HandleSummary, describe_handle
 from mta.audit.keyed import OpaqueKeys
 from mta.errors import HandleMismatch
 from mta.fiba.aggregator import KeptTree
-from mta.keyed.changes import Lacking, later
+from mta.keyed.coverage import Lacking, later
 from mta.keyed.kind import AnyWindow
 from mta.keyed.work import given_back
 from mta.levels.search import SegmentedWindow

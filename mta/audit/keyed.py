@@ -30,7 +30,7 @@ from mta.audit.walk import Audit, Damage, audit, is_garbage, live_keys
 from mta.columns.schemas import Payload, Row, Rows, Schema
 from mta.errors import CorruptPage, MissingPage, UnsuitableKey
 from mta.keyed import pages
-from mta.keyed.changes import Lacking
+from mta.keyed.coverage import Lacking, lacks
 from mta.keyed.doomed import LIST, DoomedPages, Entry
 from mta.keyed.keys import read_key
 from mta.keyed.leaves import TableLayout
@@ -41,7 +41,7 @@ from mta.keyed.table import FORGOTTEN, HANDLE, Table
 from mta.keyed.tiers import PageSize, Run, RunPages, Tiers
 from mta.pages.page import key_of
 from mta.policies.base import AbstractPolicy
-from mta.policies.known import policy_of, whole_after
+from mta.policies.known import policy_of
 from mta.windows.opaque import Opaque, restore_opaque
 from stores import PageStore, open_store
 
@@ -90,10 +90,8 @@ class OpaqueKeys:
                 column = what.split("\0")[1] if what.startswith("\0") else ""
                 if not column and what != name:
                     continue
-                moment, events = whole_after(policy, *start)
-                when = None if moment is None else np.datetime64(moment, "us")
-                if events != 0:
-                    found.append(Lacking(name, column, when, events))
+                each = lacks(name, column, policy, [start])
+                found += [] if each is None else [each]
         return found
 
     # --- what each key has ------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
 from mta.cli.console import InvalidCommand, human_duration, plural, say, table
 from mta.errors import CorruptPage, MissingPage
 from mta.kernels import native
-from mta.keyed.changes import Lacking, later
+from mta.keyed.coverage import Lacking, later
 from mta.keyed.root import is_root
 from mta.windows.display import human_bytes
 from mta.windows.opaque import Opaque, restore_opaque
@@ -321,6 +321,9 @@ def _lacking(found: Lacking) -> str:
     moment = None if found.moment is None else _moment(int(found.moment.astype("i8")))
     whole = [] if moment is None else [f"from {moment} on"]
     whole += [] if found.events is None else [f"{plural(found.events, 'event')} of a key later"]
+    if found.both is not None:
+        start, events = _moment(int(found.both[0].astype("i8"))), plural(found.both[1], "event")
+        whole.append(f"from {start} on and {events} of a key later")
     when = ", or ".join(whole) or "nobody knows when"
     return f"{what} lacks events from before a change: whole {when}"
 

@@ -85,6 +85,8 @@ class FiBA(TreePages):
         self._put_aside: list[Row] | None = None
         #: How many events have taken the place of others, or joined them.
         self._met = 0
+        #: Events older than this are late, though none as new may be left: it was retracted.
+        self._newest_ever: int | None = None
         #: The front for which it was last seen what nobody may ask for any more.
         self._cut_at = 0
         require_joins(self.monoid, setting.existing)
@@ -214,6 +216,7 @@ class FiBA(TreePages):
         node, index = self.tree.entry_at(position - self.kept_from)
         row = node.entries.part_at(1, index)
         self.tree.remove(node, index)
+        self._newest_ever = max(time, self._newest_ever or time)
         self._note_late(position, -1)
         return row
 
@@ -529,6 +532,8 @@ class FiBA(TreePages):
         self._make_ready(self._left_behind)
         rows, times, count = new
         assert times is not None
+        if self._newest_ever is not None and int(times[0]) < self._newest_ever:
+            self._cursor.place(self.kept_from, self.kept_from)  # its results are as of then
         met = self._met_by(int(times[0])) if count == 1 else None
         hand, is_new = self.hand_with(rows, times, count, end)
         folds = None
@@ -628,6 +633,7 @@ class FiBA(TreePages):
 
     def restore_state(self, handle: Handle) -> None:
         super().restore_state(handle)
+        self._newest_ever = handle.last_time
         if self.newest_time() == handle.last_time:  # else the newest was retracted
             self._cursor.place(self.front, self.back)
         else:

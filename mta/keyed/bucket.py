@@ -40,8 +40,6 @@ from mta.windows.shared import SharedWindows
 
 #: Windows by themselves that stay open from one root to the next.
 _OPEN = 256
-#: How many changes of the lateness are told apart.
-_MOST_KEPT = 8
 #: A window by itself comes back when it has only one in so many of the events that made it one.
 _SHRUNK = 4
 #: What stands for the time of an event that never was.
@@ -70,16 +68,6 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.codes)
-
-
-class Kept(NamedTuple):
-    """Up to a moment events were kept for so little lateness, in microseconds.
-
-    So what a key had in windows older by more than that, as of its newest event then, is gone.
-    """
-
-    lateness: int
-    until: int
 
 
 class Late(NamedTuple):
@@ -133,9 +121,7 @@ class Bucket:
         self.keys = self.apart = self.inserted = self.late = self.invalid = 0
         #: The latest moment at which windows that were forgotten had become empty.
         self.forgotten: int | None = None
-        #: For how much less lateness events were kept, up to which moment.
-        self.kept: list[Kept] = []
-        #: The same up to now, where a greater lateness is allowed from now on; else None.
+        #: The lateness that applied until now, where a greater one applies from now on; else None.
         self.kept_till_now: int | None = None
 
     # --- events ---------------------------------------------------------------------------------
@@ -235,17 +221,19 @@ class Bucket:
         """
         assert batch.times is not None and batch.retracts is not None
         takes = batch.retracts[line]
+        newest = None if known is None else known.newest()
 
         def standing(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
             found = np.zeros(len(codes), np.int64)
-            if known is None:
+            if known is None or newest is None:
                 return found
             places = at[codes]
             some = np.flatnonzero(places >= 0)
             apart = known.marks[places[some]] == HANDLE
             for row in some[apart].tolist():
-                window = self._open(known, int(places[row]))
-                found[row] = by_time(window.engine.structure).standing(int(times[row]))
+                place = int(places[row])
+                window = self._open(known, place)
+                found[row] = self._standing(window, int(newest[place]), int(times[row]))
             some = some[~apart]
             found[some] = standing_in(known, places[some], times[some])
             return found
@@ -267,6 +255,16 @@ class Bucket:
         taken = Retractions(codes[good], times, slots, floors[codes[good]], alone)
         bounds = bounds_of(np.bincount(codes[events], minlength=len(batch.keys)))
         return line[events], bounds, line[good], line[met.missing], taken
+
+    def _standing(self, window: AnyWindow, clock: int, time: int) -> int:
+        """How many events of a time there are to be retracted in a window by itself."""
+        events = by_time(window.engine.structure)
+        if not all(policy.positional for policy in self.kind.policies.values()):
+            return events.standing(time)
+        start, stop = events.first_after(time - 1), events.first_after(time)
+        if start == stop:
+            return 0
+        return max(0, stop - max(start, self.kind.retention.needed_in(events, clock)))
 
     def _open(self, known: Table, place: int) -> AnyWindow:
         """The window by itself of a key, open from now on."""
@@ -339,25 +337,41 @@ class Bucket:
     ) -> np.ndarray:
         """The time before which each key takes nothing, ``least`` for none.
 
-        That is its newest event, less the lateness, as it is now and as it was when events of its
-        time were last kept for less. A key that is new, or whose events all came
-        after some keys were forgotten, may have been one of these; what it had then is gone, so it
-        takes nothing from before the moment at which the last of their windows was empty.
+        That is its cutoff (``retention``). A key that is new, or whose events all came after some
+        keys were forgotten, may have been one of these; what it had then is gone, so it takes
+        nothing from before the moment at which the last of their windows was empty. How its events
+        are stored makes no difference.
         """
         begin = least if self.forgotten is None else max(least, self.forgotten)
         floors = np.full(len(at), begin)
         if known is None or known.times is None:
             return floors
         some = np.flatnonzero(newest != NEVER)
-        last, lateness = newest[some], self.kind.settings.lateness or 0
-        found = last - lateness
-        for kept in self.kept:
-            found = np.maximum(found, np.minimum(last, kept.until) - kept.lateness)
-        if self.forgotten is not None and lateness:
-            oldest = known.times[known.bounds[at[some]]]
-            found = np.where(oldest >= self.forgotten, np.maximum(found, self.forgotten), found)
+        found = self.kind.retention.cutoffs(newest[some])
+        lateness = self.kind.settings.lateness
+        if lateness and self.forgotten is not None and least < self.forgotten:
+            late = np.flatnonzero(found < self.forgotten)
+            places = at[some[late]]
+            oldest = np.array([self._first_time(known, place) for place in places.tolist()], "<i8")
+            found[late[oldest >= self.forgotten]] = self.forgotten
         floors[some] = found
         return floors
+
+    def _first_time(self, known: Table, place: int) -> int:
+        """The time of a key's first event; ``NEVER`` where events of it have left.
+
+        The time of one that has left is at the key's cutoff or before it.
+        """
+        assert known.times is not None
+        if known.left[place]:
+            return NEVER
+        first = int(known.times[known.bounds[place]])
+        if known.marks[place] != HANDLE:
+            return first
+        events = by_time(self._open(known, place).engine.structure)
+        if events.kept_from:
+            return NEVER
+        return events.time_at(0) if events.back else first
 
     def _note_kept(self) -> None:
         """Note up to when events were kept for less lateness; reads every page, and that once."""
@@ -365,18 +379,8 @@ class Bucket:
             return
         newest = [int(table.newest().max()) for table in self.tiers.everything()]
         if newest:
-            self.keep_since(Kept(self.kept_till_now, max(newest)))
+            self.kind.retention.note(self.kept_till_now, max(newest))
         self.kept_till_now = None
-
-    def keep_since(self, kept: Kept) -> None:
-        """Events were kept for so little lateness, up to a moment."""
-        # What held for less lateness and longer holds for more too.
-        self.kept = [k for k in self.kept if k.lateness < kept.lateness or k.until > kept.until]
-        self.kept.append(kept)
-        if len(self.kept) > _MOST_KEPT:
-            one, other, *rest = self.kept
-            both = Kept(min(one.lateness, other.lateness), max(one.until, other.until))
-            self.kept = [both, *rest]
 
     def _late_event(self, batch: Batch, late: Late) -> LateEvent:
         place = int(np.argmax(late.mask))

@@ -7,16 +7,16 @@ aggregations is *carried over*, whole and once, when it is restored:
     tables of the root -> what its windows held -> the columns of today -> one run, with new pages
     windows by themselves -> their events, in order -> swept again, or windows by themselves
 
-- Each key keeps just what its windows held before (late events to come included). What is stored
-  beside that may have holes, where a merge has trimmed younger tables and not yet an older one.
+- Each key keeps just what its windows held before (late events to come included, ``retention``).
+  What is stored beside that may have holes, where a merge has trimmed younger tables and not yet
+  an older one.
 - A column that was not stored has no values in older events. It is stored with *marks* from now on
   (``mta.monoids.begun``), and what reads it begins empty.
 - A window that is not within one of before may lack events that left.
 - Windows by themselves that go by counts alone have no times in their pages. Under a policy that
   looks at times such a key begins anew.
 
-What lacks events says up to which moment these can have been, and how many of a key's newest are
-all there: a ``Start``. So for each result it is known from when on it lacks nothing: ``Lacking``.
+What a window lacks then, and from when on it lacks nothing, is told by ``coverage``.
 
 It costs a read and a write of all that is kept. Pages of before stay for as long as roots do that
 name them. Names of new windows by themselves have the number of the change in them, since their
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
@@ -38,10 +38,12 @@ from mta.columns.schemas import Array, Decimals, Objects, Record, Rows, Schema, 
 from mta.cursors.ordered import Leaf
 from mta.errors import HandleMismatch
 from mta.keyed.bucket import Bucket
+from mta.keyed.coverage import Losses
 from mta.keyed.doomed import DoomedPages, Entry
 from mta.keyed.keys import Keys
 from mta.keyed.kind import AnyWindow
 from mta.keyed.leaves import TableLayout
+from mta.keyed.retention import Retention
 from mta.keyed.root import Root, Start, Unread
 from mta.keyed.sweep import Lanes
 from mta.keyed.table import ALL, HANDLE, Table, blank, join
@@ -50,27 +52,16 @@ from mta.keyed.work import given_back
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.begun import MARKS, begun, mark_of
 from mta.monoids.product import Product, column_names
+from mta.pages.structure import Existing
 from mta.policies.base import AbstractPolicy
-from mta.policies.known import covers, held_for, policy_of, whole_after
+from mta.policies.known import policy_of
 from mta.windows.opaque import restore_opaque
+from mta.windows.window import Window
 from stores import PageStore
 
 Columns = list[tuple[str, str]]
 _CACHED = 1 << 22
 _NUMBERS = re.compile(r"Array\('[<|][biuf]\d'\)")
-
-
-@dataclass(frozen=True)
-class Lacking:
-    """A result that lacks events since a change; it lacks nothing once either has come."""
-
-    window: str
-    aggregation: str
-    """"" where there is but one; of a root by itself the column that it reads, "" for all."""
-    moment: np.datetime64 | None
-    """Results of events from this moment on are whole; None where no moment tells."""
-    events: int | None
-    """So are those of events before which, with them, so many of their key came since then."""
 
 
 # --- columns ------------------------------------------------------------------------------------
@@ -176,11 +167,8 @@ class Source:
     columns: Columns
     like: AbstractMonoid
     """What reads some of the columns."""
-    #: Whether events of any key are gone, and the latest moment at which one of these can be.
-    any_gone: bool = False
-    gone: int | None = None
-    #: How many of its newest events each key has that lacks some.
-    known: int | None = None
+    existing: Existing
+    """What an event does at a time of its key that has one already."""
     #: The time of the newest event.
     newest: int | None = None
     handles: list[bytes] = field(default_factory=list)
@@ -199,78 +187,62 @@ class Source:
         found = {name: policy_of(text, mark) for name, text, mark in root.policies}
         #: The windows, where all of them go by counts and times.
         self.policies = {name: policy for name, policy in found.items() if policy is not None}
-        whole = [p for name, p in self.policies.items() if name not in root.starts]
-        self._held = max([held_for(policy) for policy in whole], default=0) + (root.lateness or 0)
+        self._retention = Retention(self.policies, root.lateness, self.existing, root.kept)
+        self.losses = Losses(self._retention, root.starts)
+        if root.forgotten is not None:
+            self.losses.add(Start(root.forgotten, 0))
         self._tiers = Tiers(layout, pages, self._trimmed, root.lateness is not None)
         self._tiers.runs = root.runs
         self._tiers.young = [] if root.young is None else [root.young]
-        if root.forgotten is not None:
-            self.any_gone, self.gone, self.known = True, root.forgotten, 0
+
+    @property
+    def _are_known(self) -> bool:
+        """Whether all windows go by counts and times."""
+        return len(self.policies) == len(self.root.policies)
 
     def _trimmed(self, table: Table) -> Table:
         """Without what no window of before needs; holes are in that."""
-        if len(self.policies) < len(self.root.policies) or not table.events:
-            return table
-        lanes = Lanes(table.bounds, table.times)
-        starts = [lanes.needed(p, self.root.lateness) for p in self.policies.values()]
-        return table.without_oldest(np.minimum.reduce(starts))
+        return self._retention.trimmed(table) if self._are_known else table
 
     def tables(self) -> Iterator[Table]:
         """All keys in order, range by range; reads every page once or twice."""
         for table in self._tiers.everything():
-            swept = table.marks != HANDLE
-            counts, some = table.counts, swept & (table.left > 0)
+            some = np.flatnonzero((table.marks != HANDLE) & (table.left > 0))
+            clocks = None
             if table.times is not None and table.events:
-                newest = table.newest()
-                self.newest = max(int(newest.max()), self.newest or int(newest.max()))
-                if some.any():
-                    oldest = table.times[table.bounds[:-1][some]]
-                    self._note(np.minimum(oldest, newest[some] - self._held), counts[some])
-            elif some.any():
-                self._note(None, counts[some])
+                clocks = table.newest()
+                self.newest = max(int(clocks.max()), self.newest or int(clocks.max()))
+            if len(some):
+                part = table.take(some)
+                lanes = Lanes(part.bounds, part.times)
+                self.losses.note(lanes, None if clocks is None else clocks[some])
             yield table
-
-    def _note(self, gone: np.ndarray | None, counts: np.ndarray) -> None:
-        """Some keys lack events up to a moment, and have so many."""
-        self.any_gone, least = True, int(counts.min())
-        self.known = least if self.known is None else min(self.known, least)
-        if gone is not None:
-            self.gone = max(int(gone.max()), int(gone.max()) if self.gone is None else self.gone)
 
     def events(self, handle: bytes, left: int, last: int | None) -> tuple[int, list[Leaf]]:
         """The events of a window by itself, and how many of its key came before them.
 
-        Pages are read as one goes through the leaves. ``last`` is the time of the newest event.
+        Pages are read as one goes through the leaves. ``last`` is the key's clock.
         """
         self.handles.append(handle)
         events = restore_opaque(handle, self.store, self.schemas)
-        leaves = self._needed([*events.events()])
+        clocks = None if last is None else np.array([last])
+        leaves = self._needed([*events.events()], clocks)
         before = left + (leaves[0].first if leaves else events.engine.structure.back)
         if before:
-            moment = last
-            if leaves and leaves[0].times is not None and last is not None:
-                moment = min(int(leaves[0].times[0]), last - self._held)
-            self._note_one(moment, sum(leaf.count for leaf in leaves))
+            self.losses.note(_lane(leaves), clocks)
         return before, leaves
 
     def give_up(self, left: int, leaves: Sequence[Leaf], last: int | None) -> int:
         """Do without the events of a key; how many have left with them."""
-        self._note_one(last, 0)
+        self.losses.give_up(last)
         return left + sum(leaf.count for leaf in leaves)
 
-    def _note_one(self, gone: int | None, count: int) -> None:
-        self._note(None if gone is None else np.array([gone]), np.array([count]))
-
-    def _needed(self, leaves: list[Leaf]) -> list[Leaf]:
+    def _needed(self, leaves: list[Leaf], clocks: np.ndarray | None) -> list[Leaf]:
         """Without what no window of before needs, as though the key were swept."""
-        if len(self.policies) < len(self.root.policies) or not leaves:
+        if not self._are_known or not leaves:
             return leaves
-        times = [leaf.times for leaf in leaves if leaf.times is not None]
-        bounds = np.array([0, sum(leaf.count for leaf in leaves)])
-        lanes = Lanes(bounds, np.concatenate(times) if times else None)
-        starts = [lanes.needed(policy, self.root.lateness) for policy in self.policies.values()]
-        first, found = leaves[0].first + int(min(starts)[0]), []
-        schema = Record([*self.schemas, Objects()])
+        first = leaves[0].first + int(self._retention.needed(_lane(leaves), clocks)[0])
+        found, schema = [], Record([*self.schemas, Objects()])
         for leaf in leaves:
             start = max(0, first - leaf.first)
             if start < leaf.count:
@@ -367,11 +339,26 @@ def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
         if leaves and kind.timed and leaves[0].times is None:
             if any(policy.needs_times for policy in kind.policies.values()):
                 left, leaves = source.give_up(left, leaves, last), []
-        elif kind.swept and 0 < sum(leaf.count for leaf in leaves) <= kind.promote_at:
+        elif _fits(bucket, last, leaves):
             tables.append(kind.trimmed(_of_leaves(schema, keys, left, leaves)))
             continue
         apart.add(keys, left, last, leaves)
     return join([*tables, *apart.tables], late=False)
+
+
+def _fits(bucket: Bucket, clock: int | None, leaves: Sequence[Leaf]) -> bool:
+    """Whether a key may be swept: its events are few, and the newest of them tells its clock."""
+    kind, times = bucket.kind, leaves[-1].times if leaves else None
+    if not kind.swept or not 0 < sum(leaf.count for leaf in leaves) <= kind.promote_at:
+        return False
+    return not kind.timed or (times is not None and int(times[-1]) == clock)
+
+
+def _lane(leaves: Sequence[Leaf]) -> Lanes:
+    """The events of one key."""
+    times = [leaf.times for leaf in leaves if leaf.times is not None]
+    bounds = np.array([0, sum(leaf.count for leaf in leaves)])
+    return Lanes(bounds, np.concatenate(times) if times else None)
 
 
 def _of_leaves(schema: Schema, keys: Keys, left: int, leaves: Sequence[Leaf]) -> Table:
@@ -405,6 +392,10 @@ class _Apart:
             rows = given_back(bucket.kind.reader, leaf.rows, leaf.count)
             times = None if leaf.times is None else leaf.times.view("M8[us]")
             window.extend(rows, times, "last")
+        if bucket.kind.settings.lateness is not None:
+            window.engine.intake.advance(last)  # which is later where the newest was retracted
+            if isinstance(window, Window):
+                window.engine.pass_to(last)
         times = None if not bucket.tiers.layout.timed else np.array([last], "<i8")
         entry = Table.of(schema, keys, np.array([0, 1]), times, blank(schema, 1), HANDLE)
         entry.left[:] = left
@@ -420,81 +411,23 @@ def doomed_by(source: Source) -> list[Entry]:
 
 
 def starts_after(
-    sources: Sequence[Source], monoid: AbstractMonoid, policies: Mapping[str, AbstractPolicy]
+    source: Source, monoid: AbstractMonoid, policies: Mapping[str, AbstractPolicy]
 ) -> dict[str, Start]:
-    """What windows and columns of today lack, where all that there is comes out of some roots."""
-    found: dict[str, Start] = {}
-    for source in sources:
-        root = source.root
-        for name, policy in policies.items():
-            wider = [n for n, p in source.policies.items() if covers(p, policy)]
-            wider += [n for n, _, mark in root.policies if mark == policy.fingerprint]
-            if any(n not in root.starts for n in wider):
-                continue
-            if wider:
-                add_start(found, name, root.starts[wider[0]])
-            elif source.any_gone:
-                add_start(found, name, Start(source.gone, source.known or 0))
-        for name, _ in columns_of(monoid):
-            if name.startswith("\0"):
-                origin = source.origin_of_marks(name)
-                if origin is None:
-                    add_start(found, name, Start(source.newest, 0))
-                elif mark_of(origin) in root.starts:
-                    add_start(found, name, root.starts[mark_of(origin)])
+    """What windows and columns of today lack, where all that there is comes out of a root."""
+    found, starts = dict[str, Start](), source.root.starts
+    for name, policy in policies.items():
+        same = [n for n, _, mark in source.root.policies if mark == policy.fingerprint]
+        start = source.losses.of(policy, same)
+        if start is not None:
+            found[name] = start
+    for name, _ in columns_of(monoid):
+        if name.startswith("\0"):
+            origin = source.origin_of_marks(name)
+            if origin is None:
+                found[name] = Start(source.newest, 0)
+            elif mark_of(origin) in starts:
+                found[name] = starts[mark_of(origin)]
     return found
-
-
-def add_start(starts: dict[str, Start], name: str, start: Start) -> None:
-    """Note that something lacks as much as this, too."""
-    other = starts.get(name, start)
-    both = None not in (other.moment, start.moment)
-    moment = max(other.moment or 0, start.moment or 0) if both else None
-    starts[name] = Start(moment, min(other.known, start.known))
-
-
-def lacking(
-    starts: Mapping[str, Start], monoid: AbstractMonoid, policies: Mapping[str, AbstractPolicy]
-) -> list[Lacking]:
-    """The results that lack events, and from when on they lack none."""
-    found = []
-    for window, policy in policies.items():
-        for alias, columns in _reads(monoid):
-            names = [window, *map(mark_of, columns)]
-            sides = [whole_after(policy, *starts[name]) for name in names if name in starts]
-            if not sides:
-                continue
-            moment, events = (_latest(side) for side in zip(*sides, strict=True))
-            when = None if moment is None else np.datetime64(moment, "us")
-            if events != 0:
-                found.append(Lacking(window, alias, when, events))
-    return found
-
-
-def later(one: Lacking, other: Lacking) -> Lacking:
-    """The same result of other keys: when both are whole."""
-    moments = [
-        None if each.moment is None else int(each.moment.astype("i8")) for each in (one, other)
-    ]
-    moment, events = _latest(moments), _latest([one.events, other.events])
-    when = None if moment is None else np.datetime64(moment, "us")
-    return replace(one, moment=when, events=events)
-
-
-def _latest(found: Sequence[int | None]) -> int | None:
-    there = [each for each in found if each is not None]
-    return max(there) if len(there) == len(found) else None
-
-
-def _reads(monoid: AbstractMonoid) -> Iterator[tuple[str, Columns]]:
-    """Each aggregation, and the columns that it reads."""
-    if not isinstance(monoid, Product):
-        yield "", []
-        return
-    for alias, part in zip(monoid.aliases, monoid.monoids, strict=True):
-        names = column_names(monoid.aggregations[alias][0])
-        schemas = part.inputs.schemas if isinstance(part.inputs, Record) else (part.inputs,)
-        yield alias, [(n, repr(s)) for n, s in zip(names, schemas, strict=True)]
 
 
 # --- saying what differs ------------------------------------------------------------------------

@@ -20,9 +20,11 @@ import numpy as np
 
 from mta.columns.schemas import Record
 from mta.errors import HandleMismatch
-from mta.keyed.changes import add_start, schemas_of
+from mta.keyed.changes import schemas_of
+from mta.keyed.coverage import add_start
 from mta.keyed.doomed import Doomed, DoomedPages
 from mta.keyed.leaves import TableLayout
+from mta.keyed.retention import Retention
 from mta.keyed.root import Root, Unread
 from mta.keyed.table import HANDLE, Table
 from mta.keyed.tiers import PageSize, RunPages, Tiers
@@ -109,7 +111,11 @@ class _Made:
                 "windows are to be put together that were changed and others that were not yet, as "
                 "no rows of theirs have come since: let each have rows, or keep them apart"
             )
-        own.kept = sorted({*own.kept, *root.kept})
+        retention = Retention({}, own.lateness, kept=own.kept)
+        for each in root.kept:
+            if each not in retention.kept:
+                retention.note(*each)
+        own.kept = retention.kept
         own.changes = max(own.changes, root.changes)
         moments = [m for m in (own.forgotten, root.forgotten) if m is not None]
         own.forgotten = max(moments, default=None)

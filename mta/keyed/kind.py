@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import xxhash
 
 from mta.fiba import FiBA
+from mta.keyed.retention import Retention
 from mta.keyed.sizes import grown, small_groups
-from mta.keyed.sweep import Lanes, is_swept
+from mta.keyed.sweep import is_swept
 from mta.keyed.table import Table
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.monoids.base import AbstractMonoid
@@ -42,11 +42,14 @@ class Kind:
     swept: bool = field(init=False)
     reader: AbstractMonoid = field(init=False)
     """What reads the columns of events, those that policies look at among them."""
+    retention: Retention = field(init=False)
 
     def __post_init__(self) -> None:
         self.swept = is_swept(self.monoid, list(self.policies.values()))
         observed = [each[1:] for policy in self.policies.values() for each in policy.observers]
         self.reader = reader_of(self.monoid, observed)
+        settings = self.settings
+        self.retention = Retention(self.policies, settings.lateness, settings.existing)
 
     @property
     def corrects(self) -> bool:
@@ -86,14 +89,4 @@ class Kind:
 
     def trimmed(self, table: Table) -> Table:
         """A table without the events that no window of its keys needs any more."""
-        if not self.swept or not table.events:
-            return table
-        lanes = Lanes(table.bounds, table.times)
-        return table.without_oldest(self.needed(lanes))
-
-    def needed(self, lanes: Lanes) -> np.ndarray:
-        """The first row of each lane that any window needs, or may need for an event to come."""
-        lateness = self.settings.lateness
-        found = [lanes.needed(policy, lateness) for policy in self.policies.values()]
-        least: np.ndarray = np.minimum.reduce(found)
-        return least
+        return self.retention.trimmed(table) if self.swept else table

@@ -79,23 +79,6 @@ class Lanes:
         assert isinstance(policy, TimeWindow) and times is not None and self.times is not None
         return first_later(self.times, self.bounds, keys, times - policy.size)
 
-    def needed(self, policy: AbstractPolicy, lateness: int | None) -> np.ndarray:
-        """The first row of each key that its window, or that of an event to come, may need.
-
-        ``lateness`` is how much older than the newest an event to come may be.
-        """
-        keys, ends = np.arange(len(self.bounds) - 1), self.bounds[1:]
-        last = np.maximum(ends - 1, self.bounds[:-1])
-        newest = None
-        if self.times is not None and len(self.times):
-            newest = self.times[np.minimum(last, len(self.times) - 1)]
-        needed = self.fronts_at(policy, keys, last, newest)
-        if lateness and newest is not None and self.times is not None:
-            # An event at the earliest time allowed stands behind those of that time.
-            place = first_later(self.times, self.bounds, keys, newest - lateness)
-            needed = np.minimum(needed, self.fronts_at(policy, keys, place, newest - lateness))
-        return np.where(self.bounds[:-1] < ends, needed, ends)
-
 
 def empties(monoid: AbstractMonoid, count: int) -> Rows:
     """Outputs of so many windows without events."""

@@ -29,25 +29,25 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.fiba.aggregator import FiBA, require_joins
-from mta.keyed.bucket import Batch, Bucket, Kept
+from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
-    Lacking,
     Source,
     as_stored,
     carry,
     columns_of,
     doomed_by,
-    lacking,
     require_observed,
     side_by_side,
     starts_after,
     stored_after,
     with_marks,
 )
+from mta.keyed.coverage import Lacking, lacking
 from mta.keyed.doomed import Doomed
 from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import AnyWindow, Kind
 from mta.keyed.leaves import TableLayout
+from mta.keyed.retention import Kept
 from mta.keyed.root import MAX_BYTES, Root, Start, Unread
 from mta.keyed.sweep import Lanes, empties, folds
 from mta.keyed.table import FORGOTTEN, HANDLE, Table, blank
@@ -533,7 +533,7 @@ class KeyedWindows:
             [(name, p.describe(), p.fingerprint) for name, p in kind.policies.items()],
             kind.timed,
             lateness,
-            [] if bucket is None else bucket.kept,
+            self._kind.retention.kept,
             0 if tiers is None else tiers.number,
             counts,
             None if bucket is None else bucket.forgotten,
@@ -603,7 +603,7 @@ class KeyedWindows:
     def _note_lateness(self, bucket: Bucket, found: Root) -> None:
         """For how little lateness events of a root were kept."""
         kept, asked = found.lateness, self._kind.settings.lateness
-        bucket.kept = [Kept(*each) for each in found.kept]
+        self._kind.retention.kept = [Kept(*each) for each in found.kept]
         if kept is not None and asked is not None and kept < asked:
             bucket.kept_till_now = kept
 
@@ -677,13 +677,14 @@ class KeyedWindows:
             return None
         require_observed(self._kind.reader, self._kind.policies, columns)
         bucket = self.bucket_of(found.kind)
-        source = Source(unread, store, columns, self._kind.reader)
+        existing = self._kind.settings.existing
+        source = Source(unread, store, columns, self._kind.reader, existing)
         if store is self.store and found.window == self.name:
             bucket.tiers.number = found.number
         carry(source, bucket)
         bucket.inserted, bucket.late, bucket.invalid = found.counts[2:]
         self._note_lateness(bucket, found)
-        self._starts = starts_after([source], self._kind.reader, self._kind.policies)
+        self._starts = starts_after(source, self._kind.reader, self._kind.policies)
         return source
 
     def lacking(self) -> list[Lacking]:

@@ -183,7 +183,7 @@ class Work:
         self._parts.append(found)
         kept: np.ndarray = np.diff(self._union.bounds)
         if int(kept.max()) > self.kind.promote_at:
-            self._starts = self.kind.needed(lanes)
+            self._starts = self.kind.retention.needed(lanes)
             kept = self._union.bounds[1:] - self._starts
         return kept
 

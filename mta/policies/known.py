@@ -8,7 +8,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import timedelta
+from itertools import product
+from math import inf
+from typing import NamedTuple
 
 from mta.policies.base import AbstractPolicy, Both
 from mta.policies.windows import CountWindow, TimeWindow
@@ -73,26 +77,51 @@ def held_for(policy: AbstractPolicy) -> int:
     return policy.size if type(policy) is TimeWindow else 0
 
 
-def whole_after(
-    policy: AbstractPolicy, gone: int | None, known: int
-) -> tuple[int | None, int | None]:
-    """From when on a window lacks nothing, where events up to a moment may be gone.
+class Whole(NamedTuple):
+    """A way in which a window becomes whole: at a moment, with so many events since a change."""
 
-    All but the ``known`` newest of each key at that time: a moment in microseconds, and after how
-    many more events of a key. It lacks nothing once either has come; None where that never tells.
+    moment: int | None
+    """In microseconds; None for any moment."""
+    events: int
+
+
+#: Whole from the beginning.
+AT_ONCE = Whole(None, 0)
+
+
+def whole_after(policy: AbstractPolicy, gone: int | None, known: int) -> list[Whole]:
+    """The ways in which a window becomes whole, where events up to a moment may be gone.
+
+    All but the ``known`` last ones of each key before whatever comes. No way where none is known.
     """
     if isinstance(policy, Both):
-        sides = [whole_after(side, gone, known) for side in (policy.one, policy.other)]
-        found = []
-        for pair in zip(*sides, strict=True):
-            there = [each for each in pair if each is not None]
-            if policy.any_of:
-                found.append(min(there, default=None))
-            else:
-                found.append(max(there) if len(there) == 2 else None)
-        return found[0], found[1]
+        one, other = (whole_after(side, gone, known) for side in (policy.one, policy.other))
+        return _distinct([*one, *other]) if policy.any_of else all_of(one, other)
     if type(policy) is CountWindow:
-        return None, max(0, policy.size - known)
+        return [Whole(None, max(0, policy.size - known))]
     if type(policy) is TimeWindow and gone is not None:
-        return gone + policy.size, None
-    return None, None
+        return [Whole(gone + policy.size, 0)]
+    return []
+
+
+def all_of(one: Iterable[Whole], other: Iterable[Whole]) -> list[Whole]:
+    """The ways in which two windows are both whole."""
+    return _distinct(
+        [
+            Whole(max(a.moment, b.moment, key=_order), max(a.events, b.events))
+            for a, b in product(one, other)
+        ]
+    )
+
+
+def _distinct(ways: Iterable[Whole]) -> list[Whole]:
+    """The ways that no other one precedes, the earliest moment first."""
+    found: list[Whole] = []
+    for way in sorted(ways, key=lambda way: (_order(way.moment), way.events)):
+        if not found or way.events < found[-1].events:
+            found.append(way)
+    return found
+
+
+def _order(moment: int | None) -> float:
+    return -inf if moment is None else moment

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from mta.errors import InvalidValue, LateEvent, NoSuchEvent
-from mta.keyed.bucket import NEVER, Advance, Batch, Bucket, Kept, Late
+from mta.keyed.bucket import NEVER, Advance, Batch, Bucket, Late
 from mta.keyed.keys import of_packed
 from mta.keyed.sweep import is_swept
 from mta.keyed.table import Table
@@ -214,7 +214,8 @@ def _carry_over(handles: Handles, bucket: Bucket, plan: Plan) -> None:
         floors = [(each.last_time, each.floor) for each in saved if each.floor is not None]
         less = [(last, last - floor) for last, floor in floors if last - floor < plan.patience]
         if less:
-            bucket.keep_since(Kept(min(late for _, late in less), max(last for last, _ in less)))
+            lateness, until = min(late for _, late in less), max(last for last, _ in less)
+            bucket.kind.retention.note(lateness, until)
     bucket.forgotten = handles.forgotten
     for doomed in handles.doomed:
         bucket.doom(doomed.handle, doomed.calls - 1)

@@ -192,3 +192,25 @@ def test_a_users_own_kind_of_window_takes_late_events(own: type, ours: type) -> 
         assert mine.query() == known.query()
         mine.check()
     assert mine.structure.kept_from == known.structure.kept_from > 0
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("asked", [False, True])
+def test_an_event_behind_a_retracted_one_has_the_window_of_its_own_time(
+    again: bool, asked: bool
+) -> None:
+    """It is the newest that is left, and late all the same."""
+    options: dict[str, Any] = {"aggregator": FiBA, "lateness": 80, "arity": 2, "leaf_arity": 2}
+    window = Window(joined(), TimeWindow(40), "memory://", **options)
+    window.extend([*"abcde"], [261, 293, 299, 334, 352])
+    window.retract(352)
+    if again:
+        window = window.sibling(window.checkpoint())
+    if asked:
+        assert window.query() == "d"
+    assert window.extend(["f", "g"], [336, 353]).tolist() == ["cdf", "dfg"]
+    window.retract(353)
+    if asked:
+        assert window.query() == "df"
+    assert window.revise(["h"], [340]).results.tolist() == ["dfh"]
+    assert window.query() == "dfh"

@@ -1,0 +1,121 @@
+"""Which events of a key are retained, and which events it still accepts: one definition for both.
+
+    clock    the time of the newest event that the key ever accepted, retracted ones included
+    cutoff   the time before which the key accepts no event: its clock less the lateness
+    needed   the oldest event in the window at the clock, or in the window of an event at the cutoff
+
+Everything before ``needed`` has left: no result contains it, no event replaces it, no retraction
+finds it. That holds for a key in columns (``needed``) and for one with a window of its own
+(``needed_in``), and while a snapshot is carried over to other windows.
+
+A restore with a larger lateness does not bring back what had left before it. So a key's cutoff is
+also that of its clock at that time with the lateness of that time (``Kept``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from mta.cursors.reach import Positions
+from mta.fiba import FiBA
+from mta.kernels.segments import first_later
+from mta.keyed.sweep import Lanes
+from mta.keyed.table import Table
+from mta.pages.structure import Existing
+from mta.policies.base import AbstractPolicy
+
+#: How many restores with a larger lateness are remembered one by one.
+_MOST_KEPT = 8
+
+
+class Kept(NamedTuple):
+    """Up to a moment, a smaller lateness applied; both in microseconds."""
+
+    lateness: int
+    until: int
+
+
+class Retention:
+    """What keys retain for some windows with a lateness, which is None for events in order."""
+
+    def __init__(
+        self,
+        policies: Mapping[str, AbstractPolicy],
+        lateness: int | None,
+        existing: Existing = "beside",
+        kept: Iterable[tuple[int, int]] = (),
+    ) -> None:
+        self.policies, self.lateness = policies, lateness
+        #: Whether an event meets the one that its key has at the same time already.
+        self._meets = existing != "beside"
+        #: The smaller latenesses that applied before, each up to a moment.
+        self.kept = [Kept(*each) for each in kept]
+
+    def note(self, lateness: int, until: int) -> None:
+        """Note that a smaller lateness applied up to a moment."""
+        # An earlier note says nothing more if its lateness was no smaller and ended no later.
+        self.kept = [k for k in self.kept if k.lateness < lateness or k.until > until]
+        self.kept.append(Kept(lateness, until))
+        if len(self.kept) > _MOST_KEPT:
+            one, other, *rest = self.kept
+            both = Kept(min(one.lateness, other.lateness), max(one.until, other.until))
+            self.kept = [both, *rest]
+
+    def cutoffs(self, clocks: np.ndarray) -> np.ndarray:
+        """The time before which keys accept no event, by their clocks."""
+        found: np.ndarray = clocks - (self.lateness or 0)
+        for lateness, until in self.kept:
+            found = np.maximum(found, np.minimum(clocks, until) - lateness)
+        return found
+
+    def needed(self, lanes: Lanes, clocks: np.ndarray | None = None) -> np.ndarray:
+        """The first row of each lane that has not left.
+
+        ``clocks`` are the keys' clocks, unless their newest events tell them.
+        """
+        bounds, ends = lanes.bounds, lanes.bounds[1:]
+        keys, last = np.arange(len(ends)), np.maximum(ends - 1, bounds[:-1])
+        if lanes.times is None or not len(lanes.times):
+            clocks = None
+        elif clocks is None:
+            clocks = lanes.times[np.minimum(last, len(lanes.times) - 1)]
+        policies = self.policies.values()
+        found = [lanes.fronts_at(policy, keys, last, clocks) for policy in policies]
+        if self.lateness and clocks is not None:
+            cutoffs, places = self.cutoffs(clocks), self.known(lanes, clocks)
+            found += [lanes.fronts_at(policy, keys, places, cutoffs) for policy in policies]
+        return np.where(bounds[:-1] < ends, np.minimum.reduce(found), ends)
+
+    def known(self, lanes: Lanes, clocks: np.ndarray | None) -> np.ndarray:
+        """The row at which the oldest event that each key accepts would be inserted.
+
+        Events before it are older than any event to come.
+        """
+        if lanes.times is None or clocks is None or self.lateness is None:
+            return lanes.bounds[1:]
+        keys = np.arange(len(lanes.bounds) - 1)
+        return first_later(lanes.times, lanes.bounds, keys, self.cutoffs(clocks) - self._meets)
+
+    def trimmed(self, table: Table) -> Table:
+        """A table without the events that have left."""
+        if not table.events:
+            return table
+        return table.without_oldest(self.needed(Lanes(table.bounds, table.times)))
+
+    def needed_in(self, events: FiBA, clock: int) -> int:
+        """The position of the first event that has not left, in a window of its own."""
+        found = events.back
+        moments = [clock, int(self.cutoffs(np.array([clock]))[0])]
+        ends = [events.back, events.first_after(moments[1] - self._meets) + 1]
+        for policy in self.policies.values():
+            for moment, end in zip(moments, ends, strict=True):
+                found = min(found, _cut(policy, events, end, moment))
+        return max(found, events.kept_from)
+
+
+def _cut(policy: AbstractPolicy, events: FiBA, end: int, moment: int) -> int:
+    """The first position of the window that ends before a position, and at a moment."""
+    return policy.cut(Positions(lambda: end, events.first_after), moment)

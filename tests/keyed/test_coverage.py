@@ -1,0 +1,684 @@
+"""Other windows, aggregations and latenesses at every restore, beside plain lists.
+
+Each key has two lists: all its events, and those that its windows held at each change. Results are
+those of the second list. Where they differ from those of the first one, ``lacking`` says so; and it
+says so no longer than the second list calls for.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mta import (
+    ArgMax,
+    Collect,
+    Count,
+    CountWindow,
+    First,
+    KeyedWindows,
+    Last,
+    Max,
+    Mean,
+    Min,
+    Product,
+    SampleStdDev,
+    Sum,
+    TimeWindow,
+)
+from mta.errors import LateEvent
+from mta.keyed.coverage import Lacking
+from mta.keyed.dealing import deal
+from mta.keyed.keys import read_keys
+from mta.keyed.table import HANDLE
+from mta.policies.base import AbstractPolicy, Both
+from stores import MemoryStore
+from tests.keyed.lives import at, same
+
+SECOND = 1_000_000
+#: By alias: what it reads, the monoid, and what a plain list says of the values.
+AGGREGATIONS: dict[str, tuple[Any, Callable[[], Any], Callable[[list[Any]], Any]]] = {
+    "peak": ("a", Max, max),
+    "low": ("b", Min, min),
+    "mean": ("a", Mean, lambda v: sum(v) / len(v)),
+    "total": ("b", Sum, sum),
+    "n": (None, Count, len),
+    "first": ("c", First, lambda v: v[0]),
+    "last": ("b", Last, lambda v: v[-1]),
+    "all": ("d", Collect, list),
+    "where": (("a", "c"), ArgMax, lambda v: max(v, key=lambda pair: pair[0])[1]),
+    "spread": ("c", SampleStdDev, lambda v: float(np.std(v, ddof=1)) if len(v) > 1 else np.nan),
+}
+POLICIES: list[Callable[[], AbstractPolicy]] = [
+    lambda: CountWindow(1),
+    lambda: CountWindow(3),
+    lambda: CountWindow(9),
+    lambda: CountWindow(20),
+    lambda: TimeWindow(10),
+    lambda: TimeWindow(40),
+    lambda: TimeWindow(90),
+    lambda: CountWindow(4) | TimeWindow(20),
+    lambda: CountWindow(12) | TimeWindow(60),
+    lambda: CountWindow(4) & TimeWindow(20),
+    lambda: (CountWindow(2) | TimeWindow(5)) & TimeWindow(30),
+]
+
+
+def parts(policy: AbstractPolicy) -> list[AbstractPolicy]:
+    """The counts and times that a policy is made of."""
+    return [*parts(policy.one), *parts(policy.other)] if isinstance(policy, Both) else [policy]
+
+
+def by_count(policy: AbstractPolicy) -> bool:
+    return any(isinstance(part, CountWindow) for part in parts(policy))
+
+
+def front(policy: AbstractPolicy, times: list[int], place: int, time: int) -> int:
+    """Where the window begins that ends at a place of sorted events, and at a time."""
+    if isinstance(policy, Both):
+        fronts = [front(side, times, place, time) for side in (policy.one, policy.other)]
+        return max(fronts) if policy.any_of else min(fronts)
+    if isinstance(policy, CountWindow):
+        return max(0, place + 1 - policy.size)
+    assert isinstance(policy, TimeWindow)
+    return bisect_right(times, time - policy.size // SECOND)
+
+
+@dataclass
+class Event:
+    """One of a key: when, in which order it came, its values, and which of these are stored."""
+
+    time: int
+    number: int
+    values: dict[str, float]
+    stored: set[str]
+
+
+@dataclass
+class Line:
+    """What a list says of one key."""
+
+    whole: list[Event] = field(default_factory=list)
+    """All events that came and were not retracted."""
+    kept: list[Event] = field(default_factory=list)
+    """Those of them that windows held at each change."""
+    alive: list[Event] = field(default_factory=list)
+    """Those that came since the key was last forgotten."""
+    clock: int | None = None
+    """The time of its newest event, retracted or not; None of a key that is not known."""
+    retracted: int = 0
+    since: int = 0
+    """How many of the retractions came since the last change."""
+    lost: bool = False
+    """Whether any event has left."""
+
+    def remove(self, event: Event) -> None:
+        for events in (self.whole, self.kept, self.alive):
+            if event in events:
+                events.remove(event)
+        self.retracted += 1
+        self.since += 1
+
+
+class Life:
+    """Windows that are changed between batches, and what each of their keys has kept."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self.rng = seed, random.Random(seed)
+        rng = self.rng
+        self.store = MemoryStore()
+        self.lateness: int | None = rng.choice([None, 0, 0, 5, 30])
+        self.promotes = rng.random() < 0.6
+        self.lines: dict[int, Line] = {}
+        #: The latenesses of before, each up to a moment; the one that applied until now.
+        self.less: list[tuple[int, int]] = []
+        self.until_now: int | None = None
+        self.forgotten: int | None = None
+        #: Columns that some events may be without.
+        self.partial: set[str] = set()
+        self.now = self.number = self.changed = self.incomplete = 0
+        self.choose()
+        self.windows = self.begun("w", self.store)
+
+    def begun(self, name: str, store: MemoryStore) -> KeyedWindows:
+        return KeyedWindows(self.product, self.policies, store, name, **self.settings)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        late = {"timed": True} if self.lateness is None else {"lateness": self.lateness}
+        return {
+            "promote_at": self.rng.choice([2, 6]) if self.promotes else 1000,
+            "page_bytes": self.rng.choice([1, 16384]),
+            "leaf_arity": self.rng.choice([2, 4]), "arity": 2,
+            "late": "drop", "missing": "drop", **late,
+        }  # fmt: skip
+
+    def choose(self) -> None:
+        """Some windows and aggregations, under aliases that may be new."""
+        rng = self.rng
+        self.chosen = {
+            name + rng.choice(["", "", "_renamed"]): name
+            for name in rng.sample(list(AGGREGATIONS), rng.choice([1, 2, 4]))
+        }
+        pairs = {alias: AGGREGATIONS[name][:2] for alias, name in self.chosen.items()}
+        self.product = Product({a: (columns, make()) for a, (columns, make) in pairs.items()})
+        names = [""] if rng.random() < 0.5 else rng.sample(["x", "y", "z"], rng.choice([1, 2]))
+        self.named = {name: rng.choice(POLICIES)() for name in names}
+        self.policies: Any = self.named[""] if names == [""] else self.named
+
+    # --- what is held -----------------------------------------------------------------------------
+
+    def cutoff(self, line: Line) -> int | None:
+        """The time before which a key takes nothing."""
+        if line.clock is None:
+            return self.forgotten
+        found = max([line.clock - (self.lateness or 0)] + [
+            min(line.clock, until) - lateness for lateness, until in self.less
+        ])  # fmt: skip
+        if self.until_now is not None:
+            found = max(found, line.clock - self.until_now)
+        born = line.alive[0].time if line.alive else line.clock
+        if self.lateness and self.forgotten is not None and born >= self.forgotten:
+            return max(found, self.forgotten)
+        return found
+
+    def needed(self, line: Line, events: list[Event]) -> int:
+        """The first event of a list that a window needs, or may need for an event to come."""
+        if line.clock is None or not events:
+            return len(events)
+        times = [event.time for event in events]
+        policies, last = self.named.values(), len(events) - 1
+        starts = [front(policy, times, last, line.clock) for policy in policies]
+        if self.lateness:
+            cutoff = line.clock - self.lateness
+            for lateness, until in self.less:
+                cutoff = max(cutoff, min(line.clock, until) - lateness)
+            if self.until_now is not None:
+                cutoff = max(cutoff, line.clock - self.until_now)
+            place = bisect_right(times, cutoff)
+            starts += [front(policy, times, place, cutoff) for policy in policies]
+        return min(starts)
+
+    def stands_apart(self, key: int) -> bool:
+        known = self.windows._known(key)
+        return known is not None and bool(known.marks[0] == HANDLE)
+
+    def change(self) -> None:
+        """Go on from a root under others."""
+        rng, old = self.rng, dict(self.named)
+        for line in self.lines.values():
+            first = self.needed(line, line.kept)
+            line.lost |= first > 0
+            line.kept = line.kept[first:]
+        apart = {key for key in self.lines if self.stands_apart(key)}
+        root, columns = self.windows.checkpoint(), set(self.product.columns)
+        before = {each.window for each in self.windows.lacking()}
+        self.note_lateness()
+        known = self.known() if len(self.lines) else 0
+        self.choose()
+        timed = any(policy.needs_times for policy in self.named.values())
+        given_up = set()
+        if self.lateness is None and timed and not any(p.needs_times for p in old.values()):
+            given_up = {k for k in apart if self.lines[k].clock is not None and self.lines[k].kept}
+            for key in given_up:
+                self.lines[key].kept, self.lines[key].lost = [], True
+        if given_up:
+            known = 0
+        self.partial = set(self.product.columns) - (columns - self.partial)
+        for line in self.lines.values():
+            line.since = 0
+            for event in line.kept:
+                event.stored &= columns
+        self.restore(root)
+        self.changed = self.number
+        self.check_claims(old, before, known, bool(given_up))
+        if rng.random() < 0.5:
+            self.windows = self.windows.sibling(self.windows.checkpoint())
+
+    def note_lateness(self) -> None:
+        """Another lateness, perhaps."""
+        if self.lateness is None:
+            return
+        applied = self.lateness if self.until_now is None else min(self.lateness, self.until_now)
+        self.lateness = self.rng.choice([self.lateness, 0, 5, 30, 80])
+        self.until_now = applied if applied < self.lateness else None
+
+    def restore(self, root: bytes) -> None:
+        how = self.rng.choice(["restore"] * 4 + ["take over", "deal"])
+        if how == "deal":
+            root = self.dealt(root)
+        if how == "take over":
+            store, self.store = self.store, MemoryStore()
+            self.windows = self.begun("v" + str(self.rng.randrange(9)), self.store)
+            self.windows.take_over(root, store)
+        else:
+            self.windows = KeyedWindows.restore(
+                root, self.product, self.policies, self.store, **self.settings
+            )
+        assert len(self.windows) == sum(line.clock is not None for line in self.lines.values())
+
+    def dealt(self, root: bytes) -> bytes:
+        """The keys of a root in two other ones, and these as one."""
+
+        def nothing(handle: bytes) -> None:
+            """The pages are there already."""
+
+        two = deal(
+            {0: root}, self.store, self.store, lambda _: [0, 1], lambda key: sum(key) % 2, nothing
+        )
+        one = deal(two, self.store, self.store, lambda _: [0], lambda _: 0, nothing)
+        return one.get(0, root)
+
+    # --- what is claimed --------------------------------------------------------------------------
+
+    def known(self) -> int:
+        """How many events, older than any to come, each key has that lacks some."""
+        counts = []
+        for line in self.lines.values():
+            if line.clock is not None and line.lost:
+                cutoff = self.cutoff_before_change(line)
+                counts.append(sum(event.time <= cutoff for event in line.kept))
+        if self.forgotten is not None:
+            counts.append(0)
+        return min(counts, default=0)
+
+    def cutoff_before_change(self, line: Line) -> int:
+        assert line.clock is not None
+        if self.lateness is None:
+            return line.clock
+        late = self.lateness if self.until_now is None else min(self.lateness, self.until_now)
+        found = [line.clock - late]
+        return max(found + [min(line.clock, until) - less for less, until in self.less])
+
+    def check_claims(
+        self,
+        old: dict[str, AbstractPolicy],
+        before: set[str],
+        known: int,
+        given_up: bool,
+    ) -> None:
+        """No more is claimed to be incomplete than what has left can make so."""
+        lost = [line for line in self.lines.values() if line.clock is not None and line.lost]
+        moments = [min([line.clock or 0, *(e.time for e in line.kept[:1])]) for line in lost]
+        moments += [] if self.forgotten is None else [self.forgotten]
+        # Windows by count are short of what was retracted: a list tells at most what they held.
+        unsure = any(map(by_count, old.values())) and any(
+            line.retracted for line in self.lines.values()
+        )
+        for each in self.windows.lacking():
+            policy, reads = self.named[each.window], AGGREGATIONS[self.chosen[each.aggregation]][0]
+            names = {reads} if isinstance(reads, str) else set(reads or ())
+            if names & self.partial:
+                continue  # of a column that came later
+            assert moments, (self.seed, each)
+            if type(policy) is TimeWindow:
+                wider = [n for n, p in old.items() if type(p) is TimeWindow
+                         and p.size >= policy.size and n not in before]  # fmt: skip
+                assert given_up or not wider, (self.seed, each)
+                assert each.moment is not None
+                last = max(moments) + policy.size // SECOND
+                assert unsure or each.moment <= np.datetime64(last, "s"), (self.seed, each, last)
+            elif type(policy) is CountWindow:
+                assert each.events is not None
+                assert unsure or each.events <= policy.size - known, (self.seed, each, known)
+            else:
+                assert each.moment is not None or each.events is not None or each.both is not None
+
+    def is_whole(self, lack: Lacking, line: Line, place: int, time: int) -> bool:
+        """Whether a result at a place of all events of a key is claimed to be whole."""
+        run = 0
+        while run <= place and line.whole[place - run].number > self.changed:
+            run += 1
+        run -= line.since
+
+        def come(moment: np.datetime64) -> bool:
+            return bool(np.datetime64(time, "s") >= moment)
+
+        return (
+            (lack.moment is not None and come(lack.moment))
+            or (lack.events is not None and run >= lack.events)
+            or (lack.both is not None and come(lack.both[0]) and run >= lack.both[1])
+        )
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def batch(self) -> None:
+        """Some events, whose results are what the lists say."""
+        rng, rows = self.rng, []
+        for _ in range(rng.choice([1, 7, 30])):
+            self.now += rng.choice([0, 1, 5])
+            key = rng.randrange(5)
+            moment = self.now - (rng.choice([0, 3, 25, 70]) if self.lateness else 0)
+            rows.append((key, moment))
+        if self.lateness is not None:
+            rows.sort(key=lambda row: row[1])  # late across batches alone
+        values = {c: [float(rng.randrange(50)) for _ in rows] for c in "abcd"}
+        self.noted()
+        cutoffs = {key: self.cutoff(line) for key, line in self.lines.items()}
+        events, late = [], []
+        for row, (key, moment) in enumerate(rows):
+            self.number += 1
+            of_row = {c: values[c][row] for c in values}
+            events.append(Event(moment, self.number, of_row, set(self.product.columns)))
+            cutoff = cutoffs.get(key, self.forgotten)
+            late.append(cutoff is not None and moment < cutoff)
+            if not late[-1]:
+                self.take(self.lines.setdefault(key, Line()), events[-1])
+        found = self.windows.extend([key for key, _ in rows], values, [t for _, t in rows])
+        accepted = self.windows.last_accepted
+        taken = [i for i in range(len(rows)) if accepted is None or accepted[i]]
+        assert taken == [i for i, is_late in enumerate(late) if not is_late], self.seed
+        lacking = {(each.window, each.aggregation): each for each in self.windows.lacking()}
+        for row, i in enumerate(taken):
+            line = self.lines[rows[i][0]]
+            for window in self.named:
+                results = found[window] if window else found
+                for alias in self.chosen:
+                    got = at(results[alias], row)
+                    self.compare(got, line, events[i], window, alias, lacking)
+        self.ask(rows[-1][0])
+
+    def noted(self) -> None:
+        """The first batch since the lateness has grown."""
+        if self.until_now is not None:
+            clocks = [line.clock for line in self.lines.values() if line.clock is not None]
+            if clocks:
+                self.less.append((self.until_now, max(clocks)))
+            self.until_now = None
+
+    def take(self, line: Line, event: Event) -> None:
+        for events in (line.kept, line.whole, line.alive):
+            times = [(each.time, each.number) for each in events]
+            events.insert(bisect_right(times, (event.time, event.number)), event)
+        line.clock = event.time if line.clock is None else max(line.clock, event.time)
+
+    def ask(self, key: int) -> None:
+        """A key's windows as they are now."""
+        line = self.lines.get(key)
+        if line is None or line.clock is None:
+            return
+        lacking = {(each.window, each.aggregation): each for each in self.windows.lacking()}
+        got = self.windows.query(key)
+        for window in self.named:
+            for alias in self.chosen:
+                result = (got[window] if window else got)[alias]
+                self.compare(result, line, None, window, alias, lacking)
+
+    def compare(
+        self, got: Any, line: Line, event: Event | None, window: str, alias: str, lacking: Any
+    ) -> None:
+        """A result beside those of the lists; of the newest window where no event is named."""
+        own = self.expected(line, line.kept, event, window, alias)
+        told = self.seed, window, alias, got
+        assert any(same(got, each) for each in own), (*told, own)
+        whole = self.expected(line, line.whole, event, window, alias, anyway=True)
+        place = len(line.whole) - 1 if event is None else line.whole.index(event)
+        time = line.clock if event is None else event.time
+        lack = lacking.get((window, alias))
+        if lack is not None and not self.is_whole(lack, line, place, time or 0):
+            self.incomplete += not any(same(got, each) for each in whole)
+            return
+        assert any(same(got, each) for each in whole), (*told, lack, whole)
+
+    def expected(
+        self, line: Line, events: list[Event], event: Event | None, window: str, alias: str,
+        anyway: bool = False,
+    ) -> list[Any]:  # fmt: skip
+        """What a list says; by count, a window may be short of what was retracted."""
+        place = len(events) - 1 if event is None else events.index(event)
+        time = line.clock if event is None else event.time
+        assert time is not None
+        times, policy = [each.time for each in events], self.named[window]
+        first = front(policy, times, place, time)
+        short = min(line.retracted if by_count(policy) else 0, max(0, place + 1 - first))
+        columns, make, plain = AGGREGATIONS[self.chosen[alias]]
+        names = [columns] if isinstance(columns, str) else list(columns or ())
+        results = []
+        for start in range(first, first + short + 1):
+            there = [e for e in events[start : place + 1] if anyway or e.stored.issuperset(names)]
+            found = [tuple(e.values[n] for n in names) for e in there]
+            values = [f[0] if len(f) == 1 else f for f in found]
+            results.append(plain(values) if found else make().empty)
+        return results
+
+    def retract(self) -> None:
+        """Take out an event of some keys, or what is none."""
+        if self.lateness is None:
+            return
+        self.noted()
+        rng, rows, found = self.rng, [], []
+        for key, line in sorted(self.lines.items()):
+            if line.clock is None or rng.random() < 0.5:
+                continue
+            first, counted = self.needed(line, line.kept), any(map(by_count, self.named.values()))
+            sure = first + (line.retracted if counted else 0)
+            newest = line.kept[-1:] if rng.random() < 0.5 else []
+            for event in [*newest, *rng.sample(line.whole, min(2, len(line.whole)))][:1]:
+                there = [e for e in line.kept if e.time == event.time]
+                places = [line.kept.index(e) for e in there]
+                if any(first <= place < sure for place in places):
+                    continue  # a list does not tell whether it has left
+                if counted and line.retracted and any(e not in line.kept for e in line.whole
+                                                      if e.time == event.time):  # fmt: skip
+                    continue
+                rows.append((key, event.time))
+                stands = [e for e, place in zip(there, places, strict=True) if place >= first]
+                found.append(bool(stands))
+                if stands:
+                    line.remove(stands[-1])
+        if not rows:
+            return
+        values = {c: [0.0] * len(rows) for c in "abcd"}
+        self.windows.extend(
+            [key for key, _ in rows], values, [t for _, t in rows],
+            retracts=np.ones(len(rows), bool),
+        )  # fmt: skip
+        accepted = self.windows.last_accepted
+        got = [True] * len(rows) if accepted is None else accepted.tolist()
+        assert got == found, (self.seed, rows, got, found)
+        for key, _ in rows:
+            self.ask(key)
+
+    def forget(self) -> None:
+        """Forget the keys that time has emptied."""
+        lifetimes = [policy.lifetime for policy in self.named.values()]
+        if None in lifetimes:
+            return
+        lifetime = max(life for life in lifetimes if life is not None) // SECOND
+        before = self.now - self.rng.choice([0, 10])
+        self.windows.forget(before)
+        for line in self.lines.values():
+            if line.clock is not None and line.clock <= before - lifetime:
+                self.forgotten = max(line.clock + lifetime, self.forgotten or -(10**9))
+                line.lost |= bool(line.kept)
+                line.kept, line.alive, line.clock = [], [], None
+        assert len(self.windows) == sum(line.clock is not None for line in self.lines.values())
+
+    def late(self) -> None:
+        """An event right before a key's cutoff is refused, and one at it is not."""
+        lines = {key: line for key, line in self.lines.items() if line.clock is not None}
+        if not lines:
+            return
+        self.noted()
+        key = self.rng.choice(sorted(lines))
+        cutoff = self.cutoff(lines[key])
+        assert cutoff is not None
+        values = {c: [0.0] for c in "abcd"}
+        windows = KeyedWindows.restore(
+            self.windows.checkpoint(), self.product, self.policies, self.store,
+            **{**self.settings, "late": "error"},
+        )  # fmt: skip
+        with pytest.raises(LateEvent):
+            windows.extend([key], values, [cutoff - 1])
+        windows.extend([key], values, [cutoff])
+
+    def run(self) -> int:
+        rng = self.rng
+        for _ in range(rng.choice([3, 6])):
+            for _ in range(rng.choice([1, 4])):
+                self.batch()
+                if rng.random() < 0.4:
+                    self.retract()
+                if rng.random() < 0.15:
+                    self.forget()
+                if rng.random() < 0.2:
+                    self.late()
+                if rng.random() < 0.4:
+                    self.windows = self.windows.sibling(self.windows.checkpoint())
+                    self.windows.check()
+            self.change()
+        self.batch()
+        return self.incomplete
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("MTA_COVERAGE_LIVES", 60))))
+@pytest.mark.usefixtures("tiny")
+def test_a_result_that_lacks_events_is_covered_and_no_other(seed: int) -> None:
+    Life(seed).run()
+
+
+def test_lives_meet_results_that_lack_events() -> None:
+    assert sum(Life(seed).run() for seed in range(5)) > 20
+
+
+# --- one case of each kind ------------------------------------------------------------------------
+
+
+def sums(policy: Any, store: MemoryStore, root: bytes | None = None, **settings: Any) -> Any:
+    monoid = Product({"n": ("v", Sum())})
+    if root is None:
+        return KeyedWindows(monoid, policy, store, **settings)
+    return KeyedWindows.restore(root, monoid, policy, store, **settings)
+
+
+def ones(count: int) -> dict[str, list[float]]:
+    return {"v": [1.0] * count}
+
+
+def test_a_larger_lateness_does_not_bring_back_what_had_left() -> None:
+    """What is missing goes by the lateness that applied, not by the one that applies now."""
+    store = MemoryStore()
+    windows = sums(TimeWindow(10), store, lateness=0)
+    windows.extend(["a"] * 101, ones(101), range(101))
+    windows = sums(TimeWindow(10), store, windows.checkpoint(), lateness=1000)
+    windows.extend(["b"], ones(1), [100])
+    windows = sums(TimeWindow(100), store, windows.checkpoint(), lateness=1000)
+    (lack,) = windows.lacking()
+    assert lack.moment == np.datetime64(190, "s")  # the events up to 90 had left
+    assert windows.extend(["a"], ones(1), [101])["n"].tolist() == [11.0]
+
+
+def test_a_key_that_has_to_begin_empty_makes_every_window_incomplete() -> None:
+    """Its pages have no times, which one of the new windows needs."""
+    store = MemoryStore()
+    windows = sums({"w0": CountWindow(20)}, store, timed=True, promote_at=4)
+    windows.extend(["a"] * 10, ones(10), range(10))
+    wanted = {"w0": CountWindow(3), "w1": TimeWindow(7)}
+    windows = sums(wanted, store, windows.checkpoint(), timed=True, promote_at=4)
+    found = {each.window: (each.moment, each.events) for each in windows.lacking()}
+    assert found == {"w0": (None, 3), "w1": (np.datetime64(16, "s"), None)}
+    assert windows.extend(["a"], ones(1), [10])["w0"]["n"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize(("promote_at", "known"), [(1000, 10), (4, 10)])
+def test_events_newer_than_a_late_one_are_not_in_its_window(promote_at: int, known: int) -> None:
+    store = MemoryStore()
+    windows = sums(TimeWindow(10), store, lateness=10, promote_at=promote_at)
+    windows.extend(["a"] * 41, ones(41), range(41))
+    root = windows.checkpoint()
+    windows = sums(CountWindow(15), store, root, lateness=10, promote_at=promote_at)
+    (lack,) = windows.lacking()
+    # Of the events held, those from 21 to 30 are older than whatever comes.
+    assert lack.events == 15 - known
+    late = [30.1, 30.2, 30.3, 30.4, 30.5]
+    assert windows.extend(["a"] * 5, ones(5), late)["n"].tolist() == [11.0, 12.0, 13.0, 14.0, 15.0]
+
+
+def test_windows_joined_by_and_are_whole_once_both_are() -> None:
+    store = MemoryStore()
+    windows = sums(TimeWindow(5), store, lateness=0)
+    windows.extend(["a"] * 20, ones(20), range(20))
+    windows = sums(TimeWindow(9) & CountWindow(7), store, windows.checkpoint(), lateness=0)
+    (lack,) = windows.lacking()
+    assert (lack.moment, lack.events) == (None, None)
+    assert lack.both == (np.datetime64(23, "s"), 2)
+    found = windows.extend(["a"] * 4, ones(4), range(20, 24))["n"].tolist()
+    assert found[-1] == 9.0 and found[0] == 6.0
+
+
+def test_a_column_and_a_window_are_whole_once_both_are() -> None:
+    store = MemoryStore()
+    windows = sums(TimeWindow(5), store, lateness=0)
+    windows.extend(["a"] * 20, ones(20), range(20))
+    other = Product({"low": ("b", Min())})
+    either = TimeWindow(9) | CountWindow(7)
+    windows = KeyedWindows.restore(windows.checkpoint(), other, either, store, lateness=0)
+    (lack,) = windows.lacking()
+    assert (lack.moment, lack.events) == (np.datetime64(28, "s"), 7)
+
+
+@pytest.mark.parametrize("promote_at", [2, 1000])
+@pytest.mark.parametrize("way", ["restore", "take over", "deal"])
+def test_a_key_whose_newest_event_was_retracted_keeps_its_cutoff(promote_at: int, way: str) -> None:
+    store = MemoryStore()
+    two = Product({"s": ("v", Sum()), "m": ("v", Max())})
+    settings: dict[str, Any] = {"lateness": 0, "promote_at": promote_at}
+    windows = KeyedWindows(two, TimeWindow(10), store, **settings)
+    windows.extend(["a"] * 3, ones(3), [88, 96, 101])
+    windows.retract("a", 101)
+    root, one = windows.checkpoint(), Product({"s": ("v", Sum())})
+    if way == "deal":
+        root = deal({0: root}, store, store, lambda _: [0], lambda _: 0, lambda _: None)[0]
+    if way == "take over":
+        again = KeyedWindows(one, TimeWindow(10), store, "other", **settings)
+        again.take_over(root, store)
+    else:
+        again = KeyedWindows.restore(root, one, TimeWindow(10), store, **settings)
+    for moment in (97, 100.9):
+        with pytest.raises(LateEvent):
+            again.extend(["a"], ones(1), [moment])
+    assert again.query("a") == {"s": 1.0} and again.lacking() == []
+    again = again.sibling(again.checkpoint())
+    assert again.query("a") == {"s": 1.0}
+    assert again.extend(["a", "a"], ones(2), [101, 105])["s"].tolist() == [2.0, 3.0]
+    with pytest.raises(LateEvent):
+        again.extend(["a"], ones(1), [104])
+
+
+@pytest.mark.parametrize("newest", [True, False])
+@pytest.mark.parametrize("promote_at", [2, 1000])
+@pytest.mark.parametrize("policy", [TimeWindow(1), CountWindow(1), TimeWindow(1) | CountWindow(9)])
+def test_what_has_left_is_not_retracted_however_a_key_is_stored(
+    policy: Any, promote_at: int, newest: bool
+) -> None:
+    """23 is older than any event to come, which is at 31 at least, and in no window of one."""
+    windows = KeyedWindows(
+        Sum(), policy, None, lateness=5, missing="drop", promote_at=promote_at, arity=2,
+        leaf_arity=2,
+    )  # fmt: skip
+    windows.extend(["a"] * 3, [1.0] * 3, [23, 24, 36])
+    if newest:
+        windows.retract("a", 36)
+    windows.extend(["a", "a"], [1.0] * 2, [23, 39], retracts=[True, False])
+    assert windows.last_accepted is not None
+    assert windows.last_accepted.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("promote_at", [2, 1000])
+def test_a_key_from_before_others_were_forgotten_takes_late_events(promote_at: int) -> None:
+    """However it is stored: its events from then are all known."""
+    windows = KeyedWindows(Sum(), TimeWindow(10), MemoryStore(), lateness=50, promote_at=promote_at)
+    windows.extend(["gone", "a", "a", "a"], [1.0] * 4, [0, 5, 6, 7])
+    windows.forget(before=12)
+    assert windows.keys and len(windows) == 1
+    windows.extend(["a"], [1.0], [20])
+    assert windows.extend(["a"], [1.0], [8]).tolist() == [4.0]
+    with pytest.raises(LateEvent):
+        windows.extend(["new", "new"], [1.0] * 2, [9, 20])
