@@ -211,11 +211,11 @@ class ResultsWhenDue(Face, ABC, Generic[Out]):
         """Add events of a batch, and note those that are in."""
         if start == stop:
             return
-        before = self.engine.structure.back
+        before = self.engine.taken
         try:
             self.engine.ingest(rows, self._kept(micros), start, stop)
         finally:
-            if done := self.engine.structure.back - before:
+            if done := self.engine.taken - before:
                 self._went(None if micros is None else int(micros[start + done - 1]), done)
 
     @abstractmethod
