@@ -365,7 +365,7 @@ class PagedNodeCache(NodeCache):
     def tidy(self) -> None:
         """All is written: delete what only handles needed that are no longer kept."""
         self.made = 0  # so that a window out of the handle writes as this one does
-        while self.retain and len(self.epochs) >= self.retain - 1:
+        while self.retain and len(self.epochs) >= self.retain:
             self.delete(self.epochs[0])
             self.epochs.pop(0)
         if not self.retain:

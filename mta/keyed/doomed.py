@@ -69,7 +69,7 @@ class Doomed:
         """A root is taken, and what was due is gone."""
         self.groups = [(roots - 1, entries) for roots, entries in self.groups if roots > 0]
         if self.fresh:
-            self.groups.append((retain - 2, self.fresh))
+            self.groups.append((retain - 1, self.fresh))
             self.fresh = []
 
 

@@ -44,7 +44,7 @@ class LevelPages(Structure):
         self.levels = Levels(setting)
         self.parts = LeafParts(self.levels, self.has_parts)
         self.front = 0
-        #: Fronts of the handles that must stay restorable beside the next one.
+        #: Fronts of the last handles, which stay restorable until the next one is saved.
         self.kept: list[int] = []
         #: Whether pages that have left are deleted now and then, as no handle needs them.
         self.discards = True
@@ -94,7 +94,7 @@ class LevelPages(Structure):
         self.levels.sweep(self.kept[0] if self.kept else self.front)
 
     def hold(self, retain: int) -> None:
-        self.kept = [*self.kept, self.front][-(retain - 1) :]
+        self.kept = [*self.kept, self.front][-retain:]
         self.parts.retired.hold()
         self.discards = False
 

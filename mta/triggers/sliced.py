@@ -161,16 +161,16 @@ class SlicedWindow(ResultsWhenDue[Out]):
         outputs, events = monoid.outputs, int(ends[-1]) - start
         lifted = monoid.lift_rows(monoid.inputs.cut(rows, start, start + events), events)
         partials, results = fold_slices(monoid, lifted, ends - start), outputs.new(len(ends))
-        before, given = engine.structure.back, 0
+        before, given = engine.taken, 0
         try:
             engine.slide(partials, moments if engine.timed else None, len(ends), results)
             given = len(ends)
         except Exception:
             # Of the last slice that is in, the result may not be: it is overdue.
-            given = max(engine.structure.back - before - 1, 0)
+            given = max(engine.taken - before - 1, 0)
             raise
         finally:
-            if closed := engine.structure.back - before:
+            if closed := engine.taken - before:
                 end = int(ends[closed - 1])
                 self._went(None if micros is None else int(micros[end - 1]), end - start)
             if given:

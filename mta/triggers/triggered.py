@@ -211,11 +211,11 @@ class ResultsWhenDue(Face, ABC, Generic[Out]):
         """Add events of a batch, and note those that are in."""
         if start == stop:
             return
-        before = self.engine.structure.back
+        before = self.engine.taken
         try:
             self.engine.ingest(rows, self._kept(micros), start, stop)
         finally:
-            if done := self.engine.structure.back - before:
+            if done := self.engine.taken - before:
                 self._went(None if micros is None else int(micros[start + done - 1]), done)
 
     @abstractmethod
@@ -235,13 +235,12 @@ class ResultsWhenDue(Face, ABC, Generic[Out]):
         Raises NotPageable where held results are no plain data.
         """
         moments, held = self._held
+        # What may not be plain data first: once the window's handle is taken, older ones may go.
+        columns = self._outputs.dump(held) if len(moments) else []
+        part, trigger = self._slice_state(), self.trigger.describe()
+        window = self.engine.checkpoint(barrier)
         return TriggeredHandle(
-            self.engine.checkpoint(barrier),
-            self.trigger.describe(),
-            self.progress,
-            moments.tolist(),
-            self._outputs.dump(held) if len(moments) else [],
-            self._slice_state(),
+            window, trigger, self.progress, moments.tolist(), columns, part
         ).encode()
 
     def _slice_state(self) -> SliceState | None:

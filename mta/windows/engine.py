@@ -231,8 +231,13 @@ class Engine(Generic[Out]):
 
     @property
     def structure(self) -> Structure:
-        """What keeps the events, with all that have come."""
+        """What keeps the events, with all that have come and none that is due to leave."""
         return self._structure
+
+    @property
+    def taken(self) -> int:
+        """A number that grows with every event that is taken in; no store call."""
+        return self._structure.taken
 
     # --- results --------------------------------------------------------------------------------
 
@@ -261,11 +266,11 @@ class Engine(Generic[Out]):
     @contextmanager
     def counting(self, count: int) -> Iterator[None]:
         """Say in an error's note how many events of a batch are in."""
-        before = self.structure.taken
+        before = self.taken
         try:
             yield
         except Exception as error:
-            done = self.structure.taken - before
+            done = self.taken - before
             error.add_note(f"{done} of {count} events of the batch were accepted")
             raise
 
@@ -360,6 +365,8 @@ class WindowEngine(Engine[Out]):
         policy = self.policy
         self._view = WindowView(self._structure, [observer for observer, _, _ in policy.observers])
         self._size = policy.size if type(policy) is CountWindow else None
+        #: Whether events have come since the policy, one on positions, was asked.
+        self._is_behind = False
         self.single = self._singles(self.store is not None)
 
     def _singles(self, paged: bool) -> SingleEvents:
@@ -384,9 +391,25 @@ class WindowEngine(Engine[Out]):
 
     @property
     def structure(self) -> Aggregator:
-        """What keeps the events, with all that have come."""
+        """What keeps the events, with all that have come and none that is due to leave.
+
+        Where a call failed between the two, the eviction is made up for: so whoever reads the
+        window, or adds to it, finds it where its policy says, or gets the error of the store.
+        """
         self.single.put_back()
+        self._catch_up()
         return self._structure
+
+    def _catch_up(self) -> None:
+        """Evict what is due; a page read a level."""
+        if self._is_behind:
+            self._structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
+            self._is_behind = False
+
+    @property
+    def taken(self) -> int:
+        self.single.put_back()
+        return self._structure.taken
 
     def restore(self, handle: Handle, others: bool = False) -> None:
         super().restore(handle, others)
@@ -435,7 +458,7 @@ class WindowEngine(Engine[Out]):
         if count:
             with self.counting(count):
                 self.ingest(rows, micros, 0, count)
-            self.put_result(out, 0)
+                self.put_result(out, 0)
         return self.monoid.results(out)
 
     def slide(self, rows: Rows, micros: np.ndarray | None, count: int, out: Rows) -> None:
@@ -452,26 +475,28 @@ class WindowEngine(Engine[Out]):
                 done += step
         finally:
             if micros is not None and done:
-                self.intake.advance(int(micros[done - 1]))
-        if micros is not None and count:
-            self.catch_up(int(micros[-1]))
+                self.went(int(micros[done - 1]))
 
-    def catch_up(self, time: int) -> None:
-        """After events up to a time: where the newest one was retracted, stand where it was."""
-        last = self.intake.last_time
-        if last is not None and last > time and self.policy.positional:
-            self.structure.slide_to(self.policy.cut(self._view, last))
+    def went(self, time: int) -> None:
+        """Note that events up to a time are in, with the window as of the last of them.
+
+        Where a newer one was retracted, it stands as of that one.
+        """
+        self.intake.advance(time)
+        if self.intake.last_time != time:
+            self._is_behind = self.policy.positional
 
     def ingest(self, rows: Rows, micros: np.ndarray | None, start: int, stop: int) -> None:
         """Insert events of a batch, their results left out.
 
         With a policy on positions evict once, as only the last cut counts.
         """
-        done, positional = start, self.policy.positional
+        done, structure = start, self.structure
         try:
             while done < stop:
-                if positional:
-                    done += self.structure.extend(rows, micros, done, stop)
+                if self.policy.positional:
+                    done += structure.extend(rows, micros, done, stop)
+                    self._is_behind = True
                 else:
                     time = None if micros is None else int(micros[done])
                     self.accept(self.monoid.inputs.at(rows, done), time)
@@ -479,8 +504,7 @@ class WindowEngine(Engine[Out]):
         finally:
             if micros is not None and done > start:
                 self.intake.advance(int(micros[done - 1]))
-            if positional and done > start:
-                self.structure.slide_to(self.policy.cut(self._view, self.intake.last_time))
+        self._catch_up()
 
     def pass_to(self, micros: int | None) -> None:
         """Evict what a policy on times or positions says at a moment when nothing came."""

@@ -54,9 +54,7 @@ def revise(engine: WindowEngine, values: Any, times: Any) -> Revision:
     with engine.counting(count):
         for part in structure.revise(rows, micros, count):
             parts.append(part)
-            engine.intake.advance(int(part.times[part.is_new][-1]))
-    if count:
-        engine.catch_up(int(micros[-1]))
+            engine.went(int(part.times[part.is_new][-1]))
     is_new = np.concatenate([np.zeros(0, bool), *(part.is_new for part in parts)])
     index = np.full(len(is_new), -1)
     index[is_new] = given

@@ -404,6 +404,11 @@ class SharedEngine(Engine[Out]):
         return self._structure
 
     @property
+    def taken(self) -> int:
+        self.single.put_back()
+        return self._structure.taken
+
+    @property
     def cursors(self) -> dict[str, Cursor]:
         """Each window, by its name, with all events that it has taken in."""
         self.single.put_back()
@@ -541,11 +546,10 @@ class SharedEngine(Engine[Out]):
         outs = {name: outputs.new(count if each else min(count, 1)) for name in self.cursors}
         with self.counting(count):
             self.ingest(rows, micros, 0, count, outs if each else None)
+            for name, cursor in self.cursors.items() if count and not each else ():
+                self.put_result(outs[name], 0, cursor)
         if each:
             return {name: self.as_given(out) for name, out in outs.items()}
-        for name, cursor in self.cursors.items():
-            if count:
-                self.put_result(outs[name], 0, cursor)
         return {name: self.monoid.results(out) for name, out in outs.items()}
 
     def ingest(

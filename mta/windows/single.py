@@ -77,6 +77,10 @@ class Owner(Protocol):
 class WindowOwner(Owner, Protocol):
     """The engine of one window."""
 
+    @property
+    def structure(self) -> Aggregator:
+        """What keeps the events, up to date."""
+
     def evict(self, count: Any) -> None:
         """Remove the oldest events in that way."""
 
@@ -456,11 +460,12 @@ class SingleEvents(NewEvents[WindowOwner]):
                     fold = left if left <= right or left != left else right
                 else:
                     fold = left if right is self.identity else combine(left, right)
-            elif self._structure.front == self._structure.back:
-                return self._monoid.empty
             else:
                 with np.errstate(all="ignore"):
-                    fold = self._structure.query()
+                    structure = self._owner.structure
+                    if structure.front == structure.back:
+                        return self._monoid.empty
+                    fold = structure.query()
             lower, shown = self._lower, fold
             if lower is positive_zero:
                 shown = fold + 0.0
@@ -471,6 +476,8 @@ class SingleEvents(NewEvents[WindowOwner]):
         return shown if show is None else show(shown)
 
     def __len__(self) -> int:
+        if not self._held:
+            return len(self._owner.structure)
         return len(self._structure) + len(self._rows) - self._gone()
 
     # --- what is at hand ------------------------------------------------------------------------
@@ -492,7 +499,7 @@ class SingleEvents(NewEvents[WindowOwner]):
 
     def _renew(self) -> bool:
         most = min(2 * self._most, MANY)
-        self.put_back()
+        structure = self._owner.structure  # which has all that came by now
         self._most = most
         if self._asked is not None:
             # Whatever moves the front must ask the policy.
@@ -502,7 +509,7 @@ class SingleEvents(NewEvents[WindowOwner]):
         else:
             lefts = most
         with np.errstate(all="ignore"):
-            found = self._structure.at_hand(lefts) if self._usual else None
+            found = structure.at_hand(lefts) if self._usual else None
         if found is None:
             return False
         self._held = True

@@ -1,0 +1,193 @@
+"""A checkpoint that fails, at any of its store calls, takes nothing from the handles before it.
+
+Whatever is refused, and whatever answer is lost, each of the ``retain`` handles that were given out
+is still the window that it was; and once the store is back nothing is left over.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from itertools import count
+from typing import Any
+
+import pytest
+
+from mta import (
+    CountWindow,
+    EveryCount,
+    FiBA,
+    Monoid,
+    SharedWindows,
+    SlicedWindow,
+    SteadyMTA,
+    TriggeredWindow,
+    Window,
+)  # fmt: skip
+from mta.audit.walk import live_keys
+from mta.errors import NotPageable, StoreUnavailable
+from mta.pages import page
+from mta.pages.structure import Aggregator
+from stores import FaultyStore, MemoryStore, PageStore
+from tests.support import oracle
+
+SIZE, RETAIN = 24, 2
+SETTINGS: dict[str, Any] = {"arity": 2, "leaf_arity": 2}
+#: How many events come between two handles.
+EVENTS = 19
+
+
+class Kind(ABC):
+    """Windows of one kind, over events that tell their positions."""
+
+    @abstractmethod
+    def begin(self, store: PageStore) -> Any: ...
+
+    @abstractmethod
+    def again(self, handle: bytes, store: PageStore) -> Any: ...
+
+    def take(self, window: Any, start: int, stop: int) -> None:
+        window.extend(oracle.events(start, stop))
+
+    def assert_is(self, window: Any, back: int) -> None:
+        """Assert that a window is that of so many events, every page read."""
+        assert window.query() == oracle.text(back, SIZE)
+        window.check()
+
+    def live(self, window: Any) -> set[str]:
+        """The pages that a window still needs, or a handle before it."""
+        return set(live_keys(window))
+
+
+class Single(Kind):
+    def __init__(self, tree: type[Aggregator], lateness: float = 0) -> None:
+        self.options: dict[str, Any] = {"aggregator": tree}
+        if lateness:
+            self.options["lateness"] = lateness
+
+    def begin(self, store: PageStore) -> Any:
+        return oracle.begin(store, SIZE, 2, 2, **self.options)
+
+    def again(self, handle: bytes, store: PageStore) -> Any:
+        return oracle.reopen(handle, store, SIZE, **self.options)
+
+
+class Late(Single):
+    """Of each six events the last ones come first."""
+
+    def take(self, window: Any, start: int, stop: int) -> None:
+        order = sorted(range(start, stop), key=lambda at: (at // 6, -at))
+        for at in order:
+            window.extend([oracle.event(at)], [at])
+
+
+class Shared(Kind):
+    def __init__(self, lateness: float | None) -> None:
+        self.late: dict[str, Any] = {"lateness": lateness}
+        self.policies = {"long": CountWindow(SIZE), "short": CountWindow(3)}
+
+    def begin(self, store: PageStore) -> Any:
+        return SharedWindows(oracle.joined(), self.policies, store, "w", **self.late, **SETTINGS)
+
+    def again(self, handle: bytes, store: PageStore) -> Any:
+        return SharedWindows.restore(handle, oracle.joined(), self.policies, store, **self.late)
+
+    def take(self, window: Any, start: int, stop: int) -> None:
+        times = None if self.late["lateness"] is None else range(start, stop)
+        window.extend(oracle.events(start, stop), times)
+
+    def assert_is(self, window: Any, back: int) -> None:
+        assert window.query("long") == oracle.text(back, SIZE)
+        assert window.query("short") == oracle.text(back, 3)
+        window.check()
+
+
+class Triggered(Kind):
+    def begin(self, store: PageStore) -> Any:
+        return TriggeredWindow(oracle.begin(store, SIZE, 2, 2), EveryCount(7))
+
+    def again(self, handle: bytes, store: PageStore) -> Any:
+        monoid, policy = oracle.joined(), CountWindow(SIZE)
+        return TriggeredWindow.restore(handle, EveryCount(7), monoid, policy, store)
+
+
+class Sliced(Kind):
+    """The results of whole slices, of two events each."""
+
+    def begin(self, store: PageStore) -> Any:
+        return SlicedWindow(oracle.joined(), CountWindow(SIZE), 2, store, "w", **SETTINGS)
+
+    def again(self, handle: bytes, store: PageStore) -> Any:
+        return SlicedWindow.restore(handle, oracle.joined(), CountWindow(SIZE), 2, store)
+
+    def assert_is(self, window: Any, back: int) -> None:
+        whole = "".join(window.engine.structure.events())
+        assert whole == oracle.text(back // 2 * 2, SIZE)
+        window.check()
+
+
+KINDS: dict[str, Kind] = {
+    **{tree.__name__: Single(tree) for tree in (*oracle.TREES, SteadyMTA)},
+    "late": Late(FiBA, lateness=10),
+    "shared": Shared(None),
+    "shared, by time": Shared(5),
+    "triggered": Triggered(),
+    "sliced": Sliced(),
+}
+
+
+@pytest.mark.parametrize("fault", ["refused", "answer lost", "refused for long"])
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_handle_needs(
+    kind: Kind, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "PART_BYTES", 24)  # parts of an event or two
+    for nth in count(1):
+        memory = MemoryStore()
+        store = FaultyStore(memory)
+        window, handles, back = kind.begin(store), list[tuple[bytes, int]](), 0
+        for _ in range(5):
+            kind.take(window, back, back + EVENTS)
+            back += EVENTS
+            handles.append((window.checkpoint(), back))
+        kind.take(window, back, back + EVENTS)
+        back += EVENTS
+        store.fail(nth, forever=fault == "refused for long", applied=fault == "answer lost")
+        for _ in range(3):  # whoever tries again deletes no more
+            try:
+                handles.append((window.checkpoint(), back))
+                break
+            except StoreUnavailable:
+                continue
+        fired = store.fired
+        store.heal()
+        for handle, then in handles[-RETAIN:]:
+            kind.assert_is(kind.again(handle, memory), then)
+        for _ in range(RETAIN + 1):
+            kind.take(window, back, back + EVENTS)
+            back += EVENTS
+            window.checkpoint()
+        kind.assert_is(window, back)
+        assert kind.live(window) == set(memory.keys()), "pages that nobody needs"
+        if not fired:
+            break
+    assert nth > 4, "hardly a call was made"
+
+
+def test_a_checkpoint_that_cannot_be_written_is_not_one_that_was_taken() -> None:
+    """Results to be given are no plain data: however often that is tried, no page goes."""
+    store = FaultyStore(MemoryStore())
+    words = Monoid("", lambda a, b: a + b, lower=lambda text: {text}, name="sets of words")
+    window = Window(words, CountWindow(SIZE), store, "w", **SETTINGS)
+    due = TriggeredWindow(window, EveryCount(7))
+    due.extend(oracle.events(0, 60))
+    handle = due.checkpoint()
+    store.fail(30, operations=["put"])
+    with pytest.raises(StoreUnavailable) as error:
+        due.extend(oracle.events(60, 160))
+    assert any("come with the next call" in note for note in error.value.__notes__)
+    for _ in range(RETAIN + 1):
+        with pytest.raises(NotPageable):
+            due.checkpoint()
+    again = TriggeredWindow.restore(handle, EveryCount(7), words, CountWindow(SIZE), store)
+    assert again.query() == {oracle.text(60, SIZE)}
+    again.check()
