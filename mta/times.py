@@ -5,35 +5,29 @@ Inside, times and durations are whole microseconds; numbers from outside are sec
 
 from __future__ import annotations
 
-import math
-import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from numbers import Real
+from fractions import Fraction
+from numbers import Rational, Real
 from operator import index
 from typing import Any
 
 import numpy as np
 
 from mta.errors import InvalidTime
+from stores.durations import CALENDAR, KNOWN_UNITS, TOO_FINE, UNITS, parse_duration
 
 MICROSECONDS = 1_000_000
-#: Microseconds in each unit of durations that are text.
-_UNITS = {
-    name: micros
-    for names, micros in (
-        ("us microsecond", 1),
-        ("ms millisecond", 1_000),
-        ("s sec second", MICROSECONDS),
-        ("min minute", 60 * MICROSECONDS),
-        ("h hour", 3600 * MICROSECONDS),
-        ("d day", 86400 * MICROSECONDS),
-        ("w week", 7 * 86400 * MICROSECONDS),
-    )
-    for name in names.split()
+#: The microseconds in numpy's units.
+_NUMPYS = {
+    "us": 1,
+    "ms": UNITS["millisecond"],
+    "s": UNITS["second"],
+    "m": UNITS["minute"],
+    "h": UNITS["hour"],
+    "D": UNITS["day"],
+    "W": UNITS["week"],
 }
-#: What numpy calls those units.
-_NUMPYS = {"us": "us", "ms": "ms", "s": "s", "m": "min", "h": "h", "D": "d", "W": "w"}
 _LIMIT = 2**62  # room for sums and differences of times
 _SECONDS = (_LIMIT - 1) // MICROSECONDS
 #: Of numpy's finer units a microsecond has so many.
@@ -49,7 +43,7 @@ def to_count(value: Any, what: str, least: int = 0, most: int | None = None) -> 
     >>> to_count(np.int64(3), "a size")
     3
     """
-    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+    if isinstance(value, (bool, np.bool_, np.timedelta64)) or not hasattr(value, "__index__"):
         raise TypeError(f"{what} is a whole number, not {value!r}")
     try:
         number = index(value)
@@ -61,33 +55,101 @@ def to_count(value: Any, what: str, least: int = 0, most: int | None = None) -> 
     return number
 
 
-def to_duration(size: float | str | timedelta, what: str = "a time window", least: int = 1) -> int:
-    """Seconds, a timedelta or text as microseconds. Raises ValueError with the units it knows.
+#: What is read as a duration, beside numbers of seconds and the fixed offsets of pandas.
+Duration = str | timedelta | np.timedelta64
+
+
+def is_duration(value: Any) -> bool:
+    """Whether a value is a duration and not a number, which may count rows or events instead.
+
+    >>> is_duration("5m"), is_duration(np.timedelta64(5, "m")), is_duration(5)
+    (True, True, False)
+    """
+    return isinstance(value, Duration) or _is_offset(value)
+
+
+def to_duration(size: float | Duration, what: str = "a time window", least: int = 1) -> int:
+    """A duration in microseconds: text, a timedelta of any library, or a number of seconds.
+
+    Raises ValueError, with the units, for what has no fixed length of whole microseconds.
 
     >>> to_duration(1.5), to_duration("2 minutes"), to_duration(timedelta(hours=1))
     (1500000, 120000000, 3600000000)
     """
     if isinstance(size, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", size.lower())
-        unit = match and (_UNITS.get(match[2]) or _UNITS.get(match[2] + "s"))
-        if not match or not unit:
-            raise ValueError(
-                f"cannot read {size!r} as a duration; write e.g. '90 seconds', '24 hours'"
-            )
-        micros = round(float(match[1]) * unit)
-    elif isinstance(size, timedelta):
-        micros = size // timedelta(microseconds=1)
+        try:
+            micros = parse_duration(size)
+        except ValueError as error:
+            raise ValueError(f"cannot read {size!r} as a duration: {error}") from None
     elif isinstance(size, np.timedelta64):
-        micros = _whole_micros(size)
-    elif isinstance(size, (Real, Decimal)) and not isinstance(size, bool):
-        seconds = float(size) if -_LIMIT < size < _LIMIT else math.inf
-        micros = round(seconds * MICROSECONDS) if math.isfinite(seconds) else -1
+        micros = _whole_micros(size, what)
+    elif isinstance(size, timedelta):
+        numpys = getattr(size, "asm8", None)  # that of pandas may be finer, and longer
+        if numpys is not None:
+            return to_duration(numpys, what, least)
+        micros = size // timedelta(microseconds=1)
+    elif isinstance(size, (Real, Decimal)) and not isinstance(size, (bool, np.bool_)):
+        micros = _of_seconds(size, what)
+    elif isinstance(size, datetime) and size != size:
+        raise ValueError(f"{what} is null ({size!r}); {KNOWN_UNITS}")
+    elif _is_offset(size):
+        micros = _of_offset(size, what)
     else:
-        raise TypeError(f"{what} is a number of seconds, text or a timedelta, not {size!r}")
+        raise TypeError(
+            f"{what} is a number of seconds, text or a timedelta, not {size!r}; {KNOWN_UNITS}"
+        )
     if not least <= micros < _LIMIT:
         length = "longer than 0" if least else "0 or longer"
-        raise ValueError(f"{what} must be {length} and finite, not {size!r}")
+        raise ValueError(f"{what} must be {length} and finite, not {size!r}; {KNOWN_UNITS}")
     return micros
+
+
+def _of_seconds(size: Any, what: str) -> int:
+    """Floats are rounded, as few fractions are exact in them; exact numbers are not."""
+    if size.is_nan() if isinstance(size, Decimal) else size != size:
+        raise ValueError(f"{what} is not a number ({size!r}); {KNOWN_UNITS}")
+    if not -_LIMIT < size < _LIMIT:
+        return _LIMIT if size > 0 else -_LIMIT
+    if not isinstance(size, (Rational, Decimal)):
+        return round(float(size) * MICROSECONDS)
+    micros = Fraction(size) * MICROSECONDS
+    if micros.denominator != 1:
+        raise ValueError(f"{what} is {size!r} seconds, and {TOO_FINE}; {KNOWN_UNITS}")
+    return micros.numerator
+
+
+def _whole_micros(value: np.timedelta64, what: str) -> int:
+    """In Python's integers, which do not wrap."""
+    unit, count = np.datetime_data(value.dtype)
+    if np.isnat(value):
+        raise ValueError(f"{what} is null (NaT); {KNOWN_UNITS}")
+    if unit in ("Y", "M"):
+        raise ValueError(f"{what} is {value!r}: {CALENDAR}; {KNOWN_UNITS}")
+    if unit == "generic":
+        raise ValueError(f"{what} is {value!r}, which has no unit; {KNOWN_UNITS}")
+    units = int(value.astype("i8")) * count
+    if unit in _NUMPYS:
+        return units * _NUMPYS[unit]
+    micros, rest = divmod(units, _FINER[unit])
+    if rest:
+        raise ValueError(f"{what} is {value!r}, and {TOO_FINE}; {KNOWN_UNITS}")
+    return micros
+
+
+def _is_offset(value: Any) -> bool:
+    """Whether a value is a date offset of pandas, as ``pd.offsets.Minute(5)``."""
+    return hasattr(value, "is_on_offset") and type(value).__module__.startswith("pandas.")
+
+
+def _of_offset(value: Any, what: str) -> int:
+    try:
+        nanos = int(value.nanos)
+    except (ValueError, AttributeError):
+        raise ValueError(
+            f"{what} is {value!r}, which has no fixed length: give days or hours instead; "
+            f"{KNOWN_UNITS}"
+        ) from None
+    return _whole_micros(np.timedelta64(nanos, "ns"), what)
 
 
 def as_text(micros: int) -> str:
@@ -97,18 +159,9 @@ def as_text(micros: int) -> str:
     ('1 day', '90 seconds', '250 milliseconds')
     """
     names = ("day", "hour", "minute", "second", "millisecond", "microsecond")
-    unit = next(name for name in names if micros % _UNITS[name] == 0)
-    count = micros // _UNITS[unit]
+    unit = next(name for name in names if micros % UNITS[name] == 0)
+    count = micros // UNITS[unit]
     return f"{count} {unit}" + "s" * (count != 1)
-
-
-def _whole_micros(value: np.timedelta64) -> int:
-    """In Python's integers, which do not wrap; -1 where it is none."""
-    unit, count = np.datetime_data(value.dtype)
-    if np.isnat(value) or (unit not in _NUMPYS and unit != "ns"):
-        return -1
-    units = int(value.astype("i8")) * count
-    return units // 1_000 if unit == "ns" else units * _UNITS[_NUMPYS[unit]]
 
 
 def to_time(value: Any) -> int:
@@ -123,7 +176,7 @@ def to_time(value: Any) -> int:
     if isinstance(value, datetime):
         return _of_datetime(value)
     if isinstance(value, date):
-        return (value - date(1970, 1, 1)).days * _UNITS["day"]
+        return (value - date(1970, 1, 1)).days * UNITS["day"]
     if isinstance(value, (str, bytes)):
         raise InvalidTime(f"{value!r} is text; parse it into a datetime or seconds first")
     try:
@@ -213,7 +266,7 @@ def _of_datetimes(array: np.ndarray) -> tuple[np.ndarray, bool | None]:
     if np.isnat(ends.view("M8[us]")).any():  # as a whole number it is the least
         raise InvalidTime("a time is null (NaT); drop these events first")
     if unit in _NUMPYS and step == 1:
-        length = _UNITS[_NUMPYS[unit]]
+        length = _NUMPYS[unit]
         if not all(-_LIMIT < int(end) * length < _LIMIT for end in ends):
             raise InvalidTime(_OUT_OF_RANGE)
         return whole if length == 1 else whole * length, in_order

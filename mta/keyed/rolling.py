@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Protocol, TypeVar, cast
 from uuid import uuid4
 
@@ -25,14 +24,14 @@ from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Columns, Product, column_names
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
-from mta.times import to_times
+from mta.times import Duration, is_duration, to_times
 from stores import StoreLike
 
 _Frame = TypeVar("_Frame")
 #: How many rows are swept at once where the windows are in a store.
 _CHUNK = 1 << 20
 
-Size = AbstractPolicy | str | timedelta | int
+Size = AbstractPolicy | Duration | int
 
 
 def rolling(
@@ -118,8 +117,9 @@ def _type_of(column: Any) -> Any:
 def _policy(size: Size) -> AbstractPolicy:
     if isinstance(size, AbstractPolicy):
         return size
-    if isinstance(size, (int, np.integer)) and not isinstance(size, bool):
-        return CountWindow(int(size))
+    whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
+    if whole and not is_duration(size):
+        return CountWindow(size)  # type: ignore[arg-type]
     return TimeWindow(size)
 
 

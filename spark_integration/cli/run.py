@@ -13,12 +13,12 @@ from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Any
 
-from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mta.cli.console import ProgressLine, human_bytes, plural, say
+from mta.times import to_duration
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import has_commits, is_of_this_release
 from spark_integration.cli import sources
@@ -141,11 +141,10 @@ def _with_watermark(rows: DataFrame, job: Job) -> DataFrame:
     if job.silent == "keep":
         return rows
     try:
-        return rows.withWatermark(str(job.time), job.watermark)
-    except (AnalysisException, IllegalArgumentException) as error:
-        raise InvalidRequest(
-            f"--watermark {job.watermark!r}: write a time as '10 minutes' or '0 seconds'"
-        ) from error
+        delay = to_duration(job.watermark, "a watermark", least=0)
+    except ValueError as error:
+        raise InvalidRequest(f"--watermark {job.watermark!r}: {error}") from error
+    return rows.withWatermark(str(job.time), f"{delay} microseconds")
 
 
 def read_results(spark: SparkSession, job: Job) -> DataFrame:
