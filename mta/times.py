@@ -1,6 +1,7 @@
 """Numbers from outside: times, durations and counts.
 
-Inside, times and durations are whole microseconds; numbers from outside are seconds.
+Inside, times and durations are whole microseconds. Numbers from outside are seconds, unless the
+caller states another unit of times.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational, Real
 from operator import index
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,7 +30,17 @@ _NUMPYS = {
     "W": UNITS["week"],
 }
 _LIMIT = 2**62  # room for sums and differences of times
-_SECONDS = (_LIMIT - 1) // MICROSECONDS
+#: A number below this, that is before the year 5138, counts seconds; milliseconds are above it from
+#: 1973 on, and so are the finer units.
+CERTAIN = 10**11
+TimeUnit = Literal["s", "ms", "us", "ns"]
+#: The units that numbers may be times in.
+TIME_UNITS: dict[TimeUnit, str] = {
+    "s": "seconds",
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "ns": "nanoseconds",
+}
 #: Of numpy's finer units a microsecond has so many.
 _FINER = {"ns": 1000, "ps": 10**6, "fs": 10**9, "as": 10**12}
 #: So many times are compared at once.
@@ -164,12 +175,15 @@ def as_text(micros: int) -> str:
     return f"{count} {unit}" + "s" * (count != 1)
 
 
-def to_time(value: Any) -> int:
-    """One time as microseconds since 1970: seconds, datetime or numpy time. Raises InvalidTime.
+def to_time(value: Any, unit: TimeUnit | None = None) -> int:
+    """One time as microseconds since 1970: a number, a datetime or a numpy time.
 
-    A datetime without a zone counts as UTC.
+    A number counts ``unit``; unless that is given, seconds, and a number that would be beyond the
+    year 5138 is refused, as it most likely counts another unit. A datetime without a zone counts as
+    UTC. Raises InvalidTime.
     """
-    if value.__class__ is float and -_SECONDS < value < _SECONDS:  # the usual ones first
+    # The usual ones first.
+    if value.__class__ is float and unit is None and -CERTAIN < value < CERTAIN:
         return round(value * MICROSECONDS)
     if isinstance(value, np.datetime64):
         return int(to_times(np.array([value]))[0])
@@ -178,19 +192,71 @@ def to_time(value: Any) -> int:
     if isinstance(value, date):
         return (value - date(1970, 1, 1)).days * UNITS["day"]
     if isinstance(value, (str, bytes)):
-        raise InvalidTime(f"{value!r} is text; parse it into a datetime or seconds first")
+        raise InvalidTime(f"{value!r} is text; parse it into a datetime or a number first")
     try:
-        if isinstance(value, (bool, np.bool_)):
+        if isinstance(value, (bool, np.bool_, np.timedelta64)):
             raise TypeError
-        whole = isinstance(value, (int, np.integer)) and not isinstance(value, np.timedelta64)
-        micros = int(value) * MICROSECONDS if whole else round(float(value) * MICROSECONDS)
+        number: float | Fraction = float(value)
+        if isinstance(value, (int, np.integer)):
+            number = int(value)
+        elif isinstance(value, (Decimal, Fraction)):
+            number = Fraction(value)
+        round(number)  # so that NaN and infinity are refused
     except (TypeError, ValueError, OverflowError):
         raise InvalidTime(
             f"{value!r} is not a time; give seconds, a datetime or a numpy datetime64"
         ) from None
+    if unit is None and not -CERTAIN < number < CERTAIN:
+        raise InvalidTime(doubt_of(number))
+    micros = _of_number(number, unit)
     if not -_LIMIT < micros < _LIMIT:
-        raise InvalidTime(f"{value!r} seconds is out of range; are these milliseconds or finer?")
+        raise InvalidTime(
+            f"{value!r} {TIME_UNITS[unit or 's']} is out of range; is the unit right?"
+        )
     return micros
+
+
+def _of_number(number: float | Fraction, unit: TimeUnit | None) -> int:
+    """So many units as microseconds. Raises InvalidTime for a whole number that is finer."""
+    if unit != "ns":
+        return round(number * _NUMPYS[unit or "s"])
+    if not isinstance(number, int):
+        return round(number / 1000)
+    micros, rest = divmod(number, 1000)
+    if rest:
+        raise InvalidTime(f"{number} ns is finer than a microsecond; round it first")
+    return micros
+
+
+def likely_unit(number: float) -> TimeUnit | None:
+    """The unit in which a number is a time between 1973 and 5138; None where no unit will do.
+
+    What is smaller counts seconds.
+
+    >>> likely_unit(1_700_000_000), likely_unit(1_700_000_000_000)
+    ('s', 'ms')
+    """
+    limits = zip(TIME_UNITS, (CERTAIN, 10**14, 10**17, 2**63), strict=True)
+    return next((unit for unit, limit in limits if abs(number) < limit), None)
+
+
+def doubt_of(number: float) -> str:
+    """Why a number without a unit is no time, and which unit it most likely counts."""
+    unit = likely_unit(number)
+    if unit is None or unit == "s":
+        return f"{number} seconds is out of range; numbers are seconds unless time_unit= is given"
+    count = int(number)
+    return (
+        f"{number} is no plausible number of seconds; in {TIME_UNITS[unit]} it is "
+        f"{np.datetime64(count, unit)}: say so by time_unit={unit!r}, or give datetimes, as "
+        f"np.datetime64({count}, {unit!r})"
+    )
+
+
+def require_unit(unit: Any) -> None:
+    """Raises ValueError for what is no unit of times."""
+    if unit is not None and unit not in TIME_UNITS:
+        raise ValueError(f"time_unit is one of {', '.join(map(repr, TIME_UNITS))}, not {unit!r}")
 
 
 def _of_datetime(value: datetime) -> int:
@@ -205,24 +271,35 @@ def _of_datetime(value: datetime) -> int:
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-def to_times(values: Any) -> np.ndarray:
+def to_times(values: Any, unit: TimeUnit | None = None) -> np.ndarray:
     """A batch of times as int64 microseconds; see ``to_time``. Raises InvalidTime.
 
-    An array of datetime64[us] is only looked through; integers and floats are seconds.
+    An array of datetime64[us] is only looked through.
     """
-    return _read(values)[0]
+    return _read(values, unit)[0]
+
+
+def in_unit(values: Any, unit: TimeUnit | None) -> Any:
+    """A batch of times as it came, or where a unit of numbers is stated as datetimes.
+
+    Raises ValueError for what is no unit, InvalidTime.
+    """
+    require_unit(unit)
+    return values if unit is None or values is None else to_times(values, unit).view("M8[us]")
 
 
 def read_times(values: Any) -> tuple[np.ndarray, bool]:
     """As ``to_times``, and whether they never decrease."""
-    found, in_order = _read(values)
+    found, in_order = _read(values, None)
     return found, are_in_order(found) if in_order is None else in_order
 
 
-def _read(values: Any) -> tuple[np.ndarray, bool | None]:
+def _read(values: Any, unit: TimeUnit | None) -> tuple[np.ndarray, bool | None]:
     """Times, and whether they never decrease, where that has been looked at already."""
     array = _as_array(values)
-    return _of_datetimes(array) if array.dtype.kind == "M" else (_to_micros(array), None)
+    if array.dtype.kind == "M":
+        return _of_datetimes(array)
+    return _to_micros(array, unit), None
 
 
 def _as_array(values: Any) -> np.ndarray:
@@ -241,18 +318,28 @@ def _as_array(values: Any) -> np.ndarray:
     return array
 
 
-def _to_micros(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind in "iu":
-        if len(array) and not -_SECONDS <= int(array.min()) <= int(array.max()) <= _SECONDS:
-            raise InvalidTime("times in seconds are out of range; are these milliseconds or finer?")
-        return array.astype("i8") * MICROSECONDS
+def _to_micros(array: np.ndarray, unit: TimeUnit | None) -> np.ndarray:
+    """Numbers of a unit, or values of any kind, as microseconds."""
+    if array.dtype.kind not in "iuf":
+        return np.fromiter((to_time(value, unit) for value in array.tolist()), "i8", len(array))
+    if not len(array):
+        return np.zeros(0, "<i8")
+    ends = array.min(), array.max()
+    if array.dtype.kind == "f" and not np.isfinite(ends).all():
+        raise InvalidTime("a time is NaN or infinite; drop these events first")
+    for end in ends:
+        to_time(end.item() if unit != "ns" else float(end), unit)  # raises what there is to say
     if array.dtype.kind == "f":
-        with np.errstate(all="ignore"):
-            micros: np.ndarray = np.rint(array.astype("f8") * MICROSECONDS)
-        if not (np.abs(micros) < _LIMIT).all():
-            raise InvalidTime("a time is NaN, infinite or out of range; times are in seconds")
-        return micros.astype("i8")
-    return np.fromiter((to_time(value) for value in array.tolist()), "i8", len(array))
+        scaled = array.astype("f8")
+        scaled = scaled / 1000 if unit == "ns" else scaled * _NUMPYS[unit or "s"]
+        return np.rint(scaled).astype("i8")
+    whole: np.ndarray = array.astype("i8")
+    if unit != "ns":
+        return whole * _NUMPYS[unit or "s"]
+    micros = whole // 1000
+    if (micros * 1000 != whole).any():
+        raise InvalidTime("times are finer than a microsecond; round them first")
+    return micros
 
 
 def _of_datetimes(array: np.ndarray) -> tuple[np.ndarray, bool | None]:

@@ -15,7 +15,7 @@ from mta import EveryCount, EveryPeriod, FiBA, Trigger
 from mta.monoids.product import Aggregations
 from mta.pages.structure import Existing
 from mta.policies.base import AbstractPolicy
-from mta.times import Duration, is_duration
+from mta.times import Duration, TimeUnit, is_duration, require_unit
 from mta.windows.settings import to_lateness
 
 from .errors import InvalidRequest
@@ -55,6 +55,7 @@ class Options:
     leaf_arity: int | None = None
     late: OnLate = "error"
     allowed_lateness: Lateness = None
+    time_unit: TimeUnit | None = None
     corrections: Corrections = "onward"
     existing: Existing = "beside"
     retractions: str | None = None
@@ -124,6 +125,10 @@ class Options:
                 raise InvalidRequest(f"{argument} is {value!r}: it must be {known}")
 
     def _check_sizes(self) -> None:
+        try:
+            require_unit(self.time_unit)
+        except ValueError as error:
+            raise InvalidRequest(str(error)) from None
         if self.name is not None and not _NAME.fullmatch(self.name):
             raise InvalidRequest(
                 f"name is {self.name!r}: use 1 to 40 letters, digits, dots, colons, dashes or "

@@ -48,26 +48,11 @@ _WORDS = {
 #: Names whose meaning depends on the case: ``M`` is a month, and so is ``MS`` (pandas).
 _SYMBOLS = {"m": "minute", "ms": "millisecond"}
 _NANOSECONDS = {"n", "ns", "nsec", "nano", "nanosecond"}
-_CALENDAR = set(
-    [
-        "mo",
-        "mon",
-        "month",
-        "mth",
-        "y",
-        "yr",
-        "year",
-        "q",
-        "qtr",
-        "quarter",
-        "me",
-        "ye",
-        "qe",
-        "ys",
-        "qs",
-        "annum",
-    ]
-)
+_CALENDAR = {
+    name
+    for names in ("mo mon month mth me", "q qtr quarter qs qe", "y yr year annum ys ye")
+    for name in names.split()
+}
 _PART = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([^\W\d_]+)(?:\s*,(?=\s*\d))?")
 _ISO = re.compile(
     r"P(?=.)(?:(?P<year>[\d.,]+)Y)?(?:(?P<month>[\d.,]+)M)?(?:(?P<week>[\d.,]+)W)?"

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mta.cli.console import ProgressLine, human_bytes, plural, say
-from mta.times import to_duration
+from mta.times import TIME_UNITS, to_duration
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import has_commits, is_of_this_release
 from spark_integration.cli import sources
@@ -246,7 +246,8 @@ def _announce(job: Job, source: sources.Source) -> None:
     size = sum(path.stat().st_size for path in source.files)
     files = plural(len(source.files), f"{source.format} file")
     say(f"input     {files}, {human_bytes(size)}")
-    say(f"columns   key {key}, time {job.time}, value {', '.join(job.value)}")
+    unit = f" ({TIME_UNITS[job.time_unit]} since 1970)" if job.time_unit else ""
+    say(f"columns   key {key}, time {job.time}{unit}, value {', '.join(job.value)}")
     say(f"window    {job.windows}: {', '.join(job.agg)}{_now_and_then(job)}")
     say(f"output    {job.folder}")
 
