@@ -228,7 +228,7 @@ def _of_number(number: float | Fraction, unit: TimeUnit | None) -> int:
     return micros
 
 
-def likely_unit(number: float) -> TimeUnit | None:
+def likely_unit(number: Any) -> TimeUnit | None:
     """The unit in which a number is a time between 1973 and 5138; None where no unit will do.
 
     What is smaller counts seconds.
@@ -240,7 +240,7 @@ def likely_unit(number: float) -> TimeUnit | None:
     return next((unit for unit, limit in limits if abs(number) < limit), None)
 
 
-def doubt_of(number: float) -> str:
+def doubt_of(number: Any) -> str:
     """Why a number without a unit is no time, and which unit it most likely counts."""
     unit = likely_unit(number)
     if unit is None or unit == "s":
