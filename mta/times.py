@@ -1,41 +1,46 @@
 """Numbers from outside: times, durations and counts.
 
-Inside, times and durations are whole microseconds; numbers from outside are seconds.
+Inside, times and durations are whole microseconds. Numbers from outside are seconds, unless the
+caller states another unit of times.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from numbers import Real
+from fractions import Fraction
+from numbers import Rational, Real
 from operator import index
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from mta.errors import InvalidTime
+from stores.durations import CALENDAR, KNOWN_UNITS, TOO_FINE, UNITS, parse_duration
 
 MICROSECONDS = 1_000_000
-#: Microseconds in each unit of durations that are text.
-_UNITS = {
-    name: micros
-    for names, micros in (
-        ("us microsecond", 1),
-        ("ms millisecond", 1_000),
-        ("s sec second", MICROSECONDS),
-        ("min minute", 60 * MICROSECONDS),
-        ("h hour", 3600 * MICROSECONDS),
-        ("d day", 86400 * MICROSECONDS),
-        ("w week", 7 * 86400 * MICROSECONDS),
-    )
-    for name in names.split()
+#: The microseconds in numpy's units.
+_NUMPYS = {
+    "us": 1,
+    "ms": UNITS["millisecond"],
+    "s": UNITS["second"],
+    "m": UNITS["minute"],
+    "h": UNITS["hour"],
+    "D": UNITS["day"],
+    "W": UNITS["week"],
 }
-#: What numpy calls those units.
-_NUMPYS = {"us": "us", "ms": "ms", "s": "s", "m": "min", "h": "h", "D": "d", "W": "w"}
 _LIMIT = 2**62  # room for sums and differences of times
-_SECONDS = (_LIMIT - 1) // MICROSECONDS
+#: A number below this, that is before the year 5138, counts seconds; milliseconds are above it from
+#: 1973 on, and so are the finer units.
+CERTAIN = 10**11
+TimeUnit = Literal["s", "ms", "us", "ns"]
+#: The units that numbers may be times in.
+TIME_UNITS: dict[TimeUnit, str] = {
+    "s": "seconds",
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "ns": "nanoseconds",
+}
 #: Of numpy's finer units a microsecond has so many.
 _FINER = {"ns": 1000, "ps": 10**6, "fs": 10**9, "as": 10**12}
 #: So many times are compared at once.
@@ -49,7 +54,7 @@ def to_count(value: Any, what: str, least: int = 0, most: int | None = None) -> 
     >>> to_count(np.int64(3), "a size")
     3
     """
-    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+    if isinstance(value, (bool, np.bool_, np.timedelta64)) or not hasattr(value, "__index__"):
         raise TypeError(f"{what} is a whole number, not {value!r}")
     try:
         number = index(value)
@@ -61,33 +66,101 @@ def to_count(value: Any, what: str, least: int = 0, most: int | None = None) -> 
     return number
 
 
-def to_duration(size: float | str | timedelta, what: str = "a time window", least: int = 1) -> int:
-    """Seconds, a timedelta or text as microseconds. Raises ValueError with the units it knows.
+#: What is read as a duration, beside numbers of seconds and the fixed offsets of pandas.
+Duration = str | timedelta | np.timedelta64
+
+
+def is_duration(value: Any) -> bool:
+    """Whether a value is a duration and not a number, which may count rows or events instead.
+
+    >>> is_duration("5m"), is_duration(np.timedelta64(5, "m")), is_duration(5)
+    (True, True, False)
+    """
+    return isinstance(value, Duration) or _is_offset(value)
+
+
+def to_duration(size: float | Duration, what: str = "a time window", least: int = 1) -> int:
+    """A duration in microseconds: text, a timedelta of any library, or a number of seconds.
+
+    Raises ValueError, with the units, for what has no fixed length of whole microseconds.
 
     >>> to_duration(1.5), to_duration("2 minutes"), to_duration(timedelta(hours=1))
     (1500000, 120000000, 3600000000)
     """
     if isinstance(size, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", size.lower())
-        unit = match and (_UNITS.get(match[2]) or _UNITS.get(match[2] + "s"))
-        if not match or not unit:
-            raise ValueError(
-                f"cannot read {size!r} as a duration; write e.g. '90 seconds', '24 hours'"
-            )
-        micros = round(float(match[1]) * unit)
-    elif isinstance(size, timedelta):
-        micros = size // timedelta(microseconds=1)
+        try:
+            micros = parse_duration(size)
+        except ValueError as error:
+            raise ValueError(f"cannot read {size!r} as a duration: {error}") from None
     elif isinstance(size, np.timedelta64):
-        micros = _whole_micros(size)
-    elif isinstance(size, (Real, Decimal)) and not isinstance(size, bool):
-        seconds = float(size) if -_LIMIT < size < _LIMIT else math.inf
-        micros = round(seconds * MICROSECONDS) if math.isfinite(seconds) else -1
+        micros = _whole_micros(size, what)
+    elif isinstance(size, timedelta):
+        numpys = getattr(size, "asm8", None)  # that of pandas may be finer, and longer
+        if numpys is not None:
+            return to_duration(numpys, what, least)
+        micros = size // timedelta(microseconds=1)
+    elif isinstance(size, (Real, Decimal)) and not isinstance(size, (bool, np.bool_)):
+        micros = _of_seconds(size, what)
+    elif isinstance(size, datetime) and size != size:
+        raise ValueError(f"{what} is null ({size!r}); {KNOWN_UNITS}")
+    elif _is_offset(size):
+        micros = _of_offset(size, what)
     else:
-        raise TypeError(f"{what} is a number of seconds, text or a timedelta, not {size!r}")
+        raise TypeError(
+            f"{what} is a number of seconds, text or a timedelta, not {size!r}; {KNOWN_UNITS}"
+        )
     if not least <= micros < _LIMIT:
         length = "longer than 0" if least else "0 or longer"
-        raise ValueError(f"{what} must be {length} and finite, not {size!r}")
+        raise ValueError(f"{what} must be {length} and finite, not {size!r}; {KNOWN_UNITS}")
     return micros
+
+
+def _of_seconds(size: Any, what: str) -> int:
+    """Floats are rounded, as few fractions are exact in them; exact numbers are not."""
+    if size.is_nan() if isinstance(size, Decimal) else size != size:
+        raise ValueError(f"{what} is not a number ({size!r}); {KNOWN_UNITS}")
+    if not -_LIMIT < size < _LIMIT:
+        return _LIMIT if size > 0 else -_LIMIT
+    if not isinstance(size, (Rational, Decimal)):
+        return round(float(size) * MICROSECONDS)
+    micros = Fraction(size) * MICROSECONDS
+    if micros.denominator != 1:
+        raise ValueError(f"{what} is {size!r} seconds, and {TOO_FINE}; {KNOWN_UNITS}")
+    return micros.numerator
+
+
+def _whole_micros(value: np.timedelta64, what: str) -> int:
+    """In Python's integers, which do not wrap."""
+    unit, count = np.datetime_data(value.dtype)
+    if np.isnat(value):
+        raise ValueError(f"{what} is null (NaT); {KNOWN_UNITS}")
+    if unit in ("Y", "M"):
+        raise ValueError(f"{what} is {value!r}: {CALENDAR}; {KNOWN_UNITS}")
+    if unit == "generic":
+        raise ValueError(f"{what} is {value!r}, which has no unit; {KNOWN_UNITS}")
+    units = int(value.astype("i8")) * count
+    if unit in _NUMPYS:
+        return units * _NUMPYS[unit]
+    micros, rest = divmod(units, _FINER[unit])
+    if rest:
+        raise ValueError(f"{what} is {value!r}, and {TOO_FINE}; {KNOWN_UNITS}")
+    return micros
+
+
+def _is_offset(value: Any) -> bool:
+    """Whether a value is a date offset of pandas, as ``pd.offsets.Minute(5)``."""
+    return hasattr(value, "is_on_offset") and type(value).__module__.startswith("pandas.")
+
+
+def _of_offset(value: Any, what: str) -> int:
+    try:
+        nanos = int(value.nanos)
+    except (ValueError, AttributeError):
+        raise ValueError(
+            f"{what} is {value!r}, which has no fixed length: give days or hours instead; "
+            f"{KNOWN_UNITS}"
+        ) from None
+    return _whole_micros(np.timedelta64(nanos, "ns"), what)
 
 
 def as_text(micros: int) -> str:
@@ -97,47 +170,93 @@ def as_text(micros: int) -> str:
     ('1 day', '90 seconds', '250 milliseconds')
     """
     names = ("day", "hour", "minute", "second", "millisecond", "microsecond")
-    unit = next(name for name in names if micros % _UNITS[name] == 0)
-    count = micros // _UNITS[unit]
+    unit = next(name for name in names if micros % UNITS[name] == 0)
+    count = micros // UNITS[unit]
     return f"{count} {unit}" + "s" * (count != 1)
 
 
-def _whole_micros(value: np.timedelta64) -> int:
-    """In Python's integers, which do not wrap; -1 where it is none."""
-    unit, count = np.datetime_data(value.dtype)
-    if np.isnat(value) or (unit not in _NUMPYS and unit != "ns"):
-        return -1
-    units = int(value.astype("i8")) * count
-    return units // 1_000 if unit == "ns" else units * _UNITS[_NUMPYS[unit]]
+def to_time(value: Any, unit: TimeUnit | None = None) -> int:
+    """One time as microseconds since 1970: a number, a datetime or a numpy time.
 
-
-def to_time(value: Any) -> int:
-    """One time as microseconds since 1970: seconds, datetime or numpy time. Raises InvalidTime.
-
-    A datetime without a zone counts as UTC.
+    A number counts ``unit``; unless that is given, seconds, and a number that would be beyond the
+    year 5138 is refused, as it most likely counts another unit. A datetime without a zone counts as
+    UTC. Raises InvalidTime.
     """
-    if value.__class__ is float and -_SECONDS < value < _SECONDS:  # the usual ones first
+    # The usual ones first.
+    if value.__class__ is float and unit is None and -CERTAIN < value < CERTAIN:
         return round(value * MICROSECONDS)
     if isinstance(value, np.datetime64):
         return int(to_times(np.array([value]))[0])
     if isinstance(value, datetime):
         return _of_datetime(value)
     if isinstance(value, date):
-        return (value - date(1970, 1, 1)).days * _UNITS["day"]
+        return (value - date(1970, 1, 1)).days * UNITS["day"]
     if isinstance(value, (str, bytes)):
-        raise InvalidTime(f"{value!r} is text; parse it into a datetime or seconds first")
+        raise InvalidTime(f"{value!r} is text; parse it into a datetime or a number first")
     try:
-        if isinstance(value, (bool, np.bool_)):
+        if isinstance(value, (bool, np.bool_, np.timedelta64)):
             raise TypeError
-        whole = isinstance(value, (int, np.integer)) and not isinstance(value, np.timedelta64)
-        micros = int(value) * MICROSECONDS if whole else round(float(value) * MICROSECONDS)
+        number: float | Fraction = float(value)
+        if isinstance(value, (int, np.integer)):
+            number = int(value)
+        elif isinstance(value, (Decimal, Fraction)):
+            number = Fraction(value)
+        round(number)  # so that NaN and infinity are refused
     except (TypeError, ValueError, OverflowError):
         raise InvalidTime(
             f"{value!r} is not a time; give seconds, a datetime or a numpy datetime64"
         ) from None
+    if unit is None and not -CERTAIN < number < CERTAIN:
+        raise InvalidTime(doubt_of(number))
+    micros = _of_number(number, unit)
     if not -_LIMIT < micros < _LIMIT:
-        raise InvalidTime(f"{value!r} seconds is out of range; are these milliseconds or finer?")
+        raise InvalidTime(
+            f"{value!r} {TIME_UNITS[unit or 's']} is out of range; is the unit right?"
+        )
     return micros
+
+
+def _of_number(number: float | Fraction, unit: TimeUnit | None) -> int:
+    """So many units as microseconds. Raises InvalidTime for a whole number that is finer."""
+    if unit != "ns":
+        return round(number * _NUMPYS[unit or "s"])
+    if not isinstance(number, int):
+        return round(number / 1000)
+    micros, rest = divmod(number, 1000)
+    if rest:
+        raise InvalidTime(f"{number} ns is finer than a microsecond; round it first")
+    return micros
+
+
+def likely_unit(number: Any) -> TimeUnit | None:
+    """The unit in which a number is a time between 1973 and 5138; None where no unit will do.
+
+    What is smaller counts seconds.
+
+    >>> likely_unit(1_700_000_000), likely_unit(1_700_000_000_000)
+    ('s', 'ms')
+    """
+    limits = zip(TIME_UNITS, (CERTAIN, 10**14, 10**17, 2**63), strict=True)
+    return next((unit for unit, limit in limits if abs(number) < limit), None)
+
+
+def doubt_of(number: Any) -> str:
+    """Why a number without a unit is no time, and which unit it most likely counts."""
+    unit = likely_unit(number)
+    if unit is None or unit == "s":
+        return f"{number} seconds is out of range; numbers are seconds unless time_unit= is given"
+    count = int(number)
+    return (
+        f"{number} is no plausible number of seconds; in {TIME_UNITS[unit]} it is "
+        f"{np.datetime64(count, unit)}: say so by time_unit={unit!r}, or give datetimes, as "
+        f"np.datetime64({count}, {unit!r})"
+    )
+
+
+def require_unit(unit: Any) -> None:
+    """Raises ValueError for what is no unit of times."""
+    if unit is not None and unit not in TIME_UNITS:
+        raise ValueError(f"time_unit is one of {', '.join(map(repr, TIME_UNITS))}, not {unit!r}")
 
 
 def _of_datetime(value: datetime) -> int:
@@ -152,24 +271,35 @@ def _of_datetime(value: datetime) -> int:
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-def to_times(values: Any) -> np.ndarray:
+def to_times(values: Any, unit: TimeUnit | None = None) -> np.ndarray:
     """A batch of times as int64 microseconds; see ``to_time``. Raises InvalidTime.
 
-    An array of datetime64[us] is only looked through; integers and floats are seconds.
+    An array of datetime64[us] is only looked through.
     """
-    return _read(values)[0]
+    return _read(values, unit)[0]
+
+
+def in_unit(values: Any, unit: TimeUnit | None) -> Any:
+    """A batch of times as it came, or where a unit of numbers is stated as datetimes.
+
+    Raises ValueError for what is no unit, InvalidTime.
+    """
+    require_unit(unit)
+    return values if unit is None or values is None else to_times(values, unit).view("M8[us]")
 
 
 def read_times(values: Any) -> tuple[np.ndarray, bool]:
     """As ``to_times``, and whether they never decrease."""
-    found, in_order = _read(values)
+    found, in_order = _read(values, None)
     return found, are_in_order(found) if in_order is None else in_order
 
 
-def _read(values: Any) -> tuple[np.ndarray, bool | None]:
+def _read(values: Any, unit: TimeUnit | None) -> tuple[np.ndarray, bool | None]:
     """Times, and whether they never decrease, where that has been looked at already."""
     array = _as_array(values)
-    return _of_datetimes(array) if array.dtype.kind == "M" else (_to_micros(array), None)
+    if array.dtype.kind == "M":
+        return _of_datetimes(array)
+    return _to_micros(array, unit), None
 
 
 def _as_array(values: Any) -> np.ndarray:
@@ -188,18 +318,28 @@ def _as_array(values: Any) -> np.ndarray:
     return array
 
 
-def _to_micros(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind in "iu":
-        if len(array) and not -_SECONDS <= int(array.min()) <= int(array.max()) <= _SECONDS:
-            raise InvalidTime("times in seconds are out of range; are these milliseconds or finer?")
-        return array.astype("i8") * MICROSECONDS
+def _to_micros(array: np.ndarray, unit: TimeUnit | None) -> np.ndarray:
+    """Numbers of a unit, or values of any kind, as microseconds."""
+    if array.dtype.kind not in "iuf":
+        return np.fromiter((to_time(value, unit) for value in array.tolist()), "i8", len(array))
+    if not len(array):
+        return np.zeros(0, "<i8")
+    ends = array.min(), array.max()
+    if array.dtype.kind == "f" and not np.isfinite(ends).all():
+        raise InvalidTime("a time is NaN or infinite; drop these events first")
+    for end in ends:
+        to_time(end.item() if unit != "ns" else float(end), unit)  # raises what there is to say
     if array.dtype.kind == "f":
-        with np.errstate(all="ignore"):
-            micros: np.ndarray = np.rint(array.astype("f8") * MICROSECONDS)
-        if not (np.abs(micros) < _LIMIT).all():
-            raise InvalidTime("a time is NaN, infinite or out of range; times are in seconds")
-        return micros.astype("i8")
-    return np.fromiter((to_time(value) for value in array.tolist()), "i8", len(array))
+        scaled = array.astype("f8")
+        scaled = scaled / 1000 if unit == "ns" else scaled * _NUMPYS[unit or "s"]
+        return np.rint(scaled).astype("i8")
+    whole: np.ndarray = array.astype("i8")
+    if unit != "ns":
+        return whole * _NUMPYS[unit or "s"]
+    micros = whole // 1000
+    if (micros * 1000 != whole).any():
+        raise InvalidTime("times are finer than a microsecond; round them first")
+    return micros
 
 
 def _of_datetimes(array: np.ndarray) -> tuple[np.ndarray, bool | None]:
@@ -213,7 +353,7 @@ def _of_datetimes(array: np.ndarray) -> tuple[np.ndarray, bool | None]:
     if np.isnat(ends.view("M8[us]")).any():  # as a whole number it is the least
         raise InvalidTime("a time is null (NaT); drop these events first")
     if unit in _NUMPYS and step == 1:
-        length = _UNITS[_NUMPYS[unit]]
+        length = _NUMPYS[unit]
         if not all(-_LIMIT < int(end) * length < _LIMIT for end in ends):
             raise InvalidTime(_OUT_OF_RANGE)
         return whole if length == 1 else whole * length, in_order

@@ -100,7 +100,7 @@ def delete_history(history: History) -> int:
 def _root(rows: pa.Table, plan: Plan, store: Any, seam: int) -> bytes:
     """The root of a bucket's windows after all of its rows before the seam."""
     rows = complete(rows, plan)
-    rows = rows.filter(pc.less(pa.array(to_micros(rows.column(plan.time))), seam))
+    rows = rows.filter(pc.less(pa.array(to_micros(rows.column(plan.time), plan.time_unit)), seam))
     windows = Windows(plan, store, Bucket())
     windows.advance(sort_rows(rows, plan))
     return windows.keyed.checkpoint()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import cached_property
 from typing import Literal, get_args, get_origin, get_type_hints
 
@@ -16,13 +15,14 @@ from mta import EveryCount, EveryPeriod, FiBA, Trigger
 from mta.monoids.product import Aggregations
 from mta.pages.structure import Existing
 from mta.policies.base import AbstractPolicy
+from mta.times import Duration, TimeUnit, is_duration, require_unit
 from mta.windows.settings import to_lateness
 
 from .errors import InvalidRequest
 from .plan import CORRECTED, LATE, Corrections, OnBadRow, OnLate, Output, Silent, policies_of
 
-Every = int | str | timedelta | None
-Lateness = float | str | timedelta | None
+Every = int | Duration | None
+Lateness = float | Duration | None
 MAX_BUCKETS = 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}")
 _WINDOW = re.compile(r"[A-Za-z0-9_]{1,40}")
@@ -55,6 +55,7 @@ class Options:
     leaf_arity: int | None = None
     late: OnLate = "error"
     allowed_lateness: Lateness = None
+    time_unit: TimeUnit | None = None
     corrections: Corrections = "onward"
     existing: Existing = "beside"
     retractions: str | None = None
@@ -91,8 +92,8 @@ class Options:
             return None if given is None else to_lateness(given, FiBA)
         except (TypeError, ValueError) as error:
             raise InvalidRequest(
-                f"allowed_lateness is {given!r}: give a time, as '10 minutes', a timedelta or a "
-                "number of seconds, or leave it out"
+                f"allowed_lateness is {given!r}: give a duration, as '10 minutes', a timedelta or "
+                f"a number of seconds, or leave it out ({error})"
             ) from error
 
     @cached_property
@@ -102,11 +103,13 @@ class Options:
         if every is None:
             return None
         try:
-            return EveryPeriod(every) if isinstance(every, (str, timedelta)) else EveryCount(every)
+            if is_duration(every):
+                return EveryPeriod(every)
+            return EveryCount(every)  # type: ignore[arg-type]
         except (TypeError, ValueError) as error:
             raise InvalidRequest(
                 f"every is {every!r}: give a period, as '1 minute' or a timedelta, or a number of "
-                "events, or leave it out"
+                f"events, or leave it out ({error})"
             ) from error
 
     @property
@@ -122,6 +125,10 @@ class Options:
                 raise InvalidRequest(f"{argument} is {value!r}: it must be {known}")
 
     def _check_sizes(self) -> None:
+        try:
+            require_unit(self.time_unit)
+        except ValueError as error:
+            raise InvalidRequest(str(error)) from None
         if self.name is not None and not _NAME.fullmatch(self.name):
             raise InvalidRequest(
                 f"name is {self.name!r}: use 1 to 40 letters, digits, dots, colons, dashes or "

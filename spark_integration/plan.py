@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mta import Product, Trigger
     from mta.pages.structure import Existing
     from mta.policies.base import AbstractPolicy
+    from mta.times import TimeUnit
 
 Output = Literal["event", "last"]
 OnBadRow = Literal["error", "drop"]
@@ -69,6 +70,8 @@ class Plan:
     lateness: int | None = None
     """How much older than its key's newest event a row may be, in microseconds; None: not at all,
     and windows are kept by structures that take events in order."""
+    time_unit: TimeUnit | None = None
+    """What numbers in the time column count; None where they must be seconds."""
     corrections: Corrections = "onward"
     existing: Existing = "beside"
     """What an event does at a time of its key that has one already."""

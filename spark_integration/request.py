@@ -114,6 +114,7 @@ def _plan_of(
         sized=options.arity is not None or options.leaf_arity is not None,
         late=options.late,
         lateness=options.lateness,
+        time_unit=options.time_unit,
         corrections=options.corrections,
         existing=options.existing,
         retractions=options.retractions,
@@ -266,7 +267,7 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType, T.NumericType)):
         raise InvalidRequest(
             f"time column {time!r} is {kind.simpleString()}: cast it to timestamp "
-            "(to_timestamp), or give a date or a number of seconds"
+            "(to_timestamp), or give a date or a number of seconds, or of the stated time_unit"
         )
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
         by_period = options.trigger is not None and options.trigger.needs_times

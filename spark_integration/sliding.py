@@ -33,6 +33,7 @@ from .versions import BY_FILE_SYSTEM
 if TYPE_CHECKING:
     from mta.pages.structure import Existing
     from mta.policies.base import AbstractPolicy
+    from mta.times import TimeUnit
 
 METRICS = "sliding_aggregate"
 
@@ -55,6 +56,7 @@ def sliding_aggregate(
     leaf_arity: int | None = None,
     late: OnLate = "error",
     allowed_lateness: Lateness = None,
+    time_unit: TimeUnit | None = None,
     corrections: Corrections = "onward",
     existing: Existing = "beside",
     retractions: str | None = None,
@@ -70,7 +72,8 @@ def sliding_aggregate(
     Costs a shuffle of packed rows, and O(1) combines and 1 / ``leaf_arity`` page writes an event,
     whatever the window's length; Spark's state holds at most 64 KiB a bucket.
 
-    - key: one or several columns. time: a timestamp, a date, or a number of seconds
+    - key: one or several columns. time: a timestamp, a date, or a number of seconds, or of the
+      ``time_unit``: "s", "ms", "us" or "ns"
     - aggregations: result column -> (value column or columns, monoid), or a monoid that reads none
     - policy: which events the window holds; or several windows by name, which share their pages,
       and whose result columns are called ``<aggregation>_<window>``
@@ -131,6 +134,7 @@ def sliding_aggregate(
         leaf_arity=leaf_arity,
         late=late,
         allowed_lateness=allowed_lateness,
+        time_unit=time_unit,
         corrections=corrections,
         existing=existing,
         retractions=retractions,

@@ -7,7 +7,7 @@
 [b'a page', None]
 
 - ``base``, ``errors``: what a store is, and what goes wrong
-- ``opening``, ``address``: from a URL to a store
+- ``opening``, ``address``, ``durations``: from a URL to a store
 - ``memory``, ``local_disk``: on this machine
 - ``redis``, ``couchbase`` (over ``server``): on a server
 - ``wrapper``, ``write_buffer``, ``head_cache``, ``compression``: what stands in front of a store

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from .durations import KNOWN_UNITS, parse_duration
 from .errors import InvalidStoreURL
 
 Option = Callable[[str], Any]
@@ -30,10 +31,24 @@ def size(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """A positive number of seconds."""
-    value = float(text)
+    """Seconds, longer than 0: a number of them, or a duration such as ``500ms`` or ``1 hour``."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = parse_duration(text) / 1e6
     if not 0 < value < float("inf"):
-        raise ValueError("a positive number of seconds")
+        raise ValueError(f"it must be a positive number of seconds or a duration; {KNOWN_UNITS}")
+    return value
+
+
+def whole_seconds(text: str) -> int:
+    """Whole seconds, zero or more: a number of them, or a duration such as ``1 week``."""
+    if re.fullmatch(r"-?\d+", text):
+        value, rest = int(text), 0
+    else:
+        value, rest = divmod(parse_duration(text), 1_000_000)
+    if value < 0 or rest:
+        raise ValueError(f"it must be a whole number of seconds, 0 or more; {KNOWN_UNITS}")
     return value
 
 

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
-from .address import Option, StoreAddress, count, seconds, switch
+from .address import Option, StoreAddress, seconds, switch, whole_seconds
 from .base import Capabilities, PageStore, check_keys, check_pages
 from .errors import InvalidStoreURL, WindowStoreError
 from .forks import start_over_in_children
@@ -17,7 +17,7 @@ _BATCH_KEYS = 512
 
 #: What the address of any server may say.
 OPTIONS: dict[str, Option] = {
-    "ttl": count,
+    "ttl": whole_seconds,
     "timeout": seconds,
     "connect_timeout": seconds,
     "ca_file": str,

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from mta.errors import InvalidTime
-from mta.times import read_times, to_duration, to_time, to_times
+from mta.times import read_times, to_time, to_times
 
 NOON = datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=UTC)
 MICROS = 1_709_208_000_123_456
@@ -150,37 +150,3 @@ def test_datetimes_in_microseconds_are_not_copied() -> None:
 
 def test_no_times_at_all() -> None:
     assert to_times([]).tolist() == []
-
-
-@pytest.mark.parametrize(
-    ("given", "micros"),
-    [
-        (90, 90_000_000),
-        (0.25, 250_000),
-        (timedelta(minutes=1, microseconds=1), 60_000_001),
-        (np.timedelta64(5, "m"), 300_000_000),
-        ("1 hour", 3_600_000_000),
-        ("24 hours", 86_400_000_000),
-        ("90s", 90_000_000),
-        (" 1.5 Minutes ", 90_000_000),
-        ("250 ms", 250_000),
-        ("250 milliseconds", 250_000),
-        ("7 us", 7),
-        ("30 days", 30 * 86_400_000_000),
-        ("2 weeks", 14 * 86_400_000_000),
-        ("1 d", 86_400_000_000),
-        ("5min", 300_000_000),
-    ],
-)
-def test_durations(given: Any, micros: int) -> None:
-    assert to_duration(given) == micros
-
-
-@pytest.mark.parametrize(
-    "given",
-    [0, -1, math.nan, math.inf, "", "1", "hour", "1 fortnight", "-1 hour", "1 hour 2 minutes",
-     "1e3 s", "0 s", timedelta(0), timedelta(seconds=-1), 1e-9, 1e300, np.timedelta64("NaT")],
-)  # fmt: skip
-def test_bad_durations(given: Any) -> None:
-    with pytest.raises(ValueError, match=r"longer than 0|cannot read"):
-        to_duration(given)

@@ -34,7 +34,6 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from datetime import timedelta
 from fractions import Fraction
 from functools import cache, partial
 from itertools import accumulate, islice, repeat
@@ -46,7 +45,7 @@ from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow, InvalidTime, LateEvent
 from mta.in_order.base import _UNKNOWN, InOrderAggregator
 from mta.monoids.base import AbstractMonoid, Partial
-from mta.times import MICROSECONDS, to_duration, to_time
+from mta.times import MICROSECONDS, Duration, to_duration, to_time
 
 #: The aggregate of no values, with which nothing needs to be combined.
 _NOTHING: Any = object()
@@ -154,8 +153,8 @@ class BoundaryAggregator(InOrderAggregator):
     def timed(
         cls,
         monoid: AbstractMonoid,
-        range: float | str | timedelta,
-        slide: float | str | timedelta,
+        range: float | Duration,
+        slide: float | Duration,
         *,
         combine_time: float = 1e-6,
         chunk_size: int | None = None,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Protocol, TypeVar, cast
 from uuid import uuid4
 
@@ -25,14 +24,14 @@ from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Columns, Product, column_names
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
-from mta.times import to_times
+from mta.times import Duration, TimeUnit, is_duration, require_unit, to_times
 from stores import StoreLike
 
 _Frame = TypeVar("_Frame")
 #: How many rows are swept at once where the windows are in a store.
 _CHUNK = 1 << 20
 
-Size = AbstractPolicy | str | timedelta | int
+Size = AbstractPolicy | Duration | int
 
 
 def rolling(
@@ -42,15 +41,17 @@ def rolling(
     window: Size | Mapping[str, Size],
     aggregations: Aggregations,
     on: str | None = None,
+    time_unit: TimeUnit | None = None,
     store: StoreLike | None = None,
 ) -> _Frame:
     """A pandas, polars or Arrow table with a column for each aggregation, in the order of its rows.
 
     A row's result is that of its key's window which ends with the row: ``by`` names the columns of
     the key, ``on`` that of the time. Rows may be in any order of time; those of one time count in
-    the order in which they stand. Without ``on`` rows are in order as they stand. ``window`` is a
-    policy, a duration ("24 hours"), a number of rows, or several of these by name; then columns are
-    called aggregation_window. With ``store`` what windows hold is there and not in memory.
+    the order in which they stand. Times that are numbers count ``time_unit`` ("s", "ms", "us" or
+    "ns"), unless that is given seconds. Without ``on`` rows are in order as they stand. ``window``
+    is a policy, a duration ("24 hours"), a number of rows, or several of these by name; then
+    columns are called aggregation_window. With ``store`` what windows hold is there, not in memory.
 
     Results are of their column's type: whole numbers, decimals and text are exact. Sorts by time,
     then takes 0.1 to 1 us a row and aggregation, of text more. Raises UnsuitableKey, InvalidValue
@@ -60,6 +61,7 @@ def rolling(
     names = [by] if isinstance(by, str) else list(by)
     if not names:
         raise ValueError("by= names the columns of the key: at least one")
+    require_unit(time_unit)
     windows = window if isinstance(window, Mapping) else {"": window}
     policies = {name: _policy(size) for name, size in windows.items()}
     if on is None and any(policy.needs_times for policy in policies.values()):
@@ -74,7 +76,7 @@ def rolling(
         raise ValueError(f"there would be two columns {taken[0]!r}: give one another name")
     keys = tuple(table.column(name) for name in names)
     values = {name: table.column(name) for name in product.columns}
-    times = None if on is None else to_times(table.column(on))
+    times = None if on is None else to_times(table.column(on), time_unit)
     late: dict[str, Any] = {} if times is None else {"lateness": 0}
     of_all = policies if isinstance(window, Mapping) else policies[""]
     # A name of its own: others may be at work in the same store.
@@ -118,8 +120,9 @@ def _type_of(column: Any) -> Any:
 def _policy(size: Size) -> AbstractPolicy:
     if isinstance(size, AbstractPolicy):
         return size
-    if isinstance(size, (int, np.integer)) and not isinstance(size, bool):
-        return CountWindow(int(size))
+    whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
+    if whole and not is_duration(size):
+        return CountWindow(size)  # type: ignore[arg-type]
     return TimeWindow(size)
 
 

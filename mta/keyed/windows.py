@@ -58,7 +58,7 @@ from mta.monoids.product import Product, reader_of
 from mta.pages.handle import NAME
 from mta.pages.structure import Existing
 from mta.policies.base import AbstractPolicy
-from mta.times import to_count, to_time, to_times
+from mta.times import TimeUnit, in_unit, to_count, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
 from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
@@ -224,14 +224,16 @@ class KeyedWindows:
         times: Any = None,
         results: Literal["all", "last"] = "all",
         retracts: Any = None,
+        time_unit: TimeUnit | None = None,
     ) -> Any:
         """Add a batch of events; return the result after each, or of each key after its last.
 
         Columns of equal length: lists, numpy, pandas, polars or Arrow; ``keys`` may be a tuple of
-        columns. Results are an array in the order of the events (a dictionary of arrays for a
-        Product, or by the names of several policies), with a row for each accepted event, as
-        ``last_accepted`` says. With ``results="last"``, ``Latest(keys, results)``. A ``get_many`` a
-        level; nothing is written before ``checkpoint``.
+        columns. Numbers among ``times`` count ``time_unit``, as in ``Window.extend``. Results are
+        an array in the order of the events (a dictionary of arrays for a Product, or by the names
+        of several policies), with a row for each accepted event, as ``last_accepted`` says. With
+        ``results="last"``, ``Latest(keys, results)``. A ``get_many`` a level; nothing is written
+        before ``checkpoint``.
 
         ``retracts``, a column of booleans, marks rows that take out the newest event of their key
         and time, as ``retract``; their values are not looked at, and they have no results. A batch
@@ -242,7 +244,7 @@ class KeyedWindows:
         """
         if results not in ("all", "last"):
             raise ValueError(f"results is 'all' or 'last', not {results!r}")
-        batch = self._read(keys, values, times, retracts)
+        batch = self._read(keys, values, in_unit(times, time_unit), retracts)
         each = results == "all"
         if not len(batch):
             self.last_accepted = None

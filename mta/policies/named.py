@@ -12,7 +12,6 @@ value; events where it is null are invalid.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from numbers import Real
 from typing import Any
 
@@ -26,7 +25,7 @@ from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import EVENT_TIMES, Columns
 from mta.policies.base import AbstractPolicy, View
 from mta.policies.bounds import Policy
-from mta.times import to_count, to_duration
+from mta.times import Duration, is_duration, to_count, to_duration
 
 
 class DeltaWindow(Policy):
@@ -42,7 +41,8 @@ class DeltaWindow(Policy):
     def __init__(
         self, size: float, column: str | None = None, dtype: Any = "f8", checked: bool = False
     ) -> None:
-        if not isinstance(size, Real) or isinstance(size, bool) or not size > 0:
+        number = isinstance(size, Real) and not isinstance(size, bool) and not is_duration(size)
+        if not number or not size > 0:
             raise ValueError(f"a delta window spans a positive difference, not {size!r}")
         self._label: str = f"DeltaWindow({plain(size)!r}{f', {column}' if column else ''})"
         super().__init__(
@@ -103,7 +103,7 @@ class SessionWindow(AbstractPolicy):
 
     needs_times = True
 
-    def __init__(self, gap: float | str | timedelta) -> None:
+    def __init__(self, gap: float | Duration) -> None:
         self.gap = to_duration(gap)
         self._sessions = _sessions(self.gap)
 

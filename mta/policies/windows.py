@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from datetime import timedelta
 from numbers import Real
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from mta.folds.fronts import Fronts, Stretch, TimeFronts, known
 from mta.kernels.ranks import SortedTimes
 from mta.policies.base import AbstractPolicy, Run, TimeSearch, View
-from mta.times import MICROSECONDS, as_text, to_duration
+from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_duration
 
 #: In seconds.
 _CENTURY = 36525 * 86400
@@ -28,7 +27,7 @@ class CountWindow(AbstractPolicy):
     positional = True
 
     def __init__(self, size: int) -> None:
-        number = isinstance(size, Real) and not isinstance(size, bool)
+        number = isinstance(size, Real) and not isinstance(size, bool) and not is_duration(size)
         if not number or not size >= 1 or size % 1:  # so that NaN and infinity are refused too
             raise ValueError(f"a count window holds at least 1 event, not {size!r}")
         self.size = int(size)
@@ -60,8 +59,9 @@ class CountWindow(AbstractPolicy):
 class TimeWindow(AbstractPolicy):
     """The events of the last ``size``: now - size < t <= now, where now is the newest time.
 
-    An event exactly ``size`` old is outside, as in pandas. Seconds, a timedelta, or text such as
-    "90 seconds", "5 minutes", "24 hours", "30 days", "250 milliseconds".
+    An event exactly ``size`` old is outside, as in pandas. ``size`` is a number of seconds, a
+    timedelta of Python, numpy or pandas, or text such as "90 seconds", "5m", "1h30m", "30 days" or
+    "PT1H30M". Months and years, which have no fixed length, are refused.
 
     >>> TimeWindow("1 hour"), TimeWindow(90)
     (TimeWindow('1 hour'), TimeWindow('90 seconds'))
@@ -70,9 +70,9 @@ class TimeWindow(AbstractPolicy):
     needs_times = True
     positional = True
 
-    def __init__(self, size: float | str | timedelta) -> None:
+    def __init__(self, size: float | Duration) -> None:
         self.size = to_duration(size)
-        if isinstance(size, Real) and size >= _CENTURY:
+        if isinstance(size, Real) and not is_duration(size) and size >= _CENTURY:
             meant = as_text(self.size // MICROSECONDS)
             warnings.warn(
                 f"TimeWindow({size!r}) is a window of {size / _CENTURY * 100:,.0f} years, as a "

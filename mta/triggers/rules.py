@@ -26,12 +26,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.times import to_count, to_duration
+from mta.times import Duration, to_count, to_duration
 
 #: Sums of a time, a lifetime and two periods stay within 64 bits.
 _LONGEST_LIFETIME, _LONGEST_PERIOD = 1 << 61, 1 << 59
@@ -145,7 +144,7 @@ class EveryPeriod(Trigger):
 
     needs_times = True
 
-    def __init__(self, period: float | str | timedelta) -> None:
+    def __init__(self, period: float | Duration) -> None:
         self.period = to_duration(period, "a period")
         if self.period > _LONGEST_PERIOD:
             raise ValueError(f"a period is at most {_LONGEST_PERIOD} us, not {period!r}")

@@ -33,6 +33,7 @@ from mta.monoids.base import AbstractMonoid, Out, same_value
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
+from mta.times import Duration, is_duration
 from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
 from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
 from mta.triggers.triggered import ResultsWhenDue
@@ -104,7 +105,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         self,
         monoid: AbstractMonoid[Out],
         policy: AbstractPolicy,
-        slide: float | str | timedelta | None = None,
+        slide: float | Duration | None = None,
         store: StoreLike | None = "memory://",
         name: str = "window",
         **settings: Unpack[SlicedSettings],
@@ -117,7 +118,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         self,
         monoid: AbstractMonoid,
         policy: AbstractPolicy,
-        slide: float | str | timedelta | None,
+        slide: float | Duration | None,
         store: StoreLike | None,
         name: str,
         settings: Settings,
@@ -218,7 +219,7 @@ class SlicedWindow(ResultsWhenDue[Out]):
         handle: bytes,
         monoid: AbstractMonoid[Out],
         policy: AbstractPolicy,
-        slide: float | str | timedelta | None = None,
+        slide: float | Duration | None = None,
         store: StoreLike = "memory://",
         **settings: Unpack[SlicedSettings],
     ) -> Self:
@@ -278,7 +279,7 @@ def fold_slices(monoid: AbstractMonoid, rows: Rows, ends: np.ndarray) -> Rows:
 
 
 def slices_of(
-    policy: AbstractPolicy, slide: float | str | timedelta | None
+    policy: AbstractPolicy, slide: float | Duration | None
 ) -> tuple[Trigger, AbstractPolicy]:
     """When slices end, and the policy of the window over slices. Raises ValueError."""
     trigger: Trigger
@@ -287,7 +288,7 @@ def slices_of(
         by_time = EveryPeriod(timedelta(microseconds=policy.size) if slide is None else slide)
         trigger, over, size, part = by_time, policy, policy.size, by_time.period
     elif type(policy) is CountWindow:
-        if isinstance(slide, (str, timedelta)):
+        if is_duration(slide):
             raise ValueError(f"the slide of a count window is a number of events, not {slide!r}")
         by_count = EveryCount(policy.size if slide is None else slide)  # type: ignore[arg-type]
         size, part = policy.size, by_count.count

@@ -24,7 +24,7 @@ from mta.columns.schemas import Record, Row, Rows, Schema
 from mta.errors import HandleMismatch, UnsupportedOperation
 from mta.monoids.base import AbstractMonoid, Out
 from mta.policies.base import AbstractPolicy
-from mta.times import to_time
+from mta.times import TimeUnit, in_unit, to_time
 from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
 from mta.triggers.rules import EveryPeriod, OnDemand, Plan, Progress, Trigger
 from mta.windows.engine import Face, WindowEngine, alone, require_kind
@@ -95,13 +95,13 @@ class ResultsWhenDue(Face, ABC, Generic[Out]):
         return _pairs(self._run(self.intake.monoid.inputs.one(row), times, 1))
 
     @alone
-    def extend(self, values: Any, times: Any = None) -> Due:
+    def extend(self, values: Any, times: Any = None, time_unit: TimeUnit | None = None) -> Due:
         """Add a batch of events; all results that it makes due.
 
         Costs a whole-group combine a leaf group, and an eviction and a fold for each result, not
         for each event. Raises as ``Window.extend`` does, and then as said there.
         """
-        rows, micros, count = self.intake.admit_batch(values, times)
+        rows, micros, count = self.intake.admit_batch(values, in_unit(times, time_unit))
         return self._run(rows, micros, count)
 
     @alone

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any, Literal, Self, TypedDict, get_args
 
 from mta.errors import HandleMismatch
@@ -17,11 +16,11 @@ from mta.monoids.base import AbstractMonoid
 from mta.pages.handle import MAX_ARITY, Handle
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
 from mta.pages.structure import Aggregator, Existing, Structure
-from mta.times import to_count, to_duration
+from mta.times import Duration, to_count, to_duration
 
 Late = Literal["error", "drop"]
 Invalid = Literal["error", "drop", "accept"]
-Lateness = float | str | timedelta
+Lateness = float | Duration
 
 #: A leaf page of 32512 rows of 8 bytes just fits 64 disk pages of 4 KiB, envelope included. So many
 #: it has, of however many columns: each column of each group costs a few calls, which with fewer

@@ -38,7 +38,7 @@ from mta.monoids.product import Columns
 from mta.pages.handle import Handle
 from mta.pages.structure import Existing, Structure
 from mta.policies.base import AbstractPolicy
-from mta.times import to_time
+from mta.times import TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
 from mta.windows.engine import Engine, EventsFace, alone, by_time, require_kind, require_policy
 from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
@@ -134,14 +134,18 @@ class SharedWindows(EventsFace[Out]):
 
     @alone
     def extend(
-        self, values: Any, times: Any = None, results: Literal["all", "last"] = "all"
+        self,
+        values: Any,
+        times: Any = None,
+        results: Literal["all", "last"] = "all",
+        time_unit: TimeUnit | None = None,
     ) -> dict[str, Any]:
         """Add a batch of events; return each window's result after each event, or after the last.
 
         As ``Window.extend``. Each window adds about two whole-group combines an event and the scan
         of each leaf; once it is longer than what is still in memory, also a page read a leaf.
         """
-        return self.engine.extend(values, times, results)
+        return self.engine.extend(values, in_unit(times, time_unit), results)
 
     @overload
     def query(self, /, which: None = None, partial: bool = False) -> dict[str, Out]: ...

@@ -18,6 +18,7 @@ from mta.monoids.base import AbstractMonoid, Out
 from mta.pages.handle import Handle
 from mta.pages.structure import Aggregator
 from mta.policies.base import AbstractPolicy
+from mta.times import TimeUnit, in_unit
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsFace, WindowEngine, alone
 from mta.windows.revision import Revision, revise
@@ -141,27 +142,32 @@ class Window(EventsFace[Out]):
 
     @alone
     def extend(
-        self, values: Any, times: Any = None, results: Literal["all", "last"] = "all"
+        self,
+        values: Any,
+        times: Any = None,
+        results: Literal["all", "last"] = "all",
+        time_unit: TimeUnit | None = None,
     ) -> Any:
         """Add a batch of events; return the result after each, or after the last.
 
         ``values`` is a list, numpy array, pandas or Arrow column (for a Product a mapping or table
-        of columns), ``times`` seconds or datetime64. About two whole-group combines an event and
+        of columns), ``times`` datetimes, or numbers of a ``time_unit`` ("s", "ms", "us" or "ns"),
+        unless that is given seconds. About two whole-group combines an event and
         2/leaf_arity store calls. Returns an array (a dictionary of arrays for a Product) with a
         row for each accepted event; ``last_accepted`` says which these are when some were dropped.
         An error about the values leaves the window as it was; when the store fails in the middle,
         the error's note says how many events were accepted.
         """
-        return self.engine.extend(values, times, results)
+        return self.engine.extend(values, in_unit(times, time_unit), results)
 
     @alone
-    def revise(self, values: Any, times: Any) -> Revision:
+    def revise(self, values: Any, times: Any, time_unit: TimeUnit | None = None) -> Revision:
         """Add a batch that may hold late events, and return every result that it changes.
 
         For ``aggregator=FiBA`` with a count or a time window; costs and errors as for ``extend``,
         and NotRevisable.
         """
-        return revise(self.engine, values, times)
+        return revise(self.engine, values, in_unit(times, time_unit))
 
     @alone
     def reach(self) -> Reach:

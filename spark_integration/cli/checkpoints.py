@@ -271,7 +271,7 @@ def _seconds(grace: str) -> float:
     try:
         return to_duration(grace) / 1e6
     except ValueError as error:
-        raise InvalidRequest(f"--grace {grace!r}: write '1 hour' or '90 seconds'") from error
+        raise InvalidRequest(f"--grace {grace!r}: {error}") from error
 
 
 # migrate

@@ -110,7 +110,8 @@ def parse_every(text: str) -> int | str:
         trigger = mta.EveryPeriod(period) if events is None else mta.EveryCount(events)
     except ValueError as error:
         raise InvalidRequest(
-            f"--every {text!r}: write '1 minute' for a result each minute, or '100 events'"
+            f"--every {text!r}: write '1 minute' for a result each minute, or '100 events' "
+            f"({error})"
         ) from error
     return trigger.count if isinstance(trigger, mta.EveryCount) else period
 

@@ -19,8 +19,8 @@ from spark_integration.errors import InvalidRequest
 GROUPS = {"format": "columns", "agg": "windows", "output": "output", "follow": "running"}
 #: What a checkpoint depends on.
 FIXED = (
-    "key", "key_from_file_name", "time", "value", "keep", "agg", "window", "store", "results",
-    "write",
+    "key", "key_from_file_name", "time", "time_unit", "value", "keep", "agg", "window", "store",
+    "results", "write",
 )  # fmt: skip
 #: These change the columns of the results, and of Spark's state, by being so or not; else not.
 DECISIVE = {"late": "side", "silent": "keep", "allowed_lateness": None, "corrections": "onward"}
@@ -44,6 +44,9 @@ class Job:
     key_from_file_name: bool = _option(False, "one window for each file")
     time: str | None = _option(None, "default: timestamp, ts, time, ...", "COL")
     time_format: str | None = _option(None, "of Spark, as dd/MM/yyyy HH:mm", "PATTERN")
+    time_unit: Literal["s", "ms", "us", "ns"] | None = _option(
+        None, "of times that are numbers; default: guessed, and reported"
+    )
     value: tuple[str, ...] = _option(
         (),
         "what is aggregated, if several each by itself; default: value, or the one of numbers",

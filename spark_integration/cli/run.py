@@ -13,12 +13,12 @@ from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Any
 
-from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mta.cli.console import ProgressLine, plural, say
+from mta.times import TIME_UNITS, to_duration
 from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import has_commits, is_of_this_release
@@ -142,11 +142,10 @@ def _with_watermark(rows: DataFrame, job: Job) -> DataFrame:
     if job.silent == "keep":
         return rows
     try:
-        return rows.withWatermark(str(job.time), job.watermark)
-    except (AnalysisException, IllegalArgumentException) as error:
-        raise InvalidRequest(
-            f"--watermark {job.watermark!r}: write a time as '10 minutes' or '0 seconds'"
-        ) from error
+        delay = to_duration(job.watermark, "a watermark", least=0)
+    except ValueError as error:
+        raise InvalidRequest(f"--watermark {job.watermark!r}: {error}") from error
+    return rows.withWatermark(str(job.time), f"{delay} microseconds")
 
 
 def read_results(spark: SparkSession, job: Job) -> DataFrame:
@@ -248,7 +247,8 @@ def _announce(job: Job, source: sources.Source) -> None:
     size = sum(path.stat().st_size for path in source.files)
     files = plural(len(source.files), f"{source.format} file")
     say(f"input     {files}, {human_bytes(size)}")
-    say(f"columns   key {key}, time {job.time}, value {', '.join(job.value)}")
+    unit = f" ({TIME_UNITS[job.time_unit]} since 1970)" if job.time_unit else ""
+    say(f"columns   key {key}, time {job.time}{unit}, value {', '.join(job.value)}")
     say(f"window    {job.windows}: {', '.join(job.agg)}{_now_and_then(job)}")
     say(f"output    {job.folder}")
 

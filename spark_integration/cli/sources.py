@@ -30,6 +30,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from mta.times import TIME_UNITS, TimeUnit, likely_unit
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.job import Job
 from spark_integration.errors import InvalidRequest
@@ -47,6 +48,8 @@ SUFFIXES = {
     "parquet": (".parquet", ".pq"),
 }
 _read_json = partial(pd.read_json, lines=True, dtype=False, convert_axes=False, convert_dates=False)
+#: Microseconds in each unit of numbers.
+_MICROS: dict[TimeUnit, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 KEY_COLUMN = "key"  # where the key is the file's name, or there is only one
 
 
@@ -121,7 +124,8 @@ def resolve_columns(job: Job, source: Source) -> Job:
             f"the result would have several columns {', '.join(repeated)}: "
             "name the aggregations apart, as in peak=max(watts)"
         )
-    return job.replace(time=time, value=value, agg=tuple(map(str, aggregations)))
+    unit = _unit_of(time, source.sample[time], job)
+    return job.replace(time=time, time_unit=unit, value=value, agg=tuple(map(str, aggregations)))
 
 
 def guess_job(job: Job, source: Source) -> Job:
@@ -197,10 +201,10 @@ def time_column(job: Job, source: Source, schema: T.StructType) -> Column:
     is_text = isinstance(kind, T.StringType)
     if isinstance(kind, T.NumericType) or (is_text and pd.api.types.is_numeric_dtype(sample)):
         # Nanoseconds, which Spark lacks, come as a number too, and as a time in the sample.
-        numeric = pd.api.types.is_numeric_dtype(sample) and len(sample)
-        ticks = _ticks_per_second(float(sample.median())) if numeric else 1e9
+        is_number = pd.api.types.is_numeric_dtype(sample)
+        micros = _MICROS[(_unit_of(name, sample, job) if is_number else None) or "ns"]
         number = given.try_cast("decimal(38, 6)")
-        return F.timestamp_micros((number * (1e6 / ticks)).cast("long")).alias(name)
+        return F.timestamp_micros((number * micros).cast("long")).alias(name)
     if not is_text:
         return given.cast("timestamp").alias(name)
     if job.time_format:
@@ -305,9 +309,22 @@ def _is_time(column: pd.Series) -> bool:
         )
 
 
-def _ticks_per_second(number: float) -> float:
-    """Seconds, milliseconds, microseconds or nanoseconds, by the number's size."""
-    return next((ticks for ticks in (1.0, 1e3, 1e6) if abs(number) < 1e11 * ticks), 1e9)
+def _unit_of(name: str, times: pd.Series, job: Job) -> TimeUnit | None:
+    """The unit of times that are numbers, stated or by their size; None for other times.
+
+    Raises InvalidRequest where the numbers of the sample are of several sizes, or of none.
+    """
+    times = times.dropna()
+    if job.time_unit is not None or not pd.api.types.is_numeric_dtype(times) or times.empty:
+        return job.time_unit
+    units = {likely_unit(float(end)) for end in (times.min(), times.max())}
+    unit = units.pop()
+    if units or unit is None:
+        raise InvalidRequest(
+            f"--time {name!r} holds numbers from {times.min()} to {times.max()}, whose unit cannot "
+            f"be guessed: state it by --time-unit, as one of {', '.join(TIME_UNITS)}"
+        )
+    return unit
 
 
 def _glob(path: Path) -> str:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from mta.columns.reading import Scaled
 from mta.errors import ResultOutOfRange
+from mta.times import TimeUnit
 
 Column = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -110,29 +111,37 @@ def key_columns(keys: Sequence[bytes], types: Sequence[pa.DataType]) -> list[pa.
 # --- times ----------------------------------------------------------------------------------------
 
 
-def to_micros(column: pa.ChunkedArray) -> Ints:
-    """Timestamps, dates or numbers of seconds without nulls as microseconds since 1970; linear.
+#: How many decimal places of each unit a microsecond is.
+_PLACES: dict[TimeUnit, int] = {"s": 6, "ms": 3, "us": 0, "ns": -3}
 
+
+def to_micros(column: pa.ChunkedArray, unit: TimeUnit | None = None) -> Ints:
+    """Timestamps, dates or numbers without nulls as microseconds since 1970; linear.
+
+    Numbers count the unit, seconds unless it is given.
     What is finer than a microsecond is rounded. What is no time, or beyond ``TIME_LIMIT``, is
     ``NO_TIME``.
     """
-    kind = column.type
+    kind, places = column.type, _PLACES[unit or "s"]
     if pa.types.is_timestamp(kind):
         return _in_range(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).to_numpy(), 1)
     if pa.types.is_date(kind):
         return _in_range(column.cast(pa.date32()).cast(pa.int32()).to_numpy().astype("i8"), DAY)
     if pa.types.is_decimal(kind):
-        if kind.scale > 6:  # with room for what rounding carries over
+        if kind.scale > places:  # with room for what rounding carries over
             finer = column.cast(pa.decimal256(76, kind.scale))
-            column = pc.round(finer, 6, "half_to_even").cast(pa.decimal128(38, 6))
+            column = pc.round(finer, places, "half_to_even").cast(pa.decimal128(38, places))
         digits, fit = _digits(column)
-        return _in_range(np.where(fit, digits, NO_TIME), 10 ** (6 - column.type.scale))
+        return _in_range(np.where(fit, digits, NO_TIME), 10 ** (places - column.type.scale))
     if pa.types.is_floating(kind):
         with np.errstate(over="ignore"):
-            micros = np.rint(column.to_numpy().astype("f8") * MICROS)
+            micros = np.rint(column.to_numpy().astype("f8") * 10.0**places)
         known = np.abs(micros) < TIME_LIMIT  # so no NaN
         return np.where(known, np.where(known, micros, 0).astype("i8"), NO_TIME)
-    return _in_range(column.cast(pa.int64()).to_numpy(), MICROS)
+    whole = column.cast(pa.int64()).to_numpy()
+    if unit == "ns":
+        return np.where(whole == NO_TIME, NO_TIME, whole // 1000 + (whole % 1000 >= 500))
+    return _in_range(whole, 10**places)
 
 
 def _in_range(whole: Ints, unit: int) -> Ints:
@@ -144,22 +153,24 @@ def _in_range(whole: Ints, unit: int) -> Ints:
     return np.where(known, np.where(known, whole, 0) * unit, NO_TIME)
 
 
-def from_micros(micros: Ints, kind: pa.DataType) -> pa.Array:
+def from_micros(micros: Ints, kind: pa.DataType, unit: TimeUnit | None = None) -> pa.Array:
     """What ``to_micros`` has made of a column of a type, turned back; linear."""
+    places = _PLACES[unit or "s"]
     if pa.types.is_date(kind):
         moments = pa.array(micros, pa.int64()).cast(pa.timestamp("us"))
         return moments.cast(kind, safe=False)
     if pa.types.is_timestamp(kind):
         return pa.array(micros, pa.int64()).cast(pa.timestamp("us", kind.tz)).cast(kind)
     if pa.types.is_integer(kind):
-        return pa.array(micros // MICROS).cast(kind)
+        whole = micros * 1000 if unit == "ns" else micros // 10**places
+        return pa.array(whole).cast(kind)
     if pa.types.is_decimal(kind):
         words = np.stack((micros, micros >> 63), axis=1)
-        whole = pa.Array.from_buffers(
-            pa.decimal128(38, 6), len(micros), [None, pa.py_buffer(words)]
+        numbers = pa.Array.from_buffers(
+            pa.decimal128(38, places), len(micros), [None, pa.py_buffer(words)]
         )
-        return whole.cast(kind, safe=False)
-    return pa.array(micros / MICROS).cast(kind, safe=False)
+        return numbers.cast(kind, safe=False)
+    return pa.array(micros / 10.0**places).cast(kind, safe=False)
 
 
 # --- values ---------------------------------------------------------------------------------------

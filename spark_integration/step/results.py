@@ -122,7 +122,7 @@ def _given_again(
     any_row[alone] = done.retracted[np.searchsorted(done.retracted_of, again.of[alone])]
     of_keys = group.rows.take(pa.array(any_row))
     columns = {name: of_keys.column(name) for name in plan.keys}
-    columns[plan.time] = from_micros(again.times, schema.field(plan.time).type)
+    columns[plan.time] = from_micros(again.times, schema.field(plan.time).type, plan.time_unit)
     if plan.retractions is not None:
         columns[plan.retractions] = pa.repeat(pa.scalar(False), len(again))
     for name in plan.values:
@@ -217,7 +217,7 @@ def _rows_of_keys(plan: Plan, keys: Sequence[bytes], times: Ints) -> pa.Table:
     if keys:
         types = [schema.field(name).type for name in plan.keys]
         columns |= zip(plan.keys, key_columns(keys, types), strict=True)
-    columns[plan.time] = from_micros(times, schema.field(plan.time).type)
+    columns[plan.time] = from_micros(times, schema.field(plan.time).type, plan.time_unit)
     return pa.table({name: columns[name] for name in plan.columns})
 
 

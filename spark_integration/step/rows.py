@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from mta.errors import InvalidTime, InvalidValue
 from mta.kernels.segments import bounds_of, group
 from mta.keyed.keys import Keys, ranked_bytes
+from mta.times import CERTAIN, doubt_of
 from spark_integration.errors import NullKey
 from spark_integration.plan import Plan
 from spark_integration.step.columns import (
@@ -77,14 +78,23 @@ def complete(rows: pa.Table, plan: Plan) -> pa.Table:
         elif column.null_count:
             rows = _kept(rows, pc.is_valid(column), f"null {role}", f"have no {name!r}", role, plan)
         if role == "time":
-            known = to_micros(rows.column(name)) != NO_TIME
-            if not known.all():
-                what = (
-                    f"have in {name!r} what is no time, or is more than 146,000 years from 1970 if "
-                    "it counts seconds; divide it down to seconds, or cast it to timestamp"
-                )
-                rows = _kept(rows, pa.array(known), "bad time", what, role, plan)
+            rows = _with_times(rows, plan)
     return rows
+
+
+def _with_times(rows: pa.Table, plan: Plan) -> pa.Table:
+    """The rows whose time is one; a number without a stated unit must be one in seconds."""
+    column = rows.column(plan.time)
+    known = to_micros(column, plan.time_unit) != NO_TIME
+    what = "more than 146,000 years from 1970; is its unit right?"
+    if plan.time_unit is None and not pa.types.is_temporal(column.type):
+        known &= np.abs(column.cast(pa.float64(), safe=False).to_numpy()) < CERTAIN
+        if not known.all():
+            what = doubt_of(column[int(np.argmin(known))].as_py())
+    if known.all():
+        return rows
+    what = f"have in {plan.time!r} what is no time: {what}"
+    return _kept(rows, pa.array(known), "bad time", what, "time", plan)
 
 
 def _kept(
@@ -102,7 +112,7 @@ def sort_rows(rows: pa.Table, plan: Plan) -> Sorted:
     """The rows by key, time, then all other columns that have an order; O(rows * log rows)."""
     rows = rows.combine_chunks()
     keys, codes = _keys_of(rows, plan.keys)
-    times = to_micros(rows.column(plan.time))
+    times = to_micros(rows.column(plan.time), plan.time_unit)
     order = _order(rows, codes, times, len(keys), plan.retractions)
     rows = rows.take(pa.array(order))
     bounds = bounds_of(np.bincount(codes, minlength=len(keys)))

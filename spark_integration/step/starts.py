@@ -115,7 +115,9 @@ def behind_the_seam(rows: pa.Table, plan: Plan) -> pa.Table:
     """The rows that are not in the start."""
     if plan.start is None or plan.start.until is None:
         return rows
-    return rows.filter(pa.array(to_micros(rows.column(plan.time)) >= plan.start.until))
+    return rows.filter(
+        pa.array(to_micros(rows.column(plan.time), plan.time_unit) >= plan.start.until)
+    )
 
 
 def require_suitable(start: Start, name: str, buckets: int, fixed: Fixed) -> None:

@@ -66,7 +66,7 @@ def test_late_rows_with_corrections(tmp_path, capsys):
     assert mta(*command, "--corrections", "onward") == 2
     assert "--corrections was 'append' and is 'onward'" in capsys.readouterr().err
     assert mta(*command, "--allowed-lateness", "soon", "--overwrite") == 2
-    assert "--allowed-lateness soon: give a time" in capsys.readouterr().err
+    assert "--allowed-lateness soon: give a duration" in capsys.readouterr().err
 
 
 def test_several_windows(tmp_path, capsys):

@@ -154,3 +154,23 @@ def test_a_time_of_unknown_form_is_told_before_anything_is_read(tmp_path, spark)
     schema = StructType().add("ts", "string").add("watts", "double")
     with pytest.raises(InvalidRequest, match=r"holds '31/12/2025 10:00'.*--time-format"):
         time_column(job, open_source(job), schema)
+
+
+@pytest.mark.parametrize(("unit", "ticks"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+def test_the_unit_of_times_that_are_numbers_is_guessed_or_stated(tmp_path, unit, ticks):
+    path = tmp_path / "a.csv"
+    path.write_text(f"ts,watts\n{1_700_000_000 * ticks},1\n{1_700_000_060 * ticks},2\n")
+    job = job_for(path, time="ts", value=("watts",))
+    assert resolve_columns(job, open_source(job)).time_unit == unit
+    stated = job.replace(time_unit="us")
+    assert resolve_columns(stated, open_source(stated)).time_unit == "us"
+
+
+def test_a_unit_that_cannot_be_guessed_is_asked_for(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("ts,watts\n1700000000,1\n1700000000000,2\n")
+    job = job_for(path, time="ts", value=("watts",))
+    with pytest.raises(InvalidRequest, match=r"from 1700000000 to 1700000000000.*--time-unit"):
+        resolve_columns(job, open_source(job))
+    stated = job.replace(time_unit="ms")
+    assert resolve_columns(stated, open_source(stated)).time_unit == "ms"

@@ -36,7 +36,6 @@ from mta import (
 from mta.errors import LateEvent
 from mta.keyed.coverage import Lacking
 from mta.keyed.dealing import deal
-from mta.keyed.keys import read_keys
 from mta.keyed.table import HANDLE
 from mta.policies.base import AbstractPolicy, Both
 from stores import MemoryStore

@@ -524,8 +524,8 @@ def test_a_batch_query_corrects_nothing(spark: SparkSession, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("changes", "advice"),
     [
-        ({"allowed_lateness": "soon"}, "allowed_lateness is 'soon': give a time"),
-        ({"allowed_lateness": -1}, "allowed_lateness is -1: give a time"),
+        ({"allowed_lateness": "soon"}, "allowed_lateness is 'soon': give a duration"),
+        ({"allowed_lateness": -1}, "allowed_lateness is -1: give a duration"),
         ({"corrections": "maybe"}, "corrections is 'maybe': it must be 'onward' or 'append'"),
         ({"allowed_lateness": None}, "no event may come late: set allowed_lateness"),
         ({"keep": ["site"]}, "do not store site of earlier events: leave keep empty"),

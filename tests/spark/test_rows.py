@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -21,6 +22,7 @@ from spark_integration.step import rows as sorting
 from spark_integration.step.columns import (
     NO_TIME,
     as_input,
+    from_micros,
     joined,
     key_columns,
     packed_parts,
@@ -235,15 +237,44 @@ def test_what_is_no_time_is_named_or_dropped_and_never_taken_for_1970(
         values, pa.int32() if pa.types.is_date(kind) else pa.int64() if whole else kind
     )
     rows = table(ts=column.cast(kind), watts=[float(i) for i in range(len(values))])
-    left = complete(rows, make_plan(invalid="drop"))
+    plan = make_plan(invalid="drop", time_unit="s")
+    left = complete(rows, plan)
     assert left.column("watts").to_pylist() == good
     times = to_micros(left.column("ts")).tolist()
     unit = 86_400_000_000 if pa.types.is_date(kind) else 1 if whole else 1_000_000
     assert times == pytest.approx([values[i] * unit for i in good], rel=1e-6)
     if len(good) < len(values):
         bad = len(values) - len(good)
-        with pytest.raises(InvalidTime, match=f"{bad} of {len(values)} rows.*divide it down"):
-            complete(rows, make_plan())
+        with pytest.raises(InvalidTime, match=f"{bad} of {len(values)} rows.*146,000 years"):
+            complete(rows, replace(plan, invalid="error"))
+
+
+@pytest.mark.parametrize(("unit", "micros"), [("s", 10**6), ("ms", 1000), ("us", 1), ("ns", 0.001)])
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.float64(), pa.decimal128(20, 0), pa.decimal128(38, 9)]
+)
+def test_numbers_of_a_stated_unit_are_times_and_come_back(
+    kind: pa.DataType, unit: Any, micros: float
+) -> None:
+    moments = [0, -86_400_000_000, 1_700_000_000_000_000]
+    column = pa.array([Decimal(int(moment / micros)) for moment in moments]).cast(kind)
+    rows = table(ts=column, watts=[0.0, 1.0, 2.0])
+    assert complete(rows, make_plan(time_unit=unit)).num_rows == 3
+    found = to_micros(rows.column("ts"), unit)
+    assert found.tolist() == moments
+    assert from_micros(found, kind, unit).to_pylist() == column.to_pylist()
+
+
+@pytest.mark.parametrize(("unit", "ticks"), [("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.decimal128(20, 0)])
+def test_numbers_that_count_no_seconds_are_refused_with_their_likely_unit(
+    kind: pa.DataType, unit: str, ticks: int
+) -> None:
+    column = pa.array([0, 1_700_000_000 * ticks]).cast(pa.decimal128(20, 0)).cast(kind)
+    rows = table(ts=column, watts=[0.0, 1.0])
+    with pytest.raises(InvalidTime, match=f"1 of 2 rows.*2023-11-14T22:13:20.*'{unit}'"):
+        complete(rows, make_plan())
+    assert complete(rows, make_plan(invalid="drop")).column("watts").to_pylist() == [0.0]
 
 
 # --- decimals -------------------------------------------------------------------------------------

@@ -256,7 +256,7 @@ def test_triggers_at_the_ends_of_time() -> None:
 
 
 def test_a_number_of_seconds_is_the_same_time_as_any_kind_of_number() -> None:
-    for seconds in (16_777_217, 4_611_686_018_427, -4_611_686_018_427):
+    for seconds in (16_777_217, 99_999_999_999, -99_999_999_999):
         for number in (seconds, np.int64(seconds), np.array([seconds])[0]):
             window = Window(Collect(), TimeWindow(1))
             window.insert(1.0, number)
