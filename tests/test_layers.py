@@ -26,8 +26,9 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "datasketches": ("mta/monoids/sketches.py",),
     "zstandard": ("stores/compression.py",),
     "msgpack": ("mta/", "spark_integration/"),
-    "pandas": ("spark_integration/", "mta/bench/"),
-    "pyarrow": ("spark_integration/", "mta/bench/"),
+    "pandas": ("spark_integration/", "mta/bench/", "mta/frames/of_pandas.py"),
+    "polars": ("mta/bench/", "mta/frames/of_polars.py"),
+    "pyarrow": ("spark_integration/", "mta/bench/", "mta/frames/of_arrow.py"),
     "pyspark": ("spark_integration/",),
     "matplotlib": ("spark_integration/", "mta/bench/"),
     "pickle": (),
@@ -84,9 +85,9 @@ def test_the_core_needs_no_extra() -> None:
 #: The wings of each package from the ground up: each may import those before it.
 WINGS: dict[str, tuple[str, ...]] = {
     "mta": (
-        "errors", "times", "kernels", "columns", "monoids", "in_order", "folds", "policies",
-        "pages", "cursors", "levels", "reactive", "fiba", "windows", "triggers", "keyed", "audit",
-        "laws", "cli", "bench", "__main__",
+        "errors", "times", "kernels", "columns", "frames", "monoids", "in_order", "folds",
+        "policies", "pages", "cursors", "levels", "reactive", "fiba", "windows", "triggers",
+        "keyed", "audit", "laws", "cli", "bench", "__main__",
     ),
     "spark_integration": (
         "errors", "versions", "plan", "java", "interpreter", "options", "step", "carriers",

@@ -52,6 +52,22 @@ def distinct_keys(given: Any) -> Distinct:
     return _joined(columns)
 
 
+def codes_of(columns: Sequence[Any]) -> np.ndarray:
+    """For each row of columns side by side a number that is the same for the same key.
+
+    Raises UnsuitableKey.
+    """
+    return _joint([_distinct(column).codes for column in columns])
+
+
+def _joint(columns: list[np.ndarray]) -> np.ndarray:
+    joint, *others = columns
+    for codes in others:
+        joint = joint * (int(codes.max(initial=0)) + 1) + codes
+        joint = np.unique(joint, return_inverse=True)[1]
+    return joint
+
+
 def _distinct(column: Any) -> Distinct:
     module = type(column).__module__.partition(".")[0]
     if module == "polars" and hasattr(column, "to_arrow") and not hasattr(column, "columns"):
@@ -74,10 +90,7 @@ def _distinct(column: Any) -> Distinct:
 
 def _joined(columns: list[Distinct]) -> Distinct:
     """Columns side by side as keys of several parts."""
-    joint = columns[0].codes
-    for column in columns[1:]:
-        joint = joint * max(len(column.packed), 1) + column.codes
-        joint = np.unique(joint, return_inverse=True)[1]
+    joint = _joint([column.codes for column in columns])
     _, first, codes = np.unique(joint, return_index=True, return_inverse=True)
     if not len(codes):
         return Distinct("tuple", [], codes)
