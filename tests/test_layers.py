@@ -27,8 +27,9 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "datasketches": ("mta/monoids/sketches.py",),
     "zstandard": ("stores/compression.py",),
     "msgpack": ("mta/", "spark_integration/"),
-    "pandas": ("spark_integration/", "benchmarks/"),
-    "pyarrow": ("spark_integration/", "benchmarks/"),
+    "pandas": ("spark_integration/", "benchmarks/", "mta/frames/of_pandas.py"),
+    "polars": ("benchmarks/", "mta/frames/of_polars.py"),
+    "pyarrow": ("spark_integration/", "benchmarks/", "mta/frames/of_arrow.py"),
     "pyspark": ("spark_integration/", "benchmarks/spark/"),
     "matplotlib": ("spark_integration/", "benchmarks/"),
     "pickle": (),
@@ -85,9 +86,9 @@ def test_the_core_needs_no_extra() -> None:
 #: The wings of each package from the ground up: each may import those before it.
 WINGS: dict[str, tuple[str, ...]] = {
     "mta": (
-        "errors", "times", "kernels", "columns", "monoids", "in_order", "folds", "policies",
-        "pages", "cursors", "levels", "reactive", "fiba", "windows", "triggers", "keyed", "audit",
-        "laws", "cli", "__main__",
+        "errors", "times", "kernels", "columns", "frames", "monoids", "in_order", "folds",
+        "policies", "pages", "cursors", "levels", "reactive", "fiba", "windows", "triggers",
+        "keyed", "audit", "laws", "cli", "__main__",
     ),
     "spark_integration": (
         "errors", "versions", "plan", "java", "interpreter", "options", "step", "carriers",

@@ -63,10 +63,14 @@ class Scaled:
 
 
 def plain(value: Any) -> Any:
-    """A numpy scalar as the Python number it is; anything else as it is."""
-    return (
-        value.item() if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 else value
-    )
+    """A numpy scalar as the Python value it is; anything else as it is.
+
+    A time that is finer than Python's stays numpy's.
+    """
+    if not isinstance(value, (np.generic, np.ndarray)) or value.ndim:
+        return value
+    item = value.item()
+    return value if type(item) is int and value.dtype.kind in "mM" else item
 
 
 def is_missing(value: Any) -> bool:

@@ -1,13 +1,8 @@
 """The keys of windows: what users hand in, as distinct keys in order, and a code for each event.
 
-A key is an integer of 64 bits, text, bytes, or a tuple of these, and all keys of one set of windows
-are of one kind. Inside it is its bytes, and it goes by the hash of these:
-
-    kind     bytes                                   hash
-    "int"    8, little-endian                        a mix of its 64 bits, one to one
-    "text"   UTF-8                                   xxh3_64
-    "bytes"  as they are                             xxh3_64
-    "tuple"  msgpack array                           xxh3_64
+All keys of one set of windows are of one kind (``mta.keyed.key_types``). Inside a key is its bytes,
+and it goes by the hash of these: of a kind whose keys are whole numbers of 64 bits a mix of the
+bits, one to one, and of the others xxh3_64.
 
 Keys are ordered by hash and then by bytes. So two of equal hash stand side by side, and what looks
 one up compares the bytes of all at once; it goes key by key only where hashes have met.
@@ -20,20 +15,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import msgpack
 import numpy as np
 import xxhash
 
-from mta.columns.reading import is_missing, plain
 from mta.errors import UnsuitableKey
 from mta.kernels.ranges import bytes_of
 from mta.kernels.segments import bounds_of, inverse
+from mta.keyed.key_columns import Distinct, distinct_keys
+from mta.keyed.key_types import MAX_KEY_BYTES, WHOLE, column_of, unpacked
 
-KINDS = ("int", "text", "bytes", "tuple")
-#: No key has more bytes, so that several always fit into a page.
-MAX_KEY_BYTES = 1024
-_INTS = np.iinfo("i8")
-_PARTS: tuple[type, ...] = (int, str, bytes)
 #: How a key's bytes are hashed; tests take a narrower one, so that hashes meet.
 hash_of: Callable[[bytes], int] = xxhash.xxh3_64_intdigest
 
@@ -55,11 +45,16 @@ class Keys:
     def __len__(self) -> int:
         return len(self.hashes)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether keys are whole numbers, of which no two have one hash."""
+        return self.kind in WHOLE
+
     def take(self, places: np.ndarray) -> Keys:
         """Those at some places; in order where these grow."""
         starts = self.bounds[places]
         lengths = self.bounds[places + 1] - starts
-        if self.kind == "int":
+        if self.is_whole:
             blob = self.blob.reshape(-1, 8)[places].reshape(-1)
         else:
             blob = np.frombuffer(self.bytes_at(starts, lengths), "u1")
@@ -84,9 +79,9 @@ class Keys:
         return unpacked(self.kind, self.packed(place))
 
     def as_column(self) -> np.ndarray:
-        """All of them, as users know them: integers, or objects."""
-        if self.kind == "int":
-            return self.blob.view("<i8").copy()
+        """All of them, as users know them: an array of their type, or objects."""
+        if self.is_whole:
+            return column_of(self.kind, self.blob.view("<i8"))
         found = np.empty(len(self), object)
         found[:] = [self.at(place) for place in range(len(self))]
         return found
@@ -193,15 +188,9 @@ def read_keys(given: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
     A list, a numpy, pandas, polars or Arrow column, or a tuple of columns for keys of several
     parts. ``kind`` is that of the keys so far. Raises UnsuitableKey.
     """
-    if isinstance(given, tuple):
-        columns = [_distinct(column) for column in given]
-        if len({len(codes) for _, codes in columns}) != 1:
-            raise UnsuitableKey("a tuple of columns has at least one, and all are of one length")
-        distinct, codes = _tuples(columns)
-    else:
-        distinct, codes = _distinct(given)
-    keys, order = _in_order(distinct, kind)
-    return keys, inverse(order)[codes]
+    found = distinct_keys(given)
+    keys, order = _in_order(_kind_of(found, kind), found.packed)
+    return keys, inverse(order)[found.codes]
 
 
 def ranked_bytes(blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray]:
@@ -216,184 +205,37 @@ def ranked_bytes(blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray
 
 def read_key(given: Any, kind: str | None) -> Keys:
     """One key. Raises UnsuitableKey."""
-    return _in_order([plain(given)], kind)[0]
+    found = distinct_keys([given])
+    return _in_order(_kind_of(found, kind), found.packed)[0]
 
 
 def of_packed(kind: str, packed: Sequence[bytes]) -> Keys:
     """Keys out of their bytes."""
-    return _in_order([unpacked(kind, key) for key in packed], kind)[0]
+    return _in_order(kind, np.frombuffer(b"".join(packed), "<i8") if kind in WHOLE else packed)[0]
 
 
-def unpacked(kind: str, packed: bytes) -> Any:
-    """A key's bytes as users know it."""
-    if kind == "int":
-        return int.from_bytes(packed, "little", signed=True)
-    if kind == "text":
-        return packed.decode()
-    return tuple(msgpack.unpackb(packed)) if kind == "tuple" else packed
-
-
-def _distinct(column: Any) -> tuple[Any, np.ndarray]:
-    """A column's distinct values, in any order, and the place of each row's value among them.
-
-    By the column's own library where it has one: they hash, which is faster than to sort.
-    """
-    module = type(column).__module__.partition(".")[0]
-    if module == "polars" and hasattr(column, "to_arrow") and not hasattr(column, "columns"):
-        column, module = _of_polars(column)
-    if module == "pyarrow" and hasattr(column, "null_count"):
-        return _of_arrow(column)
-    if hasattr(column, "factorize"):  # pandas
-        return _of_pandas(column)
-    if isinstance(column, np.ndarray):
-        if column.ndim != 1:
-            raise UnsuitableKey(f"keys have one dimension, not {column.ndim}")
-        if isinstance(column, np.ma.MaskedArray):
-            if column.mask.any():
-                raise _null()
-            column = column.data
-        if column.dtype.kind in "iu":
-            return _of_integers(column)
-        if column.dtype.kind in "mM":  # as a list they may be integers
-            raise UnsuitableKey(f"keys are integers, text or bytes, not {column.dtype}")
-        return _of_objects(column.tolist())
-    if isinstance(column, (str, bytes)) or not isinstance(column, Sequence):
-        raise UnsuitableKey(
-            f"keys are a column with a key for each event, not {type(column).__name__}: give a "
-            "list, a numpy, pandas, polars or Arrow column, or a tuple of columns"
-        )
-    return _of_objects(list(column))
-
-
-def _of_polars(column: Any) -> tuple[Any, str]:
-    """A polars column as an Arrow one, where that is possible, else as a list."""
-    if str(column.dtype) not in _POLARS:
-        return column.to_list(), "builtins"
-    try:
-        return column.to_arrow(), "pyarrow"
-    except ModuleNotFoundError:
-        return column.to_list(), "builtins"
-
-
-#: What polars has that Arrow has too; what it calls objects are addresses there.
-_POLARS = frozenset(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)) | {
-    "String",
-    "Binary",
-    "Categorical",
-}
-
-
-def _of_pandas(column: Any) -> tuple[Any, np.ndarray]:
-    codes, distinct = column.factorize()
-    if len(codes) and codes.min() < 0:
-        raise _null()
-    if getattr(distinct.dtype, "kind", "") in ("i", "u"):
-        return np.asarray(distinct), codes
-    values = distinct.tolist()
-    kinds = {value.__class__ for value in values}
-    # To pandas 1 and True are one value, and text ends where it has a zero.
-    certain = kinds == {bytes} or (
-        kinds == {str} and (hasattr(column.dtype, "categories") or "\0" not in "".join(column))
+def _kind_of(found: Distinct, kind: str | None) -> str:
+    """The kind of distinct keys, which is that of the keys so far. Raises UnsuitableKey."""
+    if found.kind is None or kind in (None, found.kind):
+        return found.kind or kind or "int"
+    odd = found.packed[0]
+    odd = unpacked(found.kind, odd.tobytes() if found.kind in WHOLE else odd)
+    raise UnsuitableKey(
+        f"the key {odd!r:.60} is not of the kind of those before it ({kind}): 1 and '1' are two "
+        "keys, so convert the column first"
     )
-    return (values, codes) if certain else _of_objects(column.tolist())
 
 
-def _of_arrow(column: Any) -> tuple[Any, np.ndarray]:
-    if column.null_count:
-        raise _null()
-    if not len(column):
-        return [], np.zeros(0, np.int64)
-    own = hasattr(column.type, "index_type")
-    try:
-        encoded = column if own else column.dictionary_encode()
-    except NotImplementedError:
-        return _of_objects(column.to_pylist())
-    if hasattr(encoded, "chunks"):
-        encoded = encoded.unify_dictionaries().combine_chunks()
-        if hasattr(encoded, "chunks"):  # in some versions
-            encoded = encoded.chunk(0)
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-    distinct = encoded.dictionary.to_pylist()
-    if own:
-        # A dictionary of the user's own may hold a value twice, or one that no row has.
-        used, places = np.unique(codes, return_inverse=True)
-        distinct, again = _of_objects([distinct[at] for at in used.tolist()])
-        codes = again[places]
-    return distinct, codes
-
-
-def _of_integers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if not len(column):
-        return column, np.zeros(0, np.int64)
-    least, most = int(column.min()), int(column.max())
-    _require_small(most)
-    span = most - least + 1
-    wide = column.astype(np.int64, copy=False)  # differences of short ones do not fit
-    if span > 4 * len(column) + 1024:
-        return np.unique(wide, return_inverse=True)
-    seen = np.zeros(span, bool)
-    seen[wide - least] = True
-    ranks = np.cumsum(seen) - 1
-    return np.flatnonzero(seen) + least, ranks[wide - least]
-
-
-def _of_objects(values: list[Any]) -> tuple[list[Any], np.ndarray]:
-    kinds = {value.__class__ for value in values}
-    if not kinds <= _KIND_OF.keys():
-        values = [plain(value) for value in values]  # 1 and np.int64(1) are one key
-    if tuple in kinds:
-        values = [tuple(map(plain, v)) if isinstance(v, tuple) else v for v in values]
-    places: dict[Any, int] = {}
-    try:
-        if tuple in kinds:
-            # (1, 2) and (True, 2) are equal, and only one of them is a key.
-            codes = [places.setdefault((_classes(v), v), len(places)) for v in values]
-        else:
-            codes = [places.setdefault((v.__class__, v), len(places)) for v in values]
-    except TypeError:
-        odd = next(value for value in values if not _hashable(value))
-        raise UnsuitableKey(
-            f"the key {odd!r:.60} is none: keys are integers, text, bytes or tuples of these"
-        ) from None
-    return [value for _, value in places], np.array(codes, np.int64)
-
-
-def _classes(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple([part.__class__ for part in value])
-    return value.__class__
-
-
-def _hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
-def _tuples(columns: list[tuple[Any, np.ndarray]]) -> tuple[list[Any], np.ndarray]:
-    """Columns side by side as keys of several parts."""
-    joint = columns[0][1]
-    for distinct, codes in columns[1:]:
-        joint = joint * max(len(distinct), 1) + codes
-        joint = np.unique(joint, return_inverse=True)[1]
-    _, first, codes = np.unique(joint, return_index=True, return_inverse=True)
-    parts = [[plain(distinct[code]) for code in of[first]] for distinct, of in columns]
-    return list(zip(*parts, strict=True)), codes
-
-
-def _in_order(distinct: Any, kind: str | None) -> tuple[Keys, np.ndarray]:
-    """Distinct values as keys, and where each of these stood among the values."""
-    found, packed = _packed(distinct, kind)
-    if found == "int":
+def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
+    """Distinct keys as whole numbers or bytes, in order, and where each of these stood."""
+    if kind in WHOLE:
         blob = np.asarray(packed, "<i8")
         hashes = hashes_of_ints(blob)
         order = np.argsort(hashes)
         bounds = np.arange(0, 8 * len(blob) + 1, 8)
-        return Keys(found, hashes[order], blob[order].view("u1"), bounds), order
+        return Keys(kind, hashes[order], blob[order].view("u1"), bounds), order
     lengths = np.fromiter(map(len, packed), np.int64, len(packed))
-    every = _hashed(found, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))
+    every = _hashed(kind, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))
     return lined_up(every, np.argsort(every.hashes))[:2]
 
 
@@ -429,51 +271,6 @@ def _hashes(raw: np.ndarray, count: int) -> np.ndarray:
     return np.fromiter(map(hash_of, pieces), "u8", count)
 
 
-def _packed(distinct: Any, kind: str | None) -> tuple[str, Any]:
-    """Distinct values as bytes (integers as they are), and their kind."""
-    if isinstance(distinct, np.ndarray):
-        kinds: set[type] = {int} if len(distinct) else set()
-    else:
-        kinds = set(map(type, distinct))
-    if not kinds:
-        return kind or "int", []
-    found = _KIND_OF.get(next(iter(kinds))) if len(kinds) == 1 else None
-    if found is None or kind not in (None, found):
-        raise _mixed_kinds(distinct, kind, kinds)
-    if found == "int":
-        if isinstance(distinct, np.ndarray):
-            _require_small(int(distinct.max()))
-        try:
-            return found, np.asarray(distinct, "<i8")
-        except OverflowError:
-            odd = next(n for n in distinct if not _INTS.min <= n <= _INTS.max)
-            raise UnsuitableKey(f"the key {odd} does not fit 64 bits with a sign") from None
-    return found, list(distinct) if found == "bytes" else list(map(_bytes_of, distinct))
-
-
-_KIND_OF: dict[type, str] = {int: "int", str: "text", bytes: "bytes", tuple: "tuple"}
-
-
-def _bytes_of(value: Any) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    try:
-        if isinstance(value, str):
-            return value.encode()
-        parts = [plain(part) for part in value]
-        if any(map(is_missing, parts)):
-            raise _null()
-        if not parts or not all(type(part) in _PARTS for part in parts):
-            raise TypeError
-        packed: bytes = msgpack.packb(parts)
-    except (UnicodeEncodeError, OverflowError, TypeError):
-        raise UnsuitableKey(
-            f"the key {value!r:.60} is none: text is what UTF-8 can write, integers have 64 bits, "
-            "and a tuple has at least one part and no tuples within"
-        ) from None
-    return packed
-
-
 def hashes_of_ints(keys: np.ndarray) -> np.ndarray:
     """The bits of integers stirred, one to one (the finisher of splitmix64)."""
     words = keys.view("<u8")
@@ -493,27 +290,3 @@ def ints_of_hashes(hashes: np.ndarray) -> np.ndarray:
     words = words ^ (words >> np.uint64(30)) ^ (words >> np.uint64(60))
     found: np.ndarray = words.view("<i8")
     return found
-
-
-def _require_small(key: int) -> None:
-    if key > _INTS.max:
-        raise UnsuitableKey(f"the key {key} does not fit 64 bits with a sign")
-
-
-def _null() -> UnsuitableKey:
-    return UnsuitableKey("some keys are null: drop these events, or give them a key")
-
-
-def _mixed_kinds(distinct: Any, kind: str | None, kinds: set[type]) -> UnsuitableKey:
-    if any(map(is_missing, distinct)):
-        return _null()
-    names = sorted(_KIND_OF.get(kind, kind.__name__) for kind in kinds)
-    if kind is None:
-        return UnsuitableKey(
-            f"keys are all integers, all text, all bytes or all tuples of these, not {names}"
-        )
-    odd = plain(next(v for v in distinct if _KIND_OF.get(v.__class__) != kind))
-    return UnsuitableKey(
-        f"the key {odd!r:.60} is not of the kind of those before it ({kind}): 1 and '1' are two "
-        "keys, so convert the column first"
-    )

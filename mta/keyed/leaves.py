@@ -9,9 +9,9 @@
     label   = msgpack array [window, kinds]; kinds = array of text, those of the values' columns
 
     columns, keys in order of hash and bytes:
-        hashes       "<u8"; keys that are integers follow from their hashes
-        key ends     numbers: where each key's bytes begin, and the last one's end; none of integers
-        keys         the bytes of all keys; none of integers
+        hashes       "<u8"; keys that are whole numbers follow from them
+        key ends     numbers: where each key's bytes begin, and the end; none of whole numbers
+        keys         the bytes of all keys; none of whole numbers
         marks        numbers: 0 more events, 1 all events, 2 a handle, 3 forgotten
         left         numbers: events that came before these and have left
         ends         numbers: where each key's events begin, and the last one's end
@@ -43,6 +43,7 @@ from mta.errors import CorruptPage
 from mta.kernels import native
 from mta.kernels.ranges import Buffer, bytes_of, items_of, numbers_of, shortened
 from mta.kernels.segments import bounds_of, group, sort_within, spread
+from mta.keyed.key_types import WHOLE
 from mta.keyed.keys import Keys, ints_of_hashes, lined_up, range_of
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
 
@@ -76,7 +77,7 @@ class TableLayout:
 
 def encode(layout: TableLayout, run: int, table: Table) -> bytes:
     """A table as page bytes. Raises NotPageable for values that are no plain data."""
-    keys, ints = table.keys, table.keys.kind == "int"
+    keys, ints = table.keys, table.keys.is_whole
     values = table.schema.dump(table.rows)
     sizes = np.zeros(len(table), np.int64)
     sizes[table.marks == HANDLE] = list(map(len, table.handles))
@@ -171,7 +172,7 @@ class Leaves:
     def _items(self) -> tuple[np.ndarray, np.ndarray]:
         """How many items each column has, and how many bytes each of them. Raises CorruptPage."""
         keys, events, sizes = self.counts, self._events, self._sizes
-        ints = self._layout.kind == "int"
+        ints = self._layout.kind in WHOLE
         if len(sizes) != _VALUES + len(self._kinds):
             raise CorruptPage("it has columns too many or too few")
         counts = np.zeros_like(sizes)
@@ -231,7 +232,7 @@ class Leaves:
         In order of key and age. None where others have the same hashes.
         """
         columns = self._columns[[_HASHES, _KEY_ENDS, _KEY_BYTES]]
-        bounds = keys.bounds[:0] if keys.kind == "int" else keys.bounds  # no two have one hash
+        bounds = keys.bounds[:0] if keys.is_whole else keys.bounds  # no two have one hash
         known = native.meet(self._pages, columns, np.array(runs), keys.hashes, bounds, keys.blob)
         if known is not None and known[0]:
             slots = known[1].reshape(-1)
@@ -270,7 +271,7 @@ class Leaves:
 
     def _are(self, keys: Keys, some: np.ndarray, pages: np.ndarray, places: np.ndarray) -> bool:
         """Whether keys of the same hashes are the same."""
-        if keys.kind == "int":
+        if keys.is_whole:
             return True  # no two have one hash
         starts, lengths = keys.bounds[some], np.diff(keys.bounds)[some]
         begins, sizes = self._ranges(_KEY_ENDS, pages, places, self._sizes[_KEY_BYTES])
@@ -281,7 +282,7 @@ class Leaves:
     def _keys(self, hashes: np.ndarray, pages: np.ndarray, places: np.ndarray) -> Keys:
         """Keys at some places of pages, as they come."""
         kind = self._layout.kind
-        if kind == "int":
+        if kind in WHOLE:
             bounds = np.arange(0, 8 * len(hashes) + 1, 8)
             return Keys(kind, hashes, ints_of_hashes(hashes).view("u1"), bounds)
         begins, sizes = self._ranges(_KEY_ENDS, pages, places, self._sizes[_KEY_BYTES])

@@ -11,7 +11,7 @@
     columns = array of [kind, bytes]
 
     of a table, keys in order of hash and bytes:
-        keys      "<i8" integers; for keys of other kinds three columns: "<u8" hashes, "<u2"
+        keys      "<i8" whole numbers; for keys of other kinds three columns: "<u8" hashes, "<u2"
                   lengths, and "key" with the bytes of all keys
         marks     "|u1" 0 more events, 1 all events, 2 a handle, 3 forgotten; "zero" if all are 0
         left      "<i8" events that came before these and have left; "zero" if all are 0
@@ -54,6 +54,7 @@ from mta.kernels.ranges import Buffer
 from mta.kernels.segments import bounds_of
 from mta.keyed import doomed, leaves
 from mta.keyed.doomed import LIST, Entry
+from mta.keyed.key_types import WHOLE
 from mta.keyed.keys import Keys, hashes_of_ints, range_of
 from mta.keyed.leaves import Leaves, TableLayout
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
@@ -296,7 +297,7 @@ class _Parts:
 
     def keys(self, kind: str) -> Keys:
         """The keys of all tables."""
-        if kind == "int":
+        if kind in WHOLE:
             ints = self.of_keys(_I8)
             bounds = np.arange(0, 8 * len(ints) + 1, 8)
             keys = Keys(kind, hashes_of_ints(ints), ints.view("u1"), bounds)
@@ -362,7 +363,7 @@ def _dump(schema: Array, column: np.ndarray) -> Payload:
 
 
 def _dump_keys(keys: Keys) -> list[Payload]:
-    if keys.kind == "int":
+    if keys.is_whole:
         return [("<i8", keys.blob.tobytes())]
     lengths = np.diff(keys.bounds).astype("<u2")
     return [*_U8.dump(keys.hashes), *_U2.dump(lengths), ("key", keys.blob.tobytes())]

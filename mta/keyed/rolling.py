@@ -9,19 +9,33 @@ largest ``kw`` of its meter in the hour up to its time.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import numpy as np
 
-from mta.columns.schemas import Decimals
-from mta.errors import InvalidValue
+from mta.columns.reading import objects
+from mta.columns.schemas import Array, Objects, Record, Schema
+from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
+from mta.frames.base import Column, Frame, Result
+from mta.frames.opening import open_frame
 from mta.kernels.segments import inverse
+from mta.keyed.key_columns import codes_of
 from mta.keyed.windows import KeyedWindows
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Aggregations, Columns, Product, column_names
+from mta.monoids.basic import (
+    ArgMax,
+    ArgMin,
+    CheckedSum,
+    Collect,
+    CollectDistinct,
+    Max,
+    MaxText,
+    Min,
+    MinText,
+)
+from mta.monoids.product import Aggregations, Pairs, Product, column_names, pairs_of
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import Duration, TimeUnit, is_duration, require_unit, to_times
@@ -31,15 +45,18 @@ _Frame = TypeVar("_Frame")
 #: How many rows are swept at once where the windows are in a store.
 _CHUNK = 1 << 20
 
+#: The column of the numbers of rows, which stand for arguments that are no numbers.
+_ROW = "\0row"
+
 Size = AbstractPolicy | Duration | int
 
 
 def rolling(
     frame: _Frame,
     *,
-    by: str | Sequence[str],
     window: Size | Mapping[str, Size],
     aggregations: Aggregations,
+    by: str | Sequence[str] | None = None,
     on: str | None = None,
     time_unit: TimeUnit | None = None,
     store: StoreLike | None = None,
@@ -47,74 +64,198 @@ def rolling(
     """A pandas, polars or Arrow table with a column for each aggregation, in the order of its rows.
 
     A row's result is that of its key's window which ends with the row: ``by`` names the columns of
-    the key, ``on`` that of the time. Rows may be in any order of time; those of one time count in
-    the order in which they stand. Times that are numbers count ``time_unit`` ("s", "ms", "us" or
-    "ns"), unless that is given seconds. Without ``on`` rows are in order as they stand. ``window``
-    is a policy, a duration ("24 hours"), a number of rows, or several of these by name; then
-    columns are called aggregation_window. With ``store`` what windows hold is there, not in memory.
+    the key (without it all rows have one window), ``on`` that of the time. In pandas either may be
+    a named level of the index. Rows may be in any order of time; those of one time count in the
+    order in which they stand. Times that are numbers count ``time_unit`` ("s", "ms", "us" or
+    "ns"), seconds unless it is given. Without ``on`` rows are in order as they stand. ``window`` is
+    a policy, a duration ("24 hours"), a number of rows, or several of these by name; then columns
+    are called aggregation_window. With ``store`` what windows hold is there and not in memory.
 
-    Results are of their column's type: whole numbers, decimals and text are exact. Sorts by time,
-    then takes 0.1 to 1 us a row and aggregation, of text more. Raises UnsuitableKey, InvalidValue
-    (a null or NaN, a column that is not there), ResultOutOfRange, InvalidTime, and what a store
-    raises.
+    Extremes, first and last values are of their column's type: datetimes with their unit and zone,
+    decimals with their precision and scale. A sum of whole numbers or booleans has 64 bits, and one
+    of decimals 38 digits. Sorts by time, then takes 0.1 to 1 us a row and aggregation, of text
+    more. Raises UnsuitableKey, InvalidValue (a null or NaN, a column that is not there or cannot be
+    aggregated so), ResultOutOfRange, InvalidTime, and what a store raises.
     """
-    names = [by] if isinstance(by, str) else list(by)
-    if not names:
-        raise ValueError("by= names the columns of the key: at least one")
+    names = [] if by is None else _names(by, "by=", 'by="meter"')
+    if by is not None and not names:
+        raise ValueError(
+            "by= is empty: name the columns of the key, or leave it out for one window"
+        )
+    times_of = [] if on is None else _names([on], "on=", 'on="time"')
     require_unit(time_unit)
     windows = window if isinstance(window, Mapping) else {"": window}
     policies = {name: _policy(size) for name, size in windows.items()}
     if on is None and any(policy.needs_times for policy in policies.values()):
-        raise ValueError("a window by time needs on=, the column of the time")
-    product = Product(aggregations)
-    named = isinstance(window, Mapping)
-    columns = [f"{alias}_{name}" if named else alias for alias in aggregations for name in windows]
-    table = _opened(frame, [*names, *product.columns, *([] if on is None else [on])])
-    product = Product({a: _typed(*pair, table) for a, pair in product.aggregations.items()})
-    taken = [name for name in columns if columns.count(name) > 1 or name in table.names]
-    if taken:
-        raise ValueError(f"there would be two columns {taken[0]!r}: give one another name")
-    keys = tuple(table.column(name) for name in names)
-    values = {name: table.column(name) for name in product.columns}
-    times = None if on is None else to_times(table.column(on), time_unit)
+        raise ValueError(f"a window by time needs on=, the column of the time{_hint(frame)}")
+    pairs = pairs_of(aggregations)
+    table, read = open_frame(frame), _read_by(pairs, policies)
+    table.require([*names, *read, *times_of])
+    called = {
+        (alias, name): alias if window is not windows else f"{alias}_{name}"
+        for name in policies
+        for alias in pairs
+    }
+    _require_free([*called.values()], table)
+    columns = {name: table.column(name) for name in read}
+    columns[_ROW] = Column(_ROW, "int64", "int64", np.arange(len(table)), lambda found: found)
+    typed = {alias: _typed(alias, *pair, columns) for alias, pair in pairs.items()}
+    keys, times = _keys(table, names), _times(table, on, time_unit)
     late: dict[str, Any] = {} if times is None else {"lateness": 0}
-    of_all = policies if isinstance(window, Mapping) else policies[""]
     # A name of its own: others may be at work in the same store.
-    rows = KeyedWindows(product, of_all, store, f"rolling-{uuid4().hex}", **late)
+    of_all = policies if window is windows else policies[""]
+    rows = KeyedWindows(Product(typed), of_all, store, f"rolling-{uuid4().hex}", **late)
     try:
-        found = _swept(rows, keys if len(keys) > 1 else keys[0], values, times, len(table))
+        found = _swept(rows, keys, {name: c.values for name, c in columns.items()}, times)
+    except InvalidValue as error:
+        raise _explained(error, typed, columns) from None
     finally:
         if store is not None:
             rows.delete_pages()
         rows.close()
-    if not isinstance(window, Mapping):
-        return cast(_Frame, table.with_columns(found))
-    joined = {
-        f"{alias}_{name}": column
-        for name, results in found.items()
-        for alias, column in results.items()
-    }
-    return cast(_Frame, table.with_columns(joined))
+    found = found if window is windows else {"": found}
+    results = {}
+    for (alias, name), result in called.items():
+        given, monoid = pairs[alias]
+        like = [columns[each] for each in column_names(given)]
+        results[result] = _result(found[name][alias], monoid, typed[alias], like)
+    return cast(_Frame, table.with_columns(results))
+
+
+def _hint(frame: Any) -> str:
+    """What to do where the times of a pandas frame are in its index."""
+    times = str(getattr(getattr(frame, "index", None), "dtype", "")).startswith("datetime")
+    return ": name the index, frame.rename_axis('time'), and give on='time'" if times else ""
+
+
+def _names(given: Any, what: str, example: str) -> list[str]:
+    """The columns that an argument names. Raises TypeError for what is no name."""
+    if isinstance(given, str):
+        return [given]
+    names = given if isinstance(given, (list, tuple)) else [given]
+    for name in names:
+        if not isinstance(name, str):
+            shown, *_ = str(name).splitlines()
+            raise TypeError(
+                f"{what} takes names of columns, as {example}, not {type(name).__name__} "
+                f"{shown:.40}: add what is computed as a column first, and name it"
+            )
+    return list(names)
+
+
+def _read_by(pairs: Pairs, policies: Mapping[str, AbstractPolicy]) -> list[str]:
+    """The columns that aggregations and policies read. Raises TypeError for what is no name."""
+    read: list[str] = []
+    for alias, (columns, monoid) in pairs.items():
+        if columns is not None:
+            read += _names(columns, f"aggregation {alias!r}", f'("kw", {monoid.name}())')
+    for policy in policies.values():
+        for _, columns, _ in policy.observers:
+            read += column_names(columns)
+    return list(dict.fromkeys(read))
+
+
+def _require_free(called: list[str], table: Frame) -> None:
+    """Raise ValueError for two columns of one name."""
+    taken = [name for name in called if called.count(name) > 1 or name in table.names]
+    if taken:
+        raise ValueError(f"there would be two columns {taken[0]!r}: give one another name")
+
+
+def _keys(table: Frame, names: Sequence[str]) -> np.ndarray:
+    """A number for each row, the same for rows of one key. Raises UnsuitableKey."""
+    if not names:
+        return np.zeros(len(table), "i8")
+    codes = []
+    for name in names:
+        try:
+            codes.append(codes_of([table.raw(name)]))
+        except UnsuitableKey as error:
+            raise UnsuitableKey(f"column {name!r}: {error}") from None
+    return codes_of(codes)
+
+
+def _times(table: Frame, on: str | None, unit: TimeUnit | None) -> np.ndarray | None:
+    """The time of each row in microseconds. Raises InvalidTime."""
+    if on is None:
+        return None
+    try:
+        return to_times(table.raw(on), unit)
+    except InvalidTime as error:
+        raise InvalidTime(f"column {on!r}: {error}") from None
 
 
 def _typed(
-    columns: Columns, monoid: AbstractMonoid, table: _Table
-) -> tuple[Columns, AbstractMonoid]:
-    """The aggregation by a monoid of its columns' types."""
-    types = [_type_of(table.column(name)) for name in column_names(columns)]
-    return columns, monoid.of_types(*types)
+    alias: str, given: Any, monoid: AbstractMonoid, columns: Mapping[str, Column]
+) -> tuple[Any, AbstractMonoid]:
+    """The aggregation by a monoid of its columns' types. Raises InvalidValue for one of others."""
+    read = [columns[name] for name in column_names(given)]
+    if isinstance(monoid, (ArgMin, ArgMax)) and monoid.follows_column and read[-1].type is str:
+        given, read = (read[0].name, _ROW), [read[0], columns[_ROW]]
+    found = monoid.of_types(*(column.type for column in read))
+    if isinstance(found, CheckedSum) and found is not monoid:
+        found.label = f"the aggregation {alias!r}"
+    schemas = list(found.inputs.schemas) if isinstance(found.inputs, Record) else [found.inputs]
+    for column, schema in zip(read, schemas, strict=False):
+        if not _is_readable(column, schema):
+            raise InvalidValue(
+                f"aggregation {alias!r}: {monoid.name} reads numbers, and column {column.name!r} "
+                f"is {column.dtype}: convert it to numbers first, or choose Min, Max, First, Last "
+                "or Count"
+            )
+        if not column.ordered and isinstance(found, (Min, Max, MinText, MaxText)):
+            raise InvalidValue(
+                f"aggregation {alias!r}: column {column.name!r} is {column.dtype}, which has "
+                "another order than its values, or none: convert it to text or numbers first"
+            )
+    return given, found
 
 
-def _type_of(column: Any) -> Any:
-    """The type of a column of any library, as monoids take it; None where doubles will do."""
-    name = str(getattr(column, "dtype", None) or column.type).lower().removesuffix("[pyarrow]")
-    if whole := re.fullmatch(r"(u?int)\d+", name):
-        return f"{whole[1]}64"
-    if places := re.fullmatch(r"decimal\d*\(.*?(\d+)\)", name.replace("precision=", "")):
-        return Decimals(int(places[1]))
-    if name in ("object", "category"):
-        return str if isinstance(next(iter(column), None), str) else None
-    return str if re.match("(large_)?str|utf8", name) else None
+def _is_readable(column: Column, schema: Schema) -> bool:
+    if not isinstance(schema, Array) or column.is_numeric:
+        return True
+    return column.type is not str and schema.dtype.kind == np.dtype(column.type).kind
+
+
+def _result(
+    values: Any, monoid: AbstractMonoid, pair: tuple[Any, AbstractMonoid], read: Sequence[Column]
+) -> Result:
+    """Results with the type of column that they are for."""
+    like, (given, typed) = read[-1] if read else None, pair
+    if like is not None and _ROW in column_names(given):
+        values = objects([like.values[row] for row in values.tolist()])
+    if monoid.follows_column and like is not None:
+        return Result(values, "value", like)
+    if isinstance(typed, CheckedSum):
+        return Result(values, "sum", like)
+    if isinstance(monoid, (Collect, CollectDistinct)):
+        return Result(values, "list", like)
+    if not len(values) and isinstance(typed.outputs, Objects) and type(typed.empty) in _NUMBERS:
+        values = np.zeros(0, type(typed.empty))
+    return Result(values, "own", like)
+
+
+_NUMBERS = (bool, int, float)
+
+
+def _explained(error: InvalidValue, pairs: Pairs, columns: Mapping[str, Column]) -> InvalidValue:
+    """The error for values that windows refuse, by the name of the column."""
+    for alias, (given, monoid) in pairs.items():
+        read = [columns[name] for name in column_names(given)]
+        values: Any = tuple(column.values for column in read)
+        what = f"aggregation {alias!r} of column {', '.join(repr(c.name) for c in read)}"
+        try:
+            rows, count = monoid.rows(values if len(read) != 1 else values[0], len(read[0].values))
+        except InvalidValue as cause:
+            return InvalidValue(f"{what}: {cause}")
+        invalid = monoid.invalid(rows, count)
+        if invalid is not None:
+            return InvalidValue(
+                f"{what}: {int(invalid.sum())} of {count} values are null, NaN or outside what "
+                f"{monoid.name} takes, the first in row {int(np.argmax(invalid))}: change these "
+                "values, or drop these rows, before the call"
+            )
+    return error
 
 
 def _policy(size: Size) -> AbstractPolicy:
@@ -127,9 +268,10 @@ def _policy(size: Size) -> AbstractPolicy:
 
 
 def _swept(
-    windows: KeyedWindows, keys: Any, values: dict[str, Any], times: np.ndarray | None, count: int
+    windows: KeyedWindows, keys: np.ndarray, values: dict[str, Any], times: np.ndarray | None
 ) -> Any:
     """Results of all rows: at once in memory, else in order of time and part by part."""
+    count = len(keys)
     moments = None if times is None else times.view("M8[us]")
     if windows.store is None or count <= _CHUNK:
         return windows.extend(keys, values or range(count), moments)
@@ -137,9 +279,8 @@ def _swept(
     parts = []
     for at in range(0, count, _CHUNK):
         some = order[at : at + _CHUNK]
-        of_keys = tuple(_taken(k, some) for k in keys) if isinstance(keys, tuple) else None
         found = windows.extend(
-            _taken(keys, some) if of_keys is None else of_keys,
+            keys[some],
             {name: _taken(column, some) for name, column in values.items()} or range(len(some)),
             None if moments is None else moments[some],
         )
@@ -149,12 +290,8 @@ def _swept(
 
 
 def _taken(column: Any, rows: np.ndarray) -> Any:
-    """Some rows of a column of any library."""
-    if hasattr(column, "iloc"):
-        return column.iloc[rows]
-    if hasattr(column, "take"):
-        return column.take(rows)
-    return column[rows]
+    """Some rows of a column."""
+    return [column[row] for row in rows.tolist()] if isinstance(column, list) else column.take(rows)
 
 
 def _joined(parts: Sequence[Any], order: np.ndarray) -> Any:
@@ -162,72 +299,3 @@ def _joined(parts: Sequence[Any], order: np.ndarray) -> Any:
     if isinstance(parts[0], dict):
         return {name: _joined([part[name] for part in parts], order) for name in parts[0]}
     return np.concatenate(parts)[order]
-
-
-# --- frames ---------------------------------------------------------------------------------------
-
-
-class _Table(Protocol):
-    @property
-    def names(self) -> list[str]: ...
-    def __len__(self) -> int: ...
-    def column(self, name: str) -> Any: ...
-    def with_columns(self, found: Mapping[str, Any]) -> Any: ...
-
-
-class _Pandas:
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-
-    def __len__(self) -> int:
-        return len(self._frame)
-
-    @property
-    def names(self) -> list[str]:
-        return list(self._frame.columns)
-
-    def column(self, name: str) -> Any:
-        return self._frame[name]
-
-    def with_columns(self, found: Mapping[str, Any]) -> Any:
-        return self._frame.assign(**found)
-
-
-class _Polars(_Pandas):
-    def with_columns(self, found: Mapping[str, Any]) -> Any:
-        series = self._frame.get_columns()[0].__class__ if self._frame.width else None
-        assert series is not None
-        lists = {n: c.tolist() if c.dtype == object else c for n, c in found.items()}
-        return self._frame.with_columns([series(name, lists[name]) for name in found])
-
-
-class _Arrow(_Pandas):
-    @property
-    def names(self) -> list[str]:
-        return list(self._frame.column_names)
-
-    def with_columns(self, found: Mapping[str, Any]) -> Any:
-        frame = self._frame
-        for name, column in found.items():
-            frame = frame.append_column(name, [column])
-        return frame
-
-
-_KINDS = {"pandas": _Pandas, "polars": _Polars, "pyarrow": _Arrow}
-
-
-def _opened(frame: Any, names: Sequence[str]) -> _Table:
-    kind = _KINDS.get(type(frame).__module__.partition(".")[0])
-    if kind is None or not hasattr(frame, "columns") or not hasattr(frame, "shape"):
-        raise TypeError(
-            f"rolling takes a pandas or polars DataFrame or an Arrow table, not {type(frame)!r}; "
-            "for columns by themselves there is KeyedWindows.extend"
-        )
-    table = kind(frame)
-    missing = [name for name in names if name not in table.names]
-    if missing:
-        raise InvalidValue(f"there is no column {missing[0]!r}; there are {table.names}")
-    twice = [name for name in names if table.names.count(name) > 1]
-    if twice:
-        raise InvalidValue(f"there are several columns {twice[0]!r}")
-    return table

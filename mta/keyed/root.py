@@ -6,7 +6,7 @@ body     = msgpack array [magic, version, window, kind, monoid, policies, timed,
 magic    = "mta-keyed"
 version  = 2; in version 1 there is nothing after doomed
 window   = text, the name of the windows
-kind     = "int", "text", "bytes", "tuple", or nil while there is no key
+kind     = of keys, one of those of ``mta.keyed.key_types``, or nil while there is no key
 monoid   = [text, 16-byte fingerprint]
 policies = array of [name, text, 16-byte fingerprint]; a single policy has the name ""
 timed    = whether pages keep times
@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 from mta.errors import CorruptPage
 from mta.keyed import doomed
 from mta.keyed.doomed import Doomed
-from mta.keyed.keys import KINDS
+from mta.keyed.key_types import KINDS
 from mta.keyed.leaves import TableLayout
 from mta.keyed.pages import MAX_HEIGHT, Index, Whole, dump, load
 from mta.keyed.table import Table

@@ -136,7 +136,8 @@ class KeyedWindows:
     every key has a window by itself, at 200 us a key and batch.
 
     In a store, new events are written about 3 times in all, and pages are read that hold keys of
-    the batch. Keys are integers, text, bytes, or tuples of these, all of one kind.
+    the batch. Keys are integers, text, bytes, booleans, floats, decimals, dates, datetimes,
+    durations, times of day, UUIDs, or tuples of these, all of one type; they come back in it.
 
     Settings are those of ``Window``; beside them ``lateness`` (events may come so late), with it
     ``existing`` (what an event does at a time that has one) and ``missing`` (what becomes of a

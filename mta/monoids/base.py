@@ -181,10 +181,16 @@ class AbstractMonoid(ABC, Generic[Out]):
     def of_types(self, *types: Any, nullable: bool = False) -> AbstractMonoid:
         """This monoid for columns of these types, where it was made without any.
 
-        A type is an integer dtype, ``Decimals``, ``str``, or None where doubles will do. With
-        ``nullable`` windows may be empty, and their result is None.
+        A type is a dtype of integers, booleans, datetimes or durations by name, ``Decimals``,
+        ``str`` for text and other objects, or None where doubles will do. With ``nullable`` windows
+        may be empty, and their result is None.
         """
         return self
+
+    @property
+    def follows_column(self) -> bool:
+        """Whether results are values of the last column that it reads, of that column's type."""
+        return False
 
     def same(self, one: Partial, other: Partial, scale: Scale | None = None) -> bool:
         """Whether two partials stand for the same events, up to rounding; see ``equality``.

@@ -19,7 +19,9 @@ overflow is inf; no sum, mean or extreme is -0.0; a NaN or null is refused or dr
 Nothing is ever subtracted, so no error survives the event that caused it.
 
 With ``dtype="int64"`` results are exact integers, and an empty window answers the identity (or
-None, with ``nullable``). With ``Decimals(2)`` they are exact decimals. Without a type values are
+None, with ``nullable``). With ``Decimals(2)`` they are exact decimals. Those that choose a value
+take datetimes and durations of any unit, too, as ``Max("M8[us]")``, whose result on an empty window
+is NaT. Without a type values are
 doubles, and a whole number that is none is refused; ``rolling`` and Spark, which see the column
 before the first event, take its type then (``of_types``).
 """
@@ -37,7 +39,7 @@ import numpy as np
 
 from mta.columns.reading import objects, plain
 from mta.columns.schemas import Array, Decimals, Objects, Row, Rows, Schema
-from mta.errors import InvalidValue, ResultOutOfRange
+from mta.errors import ResultOutOfRange
 from mta.kernels.native import Kernel
 from mta.kernels.scans import ones
 from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial, any_of
@@ -119,8 +121,9 @@ class Sum(_Typed[Out]):
         self._follows = dtype is None
 
     def of_types(self, *types: Any, nullable: bool = False) -> AbstractMonoid:
-        """Of whole numbers and decimals a ``CheckedSum``."""
-        return CheckedSum(types[0]) if self._follows and _is_whole(types[0]) else self
+        """Of whole numbers, decimals and booleans, which count, a ``CheckedSum``."""
+        kind = "int64" if types[0] == "bool" else types[0]
+        return CheckedSum(kind) if self._follows and _is_whole(kind) else self
 
 
 class CheckedSum(_Typed[Out]):
@@ -181,7 +184,7 @@ class CheckedSum(_Typed[Out]):
     def _out_of_range(self) -> ResultOutOfRange:
         return ResultOutOfRange(
             f"{self.label} is beyond {self._limits.min} to {self._limits.max}: choose a monoid "
-            "whose results are doubles, as Sum()"
+            'whose results are doubles, as Sum("float64")'
         )
 
 
@@ -189,6 +192,7 @@ class _TextMonoid(Monoid):
     """A choice among objects of any kind; the partial of no event is None."""
 
     _choose: Callable[[Any, Any], Any]
+    follows_column = True
 
     def __init__(self) -> None:
         choose = type(self)._choose
@@ -234,6 +238,10 @@ class _OfOne(_Typed[Out]):
 
     def _make(self, kind: Array, nullable: bool) -> None:
         raise NotImplementedError
+
+    @property
+    def follows_column(self) -> bool:
+        return self._follows
 
     def of_types(self, *types: Any, nullable: bool = False) -> AbstractMonoid:
         (kind,) = types
@@ -427,6 +435,10 @@ class _ArgExtreme(_Extreme[Out]):
                 nullable=nullable or not _is_plain(value),
             ),
         )
+
+    @property
+    def follows_column(self) -> bool:
+        return self._given[1] is None
 
     def _one(self, left: Partial, right: Partial) -> Partial:
         """As ``_choose``, of plain numbers."""
@@ -686,9 +698,11 @@ def _limit(kind: Array, upper: bool) -> Any:
     dtype = kind.dtype
     if dtype.kind == "f":
         return _number(dtype.type(np.inf if upper else -np.inf))
-    if dtype.kind not in "iu":
-        raise InvalidValue(f"a column of {dtype} has no smallest and largest number")
-    info = np.iinfo(dtype)
+    if dtype.kind == "b":
+        return np.bool_(upper)
+    info = np.iinfo("i8" if dtype.kind in "mM" else dtype)
+    if dtype.kind in "mM":  # the number below the others is NaT
+        return np.array(info.max if upper else -info.max, "i8").view(dtype)[()]
     return _number(dtype.type(info.max if upper else info.min))
 
 
@@ -700,4 +714,6 @@ def _number(number: Any) -> Any:
 def _nan_or(kind: Array, value: Any, nullable: bool) -> Any:
     if nullable or isinstance(kind, Decimals):
         return None
+    if kind.dtype.kind in "mM":
+        return np.array("NaT", kind.dtype)[()]
     return np.nan if kind.dtype.kind == "f" else plain(value)

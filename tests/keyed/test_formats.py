@@ -7,8 +7,11 @@ format is a new version with files of its own, and these must stay readable.
 from __future__ import annotations
 
 import tracemalloc
+from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgpack
 import numpy as np
@@ -38,6 +41,8 @@ from stores import MemoryStore
 GOLDEN = Path(__file__).parent / "golden"
 TEXT = TableLayout("w", "text", Array("f8"), timed=True)
 INTS = TableLayout("w", "int", Record([]), timed=False)
+TUPLES = TableLayout("w", "tuple", Array("f8"), timed=False)
+MOMENTS = TableLayout("w", "datetime", Record([]), timed=False)
 
 
 def text_table() -> Table:
@@ -57,6 +62,23 @@ def int_table() -> Table:
     return Table.of(INTS.schema, keys, np.array([0, 2, 5]), None, ())
 
 
+def tuple_table() -> Table:
+    """A key with a part of every type."""
+    noon = datetime(2020, 5, 17, 12, tzinfo=UTC)
+    parts = [
+        -7, True, -0.5, "ä", b"x", noon.date(), noon.replace(tzinfo=None), noon, timedelta(1, 2, 3),
+        time(5, 0, 1), Decimal("-1.50"), UUID(int=5),
+    ]  # fmt: skip
+    keys, _ = read_keys([tuple(parts)], None)
+    return Table.of(TUPLES.schema, keys, np.array([0, 1]), None, np.array([0.5]))
+
+
+def datetime_table() -> Table:
+    """Two keys that are moments."""
+    keys, _ = read_keys([datetime(2020, 5, 17, 12), datetime(1, 1, 1)], None)
+    return Table.of(MOMENTS.schema, keys, np.array([0, 2, 5]), None, ())
+
+
 def index() -> Index:
     """Two pages."""
     return Index(np.array([1, 2**63], "u8"), [b"a" * 16, b"b" * 16], np.array([5, -6]))
@@ -65,6 +87,8 @@ def index() -> Index:
 CONTENTS: dict[str, tuple[TableLayout, int, Any]] = {
     "table_of_text": (TEXT, 0, text_table()),
     "table_of_integers": (INTS, 0, int_table()),
+    "table_of_tuples": (TUPLES, 0, tuple_table()),
+    "table_of_datetimes": (MOMENTS, 0, datetime_table()),
     "index": (TEXT, 1, index()),
     "list": (TEXT, LIST, [b"handle", DoomedPages(3, 2, [b"c" * 16], below=False)]),
 }
@@ -102,9 +126,10 @@ def stored() -> MemoryStore:
     return store
 
 
-#: Each golden page, by what it holds; pages of keys are there in both versions.
-PAGES = {**{name: name for name in CONTENTS}, "table_of_text-2": "table_of_text",
-         "table_of_integers-2": "table_of_integers"}  # fmt: skip
+#: Each golden page, by what it holds; version 1 had keys of fewer types.
+PAGES = {name: name for name in ("table_of_text", "table_of_integers", "index", "list")} | {
+    f"{name}-2": name for name in CONTENTS if name.startswith("table")
+}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -343,7 +368,7 @@ def _set(place: int, value: Any) -> Any:
 
 ROOTS: dict[str, Any] = {
     "magic": _set(0, "mta-other"), "version": _set(1, 3), "window": _set(2, "a/b"),
-    "kind": _set(3, "float"), "monoid": _set(4, ["Max"]), "policies": _set(5, [["t"]]),
+    "kind": _set(3, "complex"), "monoid": _set(4, ["Max"]), "policies": _set(5, [["t"]]),
     "timed": _set(6, 1), "lateness": _set(7, "2"), "less lateness": _set(7, [2, [1]]),
     "less than none": _set(7, [2, [-1, 5]]), "for ever": _set(7, [2, [1, 1 << 62]]),
     "number": _set(8, -1), "counts": _set(9, [1]),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from datetime import date
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
+import msgpack
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -14,9 +15,11 @@ import pyarrow as pa
 import pytest
 
 from mta import CountWindow, KeyedWindows, Sum
-from mta.errors import UnsuitableKey
+from mta.errors import CorruptPage, UnsuitableKey
+from mta.keyed import key_types
 from mta.keyed import keys as module
 from mta.keyed.keys import Keys, merged, of_packed, read_key, read_keys
+from stores import MemoryStore
 
 TEXT = ["b", "a", "b", "", "\0", "a\0", "ä", "b"]
 BYTES = [text.encode() for text in TEXT]
@@ -40,6 +43,12 @@ def read(column: Any, kind: str | None = None) -> list[Any]:
 ENUM = pl.Enum(sorted(set(TEXT)))
 SPLIT = [pa.array(TEXT[:3]), pa.array(TEXT[3:])]
 OWN = pa.DictionaryArray.from_arrays(pa.array([0, 2, 1, 3]), pa.array(["a", "a", "b", "c", "d"]))
+DAY, CLOCK, NOON = date(2020, 5, 17), time(5, 0, 1, 7), datetime(2020, 5, 17, 12, tzinfo=UTC)
+#: Each dictionary fits int8, both together do not.
+WIDE = pa.chunked_array([
+    pa.DictionaryArray.from_arrays(pa.array(range(n), pa.int8()), [f"{n} {i}" for i in range(n)])
+    for n in (64, 65)
+])  # fmt: skip
 COLUMNS: dict[str, tuple[Any, list[Any]]] = {
     "list": (TEXT, TEXT),
     "numpy text": (np.array(["b", "a", "b"]), ["b", "a", "b"]),
@@ -97,7 +106,106 @@ COLUMNS: dict[str, tuple[Any, list[Any]]] = {
     "columns without rows": (([], []), []),
     "rows of several columns": (pd.MultiIndex.from_tuples([(1, "a")]), [(1, "a")]),
     "nothing": ([], []),
+    "Arrow dictionaries that are too many for their indices": (WIDE, WIDE.to_pylist()),
+    "Arrow dictionaries of times": (
+        pa.chunked_array(
+            [pa.array(part, pa.date32()).dictionary_encode() for part in ([DAY], [DAY])]
+        ),
+        [DAY, DAY],
+    ),
+    "numpy floats": (np.array([0.0, -0.0, 2.5], "f4"), [0.0, 0.0, 2.5]),
+    "Arrow floats": (pa.array([0.0, -0.0]), [0.0, 0.0]),
+    "polars floats": (pl.Series([0.0, -0.0]), [0.0, 0.0]),
+    "pandas floats that may be null": (pd.Series([0.0, -0.0], dtype="Float64"), [0.0, 0.0]),
+    "floats in tuples": ([(0.0, "a"), (-0.0, "a")], [(0.0, "a"), (0.0, "a")]),
+    "decimals": (
+        [Decimal("1.50"), Decimal("1.5"), Decimal("-0"), Decimal("1e3")],
+        [Decimal("1.5"), Decimal("1.5"), Decimal(0), Decimal(1000)],
+    ),
+    "one moment of two zones": ([NOON, NOON.astimezone(timezone(timedelta(hours=5)))], [NOON] * 2),
+    "pandas dates as objects": (pd.Series([DAY, DAY]), [DAY, DAY]),
+    "pandas zones": (pd.Series([NOON]).dt.tz_convert("Asia/Tokyo"), [NOON]),
+    "polars zones": (pl.Series([NOON]).dt.convert_time_zone("Asia/Tokyo"), [NOON]),
+    "Arrow zones": (pa.array([NOON], pa.timestamp("s", "Asia/Tokyo")), [NOON]),
+    "Arrow days in milliseconds": (pa.array([DAY], pa.date64()), [DAY]),
+    "Arrow seconds of the day": (
+        pa.array([CLOCK.replace(microsecond=0)], pa.time32("s")),
+        [CLOCK.replace(microsecond=0)],
+    ),
+    "numpy fine times that fit": (np.array([5000], "M8[ns]"), [datetime(1970, 1, 1, 0, 0, 0, 5)]),
+    "pandas categories of times": (
+        pd.Series(pd.to_datetime(["2020-01-01"])).astype("category"),
+        [datetime(2020, 1, 1)],
+    ),
+    "columns of every type": (
+        ([True], [0.5], [DAY], [NOON], [timedelta(1)], [CLOCK], [Decimal(1)], [uuid.UUID(int=1)]),
+        [(True, 0.5, DAY, NOON, timedelta(1), CLOCK, Decimal(1), uuid.UUID(int=1))],
+    ),
 }
+
+#: Keys of each type, and how each library has a column of them.
+TYPES: dict[str, tuple[list[Any], Any]] = {
+    "int": ([5, -7, 5], pa.int64()),
+    "bool": ([True, False, True], pa.bool_()),
+    "float": ([0.5, -1e300, 0.5], pa.float64()),
+    "text": (["a", "", "a"], pa.string()),
+    "bytes": ([b"a", b"", b"a"], pa.binary()),
+    "decimal": ([Decimal("1.50"), Decimal("-0.25"), Decimal("1.50")], pa.decimal128(10, 2)),
+    "date": ([DAY, date(1, 1, 1), DAY], pa.date32()),
+    "datetime": (
+        [datetime(2020, 1, 1, 5), datetime(1969, 1, 1), datetime(2020, 1, 1, 5)],
+        pa.timestamp("us"),
+    ),
+    "datetime with zone": ([NOON, NOON + timedelta(1), NOON], pa.timestamp("us", "UTC")),
+    "duration": ([timedelta(1), timedelta(-1), timedelta(1)], pa.duration("us")),
+    "time": ([CLOCK, time(0), CLOCK], pa.time64("us")),
+}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_every_library_has_the_same_keys_of_every_type(kind: str) -> None:
+    values, own = TYPES[kind]
+    arrow = pa.array(values, own)
+    columns = {
+        "list": values, "objects": np.array([*values, None], object)[:-1], "Arrow": arrow,
+        "chunks": pa.chunked_array([arrow[:1], arrow[1:]]),
+        "dictionaries": pa.chunked_array([a.dictionary_encode() for a in (arrow[:1], arrow[1:])]),
+        "pandas of Arrow": pd.Series(arrow, dtype=pd.ArrowDtype(own)),
+        "polars": pl.Series(values), "pandas": pd.Series(values),
+        "pandas index": pd.Index(values), "pandas categories": pd.Series(values, dtype="category"),
+    }  # fmt: skip
+    expected, _ = read_keys(values, None)
+    assert expected.kind == kind
+    for name, column in columns.items():
+        if name == "pandas categories" and kind == "bytes":
+            continue
+        assert read(column) == values, name
+        assert [type(key) for key in read(column)] == list(map(type, values)), name
+        assert read_keys(column, kind)[0].hashes.tolist() == expected.hashes.tolist(), name
+        assert read((column, [1, 1, 2])) == list(zip(values, [1, 1, 2], strict=True)), name
+
+
+@pytest.mark.parametrize("kind", [*TYPES, "uuid", "tuple"])
+@pytest.mark.usefixtures("tiny")
+def test_keys_of_every_type_live_in_pages(kind: str) -> None:
+    some = {**TYPES, "uuid": ([uuid.UUID(int=5)], None), "tuple": ([(DAY, 1.5, NOON)], None)}
+    keys = list(dict.fromkeys(some[kind][0]))
+    store, settings = MemoryStore(), {"leaf_arity": 2, "arity": 2}
+    windows = KeyedWindows(Sum("int64"), CountWindow(99), store, "typed", **settings)
+    count = 0
+    for _ in range(12):
+        count += 1
+        assert windows.extend(keys, [1] * len(keys)).tolist() == [count] * len(keys)
+        root = windows.checkpoint()
+        windows = KeyedWindows.restore(root, Sum("int64"), CountWindow(99), store, **settings)
+    assert sorted(windows.keys()) == sorted(keys)
+    assert set(map(type, windows.keys())) == {type(keys[0])}
+    assert windows.query(keys).tolist() == [count] * len(keys)
+    assert windows.query(keys[0]) == count
+    assert keys[0] in windows
+    assert windows.window(keys[0]).query() == count
+    last = windows.extend(keys, [1] * len(keys), results="last")
+    assert sorted(last.keys.tolist()) == sorted(keys)
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -131,8 +239,10 @@ class Text(str):
 
 
 NULL = "some keys are null: drop these events, or give them a key"
-MIXED = "keys are all integers, all text, all bytes or all tuples of these, not "
+MIXED = "keys are all of one type, not "
 NONE = "the key .* is none: "
+EQUAL = "the key .* equals another one whose parts are of other types"
+TYPE = "the key .* is a [A-Za-z]*: keys are integers, text, bytes, "
 COLUMN = "keys are a column with a key for each event, not "
 BAD: dict[str, tuple[Any, str]] = {
     "null": (["a", None], NULL),
@@ -157,47 +267,52 @@ BAD: dict[str, tuple[Any, str]] = {
     "1 and True": ([1, True], MIXED),
     "pandas 1 and True": (pd.Series([1, True], dtype=object), MIXED),
     "numpy 1 and '1'": (np.array([1, "1"], object), MIXED),
-    "bool": ([True], MIXED),
-    "numpy bool": (np.array([True]), MIXED),
-    "pandas bool": (pd.Series([True]), MIXED),
-    "polars bool": (pl.Series([True]), MIXED),
-    "Arrow bool": (pa.array([True]), MIXED),
-    "float": ([1.0], MIXED),
-    "numpy float": (np.array([1.0]), MIXED),
-    "pandas float": (pd.Series([1.0, 2.0]), MIXED),
-    "polars float": (pl.Series([1.0]), MIXED),
-    "Arrow float": (pa.array([1.0]), MIXED),
-    "decimal": ([Decimal(1)], MIXED),
-    "polars decimal": (pl.Series([1]).cast(pl.Decimal(10, 2)), MIXED),
-    "date": ([date(2020, 1, 1)], MIXED),
-    "UUID": ([uuid.UUID(int=1)], MIXED),
-    "Arrow UUID": (pa.array([b"0" * 16], pa.uuid()), MIXED),
-    "numpy times": (np.array(["2020"], "M8[us]"), "keys are integers, text or bytes, not datet"),
-    "numpy fine times": (np.array(["2020"], "M8[ns]"), "keys are integers, text or bytes, not "),
-    "numpy durations": (np.array([5], "m8[s]"), "keys are integers, text or bytes, not timedelta"),
-    "pandas times": (pd.Series(pd.to_datetime(["2020"])), MIXED),
-    "polars times": (pl.Series([1]).cast(pl.Datetime), MIXED),
-    "Arrow times": (pa.array([1], pa.timestamp("us")), MIXED),
-    "polars objects": (pl.Series([object()], dtype=pl.Object), MIXED),
-    "a class of its own": ([Text("a")], MIXED),
-    "view": ([memoryview(b"a")], MIXED),
-    "list": ([[1]], NONE),
-    "dictionary": ([{}], NONE),
-    "bytearray": ([bytearray(b"a")], NONE),
-    "polars lists": (pl.Series([[1]]), NONE),
-    "polars structs": (pl.Series([{"a": 1}]), NONE),
-    "Arrow lists": (pa.array([[1]]), NONE),
-    "Arrow structs": (pa.array([{"a": 1}]), NONE),
+    "polars objects": (pl.Series([object()], dtype=pl.Object), TYPE),
+    "a class of its own": ([Text("a")], TYPE),
+    "view": ([memoryview(b"a")], TYPE),
+    "list": ([[1]], TYPE),
+    "dictionary": ([{}], TYPE),
+    "bytearray": ([bytearray(b"a")], TYPE),
+    "polars lists": (pl.Series([[1]]), TYPE),
+    "polars structs": (pl.Series([{"a": 1}]), TYPE),
+    "Arrow lists": (pa.array([[1]]), TYPE),
+    "Arrow structs": (pa.array([{"a": 1}]), TYPE),
     "surrogate": (["\ud800"], NONE),
     "surrogate in a tuple": ([("\ud800",)], NONE),
     "tuple in a tuple": ([(1, (2,))], NONE),
-    "float in a tuple": ([(1.0, "a")], NONE),
-    "bool in a tuple": ([(True, "a")], NONE),
-    "equal tuples, one of a float": ([(1, "a"), (1.0, "a")], NONE),
-    "equal tuples, one of a bool": ([(1, "a"), (True, "a")], NONE),
+    "equal tuples, one of a float": ([(1, "a"), (1.0, "a")], EQUAL),
+    "equal tuples, one of a bool": ([(1, "a"), (True, "a")], EQUAL),
+    "1 and True in one of two columns": (([1, True], ["a", "a"]), MIXED),
+    "1 and 1.0": ([1, 1.0], MIXED),
+    "0.5 and a decimal": ([0.5, Decimal("0.5")], MIXED),
+    "a date and a datetime": ([date(2020, 1, 1), datetime(2020, 1, 1)], MIXED),
+    "datetimes with and without a zone": ([NOON, NOON.replace(tzinfo=None)], MIXED),
+    "complex": (np.array([1j]), TYPE),
+    "a time of a zone": ([time(1, tzinfo=UTC)], TYPE),
+    "numpy NaN": (np.array([1.0, np.nan]), NULL),
+    "pandas NaN": (pd.Series([1.0, np.nan]), NULL),
+    "polars NaN": (pl.Series([1.0, np.nan]), NULL),
+    "Arrow NaN": (pa.array([1.0, np.nan]), NULL),
+    "pandas NaN of Arrow": (pd.Series([1.0, np.nan], dtype="double[pyarrow]"), NULL),
+    "NaN in a tuple": ([(1, np.nan)], NULL),
+    "decimal NaN": ([Decimal("NaN")], NULL),
+    "decimal infinity": ([Decimal("inf")], NONE),
+    "decimal of a million digits": ([Decimal("1e1000000")], NONE),
+    "numpy NaT": (np.array(["NaT"], "M8[us]"), NULL),
+    "polars null among times": (pl.Series([None, datetime(2020, 1, 1)]), NULL),
+    "numpy fine times": (np.array([1], "M8[ns]"), "finer than a microsecond"),
+    "numpy fine durations": (np.array([1], "m8[ns]"), "finer than a microsecond"),
+    "pandas fine times": (pd.Series(pd.to_datetime([1])), "finer than a microsecond"),
+    "a fine time of pandas": ([pd.Timestamp(1)], "finer than a microsecond"),
+    "a fine duration of pandas": ([pd.Timedelta(1)], "finer than a microsecond"),
+    "polars fine times": (pl.Series([1]).cast(pl.Datetime("ns")), "finer than a microsecond"),
+    "polars fine times of day": (pl.Series([1]).cast(pl.Time), "finer than a microsecond"),
+    "Arrow fine times": (pa.array([1], pa.timestamp("ns")), "finer than a microsecond"),
+    "Arrow fine times of day": (pa.array([1], pa.time64("ns")), "finer than a microsecond"),
+    "far times": (np.array(["20000"], "M8[us]"), "beyond the years 1 to 9999"),
+    "durations without a length": (np.array([1], "m8[M]"), "have no length"),
     "huge in a tuple": ([(2**70,)], NONE),
     "empty tuple": ([()], NONE),
-    "float column": (([1.0], ["a"]), NONE),
     "huge": ([2**63], "the key 9223372036854775808 does not fit 64 bits with a sign"),
     "tiny": ([-(2**63) - 1], "the key -9223372036854775809 does not fit 64 bits"),
     "numpy huge": (np.array([2**63], "u8"), "the key 9223372036854775808 does not fit"),
@@ -238,7 +353,12 @@ def test_what_is_no_key_is_named_and_changes_nothing(name: str) -> None:
     assert (len(windows), list(windows.keys())) == (1, [b"k"])
 
 
-SOME = {"int": 1, "text": "1", "bytes": b"1", "tuple": (1,)}
+SOME: dict[str, Any] = {
+    "int": 1, "bool": True, "float": 1.0, "text": "1", "bytes": b"1", "decimal": Decimal(1),
+    "date": date(1970, 1, 2), "datetime": datetime(1970, 1, 1, 0, 0, 0, 1),
+    "datetime with zone": datetime(1970, 1, 1, 0, 0, 0, 1, UTC), "time": time(0, 0, 0, 1),
+    "duration": timedelta(microseconds=1), "uuid": uuid.UUID(int=1), "tuple": (1,),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", SOME)
@@ -262,8 +382,13 @@ def test_one_key_is_read() -> None:
     for kind, key in SOME.items():
         assert read_key(key, kind).at(0) == read_key(key, None).at(0) == key
     assert read_key(np.int64(3), "int").at(0) == 3
+    assert read_key(pa.scalar(3), "int").at(0) == 3
+    for moment in (np.datetime64("2020-01-01T05", "us"), pd.Timestamp("2020-01-01T05")):
+        assert read_key(moment, None).at(0) == datetime(2020, 1, 1, 5)
+    assert read_key(np.datetime64("2020-01-01"), None).at(0) == date(2020, 1, 1)
+    assert read_key(pd.Timedelta("1h"), None).at(0) == timedelta(hours=1)
     assert read_key(np.str_("a"), None).at(0) == "a"
-    for key in (None, 1.5, True, [1], {}, "\ud800", 2**63, (), float("nan")):
+    for key in (None, 1j, [1], {}, "\ud800", 2**63, (), float("nan")):
         with pytest.raises(UnsuitableKey):
             read_key(key, None)
 
@@ -300,3 +425,17 @@ def test_parts_of_keys() -> None:
     assert empty.find(keys).tolist() == [-1] * len(keys)
     assert keys.find(empty).tolist() == []
     assert len(merged([empty, empty])[0]) == 0
+
+
+@pytest.mark.parametrize("kind", [kind for kind in key_types.KINDS if kind not in ("int", "bytes")])
+def test_bytes_that_are_no_key_are_named(kind: str) -> None:
+    ends = [1 << 62, 2, -(1 << 62)]
+    for raw in (b"\xff\xff", b"\xc4", *(end.to_bytes(8, "little", signed=True) for end in ends)):
+        try:
+            key = key_types.unpacked(kind, raw)
+        except CorruptPage as error:
+            assert f"are no {kind}: " in str(error)
+        else:
+            assert key_types.kind_of(key) == kind
+    with pytest.raises(CorruptPage, match="the bytes of a key are no tuple: "):
+        key_types.unpacked("tuple", msgpack.packb([msgpack.ExtType(99, b"")]))

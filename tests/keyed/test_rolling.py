@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from mta import Count, CountWindow, Last, Max, Mean, Sum, TimeWindow, rolling
+from mta import Count, CountWindow, GeometricMean, Last, Max, Mean, Sum, TimeWindow, rolling
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.keyed import rolling as module
 from stores import MemoryStore
@@ -152,7 +152,7 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no such value": ({"aggregations": {"a": ("q", Max())}}, InvalidValue, "no column 'q'"),
     "no such time": ({"on": "q"}, InvalidValue, "there is no column 'q'"),
     "no time": ({"on": None}, ValueError, "a window by time needs on=, the column of the time"),
-    "no keys": ({"by": []}, ValueError, "by= names the columns of the key"),
+    "no keys": ({"by": []}, ValueError, "by= is empty: name the columns of the key"),
     "no windows": ({"window": {}}, ValueError, "policies are one, or several by name"),
     "no aggregations": ({"aggregations": {}}, ValueError, "aggregations is empty"),
     "a column twice": ({"aggregations": {"v": ("v", Max())}}, ValueError, "two columns 'v'"),
@@ -160,8 +160,28 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         {"window": {"b_c": 2, "c": 3}, "aggregations": {"a": Count(), "a_b": Count()}},
         ValueError, "there would be two columns 'a_b_c'",
     ),
-    "float keys": ({"by": "v"}, UnsuitableKey, "keys are all integers"),
-    "keys of text for values": ({"aggregations": {"a": ("s", Sum())}}, InvalidValue, "cannot"),
+    "text for numbers": (
+        {"aggregations": {"a": ("s", Sum())}}, InvalidValue,
+        "aggregation 'a': Sum reads numbers, and column 's' is ",
+    ),
+    "a key by its place": ({"by": 0}, TypeError, "by= takes names of columns, as .*, not int 0: "),
+    "a key by an expression": ({"by": pl.col("k")}, TypeError, "by= takes names .*, not Expr "),
+    "a column as key": ({"by": pd.Series([1])}, TypeError, "by= takes names .*not Series"),
+    "one of two keys by its place": ({"by": ["k", 1]}, TypeError, "by= takes names .* not int 1: "),
+    "a time by an expression": ({"on": pl.col("t")}, TypeError, "on= takes names of columns"),
+    "a value by an expression": (
+        {"aggregations": {"a": (pl.col("v"), Max())}}, TypeError,
+        r"aggregation 'a' takes names of columns, as \(\"kw\", Max\(\)\), not Expr col",
+    ),
+    "a value by its place": (
+        {"aggregations": {"a": (0, Max())}}, TypeError, "aggregation 'a' takes names of columns",
+    ),
+    "a key with a slip": ({"by": "kk"}, InvalidValue, "no column 'kk'; did you mean 'k'.; there"),
+    "negatives": (
+        {"aggregations": {"a": ("neg", GeometricMean())}}, InvalidValue,
+        "aggregation 'a' of column 'neg': 20 of 20 values are null, NaN or outside what GeometricMe"
+        "an takes, the first in row 0: change these values, or drop these rows, before the call",
+    ),
 }  # fmt: skip
 
 
@@ -173,7 +193,7 @@ def test_bad_input_is_named(name: str, kind: str) -> None:
         "by": "k", "on": "t", "window": "1 hour", "aggregations": {"a": ("v", Last())}, **changed,
     }  # fmt: skip
     with pytest.raises(error, match=message):
-        rolling(FRAMES[kind](frame(20)), **settings)
+        rolling(FRAMES[kind](frame(20).assign(neg=-1.0)), **settings)
 
 
 def test_nulls_are_named() -> None:
@@ -181,9 +201,11 @@ def test_nulls_are_named() -> None:
     for column, error in (("k", UnsuitableKey), ("v", InvalidValue), ("t", InvalidTime)):
         table = frame(20).astype({"k": "Int64"})
         table.iloc[3, list(table.columns).index(column)] = None
+        of_values = "column 'v' has 1 nulls or NaN in 20 rows, the first in row 3: fill them, or dr"
+        message = of_values if column == "v" else f"column '{column}': "
         for make in (FRAMES["pandas"], FRAMES["polars"], FRAMES["Arrow"]):
             store = MemoryStore()
-            with pytest.raises(error):
+            with pytest.raises(error, match=message):
                 rolling(make(table), aggregations={"a": ("v", Max())}, store=store, **settings)
             assert list(store.keys()) == []
 

@@ -1,0 +1,118 @@
+"""Arrow's tables and record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mta.columns.schemas import Decimals
+from mta.frames.base import SUM_DIGITS, Column, Frame, Moments, Result, flattened, require_no_null
+
+_types = pa.types
+
+
+class ArrowFrame(Frame):
+    """A table or a record batch."""
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.frame.schema.names)
+
+    def __len__(self) -> int:
+        return int(self.frame.num_rows)
+
+    def raw(self, name: str) -> Any:
+        return self.frame.column(name)
+
+    def column(self, name: str) -> Column:
+        return read(self.frame.column(name), name)
+
+    def with_columns(self, results: Mapping[str, Result]) -> Any:
+        frame, schema = self.frame, self.frame.schema
+        added = {name: to_arrow(result) for name, result in results.items()}
+        for name, column in added.items():
+            schema = schema.append(pa.field(name, column.type))
+        return type(frame).from_arrays([*frame.columns, *added.values()], schema=schema)
+
+
+def read(column: Any, name: str) -> Column:
+    """An Arrow column as aggregations read it. Raises InvalidValue for a null or a NaN."""
+    require_no_null(name, np.asarray(column.is_null()) if column.null_count else np.zeros(0, bool))
+    given = str(column.type)
+    if _types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+
+    def restored(values: np.ndarray) -> Any:
+        if values.dtype.kind in "mM":
+            raw = pa.array(values.view("i8"))
+            return (raw.cast(pa.int32()) if kind.bit_width == 32 else raw).view(kind)
+        if values.dtype == object:
+            return pa.array(values.tolist(), kind)
+        return pa.array(values).cast(kind)
+
+    def made(type_: Any, values: Any, ordered: bool = True) -> Column:
+        return Column(name, given, type_, values, restored, ordered)
+
+    if unit := _unit(kind):
+        raw = _numpy(column.cast(pa.int32() if kind.bit_width == 32 else pa.int64()))
+        moments = raw.astype("i8").view(unit)
+        return made(unit, Moments(moments, lambda: _listed(column, moments)))
+    if _types.is_boolean(kind) or _types.is_integer(kind) or _types.is_floating(kind):
+        numbers = _numpy(column)
+        if _types.is_floating(kind):
+            require_no_null(name, np.isnan(numbers))
+        return made(type_of(numbers.dtype), numbers)
+    if _types.is_decimal(kind):
+        return made(Decimals(kind.scale), column.to_pylist())
+    return made(str, column.to_pylist(), ordered=not _types.is_nested(kind))
+
+
+def to_arrow(result: Result) -> Any:
+    """Results as an Arrow array."""
+    values, form, like = result
+    if form == "value" and like is not None:
+        return like.restored(values)
+    if form == "list" and like is not None:
+        flat, ends = flattened(values)
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), like.restored(flat))
+    if form == "sum" and like is not None and isinstance(like.type, Decimals):
+        scale = like.type.places
+        wide = pa.decimal128 if scale <= SUM_DIGITS else pa.decimal256
+        return pa.array(values.tolist(), wide(max(SUM_DIGITS, scale), scale))
+    if values.dtype == object or values.ndim > 1:
+        return pa.array(values.tolist())
+    return pa.array(values)
+
+
+def _listed(column: Any, moments: np.ndarray) -> list[Any]:
+    if np.datetime_data(moments.dtype)[0] == "ns":
+        return list(moments)
+    found: list[Any] = column.to_pylist()
+    return found
+
+
+def type_of(dtype: np.dtype[Any]) -> str | None:
+    """The type of a column of numbers, as monoids take it."""
+    return {"b": "bool", "i": "int64", "u": "uint64"}.get(dtype.kind)
+
+
+def _unit(kind: Any) -> str | None:
+    """What numpy calls moments of a type; None where they are none."""
+    if _types.is_date32(kind):
+        return "M8[D]"
+    if _types.is_date64(kind):
+        return "M8[ms]"
+    if _types.is_timestamp(kind):
+        return f"M8[{kind.unit}]"
+    return f"m8[{kind.unit}]" if _types.is_duration(kind) or _types.is_time(kind) else None
+
+
+def _numpy(column: Any) -> np.ndarray:
+    found: np.ndarray = (
+        column.to_numpy() if hasattr(column, "chunks") else column.to_numpy(zero_copy_only=False)
+    )
+    return found

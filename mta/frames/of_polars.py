@@ -1,0 +1,92 @@
+"""polars' data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from mta.columns.schemas import Decimals
+from mta.frames.base import SUM_DIGITS, Column, Frame, Moments, Result, flattened, require_no_null
+
+
+class PolarsFrame(Frame):
+    """A DataFrame."""
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.frame.columns)
+
+    def __len__(self) -> int:
+        return int(self.frame.height)
+
+    def raw(self, name: str) -> Any:
+        return self.frame.get_column(name)
+
+    def column(self, name: str) -> Column:
+        return _read(self.frame.get_column(name), name)
+
+    def with_columns(self, results: Mapping[str, Result]) -> Any:
+        return self.frame.with_columns([_series(*pair) for pair in results.items()])
+
+
+def _read(series: pl.Series, name: str) -> Column:
+    kind = series.dtype
+    require_no_null(name, series.is_null().to_numpy())
+
+    def restored(values: np.ndarray) -> Any:
+        if values.dtype.kind in "mM":
+            raw = pl.Series(values.view("i8"))
+            return (raw.cast(pl.Int32) if kind == pl.Date else raw).cast(kind)
+        if values.dtype == object:
+            return pl.Series(values.tolist(), dtype=kind, strict=False)
+        return pl.Series(values).cast(kind)
+
+    def made(type_: Any, values: Any, ordered: bool = True) -> Column:
+        return Column(name, str(kind), type_, values, restored, ordered)
+
+    if unit := _unit(kind):
+        moments = series.to_physical().to_numpy().astype("i8").view(unit)
+        lossless = np.datetime_data(moments.dtype)[0] != "ns"
+        return made(unit, Moments(moments, series.to_list if lossless else lambda: list(moments)))
+    if kind == pl.Boolean:
+        return made("bool", series.to_numpy())
+    if kind.is_integer():
+        numbers = series.to_list() if str(kind).endswith("128") else series.to_numpy()
+        return made("uint64" if kind.is_unsigned_integer() else "int64", numbers)
+    if kind.is_float():
+        numbers = series.to_numpy()
+        require_no_null(name, np.isnan(numbers))
+        return made(None, numbers)
+    if isinstance(kind, pl.Decimal):
+        return made(Decimals(kind.scale or 0), series.to_list())
+    return made(str, series.to_list(), ordered=not (kind.is_nested() or isinstance(kind, pl.Enum)))
+
+
+def _series(name: str, result: Result) -> pl.Series:
+    values, form, like = result
+    if form == "value" and like is not None:
+        return like.restored(values).alias(name)  # type: ignore[no-any-return]
+    if form == "list" and like is not None:
+        flat, ends = flattened(values)
+        every = like.restored(flat)
+        lists = [every[start:stop] for start, stop in pairwise(ends.tolist())]
+        # With a type it would make Python's datetimes of all values, and lose nanoseconds.
+        return pl.Series(name, lists, dtype=None if lists else pl.List(every.dtype))
+    if form == "sum" and like is not None and isinstance(like.type, Decimals):
+        return pl.Series(name, values.tolist(), dtype=pl.Decimal(SUM_DIGITS, like.type.places))
+    return pl.Series(name, values.tolist() if values.dtype == object else values)
+
+
+def _unit(kind: Any) -> str | None:
+    """What numpy calls moments of a type; None where they are none."""
+    if kind == pl.Date:
+        return "M8[D]"
+    if isinstance(kind, pl.Datetime):
+        return f"M8[{kind.time_unit}]"
+    if isinstance(kind, pl.Duration):
+        return f"m8[{kind.time_unit}]"
+    return "m8[ns]" if kind == pl.Time else None

@@ -1,0 +1,280 @@
+"""The types of keys, and the bytes of a key of each type.
+
+    kind                    Python type                    bytes
+    "int"                   int                            8, little-endian, signed
+    "bool"                  bool                           as "int": 0 or 1
+    "float"                 float                          the bits of the double; -0.0 is 0.0
+    "date"                  date                           as "int": days since 1970
+    "datetime"              datetime without a zone        as "int": microseconds since 1970
+    "datetime with zone"    datetime with a zone           as "int": microseconds since 1970 in UTC
+    "duration"              timedelta                      as "int": microseconds
+    "time"                  time of day without a zone     as "int": microseconds since midnight
+    "text"                  str                            UTF-8
+    "bytes"                 bytes                          as they are
+    "decimal"               Decimal                        its digits as ASCII, as "-12.5"; no
+                                                           zeros at the end of the fraction
+    "uuid"                  UUID                           16
+    "tuple"                 tuple of the others            msgpack array
+
+In a tuple integers, booleans, floats, text and bytes are msgpack's own; the other types are
+extensions, whose codes are in ``EXTENSIONS`` and whose bodies are the bytes above.
+
+Keys of different kinds are never equal, though True, 1 and 1.0 are equal in Python; all keys of one
+set of windows are of one kind. A NaN is a null, which no key is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from struct import pack, unpack
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgpack
+import numpy as np
+
+from mta.columns.reading import is_missing, plain
+from mta.errors import CorruptPage, InvalidTime, UnsuitableKey
+from mta.times import to_times
+
+#: No key has more bytes, so that several always fit into a page.
+MAX_KEY_BYTES = 1024
+ZONED = "datetime with zone"
+_MICRO = timedelta(microseconds=1)
+_DAY = 86_400_000_000
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
+_INTS = np.iinfo("i8")
+#: The moments that Python's datetime has, in microseconds.
+_FIRST, _LAST = (moment.replace(tzinfo=None) - _EPOCH for moment in (datetime.min, datetime.max))
+_RANGE = _FIRST // _MICRO, _LAST // _MICRO
+
+
+class WholeType(NamedTuple):
+    """A type whose keys are whole numbers of 64 bits."""
+
+    dtype: str | None
+    """That of a column of keys, of which the numbers are the bits; None for objects."""
+    pack: Callable[[Any], int]
+    unpack: Callable[[int], Any]
+
+
+class BytesType(NamedTuple):
+    """A type whose keys are bytes of any length."""
+
+    pack: Callable[[Any], bytes]
+    unpack: Callable[[bytes], Any]
+
+
+def _bits(value: float) -> int:
+    bits: int = unpack("<q", pack("<d", value + 0.0))[0]
+    return bits
+
+
+def _double(bits: int) -> float:
+    value: float = unpack("<d", pack("<q", bits))[0]
+    return value
+
+
+def _of_time(value: time) -> int:
+    return (datetime.combine(_EPOCH, value) - _EPOCH) // _MICRO
+
+
+WHOLE: dict[str, WholeType] = {
+    "int": WholeType("<i8", lambda n: n, lambda n: n),
+    "bool": WholeType("?", int, bool),
+    "float": WholeType("<f8", _bits, _double),
+    "date": WholeType("<M8[D]", lambda day: (day - _EPOCH.date()).days, lambda n: _day(n)),
+    "datetime": WholeType(
+        "<M8[us]", lambda moment: (moment - _EPOCH) // _MICRO, lambda n: _EPOCH + n * _MICRO
+    ),
+    ZONED: WholeType(
+        None, lambda moment: (moment - _EPOCH_UTC) // _MICRO, lambda n: _EPOCH_UTC + n * _MICRO
+    ),
+    "duration": WholeType("<m8[us]", lambda length: length // _MICRO, lambda n: n * _MICRO),
+    "time": WholeType(None, _of_time, lambda n: (_EPOCH + n * _MICRO).time()),
+}
+
+
+def _day(days: int) -> date:
+    return _EPOCH.date() + timedelta(days)
+
+
+def _digits(value: Decimal) -> bytes:
+    """Equal decimals have the same digits, whatever their places."""
+    if not value.is_finite() or abs(value.adjusted()) > MAX_KEY_BYTES:
+        raise ValueError
+    text = f"{value:f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return b"0" if value.is_zero() else text.encode()
+
+
+BYTES: dict[str, BytesType] = {
+    "text": BytesType(str.encode, bytes.decode),
+    "bytes": BytesType(lambda raw: raw, lambda raw: raw),
+    "decimal": BytesType(_digits, lambda raw: Decimal(raw.decode("ascii"))),
+    "uuid": BytesType(lambda value: value.bytes, lambda raw: UUID(bytes=raw)),
+    "tuple": BytesType(lambda value: _of_parts(value), lambda raw: _to_parts(raw)),
+}
+KINDS = (*WHOLE, *BYTES)
+#: The kind of keys of each type; datetimes with a zone are of another one.
+_KIND_OF: dict[type, str] = {
+    int: "int", bool: "bool", float: "float", date: "date", datetime: "datetime",
+    timedelta: "duration", time: "time", str: "text", bytes: "bytes", Decimal: "decimal",
+    UUID: "uuid", tuple: "tuple",
+}  # fmt: skip
+_NATIVE = frozenset({"int", "bool", "float", "text", "bytes"})
+#: The codes of types that msgpack does not have.
+EXTENSIONS = {
+    "date": 1, "datetime": 2, ZONED: 3, "duration": 4, "time": 5, "decimal": 6, "uuid": 7,
+}  # fmt: skip
+_EXTENDED = {code: kind for kind, code in EXTENSIONS.items()}
+#: What unpacking raises for bytes that ``packed_keys`` does not make.
+_MALFORMED = (ValueError, TypeError, ArithmeticError, msgpack.UnpackException)
+ALLOWED = (
+    "keys are integers, text, bytes, booleans, floats, decimals, dates, datetimes, durations, "
+    "times of day, UUIDs, or tuples of these"
+)
+
+
+def kind_of(value: Any) -> str | None:
+    """The kind of a key as ``as_key`` returns it; None where it is no key."""
+    kind = _KIND_OF.get(type(value))
+    if type(value) is datetime and value.utcoffset() is not None:
+        return ZONED
+    if type(value) is time and value.tzinfo is not None:
+        return None
+    return kind
+
+
+def as_key(value: Any) -> Any:
+    """A scalar of numpy, pandas or Arrow as the Python value that it is, exactly.
+
+    Raises UnsuitableKey for a time finer than a microsecond.
+    """
+    if type(value) in _KIND_OF and type(value) is not tuple:
+        return value
+    if type(value) is tuple:
+        return tuple(map(as_key, value))
+    if is_missing(value):
+        return value
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        kind, whole = of_moments(np.array([value]))
+        return WHOLE[kind].unpack(int(whole[0]))
+    if hasattr(value, "to_pydatetime") or hasattr(value, "to_pytimedelta"):  # pandas
+        if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0) % 1000:
+            raise UnsuitableKey(f"the key {value} is finer than a microsecond; round it first")
+        is_time = hasattr(value, "to_pydatetime")
+        return value.to_pydatetime() if is_time else value.to_pytimedelta()
+    return plain(value.as_py() if hasattr(value, "as_py") else value)
+
+
+def of_moments(column: np.ndarray) -> tuple[str, np.ndarray]:
+    """An array of datetime64 or timedelta64 as kind and whole numbers. Raises UnsuitableKey."""
+    unit = np.datetime_data(column.dtype)[0]
+    if np.isnat(column).any():
+        raise null_key()
+    if column.dtype.kind == "m":
+        if unit in ("Y", "M", "generic"):
+            raise UnsuitableKey(f"durations in units of {unit!r} have no length; convert them")
+        micros = column.astype("m8[us]")
+        if (micros.astype(column.dtype) != column).any():
+            raise UnsuitableKey("some keys are finer than a microsecond, or too long; round them")
+        return "duration", micros.view("i8")
+    try:
+        whole = to_times(column)
+    except InvalidTime as error:
+        raise UnsuitableKey(f"keys are datetimes, of which {error}") from None
+    if len(whole) and not _RANGE[0] <= int(whole.min()) <= int(whole.max()) <= _RANGE[1]:
+        raise UnsuitableKey("some keys are datetimes beyond the years 1 to 9999")
+    return ("date", whole // _DAY) if unit in "YMWD" else ("datetime", whole)
+
+
+def packed_keys(kind: str, values: Sequence[Any]) -> Any:
+    """Values, all of a kind, as an array of whole numbers or a list of bytes.
+
+    Raises UnsuitableKey for one that is no key.
+    """
+    try:
+        if kind in WHOLE:
+            return np.array(list(map(WHOLE[kind].pack, values)), "<i8")
+        return list(map(BYTES[kind].pack, values))
+    except UnsuitableKey:
+        raise
+    except (ValueError, OverflowError, TypeError):
+        raise _odd(kind, values) from None
+
+
+def unpacked(kind: str, packed: bytes) -> Any:
+    """A key's bytes as users know it. Raises CorruptPage for what are none of the kind."""
+    try:
+        if kind in WHOLE:
+            return WHOLE[kind].unpack(int.from_bytes(packed, "little", signed=True))
+        return BYTES[kind].unpack(packed)
+    except _MALFORMED as error:
+        raise CorruptPage(f"the bytes of a key are no {kind}: {error!r}") from error
+
+
+def column_of(kind: str, whole: np.ndarray) -> np.ndarray:
+    """Whole numbers of a kind as users know the keys: an array of the type, or of objects."""
+    dtype = WHOLE[kind].dtype
+    if kind == "bool":
+        return np.asarray(whole != 0)
+    if dtype is not None:
+        return np.array(whole.view(dtype))
+    found: np.ndarray = np.empty(len(whole), object)
+    found[:] = [unpacked(kind, bits) for bits in whole.view("V8").tolist()]
+    return found
+
+
+def null_key() -> UnsuitableKey:
+    """The error for a null or a NaN among keys."""
+    return UnsuitableKey("some keys are null: drop these events, or give them a key")
+
+
+def _of_parts(value: tuple[Any, ...]) -> bytes:
+    parts: list[Any] = []
+    for part in map(as_key, value):
+        kind = kind_of(part)
+        if is_missing(part):
+            raise null_key()
+        if kind is None or kind == "tuple":
+            raise TypeError
+        if kind not in _NATIVE:
+            [body] = packed_keys(kind, [part])
+            body = body if isinstance(body, bytes) else int(body).to_bytes(8, "little", signed=True)
+            part = msgpack.ExtType(EXTENSIONS[kind], body)
+        parts.append(part + 0.0 if kind == "float" else part)
+    if not parts:
+        raise ValueError
+    packed: bytes = msgpack.packb(parts)
+    return packed
+
+
+def _to_parts(raw: bytes) -> tuple[Any, ...]:
+    def restore(code: int, body: bytes) -> Any:
+        if code not in _EXTENDED:
+            raise ValueError(f"unknown extension {code}")
+        return unpacked(_EXTENDED[code], bytes(body))
+
+    return tuple(msgpack.unpackb(raw, ext_hook=restore))
+
+
+def _odd(kind: str, values: Sequence[Any]) -> UnsuitableKey:
+    """The error for the first of some values that cannot be packed."""
+    one = WHOLE.get(kind) or BYTES[kind]
+    for value in values:
+        try:
+            packed = one.pack(value)
+        except (ValueError, OverflowError, TypeError):
+            return UnsuitableKey(
+                f"the key {value!r:.60} is none: text is what UTF-8 can write, integers have 64 "
+                "bits, decimals are finite, and a tuple has at least one part, of the types of "
+                "keys, and no tuples within"
+            )
+        if isinstance(packed, int) and not _INTS.min <= packed <= _INTS.max:
+            return UnsuitableKey(f"the key {value} does not fit 64 bits with a sign")
+    return UnsuitableKey(ALLOWED)
