@@ -12,7 +12,7 @@
 - ``redis``, ``couchbase`` (over ``server``): on a server
 - ``credentials``: where its user and password come from
 - ``wrapper``, ``write_buffer``, ``head_cache``, ``compression``: what stands in front of a store
-- ``forks``: what begins anew in a child
+- ``forks``, ``files``: what begins anew in a child, and safe files in shared folders
 - ``testing``: for tests of stores
 """
 

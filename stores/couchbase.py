@@ -11,8 +11,9 @@ write, not at ``flush``.
 Options: ``durability`` (``none``, ``majority``, ``majorityAndPersistActive``,
 ``persistToMajority``), ``ttl`` (seconds after which a page goes by itself; must be longer than
 pages are needed), ``timeout`` and ``connect_timeout`` (seconds), ``network`` (``default``,
-``external``, ``auto``: which of the addresses that the servers announce), ``password_file``, and for
-TLS ``ca_file``, ``cert_file`` and ``key_file`` (a client certificate instead of a password), ``verify``.
+``external``, ``auto``: which of the addresses that the servers announce), ``password_file``, and
+for TLS ``ca_file``, ``cert_file`` and ``key_file`` (a client certificate instead of a password),
+``verify``.
 
 What Couchbase cannot do here: ``keys`` needs Server 7.6 or later (range scan); older ones, and
 memcached buckets, raise ``UnsupportedOperation``. Everything else works without it.
@@ -195,7 +196,8 @@ class CouchbaseStore(ServerStore):
             text += f": {self._credentials.redacted(message)}"
         if isinstance(error, exceptions.AuthenticationException):
             return StoreAccessDenied(
-                f"{url} refused ({text}): correct user, password or rights{self._credentials.advice}"
+                f"{url} refused ({text}): correct user, password or rights"
+                f"{self._credentials.advice}"
             )
         if isinstance(error, _NOWHERE) or any("collection" in reason for reason in reasons):
             return InvalidStoreURL(

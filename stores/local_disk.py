@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, takewhile
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import lmdb
 
@@ -39,6 +38,7 @@ from .errors import (
     StoreUnavailable,
     WindowStoreError,
 )
+from .files import replace_file
 from .forks import at_fork
 
 OPTIONS: dict[str, Option] = {"map_size": size}
@@ -265,13 +265,7 @@ def _make_folder(folder: str) -> list[str]:
     os.makedirs(folder, _FOLDER_MODE, exist_ok=True)
     origin = os.path.join(folder, _ORIGIN)
     if not os.path.exists(origin):
-        draft = f"{origin}.{uuid4().hex}"
-        # Whoever else may write here cannot have made a file or a link of this name.
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE), "w") as file:
-            file.write(f"{socket.gethostname()}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, origin)
+        replace_file(origin, f"{socket.gethostname()}\n", _FILE_MODE)
     return [os.path.dirname(made) for made in missing]
 
 

@@ -61,8 +61,8 @@ def open_store(
     beside the options of the store itself; pages in memory take none. A ``Path`` is that of a
     folder on local disk. A store that is open already is returned as it is.
 
-    Raises ``InvalidStoreURL`` and ``MissingDependency``. It makes no connection: a store that cannot
-    be reached says so at the first call, or to ``ping_store``.
+    Raises ``InvalidStoreURL`` and ``MissingDependency``. It makes no connection: a store that
+    cannot be reached says so at the first call, or to ``ping_store``.
     """
     if isinstance(url, PageStore):
         return url

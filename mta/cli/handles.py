@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -37,7 +37,8 @@ from mta.keyed.changes import Lacking, later
 from mta.keyed.root import is_root
 from mta.windows.opaque import Opaque, restore_opaque
 from mta.windows.window import Window
-from stores import PageStore, open_store
+from stores import PageStore, open_store, ping_store
+from stores.address import without_credentials
 
 COLUMNS = (
     "key", "events", "oldest", "newest", "front", "back", "levels", "pages", "handle", "late",
@@ -197,6 +198,7 @@ _NAMES = KeyNames(name_of, _meant)
 def _required(store: str | None) -> str:
     if store is None:
         raise InvalidCommand("name the store that the windows' pages are in with --store")
+    ping_store(store)
     return store
 
 
@@ -392,12 +394,6 @@ def print_unneeded(store: PageStore, orphans: list[str]) -> None:
     say(f"unneeded  {plural(len(orphans), 'page')}, {human_bytes(size)}")
     for key in orphans[:_EXAMPLES]:
         say(f"          {key}")
-
-
-def without_credentials(url: str) -> str:
-    """``redis://user:secret@host`` as ``redis://host``."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _rows(key: str, summary: HandleSummary) -> Iterator[tuple[str, ...]]:

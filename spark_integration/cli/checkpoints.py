@@ -49,6 +49,7 @@ from spark_integration.checkpoint import (
     has_commits,
     last_batch,
     open_pages,
+    ping_home,
     read_pages,
     roots_in,
     saved_states,
@@ -62,6 +63,8 @@ from spark_integration.request import make_product
 from spark_integration.session import local_session
 from spark_integration.step.states import read_doomed
 from stores import PageStore, open_store
+from stores.address import without_credentials
+from stores.files import replace_file
 
 NOTE = "gc.json"
 
@@ -218,7 +221,7 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
             for key in orphans
             if sightings[key].batch <= committed and sightings[key].seconds <= until
         ]
-        say(f"store     {handles.without_credentials(address)}: {plural(len(keys), 'page')}")
+        say(f"store     {without_credentials(address)}: {plural(len(keys), 'page')}")
         count = len(saved) + sum(keyed.root.counts[0] for keyed in swept)
         say(f"windows   {plural(count, 'key')}, {plural(len(live), 'page')} needed")
         handles.print_unneeded(pages, orphans)
@@ -235,9 +238,7 @@ def note(path: Path, orphans: Iterable[str], now: Sighting) -> dict[str, Sightin
     """When each page was first seen, of those that are still unneeded; kept in the file."""
     earlier: dict[str, list[Any]] = json.loads(path.read_text()) if path.is_file() else {}
     first = {key: Sighting(*earlier.get(key, now)) for key in orphans}
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(first) + "\n")
-    draft.replace(path)
+    replace_file(path, json.dumps(first) + "\n")
     return first
 
 
@@ -291,8 +292,9 @@ def migrate(
             "give another run an --output of its own"
         )
     locate(checkpoint, store)
+    ping_home(to or store, write=True)
     made = migration.migrate(local_session(), checkpoint, target, store, to=to, buckets=buckets)
-    home = handles.without_credentials(to or store)
+    home = without_credentials(to or store)
     say(f"made      {target}, after batch {made.batch}, with {plural(made.states, 'bucket')}")
     say(f"store     {home}")
     say(f"go on     with checkpointLocation {target}, store={home!r} and buckets={made.buckets}")
@@ -303,7 +305,10 @@ def migrate(
 
 
 def locate(folder: Path, store: str | None) -> tuple[Path, str]:
-    """The checkpoint and the store's address, for an output folder or a checkpoint of Spark."""
+    """The checkpoint and the store's address, for an output folder or a checkpoint of Spark.
+
+    The store has answered, before Spark is started.
+    """
     job = read_job(folder)
     checkpoint = folder if job is None else folder / "checkpoint"
     if not (checkpoint / "state").is_dir():
@@ -313,6 +318,7 @@ def locate(folder: Path, store: str | None) -> tuple[Path, str]:
     address = store or (job and str(job["store"]))
     if not address:
         raise InvalidRequest("name the store of this checkpoint with --store")
+    ping_home(address)
     return checkpoint, address
 
 
