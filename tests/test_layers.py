@@ -25,6 +25,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "lmdb": ("stores/",),
     "datasketches": ("mta/monoids/sketches.py",),
     "zstandard": ("stores/compression.py",),
+    "shtab": ("mta/cli/commands.py",),
     "msgpack": ("mta/", "spark_integration/"),
     "pandas": ("spark_integration/", "mta/bench/"),
     "pyarrow": ("spark_integration/", "mta/bench/"),

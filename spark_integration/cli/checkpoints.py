@@ -37,7 +37,8 @@ from mta import KeyedWindows, describe_handle
 from mta.audit.keyed import KeyedDamage, OpaqueKeys
 from mta.audit.walk import Audit, live_keys
 from mta.cli import handles
-from mta.cli.console import human_bytes, plural, say
+from mta.cli.console import plural, say
+from mta.cli.output import note as note_facts
 from mta.errors import CorruptPage, MissingPage
 from mta.keyed.kind import AnyWindow
 from mta.times import to_duration
@@ -100,19 +101,18 @@ def list_windows(
     return listing
 
 
-def store_totals(spark: SparkSession, checkpoint: Path, address: str) -> str:
+def store_totals(spark: SparkSession, checkpoint: Path, address: str) -> handles.Totals:
     """What a store holds, whoever wrote it."""
     if not is_state_url(address):
         return handles.store_totals(address)
     # On disk are all versions of the state that Spark retains.
-    pages = plural(read_pages(spark, checkpoint).count(), "page")
-    size = human_bytes(handles.disk_bytes(checkpoint / "state"))
-    return f"{pages}, {size} on disk"
+    size = handles.disk_bytes(checkpoint / "state")
+    return handles.Totals(read_pages(spark, checkpoint).count(), size)
 
 
 @spark_errors()
 def check(folder: Path, store: str | None, repair: bool) -> int:
-    """Print the damage by page and a summary; 1 if any is left, else 0.
+    """Print the damage by page and a summary; the exit code.
 
     Reads every page of every window once; tables of many keys twice, where some of the keys have a
     window by itself. Of these inner pages can be rebuilt; tables cannot.
@@ -136,6 +136,7 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
     states = saved_states(session, checkpoint, address)
     saved, keys, found = handles_in(states), 0, Audit()
     count = len(saved)
+    note_facts(damaged=[])
     with open_pages(session, checkpoint, address) as pages:
         for root in roots_in(states):
             keyed = OpaqueKeys(root, pages)
@@ -189,7 +190,9 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
     """
     checkpoint, address = locate(folder, store)
+    note_facts(left_out=[])
     if is_state_url(address):
+        note_facts(store=address, unneeded=[], unneeded_bytes=0, deleted=0, to_delete=0)
         say(f"store     {address}: nothing to collect. Pages of a batch that was not committed")
         say("          went with it, and Spark deletes those of old batches with their state.")
         return
@@ -221,12 +224,13 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
             for key in orphans
             if sightings[key].batch <= committed and sightings[key].seconds <= until
         ]
-        say(f"store     {without_credentials(address)}: {plural(len(keys), 'page')}")
+        handles.say_store(address, len(keys))
         count = len(saved) + sum(keyed.root.counts[0] for keyed in swept)
         say(f"windows   {plural(count, 'key')}, {plural(len(live), 'page')} needed")
+        note_facts(keys=count, needed=len(live))
         handles.print_unneeded(pages, orphans)
         for window, why in damaged.items():
-            say(f"left out  {window}: {why}; see 'mta check'")
+            handles.say_left_out(window, why)
         if unsure:
             say(f"left out  {plural(len(unsure), 'page')} of damaged windows")
         handles.sweep(pages, ripe, delete, f", seen unneeded for {grace} or more")
