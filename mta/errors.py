@@ -91,6 +91,17 @@ class CorruptPage(WindowStoreError, ValueError):
 class MissingPage(WindowStoreError, LookupError):
     """A page that the window needs is not in the store: open the store that holds it."""
 
+    @classmethod
+    def of(cls, key: str, store: Any) -> MissingPage:
+        """The error for a page that a window expects in a ``PageStore``, with likely causes."""
+        written = f" (pages here are written by host {store.origin})" if store.origin else ""
+        cause = store.explain_missing()
+        return cls(
+            f"page {key} is not in {store.url}{written}: open the store that the window was "
+            "written to, or restore a snapshot whose pages are all there"
+            f"{'; ' if cause else ''}{cause}"
+        )
+
 
 class WindowBusy(WindowStoreError, RuntimeError):
     """A window was called in the middle of another call: lock it, or give each thread its own."""

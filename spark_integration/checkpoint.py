@@ -21,7 +21,7 @@ from spark_integration.carriers.packing import LABEL
 from spark_integration.carriers.state_pages import HANDLES, KEY, PAGE, PAGES, is_state_url
 from spark_integration.step.states import read_handles, read_root
 from spark_integration.versions import require_spark_4
-from stores import PageStore, open_store
+from stores import PageStore, open_store, ping_store
 
 _PAGE = f"user_map_key.{KEY} AS key", f"user_map_value.{PAGE} AS page"
 
@@ -112,6 +112,12 @@ def open_pages(spark: SparkSession, checkpoint: Path, address: str) -> Iterator[
                 store.put_many({row.key: bytes(row.page)})
             store.flush()
         yield store
+
+
+def ping_home(address: str, *, write: bool = False) -> None:
+    """Ping the store at the address; pages in Spark's state have none to ask."""
+    if not is_state_url(address):
+        ping_store(address, write=write)
 
 
 @contextmanager

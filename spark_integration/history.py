@@ -28,7 +28,7 @@ from spark_integration.step.rows import complete, sort_rows
 from spark_integration.step.starts import PREFIX, Start, begin, finish, pages_of, put_starts
 from spark_integration.step.states import Bucket
 from spark_integration.step.windows import Windows, sweeps
-from stores import open_store
+from stores import open_store, ping_store
 
 from .errors import InvalidRequest
 from .options import History, Options
@@ -63,6 +63,7 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
             "a history is of windows that are swept: by count and time under aggregations of "
             "columns"
         )
+    ping_store(plan.store, write=True)
     with open_store(plan.store) as store:
         begin(store, name)
         packed = packed_rows(_needed(df, asked, seam), plan)

@@ -22,7 +22,7 @@ from mta.keyed.work import given_back
 from mta.levels.search import SegmentedWindow
 from mta.monoids.product import Aggregations
 from mta.policies.base import AbstractPolicy
-from spark_integration.checkpoint import open_pages, roots_in, saved_states, shown
+from spark_integration.checkpoint import open_pages, ping_home, roots_in, saved_states, shown
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import column_name, policies_of
 from spark_integration.request import make_product
@@ -112,6 +112,7 @@ class _Inside:
         folder = Path(checkpoint)
         if not (folder / "state").is_dir():
             raise InvalidRequest(f"{folder} is no checkpoint of a query with a state")
+        ping_home(store)
         self.states = saved_states(session, folder, store)
         self._pages = open_pages(session, folder, store)
         self._monoid = None if aggregations is None else make_product(aggregations)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args, get_origin, get_type_hints
 
@@ -17,6 +17,7 @@ from mta.pages.structure import Existing
 from mta.policies.base import AbstractPolicy
 from mta.times import Duration, TimeUnit, is_duration, require_unit
 from mta.windows.settings import to_lateness
+from stores.address import without_credentials
 
 from .errors import InvalidRequest
 from .plan import CORRECTED, LATE, Corrections, OnBadRow, OnLate, Output, Silent, policies_of
@@ -35,6 +36,9 @@ class History:
     name: str
     store: str
 
+    def __repr__(self) -> str:
+        return f"History({self.name!r}, {without_credentials(self.store)!r})"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -44,7 +48,7 @@ class Options:
     time: str
     aggregations: Aggregations
     policy: AbstractPolicy | Mapping[str, AbstractPolicy]
-    store: str
+    store: str = field(repr=False)  # it may have a password
     output: Output = "event"
     every: Every = None
     keep: Sequence[str] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, Self
@@ -34,7 +34,7 @@ class StartFrom:
     """A start by its name, and where it is."""
 
     name: str
-    store: str
+    store: str = field(repr=False)
     until: int | None
     """The stream's rows before this moment are in the start, in microseconds; None for none."""
     bucket: int = 0
@@ -54,7 +54,8 @@ class Plan:
     """The input's columns in the result: keys, time, values, and others to keep."""
     results: dict[str, pa.DataType]
     """The Arrow type of each column of results (``column_name``), in their order."""
-    store: str
+    store: str = field(repr=False)
+    """Its address, with the password if that is in it."""
     name: str | None
     """What the windows' names begin with; None until a worker knows the query."""
     key_types: tuple[str, ...] = ()

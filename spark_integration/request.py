@@ -26,12 +26,12 @@ from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of
 from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.carriers.streaming import check_session
-from spark_integration.interpreter import check_interpreter
+from spark_integration.interpreter import check_interpreter, context_of
 from spark_integration.step.columns import EXACT_DIGITS
 from spark_integration.step.starts import read_start, require_suitable
 from spark_integration.step.windows import sweeps
 from spark_integration.versions import arrow_schema, arrow_type, type_of
-from stores import open_store
+from stores import open_store, ping_store
 
 from .errors import InvalidRequest, StateMismatch
 from .options import History, Options
@@ -141,6 +141,7 @@ def start_of(plan: Plan, asked: str | History, streaming: bool) -> StartFrom:
             f"start_from is in no store but in a query's state ({history.store}): give "
             "History(name, store) with the store that has it"
         )
+    ping_store(history.store)
     with open_store(history.store) as store:
         try:
             start = read_start(store, history.name)
@@ -345,7 +346,10 @@ def watermark_delay(df: DataFrame, time: str) -> int | None:
 
 
 def check_store(store: str, df: DataFrame) -> None:
-    """Raises InvalidRequest for a store that the workers cannot share, warns of a doubtful one."""
+    """Raises InvalidRequest for a store that the workers cannot share, warns of a doubtful one.
+
+    Of a stream's store raises what it raises where it does not answer.
+    """
     if not isinstance(store, str):
         raise InvalidRequest("store is no URL: each worker opens the store itself, so give its URL")
     if store.startswith("memory:"):
@@ -357,7 +361,10 @@ def check_store(store: str, df: DataFrame) -> None:
         if df.isStreaming:
             check_session(df.sparkSession)
         return
-    open_store(store).close()  # reads the URL and makes no store call
+    if df.isStreaming and context_of(df.sparkSession) is not None:
+        ping_store(store, write=True)
+    else:  # a batch opens no store, and whoever calls Spark Connect may be far away from it
+        open_store(store)
     master = df.sparkSession.conf.get("spark.master", "local")
     if store.startswith("file:") and not (master or "local").startswith("local"):
         warnings.warn(

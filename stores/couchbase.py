@@ -11,8 +11,9 @@ write, not at ``flush``.
 Options: ``durability`` (``none``, ``majority``, ``majorityAndPersistActive``,
 ``persistToMajority``), ``ttl`` (seconds after which a page goes by itself; must be longer than
 pages are needed), ``timeout`` and ``connect_timeout`` (seconds), ``network`` (``default``,
-``external``, ``auto``: which of the addresses that the servers announce), and for TLS ``ca_file``,
-``cert_file`` and ``key_file`` (a client certificate instead of a password), ``verify``.
+``external``, ``auto``: which of the addresses that the servers announce), ``password_file``, and
+for TLS ``ca_file``, ``cert_file`` and ``key_file`` (a client certificate instead of a password),
+``verify``.
 
 What Couchbase cannot do here: ``keys`` needs Server 7.6 or later (range scan); older ones, and
 memcached buckets, raise ``UnsupportedOperation``. Everything else works without it.
@@ -47,6 +48,7 @@ from couchbase.transcoder import RawBinaryTranscoder
 
 from .address import Option, StoreAddress, one_of
 from .base import Capabilities
+from .credentials import PASSWORD, USER, Credentials
 from .errors import (
     InvalidStoreURL,
     PageTooLarge,
@@ -102,6 +104,7 @@ class CouchbaseStore(ServerStore):
     """Pages in one collection of a Couchbase cluster."""
 
     example = "host/bucket"
+    schemes = ("couchbase", "couchbases")
     limits = Capabilities(
         durable=True, shared=True, max_key_bytes=250, max_page_bytes=20 << 20, remote=True
     )
@@ -115,6 +118,7 @@ class CouchbaseStore(ServerStore):
         options = address.parsed(OPTIONS)
         self._keyspace = _keyspace(address)
         self._options = _client_options(address, options)
+        self._options["authenticator"] = _authenticator(address, self._credentials)
         writing: dict[str, Any] = {"return_exceptions": True}
         if level := _LEVELS.get(options.get("durability", "none")):
             writing["durability"] = ServerDurability(level)
@@ -183,15 +187,18 @@ class CouchbaseStore(ServerStore):
         return bucket.default_collection()
 
     def _named(self, error: Exception) -> WindowStoreError:
-        url, password = self.url, self._address.password
+        url = self.url
         retried = getattr(getattr(error, "context", None), "retry_reasons", None) or ()
         reasons = set(map(str, retried))  # why the client tried again until its time was up
         text = type(error).__name__ + (f", {', '.join(sorted(reasons))}" if reasons else "")
         message = str(getattr(error, "message", "") or "")
         if message and message != "Operation failed":
-            text += f": {message.replace(password, '***') if password else message}"
+            text += f": {self._credentials.redacted(message)}"
         if isinstance(error, exceptions.AuthenticationException):
-            return StoreAccessDenied(f"{url} refused ({text}): correct user, password or rights")
+            return StoreAccessDenied(
+                f"{url} refused ({text}): correct user, password or rights"
+                f"{self._credentials.advice}"
+            )
         if isinstance(error, _NOWHERE) or any("collection" in reason for reason in reasons):
             return InvalidStoreURL(
                 f"{url} is not there ({text}): create the bucket, scope or collection, "
@@ -238,19 +245,7 @@ def _client_options(address: StoreAddress, options: Mapping[str, Any]) -> dict[s
     if ("cert_file" in options) != ("key_file" in options):
         raise InvalidStoreURL(f"{address.public}: cert_file and key_file go together")
     connect = timedelta(seconds=options.get("connect_timeout", max(timeout, 5.0)))
-    ca = {"trust_store_path": options["ca_file"]} if "ca_file" in options else {}
-    if "cert_file" in options:
-        authenticator = CertificateAuthenticator(
-            cert_path=options["cert_file"], key_path=options["key_file"], **ca
-        )
-    else:
-        if not address.user or address.password is None:
-            raise InvalidStoreURL(
-                f"{address.public} needs credentials: {address.scheme}://user:password@host/bucket"
-            )
-        authenticator = PasswordAuthenticator(address.user, address.password)
     settings: dict[str, Any] = {
-        "authenticator": authenticator,
         "timeout_options": ClusterTimeoutOptions(
             kv_timeout=timedelta(seconds=timeout),
             kv_durable_timeout=timedelta(seconds=timeout),
@@ -260,10 +255,30 @@ def _client_options(address: StoreAddress, options: Mapping[str, Any]) -> dict[s
         # They cost a third of the time of a read, and log what no page store needs.
         "enable_tracing": False,
         "enable_metrics": False,
-        **ca,
+        **_authorities(address),
     }
     if "network" in options:
         settings["network"] = options["network"]
     if secure and not options.get("verify", True):
         settings["tls_verify"] = TLSVerifyMode.NO_VERIFY
     return settings
+
+
+def _authenticator(address: StoreAddress, credentials: Credentials) -> Any:
+    options = address.options
+    if "cert_file" in options:
+        return CertificateAuthenticator(
+            cert_path=options["cert_file"], key_path=options["key_file"], **_authorities(address)
+        )
+    if not credentials.user or credentials.password is None:
+        raise InvalidStoreURL(
+            f"{address.public} needs credentials: {address.scheme}://user:password@host/bucket, or "
+            f"{USER} and {PASSWORD} in the environment; in Spark also in that of the workers "
+            f"(spark.executorEnv.{PASSWORD})"
+        )
+    return PasswordAuthenticator(credentials.user, credentials.password)
+
+
+def _authorities(address: StoreAddress) -> dict[str, str]:
+    path = address.options.get("ca_file")
+    return {} if path is None else {"trust_store_path": path}

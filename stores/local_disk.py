@@ -5,6 +5,10 @@ before it returns, so pages that ``put_many`` has stored survive a killed proces
 failure. Space of deleted pages is used again, the file itself never shrinks. The folder must be on
 a file system of this machine: LMDB's locks and memory map do not work over a network.
 
+A folder that is made here has the mode 0770, and the files in it 0660, less what the umask takes
+away; so other users than the owner and the group have no rights. A user who may not write the files
+gets a store to read; without a right to write the lock file, too, it is safe while nobody writes.
+
 Thread safety: any number of threads; one write transaction at a time on the machine, reads never
 wait for it.
 """
@@ -12,6 +16,7 @@ wait for it.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import socket
 import threading
@@ -33,6 +38,7 @@ from .errors import (
     StoreUnavailable,
     WindowStoreError,
 )
+from .files import replace_file
 from .forks import at_fork
 
 OPTIONS: dict[str, Option] = {"map_size": size}
@@ -40,7 +46,8 @@ OPTIONS: dict[str, Option] = {"map_size": size}
 MAP_SIZE = 1 << 40
 """The most that a folder can hold, by default. Address space, not memory and not disk."""
 
-_ORIGIN = "ORIGIN"
+_FOLDER_MODE, _FILE_MODE = 0o770, 0o660  # less the umask
+_DATA, _ORIGIN = "data.mdb", "ORIGIN"
 _SCAN = 1024
 _NO_KEY = b"\xff"  # keys are ASCII
 _CAPABILITIES = Capabilities(
@@ -58,6 +65,7 @@ _DAMAGED = (
 _MAX_READERS = 2048  # 64 bytes each in the lock file; one for each thread that reads right now
 _SMALLEST_MAP = 1 << 30
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 
 class LocalDiskStore(PageStore):
@@ -83,6 +91,8 @@ class LocalDiskStore(PageStore):
                 return file.read().strip()
         except FileNotFoundError:
             return socket.gethostname()  # not made yet: this host will make it
+        except OSError:
+            return ""  # this user may not know
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The pages in the order of the keys, in one read transaction."""
@@ -143,6 +153,17 @@ class LocalDiskStore(PageStore):
         self._check_open()
         return self._scan(prefix.encode())
 
+    def ping(self, *, write: bool = False) -> None:
+        """As in the base class; a folder that is not there is not made, but could be."""
+        self._check_open()
+        above, missing = _way_to(self.folder)
+        if not missing:
+            super().ping(write=write)
+        elif not os.path.isdir(above):
+            raise _named(self.url, NotADirectoryError(errno.ENOTDIR, "Not a directory", above))
+        elif not os.access(above, os.W_OK | os.X_OK):
+            raise _named(self.url, PermissionError(errno.EACCES, "Permission denied", above))
+
     def flush(self) -> None:
         self._check_open()
 
@@ -188,11 +209,7 @@ class LocalDiskStore(PageStore):
             if self._environment is not None and not self._environment.closed:
                 return self._environment
             try:
-                parents = _make_folder(self.folder)
                 environment = _acquire(self.folder, self._map_size)
-                # LMDB syncs its file, not the folders that lead to it.
-                for parent in [self.folder, *parents]:
-                    _sync_folder(parent)
             except (lmdb.Error, OSError) as error:
                 raise _named(self.url, error) from error
             self._release()
@@ -233,23 +250,23 @@ def _change_nothing(transaction: Any) -> None:
     transaction.delete(_NO_KEY)
 
 
+def _way_to(folder: str) -> tuple[str, list[str]]:
+    """The lowest folder that exists on the way to this one, and those below it that do not."""
+    missing = []
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    return folder, missing
+
+
 def _make_folder(folder: str) -> list[str]:
     """Make the folder, note in it which host did, and return the folders that got an entry."""
-    missing = folder
-    parents = []
-    while not os.path.exists(missing):
-        missing = os.path.dirname(missing)
-        parents.append(missing)
-    os.makedirs(folder, exist_ok=True)
+    _, missing = _way_to(folder)
+    os.makedirs(folder, _FOLDER_MODE, exist_ok=True)
     origin = os.path.join(folder, _ORIGIN)
     if not os.path.exists(origin):
-        draft = f"{origin}.{os.getpid()}.{threading.get_ident()}"
-        with open(draft, "w", encoding="utf-8") as file:
-            file.write(f"{socket.gethostname()}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, origin)
-    return parents
+        replace_file(origin, f"{socket.gethostname()}\n", _FILE_MODE)
+    return [os.path.dirname(made) for made in missing]
 
 
 def _sync_folder(folder: str) -> None:
@@ -272,9 +289,10 @@ def _named(url: str, error: Exception) -> WindowStoreError:
         )
     if isinstance(error, lmdb.DiskError) or numbers & _FULL:
         return StoreFull(f"the disk of {url} is full or failing ({error}): make room, then retry")
-    if isinstance(error, lmdb.ReadonlyError) or numbers & _DENIED:
+    if _is_denied(error):
         return StoreAccessDenied(
-            f"{url} cannot be written ({error}): give this user rights on the folder"
+            f"{url} is refused to this user ({error}): give it rights on the folder and its files, "
+            "to read on data.mdb, to write on all"
         )
     if isinstance(error, NotADirectoryError | FileExistsError | FileNotFoundError):
         return InvalidStoreURL(f"{url} is not a folder ({error}): choose another path")
@@ -288,6 +306,13 @@ def _named(url: str, error: Exception) -> WindowStoreError:
             "or open it with a smaller map_size"
         )
     return StoreUnavailable(f"{url} cannot be used now ({error}): check the disk, then retry")
+
+
+def _is_denied(error: Exception) -> bool:
+    if isinstance(error, OSError) and error.errno:
+        return error.errno in _DENIED
+    texts = (os.strerror(number) for number in _DENIED)
+    return isinstance(error, lmdb.ReadonlyError) or any(text in str(error) for text in texts)
 
 
 class Environment:
@@ -319,7 +344,7 @@ _opening = threading.RLock()  # guards them; re-entrant, since a finalizer may r
 def _acquire(folder: str, map_size: int) -> Environment:
     """The environment of the folder, to be released once; raises what LMDB and the system raise."""
     with _opening:
-        data = os.path.join(folder, "data.mdb")
+        data = os.path.join(folder, _DATA)
         environment = _environments.get(_identity(data)) if os.path.exists(data) else None
         if environment is None:
             environment = Environment(_open_lmdb(folder, map_size), _identity(data))
@@ -351,23 +376,46 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def _open_lmdb(folder: str, map_size: int) -> Any:
+    """LMDB's environment in the folder, which is made; where rights forbid it, one to read."""
+    try:
+        parents = _make_folder(folder)
+        handle = _map_file(folder, map_size, max_readers=_MAX_READERS, mode=_FILE_MODE)
+        handle.reader_check()  # frees the slots of killed processes
+        # LMDB syncs its file, not the folders that lead to it.
+        for parent in [folder, *parents]:
+            _sync_folder(parent)
+    except (lmdb.Error, OSError) as error:
+        if not _is_denied(error) or not os.path.exists(os.path.join(folder, _DATA)):
+            raise
+        handle = _open_to_read(folder, map_size)
+    return handle
+
+
+def _open_to_read(folder: str, map_size: int) -> Any:
+    """LMDB's environment in a folder that this user may not write, if it may read it."""
+    try:
+        return _map_file(folder, map_size, readonly=True, max_readers=_MAX_READERS)
+    except lmdb.Error as error:
+        if not _is_denied(error):
+            raise
+    # A reader notes itself in the lock file, which this user may not write either.
+    handle = _map_file(folder, map_size, readonly=True, lock=False)
+    _log.warning(
+        "file://%s is opened to read, without locks: nobody may write to it meanwhile", folder
+    )
+    return handle
+
+
+def _map_file(folder: str, map_size: int, **options: Any) -> Any:
     while True:
         try:
-            handle = lmdb.open(
-                folder,
-                map_size=map_size,
-                max_readers=_MAX_READERS,
-                readahead=False,  # pages are read at random; reading around them evicts better ones
-                create=True,
-            )
+            # Pages are read at random, so that the system need not read around them.
+            return lmdb.open(folder, map_size=map_size, readahead=False, **options)
         except lmdb.MemoryError:
             # The map is address space, not memory, yet a limit on it (ulimit -v) counts it.
             if map_size // 2 < _SMALLEST_MAP:
                 raise
             map_size //= 2
-        else:
-            handle.reader_check()  # frees the slots of killed processes
-            return handle
 
 
 def _before_fork() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from contextlib import closing
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ from .compression import CompressedStore
 from .errors import InvalidStoreURL, MissingDependency
 from .head_cache import HeadCache
 from .installing import pip_install
+from .memory import MemoryStore
 from .write_buffer import WriteBuffer
 
 #: What names a store: a URL, the path of a folder of this machine, or a store that is open.
@@ -60,23 +62,13 @@ def open_store(
     beside the options of the store itself; pages in memory take none. A ``Path`` is that of a
     folder on local disk. A store that is open already is returned as it is.
 
-    Raises ``InvalidStoreURL`` and ``MissingDependency``; a store that cannot be reached says so at
-    the first call.
+    Raises ``InvalidStoreURL`` and ``MissingDependency``. It makes no connection: a store that
+    cannot be reached says so at the first call, or to ``ping_store``.
     """
     if isinstance(url, PageStore):
         return url
-    address = parse(url.absolute().as_uri() if isinstance(url, Path) else url)
-    if address.scheme not in _MODULES:
-        raise InvalidStoreURL(
-            f"no store is called {address.scheme}://; "
-            f"there are {', '.join(f'{scheme}://' for scheme in _MODULES)}"
-        )
-    module = _load(address.scheme)
-    settings = address.parsed({**_OPTIONS, **module.OPTIONS})
-    theirs = {name: text for name, text in address.options.items() if name not in _OPTIONS}
-    from_address: Callable[..., PageStore] = module.from_address
-    store = from_address(dataclasses.replace(address, options=theirs))
-    if address.scheme == "memory":
+    store, settings = _bare(url)
+    if isinstance(store, MemoryStore):
         return store
     codec = settings.get("compression", compression)
     store = CompressedStore(store, None if codec == "none" else codec)
@@ -87,6 +79,34 @@ def open_store(
     if write_buffer:
         store = WriteBuffer(store, write_buffer, settings.get("deadline", deadline))
     return store
+
+
+def ping_store(url: StoreLike, *, write: bool = False) -> None:
+    """Return once the store at the URL has answered, within about two seconds; one store call.
+
+    ``write`` asks whether pages may be written, too. No page is changed. Raises what ``open_store``
+    raises, and what ``PageStore.ping`` does: each error says what to correct.
+    """
+    if isinstance(url, PageStore):
+        url.ping(write=write)
+        return
+    with closing(_bare(url)[0]) as store:
+        store.ping(write=write)
+
+
+def _bare(url: str | Path) -> tuple[PageStore, dict[str, Any]]:
+    """The store itself with nothing in front, and the values of the URL's options."""
+    address = parse(url.absolute().as_uri() if isinstance(url, Path) else url)
+    if address.scheme not in _MODULES:
+        raise InvalidStoreURL(
+            f"no store is called {address.scheme}://; "
+            f"there are {', '.join(f'{scheme}://' for scheme in _MODULES)}"
+        )
+    module = _load(address.scheme)
+    settings = address.parsed({**_OPTIONS, **module.OPTIONS})
+    theirs = {name: text for name, text in address.options.items() if name not in _OPTIONS}
+    from_address: Callable[..., PageStore] = module.from_address
+    return from_address(dataclasses.replace(address, options=theirs)), settings
 
 
 def stores_at_hand() -> list[str]:

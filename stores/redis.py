@@ -7,17 +7,19 @@ What ``flush`` promises: the server has acknowledged every page. Whether they su
 the server's setting: without AOF they live in its memory until the next snapshot; with
 ``appendfsync everysec`` a power failure loses about the last second. ``?wait=N`` has ``flush`` wait
 until N replicas have the pages, ``?waitaof=true`` until they are on the server's disk (Redis 7.2).
-A ``maxmemory-policy`` other than ``noeviction`` may throw pages away.
+A ``maxmemory-policy`` that evicts pages loses them; the first connection of a process to a server
+reads it, and logs a warning where it does.
 
 Options: ``prefix``, ``ttl`` (seconds after which a page goes by itself; must be longer than pages
 are needed), ``cluster``, ``wait``, ``waitaof``, ``timeout`` and ``connect_timeout`` (seconds),
-``ca_file``, ``cert_file``, ``key_file``, ``verify`` (for TLS).
+``password_file``, and ``ca_file``, ``cert_file``, ``key_file``, ``verify`` (for TLS).
 
 Thread safety: any number of threads; each call takes a connection from a pool.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from operator import methodcaller
@@ -30,6 +32,7 @@ from redis.retry import Retry
 
 from .address import Option, StoreAddress, count, switch
 from .base import Capabilities
+from .credentials import Credentials
 from .errors import (
     InvalidStoreURL,
     StoreAccessDenied,
@@ -65,13 +68,20 @@ _REFUSED = re.compile(
     "CERTIFICATE|invalid username-password|Authentication required|Cluster mode is not enabled|"
     "unauthenticated"  # of many keys at once, of which a server without the password reads none
 )
+_NO_DATABASE = re.compile("DB index is out of range|SELECT is not allowed")
 _PIPELINE = re.compile(r"^Command # .* of pipeline caused error: ", re.DOTALL)  # shows pages
+_UNKNOWN = ""  # the policy of a server that does not tell it
+
+_policies: dict[str, str] = {}
+"""The ``maxmemory-policy`` of each server that this process has connected to, by address."""
+_log = logging.getLogger(__name__)
 
 
 class RedisStore(ServerStore):
     """Pages in one Redis server or cluster."""
 
     example = "host:6379/0"
+    schemes = ("redis", "rediss")
     limits = Capabilities(
         durable=True, shared=True, max_key_bytes=1024, max_page_bytes=512 << 20, remote=True
     )
@@ -89,7 +99,7 @@ class RedisStore(ServerStore):
         self._wait_for_disk: bool = options.get("waitaof", False)
         self._timeout: float = options.get("timeout", 5.0)
         self._tls = address.scheme == "rediss"
-        self._settings = _client_settings(address, options)
+        self._settings = _client_settings(address, options, self._credentials)
         if re.search(r"[{}]", self._prefix) or not self._prefix.isascii():
             raise InvalidStoreURL(f"{self.url}: prefix must be ASCII without braces")
         if self._cluster and (self._replicas or self._wait_for_disk or self._settings.get("db")):
@@ -105,6 +115,53 @@ class RedisStore(ServerStore):
             self._wait("WAIT", self._replicas)
         if self._wait_for_disk:
             self._wait("WAITAOF", 1, self._replicas)
+
+    def explain_missing(self) -> str:
+        """That pages expire or are evicted, or that it is not known; one store call at most."""
+        try:
+            policy = self._run(self._policy_of)
+        except WindowStoreError:
+            policy = _UNKNOWN
+        causes = [super().explain_missing()]
+        if policy == _UNKNOWN:
+            causes.append(
+                "whether the server evicts pages could not be checked, as it tells this user "
+                "neither INFO memory nor CONFIG GET: look at its maxmemory-policy"
+            )
+        elif self._evicts(policy):
+            causes.append(
+                f"the server's maxmemory-policy {policy} has probably evicted it: set noeviction"
+            )
+        return "; ".join(filter(None, causes))
+
+    def _look_at(self, client: Any) -> None:
+        known = self.url in _policies
+        policy = self._policy_of(client)
+        if not known and self._evicts(policy):
+            _log.warning(
+                "%s has the maxmemory-policy %s, which evicts pages that windows need when its "
+                "memory is full: set it to noeviction (CONFIG SET maxmemory-policy noeviction, "
+                "and in the server's configuration)", self.url, policy,
+            )  # fmt: skip
+
+    def _policy_of(self, client: Any) -> str:
+        """The server's ``maxmemory-policy``, asked for once per process and address.
+
+        Servers in the cloud refuse CONFIG, and some that are like Redis do not tell it in INFO.
+        """
+        if self.url not in _policies:
+            policy = _UNKNOWN
+            for ask in (_policy_by_info, _policy_by_config):
+                try:
+                    policy = policy or ask(client)
+                except exceptions.ResponseError:
+                    continue
+            _policies[self.url] = policy
+        return _policies[self.url]
+
+    def _evicts(self, policy: str) -> bool:
+        """Whether pages are among the keys that this policy throws away."""
+        return policy.startswith("allkeys-") or (policy.startswith("volatile-") and self._ttl > 0)
 
     def _disconnect(self, client: Any) -> None:
         client.close()
@@ -186,12 +243,16 @@ class RedisStore(ServerStore):
         return redis.Redis(connection_pool=pool)
 
     def _named(self, error: Exception) -> WindowStoreError:
-        text = _PIPELINE.sub("", str(error))
-        if self._address.password:
-            text = text.replace(self._address.password, "***")
+        text = self._credentials.redacted(_PIPELINE.sub("", str(error)))
         if isinstance(error, _DENIED) or _REFUSED.search(text):
             return StoreAccessDenied(
                 f"{self.url} refused ({text}): correct user, password, rights, certificate or mode"
+                f"{self._credentials.advice}"
+            )
+        if _NO_DATABASE.search(text):
+            return InvalidStoreURL(
+                f"{self.url}: the server has no such database ({text}): correct the number at the "
+                "end of the URL, or raise 'databases' in the server's configuration"
             )
         if isinstance(error, exceptions.OutOfMemoryError) or text.startswith("OOM"):
             return StoreFull(f"{self.url} is full ({text}): raise maxmemory or delete pages")
@@ -201,11 +262,21 @@ class RedisStore(ServerStore):
         return StoreUnavailable(f"{self.url} does not answer ({text}): retry when it is back")
 
 
+def _policy_by_info(client: Any) -> str:
+    return str(client.info("memory").get("maxmemory_policy", _UNKNOWN))
+
+
+def _policy_by_config(client: Any) -> str:
+    return str(client.config_get("maxmemory-policy").get("maxmemory-policy", _UNKNOWN))
+
+
 #: The store that an address names; ``InvalidStoreURL`` if it names no server.
 from_address = RedisStore
 
 
-def _client_settings(address: StoreAddress, options: Mapping[str, Any]) -> dict[str, Any]:
+def _client_settings(
+    address: StoreAddress, options: Mapping[str, Any], credentials: Credentials
+) -> dict[str, Any]:
     database = address.path.strip("/")
     if database and not database.isdecimal():
         raise InvalidStoreURL(f"{address.public}: the path is the number of a database, as in /0")
@@ -213,8 +284,8 @@ def _client_settings(address: StoreAddress, options: Mapping[str, Any]) -> dict[
     settings: dict[str, Any] = {
         "host": address.host,
         "port": address.port or 6379,
-        "username": address.user or None,
-        "password": address.password or None,
+        "username": credentials.user or None,
+        "password": credentials.password or None,
         "socket_timeout": timeout,
         "socket_connect_timeout": options.get("connect_timeout", min(timeout, 5.0)),
         "socket_keepalive": True,

@@ -5,11 +5,15 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import replace
 from typing import Any, ClassVar, Self, TypeVar
 
-from .address import Option, StoreAddress, seconds, switch, whole_seconds
-from .base import Capabilities, PageStore, check_keys, check_pages
-from .errors import InvalidStoreURL, WindowStoreError
+from .address import Option, StoreAddress, count, seconds, switch, whole_seconds
+from .base import PING_SECONDS, Capabilities, PageStore, check_keys, check_pages
+from .credentials import credentials_of
+from .errors import InvalidStoreURL, StoreUnavailable, WindowStoreError
 from .forks import start_over_in_children
 
 _BATCH_BYTES = 8 << 20  # pages under way at once; more would hold up other clients
@@ -24,6 +28,7 @@ OPTIONS: dict[str, Option] = {
     "cert_file": str,
     "key_file": str,
     "verify": switch,
+    "password_file": str,
 }
 _T = TypeVar("_T")
 
@@ -40,6 +45,8 @@ class ServerStore(PageStore):
     limits: ClassVar[Capabilities]
     #: How many pages are asked for at once.
     most_reads: ClassVar[int]
+    #: The scheme without TLS and the one with it.
+    schemes: ClassVar[tuple[str, str]]
     #: The client's errors, and what it raises at a connection that ``close`` has taken away.
     failures: ClassVar[tuple[type[Exception], ...]]
     failure_after_close: ClassVar[type[Exception]]
@@ -50,6 +57,7 @@ class ServerStore(PageStore):
             raise InvalidStoreURL(f"{scheme}:// needs a host: {scheme}://{self.example}")
         self.url = address.public
         self._address = address
+        self._credentials = credentials_of(address)
         self.start_over()
         start_over_in_children(self)
 
@@ -94,6 +102,46 @@ class ServerStore(PageStore):
     def flush(self) -> None:
         """Every page is acknowledged already; no store call."""
         self._check_open()
+
+    def ping(self, *, write: bool = False) -> None:
+        """As in the base class, over a connection of its own, which is closed at the end.
+
+        A client's own timeouts do not bound the search for a host's address, so a thread makes the
+        call; one that gets no answer is left behind.
+        """
+        self._check_open()
+        answer: Future[None] = Future()
+
+        def ask() -> None:
+            impatient = dict.fromkeys(("timeout", "connect_timeout"), str(0.75 * PING_SECONDS))
+            options = {**self._address.options, **impatient}
+            try:
+                with closing(type(self)(replace(self._address, options=options))) as store:
+                    PageStore.ping(store, write=write)
+            except BaseException as error:
+                answer.set_exception(error)
+            else:
+                answer.set_result(None)
+
+        threading.Thread(target=ask, name="ping", daemon=True).start()
+        try:
+            answer.result(PING_SECONDS)
+        except TimeoutError:  # before StoreUnavailable, which is another kind of OSError
+            problem = f"{self.url} did not answer within {PING_SECONDS:g} s"
+        except StoreUnavailable as error:
+            problem = str(error)
+        else:
+            return
+        plain, secure = self.schemes
+        raise StoreUnavailable(
+            f"{problem}; start the server, or correct host, port and scheme "
+            f"({plain}:// without TLS, {secure}:// with it)"
+        )
+
+    def explain_missing(self) -> str:
+        """That pages expire, if the address says so; no store call."""
+        ttl = self._address.options.get("ttl", "0")
+        return "" if count(ttl) == 0 else f"?ttl={ttl} has pages expire after {ttl} seconds"
 
     def close(self) -> None:
         """Let go of the connections; closing twice is harmless."""
@@ -145,6 +193,10 @@ class ServerStore(PageStore):
     def _connect(self) -> Any:
         """A client that is connected, or connects by itself; raises its errors."""
 
+    def _look_at(self, client: Any) -> None:
+        """What is to be known of the server, as soon as there is a client; raises its errors."""
+        return
+
     @abstractmethod
     def _named(self, error: Exception) -> WindowStoreError:
         """The project's error for one of the client, without a password or a page in it."""
@@ -159,7 +211,10 @@ class ServerStore(PageStore):
                     if self._client is None:
                         self._client = self._connect()
                     client = self._client
+                self._look_at(client)
             return operation(client, *given)
+        except WindowStoreError:  # some are also an OSError
+            raise
         except self.failures as error:
             named = self._named(error)
         except self.failure_after_close:

@@ -61,6 +61,13 @@ class WrapperStore(PageStore):
     def hurry(self) -> None:
         self.store.hurry()
 
+    def ping(self, *, write: bool = False) -> None:
+        self.before_call()
+        self.store.ping(write=write)
+
+    def explain_missing(self) -> str:
+        return self.store.explain_missing()
+
     def flush(self) -> None:
         self.before_call()
         self.store.flush()

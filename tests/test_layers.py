@@ -26,6 +26,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "lmdb": ("stores/",),
     "datasketches": ("mta/monoids/sketches.py",),
     "zstandard": ("stores/compression.py",),
+    "shtab": ("mta/cli/commands.py",),
     "msgpack": ("mta/", "spark_integration/"),
     "pandas": ("spark_integration/", "benchmarks/", "mta/frames/of_pandas.py"),
     "polars": ("benchmarks/", "mta/frames/of_polars.py"),

@@ -2,5 +2,6 @@
 
 - ``commands``: options in, exit code out
 - ``handles``: ``inspect``, ``check`` and ``gc`` of handles saved in files
-- ``console``: what the commands print
+- ``console``, ``output``: what the commands print, and in which form
+- ``exits``: the exit codes, and which error has which
 """

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import sys
-from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError
-from collections.abc import Callable, Sequence
+import traceback
+from argparse import (
+    SUPPRESS,
+    Action,
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+    RawDescriptionHelpFormatter,
+    _SubParsersAction,
+)
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import platform, python_version
@@ -13,9 +22,11 @@ from typing import Any
 from mta import __version__
 from mta.cli import handles
 from mta.cli.console import as_options, say
+from mta.cli.exits import MEANINGS, Exit, exit_code
+from mta.cli.output import printing
 from mta.kernels import native
 from stores import stores_at_hand
-from stores.errors import WindowStoreError
+from stores.errors import MissingDependency
 from stores.installing import pip_install
 
 PACKAGE = "mta-windows"
@@ -37,7 +48,10 @@ class CommandLine:
 
     def __init__(self) -> None:
         self.parser = ArgumentParser(
-            prog="mta", description="Exact sliding windows over streams, their pages in a store."
+            prog="mta",
+            description="Exact sliding windows over streams, their pages in a store.",
+            epilog=_exit_codes(),
+            formatter_class=RawDescriptionHelpFormatter,
         )
         self.parser.add_argument(
             "--version",
@@ -45,6 +59,13 @@ class CommandLine:
             nargs=0,
             default=SUPPRESS,
             help="what is installed, and what it runs on",
+        )
+        self.parser.add_argument(
+            "--print-completion",
+            action=_Completion,
+            default=SUPPRESS,
+            metavar="SHELL",
+            help="print what completes commands and options in bash, zsh or tcsh",
         )
         self._commands = self.parser.add_subparsers(required=True, metavar="command", dest="name")
         #: The commands by name, to be given further options or another way to be carried out.
@@ -62,6 +83,8 @@ class CommandLine:
         gc.add_argument("path", type=Path, nargs="*", help="all files with handles or roots of some"
                         " windows; with Spark, a run's output folder")  # fmt: skip
         for parser in (inspect, check, gc):
+            parser.add_argument("--json", action="store_true", dest="as_json",
+                                help="print one JSON document in place of lines")  # fmt: skip
             parser.add_argument("--store", metavar="URL", help="where the pages are; default: the "
                                 "run's, without credentials")  # fmt: skip
         gc.add_argument("--name", dest="windows", metavar="NAME", help="in place of files: all "
@@ -76,34 +99,43 @@ class CommandLine:
         """A new command, to be given options; ``how`` is what ``ArgumentParser`` takes."""
         parser: ArgumentParser = self._commands.add_parser(name, **how)
         parser.set_defaults(command=command)
+        amount = parser.add_mutually_exclusive_group()
+        amount.add_argument("-q", "--quiet", action="store_true", help="print errors alone")
+        amount.add_argument("-v", "--verbose", action="store_true",
+                            help="also print what stores do, and of errors the traceback"
+                            )  # fmt: skip
         self.commands[name] = parser
         return parser
 
     def run(self, arguments: Sequence[str] | None = None) -> int:
-        """Carry out what the arguments ask for; returns the exit code.
-
-        That is 2 for what the user can correct, 130 after Ctrl-C, else what the command says:
-        ``mta check`` returns 1 where a page is damaged and was not repaired.
-        """
+        """Carry out what the arguments ask for; returns the exit code (``mta.cli.exits``)."""
         given = vars(self.parser.parse_args(arguments))
         name: str = given.pop("name")
         command: Command = given.pop("command")
+        verbose = given.pop("verbose")
+        how = {"quiet": given.pop("quiet"), "as_json": given.pop("as_json", False)}
         try:
-            return command(**given) or 0
-        except WindowStoreError as error:
-            return _complain(as_options(str(error)))
-        except ModuleNotFoundError as error:
-            extra = EXTRAS.get((error.name or "").partition(".")[0])
-            if extra is None:
-                raise
-            return _complain(f"'mta {name}' needs {error.name}: {pip_install(extra)}")
+            with printing(verbose=verbose, **how):
+                return command(**given) or Exit.DONE
         except KeyboardInterrupt:
-            return 130
+            return Exit.INTERRUPTED
+        except Exception as error:
+            code, text = exit_code(error), as_options(str(error))
+            if isinstance(error, ModuleNotFoundError) and code is None:
+                extra = EXTRAS.get((error.name or "").partition(".")[0])
+                code = None if extra is None else Exit.USAGE
+                text = f"'mta {name}' needs {error.name}: {pip_install(extra or '')}"
+            if code is None:
+                raise
+            if verbose:
+                traceback.print_exc()
+            sys.stderr.write(f"mta: {text}\n")
+            return code
 
 
-def _complain(text: str) -> int:
-    sys.stderr.write(f"mta: {text}\n")
-    return 2
+def _exit_codes() -> str:
+    codes = (f"  {code:3} {meaning}" for code, meaning in MEANINGS.items())
+    return "\n".join(("exit codes:", *codes))
 
 
 def at_least_one(text: str) -> int:
@@ -141,3 +173,35 @@ class _Version(Action):
     def __call__(self, parser: ArgumentParser, *_: object) -> None:
         say(versions())
         parser.exit()
+
+
+class _Completion(Action):
+    """Prints what a shell is to source, made by shtab; shtab is imported only then."""
+
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: Any, option: str | None = None
+    ) -> None:
+        try:
+            import shtab
+        except ModuleNotFoundError as error:
+            missing = MissingDependency(
+                f"{option} needs shtab: pip install '{PACKAGE}[completion]'"
+            )
+            sys.stderr.write(f"mta: {missing}\n")
+            raise SystemExit(exit_code(missing)) from error
+        if values not in shtab.SUPPORTED_SHELLS:
+            parser.error(f"{option}: shtab knows {', '.join(shtab.SUPPORTED_SHELLS)}")
+        for each in _actions(parser):
+            if each.type is Path or each.dest == "input" or each.metavar in ("FILE", "DIR"):
+                each.complete = shtab.FILE  # type: ignore[attr-defined]
+        sys.stdout.write(shtab.complete(parser, values) + "\n")
+        parser.exit()
+
+
+def _actions(parser: ArgumentParser) -> Iterator[Action]:
+    """The options and arguments of a parser and of those of its commands."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, _SubParsersAction):
+            for below in action.choices.values():
+                yield from _actions(below)

@@ -7,17 +7,17 @@ import sys
 from collections.abc import Sequence
 from shlex import quote
 
+from mta.cli.output import prints_lines, say
 from stores.errors import WindowStoreError
+
+__all__ = [
+    "InvalidCommand", "ProgressLine", "as_options", "human_bytes", "human_duration", "plural",
+    "say", "table",
+]  # fmt: skip
 
 
 class InvalidCommand(WindowStoreError, ValueError):
     """The arguments of a command do not fit each other or what they name: correct them."""
-
-
-def say(text: str = "") -> None:
-    """Print one line, at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 class ProgressLine:
@@ -31,6 +31,8 @@ class ProgressLine:
 
     def show(self, text: str, now: float) -> None:
         """Show ``text``; ``now`` is the caller's clock in seconds."""
+        if not prints_lines():
+            return
         if self._on_terminal:
             sys.stdout.write("\r" + text.ljust(self._width))
             sys.stdout.flush()

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from mta.audit.description import HandleSummary, describe_handle
 from mta.audit.keyed import OpaqueKeys
 from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
 from mta.cli.console import InvalidCommand, human_duration, plural, say, table
+from mta.cli.exits import Exit
+from mta.cli.output import note, note_item
 from mta.errors import CorruptPage, MissingPage
 from mta.kernels import native
 from mta.keyed.coverage import Lacking, later
@@ -38,7 +40,8 @@ from mta.keyed.root import is_root
 from mta.windows.display import human_bytes
 from mta.windows.opaque import Opaque, restore_opaque
 from mta.windows.window import Window
-from stores import PageStore, open_store
+from stores import PageStore, open_store, ping_store
+from stores.address import without_credentials
 
 COLUMNS = (
     "key", "events", "oldest", "newest", "front", "back", "levels", "pages", "handle", "late",
@@ -77,7 +80,7 @@ def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
 
 
 def check(path: Path, store: str | None, repair: bool) -> int:
-    """Print the damage by page and a summary; 1 if there is any, else 0. Reads every page once.
+    """Print the damage by page and a summary; the exit code. Reads every page once.
 
     Tables of a root that name windows by themselves are read twice.
     """
@@ -93,6 +96,7 @@ def check(path: Path, store: str | None, repair: bool) -> int:
             "tell: restore the windows in Python and call mta.audit.audit(windows, repair=True)"
         )
     found = Audit()
+    note(damaged=[])
     with open_store(address) as pages:
         if is_root(data):
             keyed = OpaqueKeys(data, pages)
@@ -115,6 +119,7 @@ def gc(path: list[Path], store: str | None, delete: bool, windows: str | None = 
     address = _required(store)
     if bool(path) == (windows is not None):
         raise InvalidCommand("gc takes either files, or --name of windows whose handles are gone")
+    note(windows=[], left_out=[])
     if windows is not None:
         _gc_by_name(address, windows, delete)
         return
@@ -129,7 +134,7 @@ def gc(path: list[Path], store: str | None, delete: bool, windows: str | None = 
                 held = restore_opaque(data, pages)
                 held_by[held.engine.name].append(held)
         keys = list(pages.keys())
-        say(f"store     {without_credentials(address)}: {plural(len(keys), 'page')}")
+        say_store(address, len(keys))
         garbage = [key for name, all_of in held_by.items() for key in _garbage(name, all_of, keys)]
         print_unneeded(pages, garbage)
         sweep(pages, garbage, delete)
@@ -144,7 +149,7 @@ def _gc_by_name(address: str, name: str, delete: bool) -> None:
         ends = tuple(name + mark for mark in "/.:")
         found = [key for key in pages.keys(name) if key.startswith(ends)]
         windows = {key.partition("/")[0] for key in found}
-        say(f"store     {without_credentials(address)}")
+        say_store(address)
         say(f"windows   {plural(len(windows), 'name')} of {name}")
         print_unneeded(pages, found)
         sweep(pages, found, delete)
@@ -159,12 +164,14 @@ def _garbage(name: str, held_by: list[Opaque | OpaqueKeys], keys: list[str]) -> 
         orphans = [key for key in own if key not in live]
         garbage = [key for key in orphans if all(_is_garbage(held, key) for held in held_by)]
     except (MissingPage, CorruptPage) as error:
-        say(f"left out  {name}: {error}; see 'mta check'")
+        say_left_out(name, str(error))
         return []
     say(f"windows   {name}: {plural(len(live), 'page')} needed")
+    note_item("windows", window=name, needed=len(live))
     if ahead := len(orphans) - len(garbage):
         say(f"left out  {plural(ahead, 'page')} further on, where a writer may be: see to it again")
         say("          with a newer handle")
+        note_item("left_out", window=name, reason="a writer may be there", pages=ahead)
     return garbage
 
 
@@ -198,6 +205,7 @@ _NAMES = KeyNames(name_of, _meant)
 def _required(store: str | None) -> str:
     if store is None:
         raise InvalidCommand("name the store that the windows' pages are in with --store")
+    ping_store(store)
     return store
 
 
@@ -284,7 +292,7 @@ class Listing:
         return f"{plural(self.keys, 'key')}, {plural(self.events, 'event')}{kept}"
 
 
-def show(listing: Listing, store: str | None, pages: str | None) -> None:
+def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
     """Print windows by their keys, their totals, what they aggregate, and by which policy.
 
     Below the row of a key stands one for each of several windows that share its events.
@@ -303,6 +311,7 @@ def show(listing: Listing, store: str | None, pages: str | None) -> None:
         say(f"handles   {human_bytes(listing.saved)}")
     if store is not None and pages is not None:
         say(f"store     {without_credentials(store)}: {pages}")
+        note(store=without_credentials(store), pages=pages.pages, disk_bytes=pages.disk_bytes)
     for _, summary in listing.windows[:1]:
         policy = re.sub(
             r"\bTimeWindow\((\d+) us\)",
@@ -312,6 +321,53 @@ def show(listing: Listing, store: str | None, pages: str | None) -> None:
         say(f"monoid    {summary.monoid}, by {summary.algorithm}")
         say(f"policy    {policy}")
     say(f"kernels   {native.in_use()}")
+    _note_listing(listing)
+
+
+def _note_listing(listing: Listing) -> None:
+    """What ``show`` prints, but for the store, as facts."""
+    note(
+        windows=[
+            {
+                "key": key,
+                "events": each.events,
+                "oldest": _iso(each.front_time),
+                "newest": _iso(each.last_time),
+                "front": each.front,
+                "back": each.back,
+                "levels": each.levels,
+                "pages": each.pages,
+                "bytes": each.handle_bytes,
+                "late": each.late,
+                "windows": [
+                    {"window": w.name, "events": w.events, "front": w.front, "pages": w.pages}
+                    for w in each.windows
+                ],
+            }
+            for key, each in listing.windows
+        ],
+        keys=listing.keys,
+        events=listing.events,
+        late=listing.late,
+        invalid=listing.invalid,
+        bytes=listing.saved,
+        incomplete=[
+            {
+                "window": each.window,
+                "aggregation": each.aggregation,
+                "complete_from": None if each.moment is None else f"{each.moment}Z",
+                "complete_after_events": each.events,
+            }
+            for each in listing.lacking.values()
+        ],
+    )
+    for _, first in listing.windows[:1]:
+        note(aggregation=first.monoid, algorithm=first.algorithm, policy=first.policy)
+
+
+def _iso(micros: int | None) -> str | None:
+    """A time in microseconds since 1970, in UTC."""
+    return None if micros is None else f"{np.datetime64(micros, 'us')}Z"
 
 
 def _lacking(found: Lacking) -> str:
@@ -328,14 +384,27 @@ def _lacking(found: Lacking) -> str:
     return f"{what} lacks events from before a change: whole {when}"
 
 
-def store_totals(url: str) -> str:
+class Totals(NamedTuple):
+    """What a store holds, whoever wrote it."""
+
+    pages: int
+    disk_bytes: int | None
+    """What they take on a local disk; None elsewhere."""
+
+    def __str__(self) -> str:
+        pages = plural(self.pages, "page")
+        if self.disk_bytes is None:
+            return pages
+        return f"{pages}, {human_bytes(self.disk_bytes)} on disk"
+
+
+def store_totals(url: str) -> Totals:
     """How many pages a store holds, and what they take on disk where that is local; O(pages)."""
     with open_store(url) as store:
-        pages = plural(sum(1 for _ in store.keys("")), "page")
+        pages = sum(1 for _ in store.keys(""))
     parts = urlsplit(url)
-    if parts.scheme != "file":
-        return pages
-    return f"{pages}, {human_bytes(disk_bytes(Path(parts.path)))} on disk"
+    local = parts.scheme == "file"
+    return Totals(pages, disk_bytes(Path(unquote(parts.path))) if local else None)
 
 
 def disk_bytes(folder: Path) -> int:
@@ -362,18 +431,35 @@ def add_up(total: Audit, found: Audit, whose: str) -> None:
     total.damaged += found.damaged
     for damage in found.damaged:
         say(f"damaged   {whose}: {damage}")
+        note_item("damaged", whose=whose, page=damage.key, level=damage.level, problem=damage.what,
+                  needed=damage.needed, repaired=damage.repaired, outcome=damage.outcome
+                  )  # fmt: skip
 
 
 def sum_up(total: Audit, windows: str, address: str, repair: bool = False) -> int:
-    """Print how many pages are whole and how many damaged; 1 if any is left so, else 0."""
+    """Print how many pages are whole and how many damaged; the exit code."""
     say(f"windows   {windows}")
-    say(f"store     {without_credentials(address)}")
+    say_store(address)
+    note(verified=total.pages, gone=total.gone, repaired=len(total.repaired), left=len(total.left))
     left = f", {total.gone:,} of events that left are gone" if total.gone else ""
     say(f"pages     {total.pages:,} verified{left}")
     damaged = plural(len(total.damaged), "page") if total.damaged else "none"
     repaired = f", {len(total.repaired):,} repaired" if repair and total.damaged else ""
     say(f"damaged   {damaged}{repaired}")
-    return 1 if total.left else 0
+    return Exit.DAMAGED if total.left else Exit.DONE
+
+
+def say_store(address: str, pages: int | None = None) -> None:
+    """Print where the pages are, and how many there are if that is known."""
+    home = without_credentials(address)
+    say(f"store     {home}" if pages is None else f"store     {home}: {plural(pages, 'page')}")
+    note(store=home, pages=pages)
+
+
+def say_left_out(window: str, reason: str) -> None:
+    """Print why a window's pages are left as they are."""
+    say(f"left out  {window}: {reason}; see 'mta check'")
+    note_item("left_out", window=window, reason=reason)
 
 
 def sweep(store: PageStore, garbage: list[str], delete: bool, since: str = "") -> None:
@@ -382,6 +468,7 @@ def sweep(store: PageStore, garbage: list[str], delete: bool, since: str = "") -
         store.delete_many(garbage)
         store.flush()
     say(f"{'deleted' if delete else 'to delete':9} {plural(len(garbage), 'page')}{since}")
+    note(deleted=len(garbage) if delete else 0, to_delete=0 if delete else len(garbage))
     if garbage and not delete:
         say("nothing was deleted: --delete does")
 
@@ -394,14 +481,9 @@ def print_unneeded(store: PageStore, orphans: list[str]) -> None:
         for page in store.get_many(orphans[start : start + _BATCH])
     )
     say(f"unneeded  {plural(len(orphans), 'page')}, {human_bytes(size)}")
+    note(unneeded=orphans, unneeded_bytes=size)
     for key in orphans[:_EXAMPLES]:
         say(f"          {key}")
-
-
-def without_credentials(url: str) -> str:
-    """``redis://user:secret@host`` as ``redis://host``."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _rows(key: str, summary: HandleSummary) -> Iterator[tuple[str, ...]]:

@@ -163,10 +163,7 @@ class RunPages:
             fresh: dict[bytes, Buffer] = {}
             for place, key, page in zip(missing, keys, found, strict=True):
                 if page is None:
-                    raise MissingPage(
-                        f"page {key} is not in {self.store.url}: open the store that the windows "
-                        "were written to, or restore from a root whose pages are all there"
-                    )
+                    raise MissingPage.of(key, self.store)
                 try:
                     pages.require_whole(self.layout, *place, page)
                 except CorruptPage:

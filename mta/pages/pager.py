@@ -127,12 +127,7 @@ class StorePager(Pager):
 
     def _opened(self, level: int, number: int, name: bytes, key: str, data: bytes | None) -> Group:
         if data is None:
-            origin = getattr(self.store, "origin", None)
-            written = f" (pages here are written by host {origin})" if origin else ""
-            raise MissingPage(
-                f"page {key} is not in {self.store.url}{written}: open the store that the window "
-                "was written to, or restore from a handle whose pages are all there"
-            )
+            raise MissingPage.of(key, self.store)
         if level == 0:
             self.read_ahead = self._ahead_bytes // max(len(data), 1)
         try:

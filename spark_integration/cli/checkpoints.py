@@ -38,10 +38,10 @@ from mta.audit.keyed import KeyedDamage, OpaqueKeys
 from mta.audit.walk import Audit, live_keys
 from mta.cli import handles
 from mta.cli.console import plural, say
+from mta.cli.output import note as note_facts
 from mta.errors import CorruptPage, MissingPage
 from mta.keyed.kind import AnyWindow
 from mta.times import to_duration
-from mta.windows.display import human_bytes
 from mta.windows.opaque import Opaque, restore_opaque
 from spark_integration import migration
 from spark_integration.carriers.state_pages import is_state_url
@@ -50,6 +50,7 @@ from spark_integration.checkpoint import (
     has_commits,
     last_batch,
     open_pages,
+    ping_home,
     read_pages,
     roots_in,
     saved_states,
@@ -63,6 +64,8 @@ from spark_integration.request import make_product
 from spark_integration.session import local_session
 from spark_integration.step.states import read_doomed
 from stores import PageStore, open_store
+from stores.address import without_credentials
+from stores.files import replace_file
 
 NOTE = "gc.json"
 
@@ -98,19 +101,18 @@ def list_windows(
     return listing
 
 
-def store_totals(spark: SparkSession, checkpoint: Path, address: str) -> str:
+def store_totals(spark: SparkSession, checkpoint: Path, address: str) -> handles.Totals:
     """What a store holds, whoever wrote it."""
     if not is_state_url(address):
         return handles.store_totals(address)
     # On disk are all versions of the state that Spark retains.
-    pages = plural(read_pages(spark, checkpoint).count(), "page")
-    size = human_bytes(handles.disk_bytes(checkpoint / "state"))
-    return f"{pages}, {size} on disk"
+    size = handles.disk_bytes(checkpoint / "state")
+    return handles.Totals(read_pages(spark, checkpoint).count(), size)
 
 
 @spark_errors()
 def check(folder: Path, store: str | None, repair: bool) -> int:
-    """Print the damage by page and a summary; 1 if any is left, else 0.
+    """Print the damage by page and a summary; the exit code.
 
     Reads every page of every window once; tables of many keys twice, where some of the keys have a
     window by itself. Of these inner pages can be rebuilt; tables cannot.
@@ -134,6 +136,7 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
     states = saved_states(session, checkpoint, address)
     saved, keys, found = handles_in(states), 0, Audit()
     count = len(saved)
+    note_facts(damaged=[])
     with open_pages(session, checkpoint, address) as pages:
         for root in roots_in(states):
             keyed = OpaqueKeys(root, pages)
@@ -187,7 +190,9 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
     """
     checkpoint, address = locate(folder, store)
+    note_facts(left_out=[])
     if is_state_url(address):
+        note_facts(store=address, unneeded=[], unneeded_bytes=0, deleted=0, to_delete=0)
         say(f"store     {address}: nothing to collect. Pages of a batch that was not committed")
         say("          went with it, and Spark deletes those of old batches with their state.")
         return
@@ -219,12 +224,13 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
             for key in orphans
             if sightings[key].batch <= committed and sightings[key].seconds <= until
         ]
-        say(f"store     {handles.without_credentials(address)}: {plural(len(keys), 'page')}")
+        handles.say_store(address, len(keys))
         count = len(saved) + sum(keyed.root.counts[0] for keyed in swept)
         say(f"windows   {plural(count, 'key')}, {plural(len(live), 'page')} needed")
+        note_facts(keys=count, needed=len(live))
         handles.print_unneeded(pages, orphans)
         for window, why in damaged.items():
-            say(f"left out  {window}: {why}; see 'mta check'")
+            handles.say_left_out(window, why)
         if unsure:
             say(f"left out  {plural(len(unsure), 'page')} of damaged windows")
         handles.sweep(pages, ripe, delete, f", seen unneeded for {grace} or more")
@@ -236,9 +242,7 @@ def note(path: Path, orphans: Iterable[str], now: Sighting) -> dict[str, Sightin
     """When each page was first seen, of those that are still unneeded; kept in the file."""
     earlier: dict[str, list[Any]] = json.loads(path.read_text()) if path.is_file() else {}
     first = {key: Sighting(*earlier.get(key, now)) for key in orphans}
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(first) + "\n")
-    draft.replace(path)
+    replace_file(path, json.dumps(first) + "\n")
     return first
 
 
@@ -292,8 +296,9 @@ def migrate(
             "give another run an --output of its own"
         )
     locate(checkpoint, store)
+    ping_home(to or store, write=True)
     made = migration.migrate(local_session(), checkpoint, target, store, to=to, buckets=buckets)
-    home = handles.without_credentials(to or store)
+    home = without_credentials(to or store)
     say(f"made      {target}, after batch {made.batch}, with {plural(made.states, 'bucket')}")
     say(f"store     {home}")
     say(f"go on     with checkpointLocation {target}, store={home!r} and buckets={made.buckets}")
@@ -304,7 +309,10 @@ def migrate(
 
 
 def locate(folder: Path, store: str | None) -> tuple[Path, str]:
-    """The checkpoint and the store's address, for an output folder or a checkpoint of Spark."""
+    """The checkpoint and the store's address, for an output folder or a checkpoint of Spark.
+
+    The store has answered, before Spark is started.
+    """
     job = read_job(folder)
     checkpoint = folder if job is None else folder / "checkpoint"
     if not (checkpoint / "state").is_dir():
@@ -314,6 +322,7 @@ def locate(folder: Path, store: str | None) -> tuple[Path, str]:
     address = store or (job and str(job["store"]))
     if not address:
         raise InvalidRequest("name the store of this checkpoint with --store")
+    ping_home(address)
     return checkpoint, address
 
 

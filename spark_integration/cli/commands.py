@@ -14,6 +14,7 @@ from typing import Any
 from mta.cli import handles
 from mta.cli.commands import Command, CommandLine, at_least_one
 from spark_integration.cli.job import Job, add_options
+from stores.credentials import PASSWORD
 from stores.errors import StoreAccessDenied
 
 RUN_EXAMPLES = """examples:
@@ -107,7 +108,10 @@ def _of_a_run(name: str, of_runs_alone: str) -> Command:
         except StoreAccessDenied as error:
             if store is not None:
                 raise
-            hint = "a run's note has no passwords: give the store's whole address with --store"
+            hint = (
+                "a run's note has no passwords: give the store's whole address with --store, or "
+                f"set {PASSWORD}"
+            )
             raise StoreAccessDenied(f"{error}; {hint}") from error
 
     return command

@@ -8,7 +8,13 @@ from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
 
+from mta.cli.exits import FULL_DISK
 from stores.errors import WindowStoreError
+
+MAKE_ROOM = (
+    "make room on the disk of the output folder, and where Spark has its temporary files "
+    "(spark.local.dir), and run again: it continues where it was"
+)
 
 
 class RunFailed(WindowStoreError, RuntimeError):
@@ -34,6 +40,8 @@ def explain(error: PySparkException) -> str:
             return _with_forms(re.sub(r"^[\w.]+\.(\w+: )", r"\1", match.group().strip()))
     causes = re.findall(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)", text, re.MULTILINE)
     cause = causes[-1] if causes else text.split("\n\tat ")[0].strip()
+    if full := next((words for words in FULL_DISK if words in text), None):
+        return f"{cause.partition(full)[0]}{full}: {MAKE_ROOM}"
     # Which file could not be read is in the error, and why in the cause of its cause.
     below = _root(error)
     return cause if not below or below in text else f"{cause}\n{below}"

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from mta.cli.commands import at_least_one
-from mta.cli.handles import without_credentials
 from spark_integration.cli.expressions import FUNCTIONS
 from spark_integration.errors import InvalidRequest
+from stores.address import without_credentials
+from stores.files import replace_file
 
 #: The titles of the options in the help, by the first one below each.
 GROUPS = {"format": "columns", "agg": "windows", "output": "output", "follow": "running"}
@@ -26,8 +27,8 @@ FIXED = (
 DECISIVE = {"late": "side", "silent": "keep", "allowed_lateness": None, "corrections": "onward"}
 
 
-def _option(default: Any, about: str, metavar: str | None = None) -> Any:
-    return field(default=default, metadata={"help": about, "metavar": metavar})
+def _option(default: Any, about: str, metavar: str | None = None, *, shown: bool = True) -> Any:
+    return field(default=default, repr=shown, metadata={"help": about, "metavar": metavar})
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Job:
         None,
         "default: in the output folder; spark://state puts the pages into the checkpoint",
         "URL",
+        shown=False,
     )
     late: Literal["error", "drop", "side"] = _option(
         "error", "older than its key's last one a row stops the run, goes, or is marked as late"
@@ -152,7 +154,7 @@ class Job:
     def save(self) -> None:
         """Note the job in its folder, for ``mta inspect`` and the next run."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "job.json").write_text(json.dumps(self.described(), indent=1) + "\n")
+        replace_file(self.folder / "job.json", json.dumps(self.described(), indent=1) + "\n")
 
     def differences(self, earlier: Mapping[str, Any]) -> list[str]:
         """The settings that a checkpoint depends on and that are not as they were ``earlier``."""

@@ -21,7 +21,7 @@ from mta.cli.console import ProgressLine, plural, say
 from mta.times import TIME_UNITS, to_duration
 from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
-from spark_integration.checkpoint import has_commits, is_of_this_release
+from spark_integration.checkpoint import has_commits, is_of_this_release, ping_home
 from spark_integration.cli import sources
 from spark_integration.cli.checkpoints import list_windows, store_totals
 from spark_integration.cli.expressions import (
@@ -38,6 +38,7 @@ from spark_integration.plan import column_name, policies_of
 from spark_integration.session import local_session, signalled
 from spark_integration.sliding import METRICS
 from spark_integration.versions import INSTALLED
+from stores.files import open_no_link
 
 POLL_SECONDS = 0.25
 CLAIM = ".running"
@@ -90,6 +91,7 @@ def run(job: Job) -> Progress:
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
     arguments = _arguments(job, aggregations)
     Options(**arguments)  # raises for what does not go together, before anything is done
+    ping_home(job.store_url, write=True)
     with claimed(job.folder):
         _prepare_folder(job)
         _announce(job, source)
@@ -195,10 +197,10 @@ def claimed(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        opened = (folder / CLAIM).open("a+")
+        handle = open_no_link(str(folder / CLAIM), os.O_RDWR | os.O_APPEND | os.O_CREAT)
     except OSError as error:
         raise InvalidRequest(f"--output {folder}: {error.strerror}") from error
-    with opened as file:
+    with os.fdopen(handle, "a+") as file:
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -308,6 +308,15 @@ class PageStoreConformance:
             assert "://" in store.url
             assert isinstance(store.origin, str)
 
+    def test_a_ping_changes_nothing(self) -> None:
+        with self.open() as store:
+            page = {f"{self.group}/1": b"page"}
+            store.put_many(page)
+            store.ping()
+            store.ping(write=True)
+            assert store.get_many([*page, "ping/ping"]) == [b"page", None]
+            assert isinstance(store.explain_missing(), str)
+
     def test_credentials_are_not_shown(self) -> None:
         with self.open() as store:
             shown = [store.url, repr(store), str(store)]
@@ -369,6 +378,7 @@ class PageStoreConformance:
             lambda: store.put_many(pages),
             lambda: store.delete_many(pages),
             lambda: list(store.keys(self.group)),
+            store.ping,
             store.flush,
         ]
         for call in calls:

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from mta import KeyedWindows, TimeWindow
+from mta.cli.exits import Exit
 from spark_integration.cli import main
 from spark_integration.cli.checkpoints import Sighting, last_batch, note, roots_in, saved_states
 from spark_integration.cli.expressions import parse_aggregation
@@ -99,7 +100,7 @@ def test_damage_is_told_by_page_and_an_inner_page_is_repaired(out, capsys):
     with open_store(f"file://{out / 'pages'}") as store:
         whole = store.get_many([inner, leaf])
         store.delete_many([inner])
-    assert mta("check", out) == 1
+    assert mta("check", out) == Exit.DAMAGED
     printed = capsys.readouterr().out
     assert re.search(rf"damaged +\w: page {inner} \(level 1, .*\): it is not in the store", printed)
     assert "--repair does" in printed
@@ -109,7 +110,7 @@ def test_damage_is_told_by_page_and_an_inner_page_is_repaired(out, capsys):
     with open_store(f"file://{out / 'pages'}") as store:
         assert store.get_many([inner]) == whole[:1]
         store.put_many({leaf: whole[1][:-1]})
-    assert mta("check", out, "--repair") == 1
+    assert mta("check", out, "--repair") == Exit.DAMAGED
     assert "these events are in no other page" in capsys.readouterr().out
     assert mta("check", out.parent) == 2
 
@@ -175,12 +176,12 @@ def test_a_table_of_many_keys_cannot_be_rebuilt(many, capsys):
     table = tables_of(many)[0]
     with open_store(f"file://{many / 'pages'}") as store:
         store.delete_many([table])
-    assert mta("check", many) == 1
+    assert mta("check", many) == Exit.DAMAGED
     printed = capsys.readouterr().out
     told = rf"page {table} \(level 0, run 1\): it is not in the store; it holds events of"
     assert re.search(told, printed)
     assert "--repair does" not in printed
-    assert mta("check", many, "--repair") == 1
+    assert mta("check", many, "--repair") == Exit.DAMAGED
     printed = capsys.readouterr().out
     assert "which are in no other page: put back a copy of it" in printed
     assert re.search(r"damaged +1 page, 0 repaired", printed)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, Max, SharedWindows, TimeWindow, Window
+from mta.cli.exits import Exit
 from spark_integration.cli import main
 from stores import open_store
 
@@ -70,7 +71,7 @@ def test_damage_is_told_by_page_and_by_window(saved, capsys):
     leaves.sort(key=lambda key: int(key.split("/")[2]))
     with open_store(address) as store:
         store.delete_many([leaves[5], leaves[-1]])
-    assert mta("check", several, "--store", address) == 1
+    assert mta("check", several, "--store", address) == Exit.DAMAGED
     printed = capsys.readouterr().out
     page = re.escape(leaves[5])
     assert re.search(rf"damaged +several: page {page} .*not in the store; in window day; ", printed)
@@ -140,7 +141,7 @@ def test_what_cannot_be_says_what_to_do(saved, tmp_path, capsys):
     broken = tmp_path / "broken.handle"
     broken.write_bytes(several.read_bytes()[:-1])
     for command in (("inspect", broken), ("check", broken, "--store", address)):
-        assert mta(*command) == 2
+        assert mta(*command) == Exit.DAMAGED
         assert "the handle cannot be read" in capsys.readouterr().err
     assert mta("gc", several, tmp_path / "none", "--store", address) == 2
     assert "none: No such file" in capsys.readouterr().err

@@ -1,8 +1,8 @@
 import pytest
 
-from mta.cli.handles import without_credentials
 from spark_integration.cli.job import Job, read_job
 from spark_integration.errors import InvalidRequest
+from stores.address import without_credentials
 
 
 def job(**options):

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import mta as windows_of_mta
+from mta.cli.exits import Exit
 from spark_integration.cli import main
 from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.job import Job, read_job
@@ -89,7 +90,7 @@ def test_several_windows(tmp_path, capsys):
     with open_store(f"file://{out / 'pages'}") as store:
         newest = max(store.keys(), key=lambda key: int(key.split("/")[2]))
         store.delete_many([newest])
-    assert mta("check", out) == 1
+    assert mta("check", out) == Exit.DAMAGED
     assert re.search(rf"page {newest} .*; in windows? day", capsys.readouterr().out)
     assert mta(*command, "--window", "week=7 days") == 2
     assert "--window was 'hour=1 hour, day=24 hours' and is" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mta import Max, Monoid
+from mta.cli.exits import Exit
 from spark_integration.cli import main
 from stores import open_store
 from tests.support.spark.events import make_events, write_files
@@ -51,7 +52,7 @@ def test_whole_and_damaged_pages(job: Job, capsys: pytest.CaptureFixture[str]) -
         store.put_many({first: page[:-1] + bytes([page[-1] ^ 1])})
         store.flush()
     code, said = mta(capsys, "check", job.checkpoint, "--store", job.store)
-    assert code == 1 and first in said and "--repair does" not in said
+    assert code == Exit.DAMAGED and first in said and "--repair does" not in said
     with open_store(job.store) as store:
         store.put_many({first: page})
     code, said = mta(capsys, "check", job.checkpoint, "--store", job.store, "--repair")

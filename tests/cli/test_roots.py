@@ -8,6 +8,7 @@ import pytest
 from mta import CountWindow, KeyedWindows, Max, TimeWindow
 from mta.audit.keyed import OpaqueKeys
 from mta.cli.commands import CommandLine
+from mta.cli.exits import Exit
 from mta.keyed.root import MAGIC, VERSION
 from mta.pages.handle import seal, unseal
 from stores import open_store
@@ -194,7 +195,7 @@ def test_damage_is_told_by_page_with_what_it_touches(saved, capsys):
     saved.put(table)
     saved.delete(large)
     assert handle
-    assert mta("check", saved.root, "--store", saved.address) == 1
+    assert mta("check", saved.root, "--store", saved.address) == Exit.DAMAGED
     printed = capsys.readouterr().out
     of_table = rf"damaged +meters: page {table} \(level 0, run {newest}\): its bytes do not match"
     assert re.search(of_table + r" its name; it holds events of 1 key in \d+, which are", printed)
@@ -205,7 +206,7 @@ def test_damage_is_told_by_page_with_what_it_touches(saved, capsys):
 def test_an_index_and_what_it_names(saved, capsys):
     index = saved.pages("meters/1/")[0]
     saved.delete(index)
-    assert mta("check", saved.root, "--store", saved.address) == 1
+    assert mta("check", saved.root, "--store", saved.address) == Exit.DAMAGED
     printed = capsys.readouterr().out
     assert re.search(rf"page {index} .*not in the store; nothing else names the tables", printed)
 
@@ -324,5 +325,5 @@ def test_a_root_needs_its_store_and_a_handle_has_no_keys(saved, tmp_path, capsys
     assert "a handle of one window" in capsys.readouterr().err
     broken = tmp_path / "broken.root"
     broken.write_bytes(saved.root.read_bytes()[:-1])
-    assert mta("inspect", broken, "--store", saved.address) == 2
+    assert mta("inspect", broken, "--store", saved.address) == Exit.DAMAGED
     assert "cannot be read" in capsys.readouterr().err

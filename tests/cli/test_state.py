@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import pandas as pd
 import pytest
 
+from mta.cli.exits import Exit
 from spark_integration.cli import checkpoints, main
 
 ROWS = 6_000
@@ -63,7 +64,7 @@ def test_check_verifies_every_page(out, capsys, monkeypatch):
             yield store
 
     monkeypatch.setattr(checkpoints, "open_pages", damaged)
-    assert mta("check", out) == 1
+    assert mta("check", out) == Exit.DAMAGED
     printed = capsys.readouterr().out
     assert re.search(r"damaged +1 page$", printed, re.MULTILINE)
     assert "--repair does" not in printed

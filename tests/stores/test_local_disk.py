@@ -13,9 +13,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
+from pytest import MonkeyPatch
 
+from mta import Window
 from stores import (
     InvalidStoreURL,
     PageStore,
@@ -27,6 +30,7 @@ from stores import (
 )
 from stores.local_disk import LocalDiskStore
 from tests.support.patience import in_time
+from tests.support.streams import JOINED, Stream
 
 PAGE = bytes(range(256)) * 128  # 32 KiB
 MIB = 1 << 20
@@ -201,6 +205,90 @@ def test_a_store_that_became_read_only(open_folder: Path) -> None:
             LocalDiskStore(open_folder).put_many(pages(1))
 
     in_child(work)
+
+
+def become_nobody() -> None:
+    if os.getuid() == 0:  # nothing is forbidden to root
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+@pytest.mark.parametrize("lock", [0o444, 0o666])
+def test_who_may_only_read_reads_a_whole_window(
+    open_folder: Path, lock: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a right to write LMDB's lock file, and without any."""
+    with open_store(f"file://{open_folder}") as store:
+        stream = Stream(store)
+        stream.feed(2000)
+        handle = stream.window.checkpoint()
+        keys = sorted(store.keys())
+        store.flush()
+    for path in open_folder.iterdir():
+        path.chmod(lock if path.name == "lock.mdb" else 0o444)
+    open_folder.chmod(0o555)
+
+    def work() -> None:
+        become_nobody()
+        with open_store(f"file://{open_folder}", write_buffer=0) as store:
+            store.ping()
+            assert ("without locks" in caplog.text) == (lock == 0o444)
+            assert sorted(store.keys()) == keys
+            assert store.origin
+            again = Window.restore(handle, JOINED, stream.policy, store=store)
+            again.check()
+            assert again.query() == stream.oracle
+            for call in (lambda: store.ping(write=True), lambda: store.delete_many(keys)):
+                with pytest.raises(StoreAccessDenied, match="rights"):
+                    call()
+
+    in_child(work)
+
+
+def test_files_that_may_not_be_read_are_refused(open_folder: Path) -> None:
+    with LocalDiskStore(open_folder / "pages") as store:
+        store.put_many(pages(3))
+    (open_folder / "pages").chmod(0o755)  # its files are for the owner and the group
+
+    def work() -> None:
+        become_nobody()
+        with pytest.raises(StoreAccessDenied, match=r"rights.*to read on data\.mdb"):
+            LocalDiskStore(open_folder / "pages").get_many(["g/1"])
+        with pytest.raises(StoreAccessDenied, match="rights"):
+            LocalDiskStore(open_folder / "new").ping(write=True)
+
+    in_child(work)
+
+
+@pytest.mark.parametrize(("umask", "folder", "file"), [
+    (0o000, 0o770, 0o660), (0o022, 0o750, 0o640), (0o002, 0o770, 0o660), (0o077, 0o700, 0o600),
+])  # fmt: skip
+def test_files_have_the_permissions_that_the_docs_name(
+    tmp_path: Path, umask: int, folder: int, file: int
+) -> None:
+    def work() -> None:
+        os.umask(umask)
+        with LocalDiskStore(tmp_path / "pages") as store:
+            store.put_many(pages(3))
+        modes = {path.name: path.stat().st_mode & 0o7777 for path in (tmp_path / "pages").iterdir()}
+        assert modes == dict.fromkeys(("ORIGIN", "data.mdb", "lock.mdb"), file)
+        assert (tmp_path / "pages").stat().st_mode & 0o7777 == folder
+
+    in_child(work)
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    assert f"| `{umask:03o}` | `{folder:04o}` | `{file:04o}` |" in page
+
+
+def test_the_note_of_the_host_follows_no_link(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    """Somebody else who may write in the folder has put a link where the note is drafted."""
+    monkeypatch.setattr("stores.files.uuid4", lambda: UUID(int=7))
+    victim, pages_folder = tmp_path / "victim", tmp_path / "pages"
+    victim.write_text("precious")
+    pages_folder.mkdir()
+    (pages_folder / f"ORIGIN.{UUID(int=7).hex}").symlink_to(victim)
+    with pytest.raises(InvalidStoreURL):
+        LocalDiskStore(pages_folder).put_many(pages(1))
+    assert victim.read_text() == "precious"
 
 
 def test_a_path_that_is_no_folder(tmp_path: Path) -> None:

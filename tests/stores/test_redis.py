@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from mta.errors import MissingPage
 from stores import (
     PageStore,
     StoreAccessDenied,
@@ -119,6 +122,69 @@ def test_tls_to_a_server_without_it(own_redis: RedisServer) -> None:
 def test_a_server_that_is_no_cluster(redis_url: str) -> None:
     with pytest.raises(StoreAccessDenied, match="mode"):
         bare(f"{redis_url}?cluster=true").get_many(["g/1"])
+
+
+# Eviction
+
+
+@pytest.fixture
+def evicting(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis that throws pages away, with users who may ask for its settings in part or not."""
+    users = {"full": "+@all", "noconfig": "+@all -config", "noinfo": "+@all -info",
+             "neither": "+@all -config -info"}  # fmt: skip
+    options = [text for name, rights in users.items()
+               for text in ("--user", name, "on", f">{name}", "~*", *rights.split())]  # fmt: skip
+    server = RedisServer(
+        tmp_path, "--maxmemory-policy", "allkeys-lru", "--maxmemory", "64mb", *options
+    )
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize(
+    ("user", "policy", "ttl", "warns", "says"),
+    [
+        ("full", "allkeys-lru", "", True, "maxmemory-policy allkeys-lru has probably evicted it"),
+        ("noconfig", "allkeys-random", "", True, "has probably evicted it: set noeviction"),
+        ("noinfo", "allkeys-lru", "", True, "has probably evicted it: set noeviction"),
+        ("neither", "allkeys-lru", "", False, "could not be checked.*maxmemory-policy"),
+        ("full", "volatile-lru", "", False, None),
+        ("full", "volatile-lru", "?ttl=600", True, "expire after 600 seconds; .*volatile-lru has"),
+        ("full", "noeviction", "", False, None),
+        ("full", "noeviction", "?ttl=600", False, "expire after 600 seconds$"),
+    ],
+)
+def test_a_server_that_evicts_is_warned_of_and_named_where_a_page_is_missing(
+    evicting: RedisServer,
+    caplog: pytest.LogCaptureFixture,
+    user: str,
+    policy: str,
+    ttl: str,
+    warns: bool,
+    says: str | None,
+) -> None:
+    with redis.Redis(port=evicting.port) as client:
+        client.config_set("maxmemory-policy", policy)
+    url = f"redis://{user}:{user}@127.0.0.1:{evicting.port}{ttl}"
+    for _ in range(2):  # the second time it is known in this process
+        with open_store(url) as store:
+            assert store.get_many(["g/1"]) == [None]
+    warnings = [each for each in caplog.messages if "CONFIG SET maxmemory-policy" in each]
+    assert len(warnings) == warns
+    error = str(MissingPage.of("g/1", store := open_store(url)))
+    store.close()
+    assert re.search(says, error) if says else error.endswith("whose pages are all there")
+
+
+def test_a_window_whose_pages_were_evicted_says_so(evicting: RedisServer) -> None:
+    with open_store(evicting.url) as store:
+        stream = Stream(store)
+        stream.feed(2000)
+        store.flush()
+        with redis.Redis(port=evicting.port) as client:
+            client.flushall()
+        with pytest.raises(MissingPage, match="allkeys-lru has probably evicted it"):
+            stream.check_restored(evicting.url)
 
 
 @pytest.mark.parametrize(

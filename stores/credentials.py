@@ -1,0 +1,86 @@
+"""Where a server's user and password come from: the URL, a file, or the environment.
+
+A password in a URL shows in the list of processes, in shell histories and in job definitions. So a
+URL may leave it out:
+
+1. ``?password_file=/run/secrets/pages`` names a file that holds the password, and
+2. without it, ``MTA_STORE_PASSWORD`` is the password, and ``MTA_STORE_USER`` the user.
+
+Both are read when a store is opened, by the process that opens it. So neither a pickled store nor a
+plan for Spark's workers carries such a password.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from .address import StoreAddress
+from .errors import InvalidStoreURL, StoreAccessDenied
+
+USER, PASSWORD = "MTA_STORE_USER", "MTA_STORE_PASSWORD"
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Who connects; neither part is shown by ``repr``."""
+
+    user: str | None = field(repr=False)
+    password: str | None = field(repr=False)
+    source: str
+    """Where the password comes from, for messages; empty where there is none."""
+
+    def redacted(self, text: str) -> str:
+        """The text without the password."""
+        return text.replace(self.password, "***") if self.password else text
+
+    @property
+    def advice(self) -> str:
+        """What to do about a refusal, beside correcting what was given."""
+        if self.source:
+            return f"; the password is that of {self.source}"
+        return (
+            f"; this process has no password: set {PASSWORD} or ?password_file=. Spark's workers "
+            "on other machines do not get the driver's environment: set "
+            f"spark.executorEnv.{PASSWORD}, or put the file on each machine"
+        )
+
+
+def credentials_of(address: StoreAddress) -> Credentials:
+    """The user and the password of an address; reads the file, if the address names one.
+
+    Raises ``InvalidStoreURL`` where the password is given twice, and ``StoreAccessDenied`` where
+    the file cannot be read.
+    """
+    path = address.options.get("password_file")
+    if address.password is not None:
+        if path is not None:
+            raise InvalidStoreURL(
+                f"{address.public} has a password and a password_file: leave one out"
+            )
+        return Credentials(address.user, address.password, "the URL")
+    user = address.user or os.environ.get(USER)
+    if path is not None:
+        return Credentials(user, _read(path, address.public), f"the file {path}")
+    password = os.environ.get(PASSWORD)
+    return Credentials(user, password, PASSWORD if password else "")
+
+
+def _read(path: str, url: str) -> str:
+    """The first line of a file."""
+    if not os.path.isabs(path):
+        raise InvalidStoreURL(
+            f"{url}: password_file takes an absolute path, since Spark's workers run elsewhere"
+        )
+    try:
+        with open(path, encoding="utf-8") as file:
+            password = file.readline().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise StoreAccessDenied(
+            f"{url}: password_file {path} cannot be read ({reason}): correct the path, or give "
+            "this user the right to read it; on a cluster every machine needs the file"
+        ) from None
+    if not password:
+        raise StoreAccessDenied(f"{url}: password_file {path} has an empty first line")
+    return password

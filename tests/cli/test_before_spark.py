@@ -1,0 +1,222 @@
+"""What can be found out without Spark is found out before Spark starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from mta import Max, TimeWindow
+from spark_integration import History, save_history, session, sliding_aggregate
+from spark_integration.cli import checkpoints, main, run
+from spark_integration.errors import InvalidRequest
+from spark_integration.options import Options
+from spark_integration.request import make_request
+from stores import StoreAccessDenied, StoreUnavailable, WindowStoreError
+from stores.errors import InvalidStoreURL
+from tests.support.servers import PASSWORD, PASSWORD_IN_URL, RedisServer
+
+ROWS = "device,ts,watts\na,2025-01-01 00:00:00,1\na,2025-01-01 01:00:00,2\n"
+
+
+@pytest.fixture
+def black_hole() -> Iterator[int]:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(16)
+        yield listening.getsockname()[1]
+
+
+@pytest.fixture
+def bad_stores(redis_with_password: RedisServer, black_hole: int) -> dict[str, str]:
+    """Addresses, and what their errors say is to be done."""
+    port = redis_with_password.port
+    return {
+        f"redis://:wr0ng@127.0.0.1:{port}": "correct user, password",
+        f"redis://127.0.0.1:{port}": "set MTA_STORE_PASSWORD",
+        f"redis://reader:readonly@127.0.0.1:{port}": "rights",
+        f"redis://:{PASSWORD_IN_URL}@127.0.0.1:{port}/99": "correct the number",
+        f"rediss://:{PASSWORD_IN_URL}@127.0.0.1:{port}": "redis:// without TLS",
+        "redis://127.0.0.1:1": "correct host, port and scheme",
+        f"redis://127.0.0.1:{black_hole}": "did not answer within 2 s",
+        "redis://no-such-host.invalid": "correct host",
+        "redis:/127.0.0.1": "scheme://address",
+        "redis://127.0.0.1:port": "check the port",
+        "rds://127.0.0.1": "no store is called rds://",
+    }
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "in.csv").write_text(ROWS)
+    return tmp_path / "in.csv"
+
+
+def test_no_command_starts_spark_for_a_store_that_does_not_answer(
+    source: Path, tmp_path: Path, bad_stores: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    started: list[str] = []
+    for module in (run, checkpoints):
+        monkeypatch.setattr(module, "local_session", lambda **_: started.append("Spark"))
+    old, out = tmp_path / "old", tmp_path / "out"
+    for folder in ("state", "commits"):
+        (old / "checkpoint" / folder).mkdir(parents=True)
+    (old / "checkpoint" / "commits" / "0").write_text("v1")
+    (old / "job.json").write_text(json.dumps({"store": "redis://nowhere"}))
+    for store, says in bad_stores.items():
+        reads = store.partition("://")[2].startswith("reader")  # may do so
+        for command in (
+            ["run", source, "--key", "device", "--value", "watts", "--output", out, "--overwrite"],
+            *([] if reads else [["inspect", old], ["check", old], ["gc", old]]),
+        ):
+            assert main([*map(str, command), "--store", store]) != 0
+            assert says in capsys.readouterr().err, (command, store)
+    assert not started
+    assert not (out / "job.json").exists()
+
+
+def test_what_an_earlier_run_left_stays_where_the_store_refuses_the_next(
+    source: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    (out / "results").mkdir(parents=True)
+    (out / "job.json").write_text("{}")
+    command = ["run", source, "--value", "watts", "--overwrite", "--output", out]
+    assert main([*map(str, command), "--store", "redis://127.0.0.1:1"]) != 0
+    assert (out / "results").exists()
+
+
+@pytest.fixture
+def stream(spark: SparkSession, source: Path) -> DataFrame:
+    return spark.readStream.schema("device string, ts timestamp, watts double").csv(
+        str(source.parent)
+    )
+
+
+def asked(store: str) -> dict[str, object]:
+    return {
+        "key": "device", "time": "ts", "aggregations": {"peak": ("watts", Max())},
+        "policy": TimeWindow("1 day"), "store": store,
+    }  # fmt: skip
+
+
+def test_a_query_over_a_stream_is_not_built(stream: DataFrame, bad_stores: dict[str, str]) -> None:
+    for store, says in bad_stores.items():
+        with pytest.raises(WindowStoreError, match=says) as caught:
+            sliding_aggregate(stream, **asked(store))
+        assert isinstance(caught.value, StoreAccessDenied | StoreUnavailable | InvalidStoreURL)
+
+
+def test_a_history_has_a_store_before_a_job_runs(
+    spark: SparkSession, bad_stores: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_integration.history.packed_rows", lambda *_: pytest.fail("a job"))
+    rows = spark.createDataFrame(pd.DataFrame(
+        {"device": ["a"], "ts": pd.to_datetime(["2025-01-01"]), "watts": [1.0]}
+    ))  # fmt: skip
+    for store, says in bad_stores.items():
+        with pytest.raises(WindowStoreError, match=says):
+            save_history(rows, "history", until=2e9, **asked(store))
+
+
+def test_a_batch_needs_no_store_that_answers(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("a", 1.0, 1.0)], "device string, ts double, watts double")
+    assert sliding_aggregate(rows, **asked("redis://127.0.0.1:1")).count() == 1
+    with pytest.raises(InvalidStoreURL):
+        sliding_aggregate(rows, **asked("redis://127.0.0.1:port"))
+
+
+# Passwords
+
+
+def test_a_run_shows_its_password_nowhere(
+    source: Path, tmp_path: Path, redis_with_password: RedisServer, stream: DataFrame,
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Neither one of the URL nor one of the environment, which Spark's workers have here."""
+    bare = redis_with_password.url
+    url = bare.replace("//", f"//:{PASSWORD_IN_URL}@")
+    monkeypatch.setenv("MTA_STORE_PASSWORD", PASSWORD)
+    options = Options(**asked(url))
+    texts = [
+        repr(options), repr(make_request(stream, options).plan), repr(History("h", url)),
+        repr(run.Job(store=url)),
+    ]  # fmt: skip
+    for store, name in ((url, "of-url"), (bare, "of-environment")):
+        out = tmp_path / name
+        command = ["run", source, "--key", "device", "--value", "watts", "--output", out]
+        script = "import sys; from spark_integration.cli import main; sys.exit(main(sys.argv[1:]))"
+        done = subprocess.run(
+            [sys.executable, "-c", script, *map(str, command), "--no-plot", "--store", store],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert len(pd.read_parquet(out / "results")) == 2
+        texts += [done.stdout, done.stderr]
+        texts += [file.read_bytes().decode("latin-1") for file in out.rglob("*") if file.is_file()]
+        assert stat.S_IMODE((out / "spark.log").stat().st_mode) == 0o600
+    for secret in (PASSWORD, PASSWORD_IN_URL):
+        assert not any(secret in text for text in texts)
+
+
+# Spark's log
+
+
+def test_sparks_log_is_for_this_user_alone_and_follows_no_link(tmp_path: Path) -> None:
+    precious, link, old = tmp_path / "precious", tmp_path / "spark.log", tmp_path / "old.log"
+    precious.write_text("precious")
+    link.symlink_to(precious)
+    old.write_text("of an earlier run\n")
+    old.chmod(0o644)
+    for path in (link, old):
+        with session._open_log(path) as log:
+            log.write(b"a line\n")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert precious.read_text() == "precious"
+    assert old.read_text() == "of an earlier run\na line\n"
+
+
+def test_a_log_of_no_name_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    """Nothing that this process writes into the shared folder has a name that can be known."""
+    script = """
+import os, sys, tempfile
+from pathlib import Path
+from spark_integration.session import local_session
+spark = local_session(cores=1, memory="1g")
+log = Path(spark.conf.get("spark.driver.extraJavaOptions").partition("-Dmta.log=")[2].split('"')[0])
+print(log, oct(log.parent.stat().st_mode & 0o777), oct(log.stat().st_mode & 0o777))
+print(any(str(os.getpid()) in name for name in os.listdir(tempfile.gettempdir())))
+spark.stop()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (log, folder, file), (by_number,) = (line.split() for line in done.stdout.splitlines())
+    assert (folder, file, by_number) == ("0o700", "0o600", "False")
+    assert Path(log).parent.parent == tmp_path
+    assert not Path(log).exists(), "it goes with the process"
+
+
+def test_the_files_of_a_run_follow_no_link(tmp_path: Path) -> None:
+    precious, out = tmp_path / "precious", tmp_path / "out"
+    precious.write_text("{}")
+    out.mkdir()
+    for name in ("job.json", "gc.json", run.CLAIM):
+        (out / name).symlink_to(precious)
+    with pytest.raises(InvalidRequest, match="--output"), run.claimed(out):
+        pass
+    run.Job(input=("in",), output=str(out)).save()
+    checkpoints.note(out / "gc.json", [], checkpoints.Sighting(0.0, 0))
+    assert precious.read_text() == "{}"
