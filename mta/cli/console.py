@@ -37,7 +37,7 @@ class ProgressLine:
             self._width = max(self._width, len(text))
         elif now >= self._next and text != self._last:
             say(text)
-            self._next = now + 5
+            self._next = now + 10
             self._last = text
 
     def end(self) -> None:
