@@ -23,7 +23,7 @@ FUNCTIONS: dict[str, Callable[[], Any]] = {
     "stddev": mta.SampleStdDev,
     "stddev_pop": mta.PopulationStdDev,
 }
-_AGGREGATION = re.compile(r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*")
+_AGGREGATION = re.compile(r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*", re.DOTALL)
 _COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)\s*")
 _SESSION = re.compile(r"\s*session\s+(.+?)\s*")
 

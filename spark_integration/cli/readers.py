@@ -143,7 +143,7 @@ def _check_header(path: Path, header: list[str], layout: Layout) -> None:
     if len(header) == 1 and len(other) == 1:
         typed = "\\t" if other[0] == "\t" else other[0]
         raise InvalidInput(
-            f"{path}: the header is one cell, {header[0]!r}: give --delimiter {typed!r}"
+            f"{path}: the header is one cell, {header[0]!r}: give --delimiter '{typed}'"
         )
 
 

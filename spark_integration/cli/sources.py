@@ -413,6 +413,8 @@ def _read_as_times(cells: pd.Series) -> pd.Series:
 def _check_times(job: Job, source: Source, time: str) -> None:
     """Raises InvalidRequest where the sample's times are of a form that has to be named."""
     cells = source.sample[time].dropna()
+    if source.schema is not None and time in source.schema.names:
+        type_of_time(source.schema.field(time).type, f"--time {time!r}")
     if job.time_format or pd.api.types.is_datetime64_any_dtype(cells) or not len(cells):
         return
     if _holds_numbers(cells):
