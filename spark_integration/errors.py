@@ -14,6 +14,10 @@ class InvalidRequest(WindowStoreError, ValueError):
     """The arguments do not fit the DataFrame, the session or each other: correct them."""
 
 
+class InvalidInput(InvalidRequest):
+    """An input file cannot be read: correct it, or say how it is written."""
+
+
 class NullKey(WindowStoreError, ValueError):
     """A row has no key: filter such rows out, or set invalid='drop' to drop and count them."""
 

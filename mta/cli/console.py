@@ -11,7 +11,7 @@ from mta.cli.output import prints_lines, say
 from stores.errors import WindowStoreError
 
 __all__ = [
-    "InvalidCommand", "ProgressLine", "as_options", "human_bytes", "human_duration", "plural",
+    "InvalidCommand", "ProgressLine", "as_options", "human_duration", "plural",
     "say", "table",
 ]  # fmt: skip
 
@@ -39,7 +39,7 @@ class ProgressLine:
             self._width = max(self._width, len(text))
         elif now >= self._next and text != self._last:
             say(text)
-            self._next = now + 5
+            self._next = now + 10
             self._last = text
 
     def end(self) -> None:

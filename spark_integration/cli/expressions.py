@@ -23,7 +23,7 @@ FUNCTIONS: dict[str, Callable[[], Any]] = {
     "stddev": mta.SampleStdDev,
     "stddev_pop": mta.PopulationStdDev,
 }
-_AGGREGATION = re.compile(r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
+_AGGREGATION = re.compile(r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*", re.DOTALL)
 _COUNT = re.compile(r"\s*(\d[\d_]*)\s*(?:\^\s*(\d+))?\s*(?:events?|rows?)\s*")
 _SESSION = re.compile(r"\s*session\s+(.+?)\s*")
 
@@ -66,7 +66,7 @@ def parse_aggregation(text: str, values: Sequence[str]) -> Aggregation:
     if not column and not values:
         raise InvalidRequest(f"--agg {text!r} names no column: write {function}(column)")
     column = column or values[0]
-    name = name or f"{function}_{re.sub(r'[^0-9A-Za-z]+', '_', column)}"
+    name = name or f"{function}_{re.sub(r'[^0-9A-Za-z]+', '_', column).strip('_')}"
     return Aggregation(name, function, column)
 
 

@@ -38,6 +38,8 @@ def explain(error: PySparkException) -> str:
         last = text.rpartition("Traceback (most recent call last):\n")[2]
         if match := re.search(r"^\S.*(?:\n(?!\s*at |\s*SQLSTATE).+)*", last, re.MULTILINE):
             return _with_forms(re.sub(r"^[\w.]+\.(\w+: )", r"\1", match.group().strip()))
+    if raised := re.search(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: \w+)*$", text, re.M):
+        return raised[1]
     causes = re.findall(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)", text, re.MULTILINE)
     cause = causes[-1] if causes else text.split("\n\tat ")[0].strip()
     if full := next((words for words in FULL_DISK if words in text), None):

@@ -41,6 +41,9 @@ class Job:
     input: tuple[str, ...] = ()
 
     format: Literal["csv", "json", "parquet"] | None = _option(None, "guessed from the names")
+    delimiter: str = _option(",", "between the cells of CSV, as ';' or '\\t'", "CHAR")
+    quote: str = _option('"', "around cells of CSV; '' where quotes are ordinary", "CHAR")
+    encoding: str = _option("utf-8", "of CSV and JSON, as latin-1 or cp1252", "NAME")
     key: str | None = _option(None, "one window for each value of this column", "COL")
     key_from_file_name: bool = _option(False, "one window for each file")
     time: str | None = _option(None, "default: timestamp, ts, time, ...", "COL")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Any
@@ -17,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mta.cli.console import ProgressLine, plural, say
-from mta.times import TIME_UNITS, to_duration
+from mta.cli.console import plural, say
+from mta.times import to_duration
 from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import has_commits, is_of_this_release, ping_home
@@ -30,17 +28,16 @@ from spark_integration.cli.expressions import (
     parse_every,
     parse_windows,
 )
-from spark_integration.cli.failures import RunFailed, explain, spark_errors
+from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import Job, read_job
-from spark_integration.errors import InvalidRequest
+from spark_integration.cli.progress import Progress, Reason, files_done, follow_query
+from spark_integration.errors import InvalidInput, InvalidRequest
 from spark_integration.options import Options
 from spark_integration.plan import column_name, policies_of
 from spark_integration.session import local_session, signalled
-from spark_integration.sliding import METRICS
 from spark_integration.versions import INSTALLED
 from stores.files import open_no_link
 
-POLL_SECONDS = 0.25
 CLAIM = ".running"
 PLOT = "plot.png"
 
@@ -48,39 +45,6 @@ try:
     import fcntl
 except ImportError:  # Windows has none
     fcntl = None  # type: ignore[assignment]
-
-
-@dataclass
-class Progress:
-    """What the query has read so far, in seconds of the clock or, ``follow``, of work."""
-
-    rows: int = 0
-    late: int = 0
-    invalid: int = 0
-    batches: int = 0
-    seconds: float = 0.0
-    busy_seconds: float = 0.0
-    stopped: bool = False
-    last_batch: int = field(default=-1, repr=False)
-
-    def update(self, query: StreamingQuery) -> None:
-        """Take in the batches that have ended since the last call."""
-        for progress in query.recentProgress:
-            if progress["batchId"] > self.last_batch and progress["numInputRows"]:
-                self.rows += progress["numInputRows"]
-                counts = progress["observedMetrics"][METRICS]
-                self.late += counts["rows_late"]
-                self.invalid += counts["rows_invalid"]
-                self.batches += 1
-                self.busy_seconds += progress["durationMs"]["triggerExecution"] / 1000
-                self.last_batch = progress["batchId"]
-
-    def __str__(self) -> str:
-        rate = self.rows / self.seconds if self.seconds else 0.0
-        return (
-            f"{plural(self.rows, 'row')} in {plural(self.batches, 'batch')}, "
-            f"{self.seconds:.1f} s, {rate:,.0f} rows/s"
-        )
 
 
 @spark_errors()
@@ -111,12 +75,40 @@ def run(job: Job) -> Progress:
                     f"all {batching.files} files are read in one batch, to be sorted there"
                 )
             rows = _with_watermark(sources.read_input(spark, job, source, batching.files), job)
+            progress = _new_progress(job, source)
             query = _start(sliding_aggregate(rows, **arguments), job)
-            progress = _follow_query(query, job, stop)
-            _report(spark, job, progress, begun)
+            follow_query(query, progress, stop, by_work=job.follow)
+            _report(spark, job, source, progress, begun)
             if job.plot and (progress.rows or not (job.folder / PLOT).exists()):
                 plot_results(spark, job, over_windows(aggregations, job.window))
+        _check_yield(job, source, progress)
         return progress
+
+
+def _new_progress(job: Job, source: sources.Source) -> Progress:
+    """Nothing yet, but what earlier runs have done."""
+    files = [path for path in source.files if path.stat().st_size]
+    return Progress(
+        files=files_done(job.checkpoint, files),
+        all_files=None if job.follow else len(files),
+        reasons=[Reason(text) for text in sources.select_columns(job, source).reasons],
+    )
+
+
+def _check_yield(job: Job, source: sources.Source, progress: Progress) -> None:
+    """Raises InvalidInput where an input that the command names gave nothing."""
+    if job.follow or progress.stopped:
+        return
+    if source.empty:
+        raise InvalidInput(
+            f"no rows in {', '.join(map(str, source.empty))}: take it out of the command, or see "
+            "why it is empty; the rows of the other inputs are in the results"
+        )
+    if progress.rows and progress.invalid == progress.rows:
+        raise InvalidInput(
+            f"none of the {plural(progress.rows, 'row')} read could be used: see the reasons "
+            "above, and the options --time-format, --delimiter and --encoding"
+        )
 
 
 def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
@@ -246,11 +238,11 @@ def _prepare_folder(job: Job) -> None:
 
 def _announce(job: Job, source: sources.Source) -> None:
     key = "the file's name" if job.key_from_file_name else job.key or "none, one window"
+    time = sources.describe_time(job, source)
     size = sum(path.stat().st_size for path in source.files)
     files = plural(len(source.files), f"{source.format} file")
     say(f"input     {files}, {human_bytes(size)}")
-    unit = f" ({TIME_UNITS[job.time_unit]} since 1970)" if job.time_unit else ""
-    say(f"columns   key {key}, time {job.time}{unit}, value {', '.join(job.value)}")
+    say(f"columns   key {key}, time {time}, value {', '.join(job.value)}")
     say(f"window    {job.windows}: {', '.join(job.agg)}{_now_and_then(job)}")
     say(f"output    {job.folder}")
 
@@ -270,30 +262,9 @@ def _start(results: DataFrame, job: Job) -> StreamingQuery:
     return writer.start(str(job.result_folder.absolute()))
 
 
-def _follow_query(query: StreamingQuery, job: Job, stop: threading.Event) -> Progress:
-    """Show the progress until the query ends or ``stop`` is set."""
-    progress, line = Progress(), ProgressLine()
-    began = time.monotonic()
-    while query.isActive and not stop.wait(POLL_SECONDS):
-        progress.update(query)
-        now = time.monotonic() - began
-        progress.seconds = progress.busy_seconds if job.follow else now
-        doing = query.status["message"].partition("[")[0]
-        line.show(f"{progress}; {doing[:1].lower()}{doing[1:]}", now)
-    if stop.is_set():
-        query.stop()
-        progress.stopped = True
-    progress.update(query)
-    progress.seconds = progress.busy_seconds if job.follow else time.monotonic() - began
-    line.end()
-    if failure := query.exception():
-        raise RunFailed(explain(failure)) from failure
-    if progress.stopped:
-        say("stopped; the same command continues from here")
-    return progress
-
-
-def _report(spark: SparkSession, job: Job, progress: Progress, begun: bool) -> None:
+def _report(
+    spark: SparkSession, job: Job, source: sources.Source, progress: Progress, begun: bool
+) -> None:
     if progress.rows:
         say(f"done      {progress}")
     elif not progress.stopped:
@@ -307,6 +278,10 @@ def _report(spark: SparkSession, job: Job, progress: Progress, begun: bool) -> N
         say(f"late      {plural(progress.late, 'row')}, {'marked' if marked else 'dropped'}")
     if progress.invalid:
         say(f"invalid   {plural(progress.invalid, 'row')}, dropped")
+        for reason in filter(lambda reason: reason.rows, progress.reasons):
+            say(f"          {reason.describe(sources.unit_of(source))}")
+        if others := progress.invalid - sum(reason.rows for reason in progress.reasons):
+            say(f"          {others:,} x a value that an aggregation does not take")
     if has_commits(job.checkpoint) and INSTALLED >= (4, 0):  # else nothing reads a checkpoint
         say(f"windows   {list_windows(spark, job.checkpoint, job.store_url, limit=0)}")
         say(f"store     {store_totals(spark, job.checkpoint, job.store_url)}")

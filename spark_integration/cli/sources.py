@@ -2,6 +2,7 @@
 
 A stream needs its schema before it starts, so a sample of the first file tells it. Text columns
 stay text except where a number or a time is asked for: keys such as ``007`` keep their zeros.
+Spark lists the files and notes which it has read; ``readers`` reads them, in Spark's workers.
 
 Spark reads files in the order of their modification times, and inside a micro-batch the rows are
 sorted by event time. So where the files' times follow each other in the order in which Spark reads
@@ -11,13 +12,13 @@ job), only one batch of all files puts the events in order.
 
 from __future__ import annotations
 
+import codecs
 import gzip
-import io
+import json
 import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,16 +26,26 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.dataset import dataset
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from mta.times import TIME_UNITS, TimeUnit, likely_unit
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.job import Job
-from spark_integration.errors import InvalidRequest
-from spark_integration.sliding import column
+from spark_integration.cli.readers import (
+    ORIGIN,
+    UTC_MICROS,
+    Layout,
+    Selection,
+    is_number,
+    partitions_of,
+    read_chunks,
+    type_in_results,
+    type_of_time,
+    unreadable_time,
+)
+from spark_integration.errors import InvalidInput, InvalidRequest
 
 SAMPLE_ROWS = 1000
 ROWS_PER_BATCH = 500_000
@@ -44,12 +55,18 @@ KEY_NAMES = ("key", "device", "device_id", "sensor", "sensor_id", "id", "symbol"
 VALUE_NAMES = ("value", "watts", "price", "amount")
 SUFFIXES = {
     "csv": (".csv", ".csv.gz"),
-    "json": (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz"),
+    "json": (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz"),
     "parquet": (".parquet", ".pq"),
 }
-_read_json = partial(pd.read_json, lines=True, dtype=False, convert_axes=False, convert_dates=False)
-#: Microseconds in each unit of numbers.
-_MICROS: dict[TimeUnit, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
+#: What Spark's list of files has of each.
+LISTED = "path string, modificationTime timestamp, length long, content binary"
+#: The name of the counts of rows that cannot be used, in a query's ``observedMetrics``.
+INPUT_METRICS = "input"
+#: Texts such as 20240131 and 20240131120000, which are no counts of seconds or milliseconds.
+_CALENDAR = re.compile(
+    r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(([01]\d|2[0-3])[0-5]\d([0-5]\d)?)?"
+)
+_NANOSECONDS: dict[TimeUnit, int] = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 KEY_COLUMN = "key"  # where the key is the file's name, or there is only one
 
 
@@ -59,10 +76,16 @@ class Source:
 
     inputs: tuple[Path, ...]
     files: tuple[Path, ...]
-    format: str
+    layout: Layout
     sample: pd.DataFrame
-    partitions: dict[str, str]
-    """The columns that stand in folder names such as ``device=7``, with the first file's values."""
+    schema: pa.Schema | None
+    """The types of a Parquet file; the columns of other files are text."""
+    empty: tuple[Path, ...]
+    """The inputs that hold no row."""
+
+    @property
+    def format(self) -> str:
+        return self.layout.format
 
     @property
     def columns(self) -> list[str]:
@@ -84,11 +107,34 @@ def open_source(job: Job) -> Source:
     formats = sorted({fmt for _, fmt in found})
     if len(formats) > 1:
         raise InvalidRequest(f"the input holds {' and '.join(formats)} files: choose with --format")
+    layout = layout_of(job, formats[0])
     # In the order in which Spark will read them.
     files = sorted({path for path, _ in found}, key=lambda path: (path.stat().st_mtime_ns, path))
-    partitions = _partitions(files[0], inputs[0]) if len(inputs) == 1 else {}
-    sample = _first_sample(files, formats[0]).assign(**partitions)
-    return Source(inputs, tuple(files), formats[0], sample, partitions)
+    first, sample = _first_sample(files, layout)
+    partitions = partitions_of(first, inputs)
+    schema = pq.read_schema(first) if layout.format == "parquet" else None
+    empty = [
+        path for path in inputs if not any(_has_rows(file, layout) for file in _below(path, files))
+    ]
+    return Source(inputs, tuple(files), layout, sample.assign(**partitions), schema, tuple(empty))
+
+
+def layout_of(job: Job, fmt: str) -> Layout:
+    """How the job says that its files are written. Raises InvalidRequest."""
+    delimiter = {"\\t": "\t", "tab": "\t"}.get(job.delimiter, job.delimiter)
+    if len(delimiter) != 1 or delimiter in '\r\n"' or delimiter == job.quote:
+        raise InvalidRequest(f"--delimiter {job.delimiter!r}: give one character, as ';' or '\\t'")
+    if len(job.quote) > 1 or job.quote in ("\r", "\n", " "):
+        raise InvalidRequest(f"--quote {job.quote!r}: give one character, or '' for none")
+    try:
+        b"".decode(job.encoding)
+        codecs.getincrementaldecoder(job.encoding)
+    except LookupError as error:
+        raise InvalidRequest(
+            f"--encoding {job.encoding!r} is unknown: give utf-8, utf-16, latin-1, cp1252 or "
+            "another one that Python knows"
+        ) from error
+    return Layout(fmt, delimiter, job.quote, job.encoding)
 
 
 def resolve_columns(job: Job, source: Source) -> Job:
@@ -115,17 +161,17 @@ def resolve_columns(job: Job, source: Source) -> Job:
                 raise InvalidRequest(f"--{option} {name!r}: {there_are}")
     for name in value:
         values = source.sample[name].dropna()
-        wrong = values[pd.to_numeric(values, errors="coerce").isna()]
-        if len(values) and len(wrong) == len(values):
-            raise InvalidRequest(f"--value {name!r} holds {wrong.iloc[0]!r}, not numbers")
+        if len(values) and not any(map(is_number, values)):
+            raise InvalidRequest(f"--value {name!r} holds {values.iloc[0]!r}, not numbers")
+    _check_times(job, source, time)
     names = [key_column(job), time, *value, *job.keep, *(agg.name for agg in aggregations)]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidRequest(
             f"the result would have several columns {', '.join(repeated)}: "
             "name the aggregations apart, as in peak=max(watts)"
         )
-    unit = _unit_of(time, source.sample[time], job)
-    return job.replace(time=time, time_unit=unit, value=value, agg=tuple(map(str, aggregations)))
+    resolved = job.replace(time=time, value=value, agg=tuple(map(str, aggregations)))
+    return resolved.replace(time_unit=time_unit(resolved, source))
 
 
 def guess_job(job: Job, source: Source) -> Job:
@@ -147,36 +193,88 @@ def read_input(
 ) -> DataFrame:
     """The input as rows of key, time, values and kept columns.
 
-    A stream of ``files_per_batch`` files at a time, or without it everything as one batch.
+    A stream of ``files_per_batch`` files at a time, or without it everything as one batch. A row
+    that cannot be used fails the query with its file and line, or, with ``invalid="drop"``, has
+    nulls and is counted in the stream's ``INPUT_METRICS``.
     """
     # Spark would otherwise pass over a new file that is a week older than the newest, in silence.
-    options = {"maxFileAge": "36500d"}
+    options = {"maxFileAge": "36500d", "recursiveFileLookup": "true"}
     # Spark takes one path, and one that does not start with a slash as relative.
     path = "/{" + ",".join(_glob(file).removeprefix("/") for file in source.files) + "}"
     if len(source.inputs) == 1:
         path = _glob(source.inputs[0])
-        options["pathGlobFilter"] = "*{" + ",".join(SUFFIXES[source.format]) + "}"
-        if not source.partitions:
-            options["recursiveFileLookup"] = "true"
-    if source.format == "csv":
-        options |= {"header": "true", "enforceSchema": "false"}
-    if source.format == "parquet":
-        schema = spark.read.options(**options).parquet(path).schema
-    else:
-        types = {name: T.DoubleType() for name in job.value}
-        schema = T.StructType(
-            [T.StructField(name, types.get(name, T.StringType())) for name in source.columns]
-        )
+        if source.inputs[0].is_dir():
+            options["pathGlobFilter"] = (
+                "*{" + ",".join(map(_any_case, SUFFIXES[source.format])) + "}"
+            )
     reader: Any = spark.read
     if files_per_batch is not None:
         reader = spark.readStream.option("maxFilesPerTrigger", str(files_per_batch))
-    rows = reader.format(source.format).options(**options).schema(schema).load(path)
-    values = [column(name).cast("double").alias(name) for name in job.value]
-    kept = [column(name) for name in job.keep]
+    files = reader.format("binaryFile").schema(LISTED).options(**options).load(path).select("path")
+    selection = select_columns(job, source)
+    rows = files.mapInArrow(selection.read_files, from_arrow_schema(selection.schema))
+    rows = rows.withColumn("time", time_column(job, source))
+    unread = F.when(F.isnotnull("c1") & F.isnull("time"), F.lit(unreadable_time(selection.time)))
+    rows = rows.withColumn("reason", F.coalesce("reason", unread))
+    rows = rows.withColumn("found", F.coalesce("found", F.col("c1").cast("string")))
+    time = F.col("time")
+    if job.invalid == "error":
+        time = F.when(F.isnotnull("reason"), F.raise_error(_fault(source))).otherwise(time)
+    elif files_per_batch is not None:
+        rows = rows.observe(INPUT_METRICS, *_counts(selection.reasons))
+    values = [F.col(f"c{at}").alias(name) for at, name in enumerate([*job.value, *job.keep], 2)]
     selected: DataFrame = rows.select(
-        key_of_row(job), time_column(job, source, schema), *values, *kept
+        F.col("c0").alias(key_column(job)), time.alias(selection.time), *values
     )
     return selected
+
+
+def select_columns(job: Job, source: Source) -> Selection:
+    """What the readers take from the files. Raises InvalidRequest for a type that has no use."""
+    time, schema = str(job.time), source.schema
+    types = {name: pa.string() for name in (job.key, time, *job.keep) if name is not None}
+    in_files = {} if schema is None else dict(zip(schema.names, schema.types, strict=True))
+    for name in types.keys() & in_files.keys():
+        kind, is_time = in_files[name], name == time
+        types[name] = type_of_time(kind, f"--time {name!r}") if is_time else type_in_results(kind)
+    used = (parse_aggregation(text, job.value) for text in job.agg)
+    return Selection(
+        layout=source.layout,
+        roots=source.inputs,
+        key=job.key,
+        key_from_file_name=job.key_from_file_name,
+        endings=tuple(end for ends in SUFFIXES.values() for end in ends),
+        time=time,
+        values=job.value,
+        needed=frozenset(each.input for each in used if each.input is not None),
+        carried=job.keep,
+        types=types,
+    )
+
+
+def _counts(reasons: Sequence[str]) -> list[Column]:
+    """For each reason how many rows there are, and the first of them as JSON."""
+    origin = F.struct(*(name for name in ORIGIN.names if name != "reason"))
+    columns = []
+    for at, reason in enumerate(reasons):
+        is_it = F.col("reason") == reason
+        columns += [F.count_if(is_it).alias(f"n{at}"),
+                    F.to_json(F.min(F.when(is_it, origin))).alias(f"e{at}")]  # fmt: skip
+    return columns
+
+
+def _fault(source: Source) -> Column:
+    """What an error says of a row that cannot be used."""
+    shown = F.regexp_replace("found", r"\s", " ")
+    found = F.when(F.length("found") > 0, F.concat(F.lit(": '"), shown, F.lit("'")))
+    hint = F.lit("; correct it, or drop and count such rows with --invalid drop")
+    at = F.concat(F.lit(f", {unit_of(source)} "), F.col("row").cast("string"), F.lit(": "))
+    return F.concat("file", at, "reason", F.coalesce(found, F.lit("")), hint)
+
+
+def unit_of(source: Source) -> str:
+    """What the number of a row counts in its file."""
+    return "row" if source.format == "parquet" else "line"
 
 
 def key_column(job: Job) -> str:
@@ -184,37 +282,43 @@ def key_column(job: Job) -> str:
     return job.key or KEY_COLUMN
 
 
-def key_of_row(job: Job) -> Column:
-    """The key: a column, the file's name without its ending, or the same for all."""
-    if job.key_from_file_name:
-        endings = "|".join(re.escape(end) for ends in SUFFIXES.values() for end in ends)
-        # Spark gives the name as in a URL, where a plus is a plus and a space is %20.
-        name = F.url_decode(F.replace("_metadata.file_name", F.lit("+"), F.lit("%2B")))
-        return F.regexp_replace(name, f"(?i)({endings})$", "").alias(KEY_COLUMN)
-    return column(job.key) if job.key else F.lit("all").alias(KEY_COLUMN)
+def time_column(job: Job, source: Source) -> Column:
+    """The time column ``c1`` as a timestamp: from text, from a number since 1970, or as it is."""
+    if select_columns(job, source).types[str(job.time)] == UTC_MICROS:
+        return F.col("c1")
+    unit = time_unit(job, source)
+    if unit is not None:
+        micros = f"try_cast(c1 as decimal(28, 6)) * {_NANOSECONDS[unit]} / 1000"
+        return F.expr(f"timestamp_micros(try_cast(floor({micros}) as bigint))")
+    formats = [F.lit(job.time_format)] if job.time_format else []
+    return F.try_to_timestamp(F.col("c1"), *formats)
 
 
-def time_column(job: Job, source: Source, schema: T.StructType) -> Column:
-    """The time column as a timestamp: from text, from a number since 1970, or as it is."""
-    name = str(job.time)
-    given, kind, sample = column(name), schema[name].dataType, source.sample[name].dropna()
-    is_text = isinstance(kind, T.StringType)
-    if isinstance(kind, T.NumericType) or (is_text and pd.api.types.is_numeric_dtype(sample)):
-        # Nanoseconds, which Spark lacks, come as a number too, and as a time in the sample.
-        is_number = pd.api.types.is_numeric_dtype(sample)
-        micros = _MICROS[(_unit_of(name, sample, job) if is_number else None) or "ns"]
-        number = given.try_cast("decimal(38, 6)")
-        return F.timestamp_micros((number * micros).cast("long")).alias(name)
-    if not is_text:
-        return given.cast("timestamp").alias(name)
-    if job.time_format:
-        return F.try_to_timestamp(given, F.lit(job.time_format)).alias(name)
-    if len(sample) and not _is_time(sample):
+def time_unit(job: Job, source: Source) -> TimeUnit | None:
+    """The unit of times that are numbers, stated or by their size; None for other times.
+
+    Raises InvalidRequest where the numbers of the sample are of several sizes, or of none.
+    """
+    cells = source.sample[str(job.time)].dropna()
+    are_numbers = not job.time_format and len(cells) and all(map(is_number, cells))
+    if job.time_unit is not None or not are_numbers:
+        return job.time_unit
+    numbers = cells.astype(float)
+    units = {likely_unit(end) for end in (numbers.min(), numbers.max())}
+    unit = units.pop()
+    if units or unit is None:
         raise InvalidRequest(
-            f"--time {name!r} holds {sample.iloc[0]!r}: "
-            "tell its form with --time-format, for example 'dd/MM/yyyy HH:mm'"
+            f"--time {job.time!r} holds numbers from {cells[numbers.idxmin()]} to "
+            f"{cells[numbers.idxmax()]}, whose unit cannot be guessed: state it by --time-unit, as "
+            f"one of {', '.join(TIME_UNITS)}"
         )
-    return F.try_to_timestamp(given).alias(name)
+    return unit
+
+
+def describe_time(job: Job, source: Source) -> str:
+    """The time column, and what its numbers count."""
+    unit = time_unit(job, source)
+    return str(job.time) + ("" if unit is None else f" ({TIME_UNITS[unit]} since 1970)")
 
 
 @dataclass(frozen=True)
@@ -257,35 +361,37 @@ def _format_of(path: Path) -> str | None:
     return next((fmt for fmt, suffixes in SUFFIXES.items() if name.endswith(suffixes)), None)
 
 
-def _partitions(file: Path, folder: Path) -> dict[str, str]:
-    parents = file.relative_to(folder).parts[:-1] if folder.is_dir() else ()
-    return {part.partition("=")[0]: part.partition("=")[2] for part in parents if "=" in part}
+def _below(path: Path, files: Sequence[Path]) -> list[Path]:
+    return [file for file in files if file == path or path in file.parents]
 
 
-def _first_sample(files: Sequence[Path], fmt: str) -> pd.DataFrame:
-    """Of the first file with rows, else of the first with columns; Spark passes over the others."""
+def _first_sample(files: Sequence[Path], layout: Layout) -> tuple[Path, pd.DataFrame]:
+    """Of the first file with rows, else of the first with columns, and which file that is."""
     without_rows = None
     for file in files:
-        if file.stat().st_size:
-            sample = _sample(file, fmt)
+        if file.stat().st_size:  # Spark passes over the others
+            sample = _sample(file, layout)
             if len(sample):
-                return sample
+                return file, sample
             if without_rows is None and len(sample.columns):
-                without_rows = sample
+                without_rows = file, sample
     if without_rows is None:
-        raise InvalidRequest(f"{files[0]} cannot be read as {fmt}: it is empty")
+        raise InvalidInput(f"{files[0]} cannot be read as {layout.format}: it is empty")
     return without_rows
 
 
-def _sample(path: Path, fmt: str) -> pd.DataFrame:
-    try:
-        if fmt == "csv":
-            return pd.read_csv(path, nrows=SAMPLE_ROWS)
-        if fmt == "json":
-            return _read_json(path, nrows=SAMPLE_ROWS)
-        return dataset(path, format=fmt).head(SAMPLE_ROWS).to_pandas()
-    except (ValueError, OSError, pa.ArrowException) as error:
-        raise InvalidRequest(f"{path} cannot be read as {fmt}: {error}") from error
+def _sample(path: Path, layout: Layout) -> pd.DataFrame:
+    for chunk in read_chunks(path, layout, size=SAMPLE_ROWS):
+        table = pa.table(chunk.columns) if layout.format == "parquet" else None
+        rows = pd.DataFrame(chunk.columns, dtype=object) if table is None else table.to_pandas()
+        return rows.drop(index=list(chunk.malformed))
+    return pd.DataFrame()
+
+
+def _has_rows(path: Path, layout: Layout) -> bool:
+    return path.stat().st_size > 0 and any(
+        len(chunk.rows) for chunk in read_chunks(path, layout, (), size=1)
+    )
 
 
 def _named(names: Sequence[str], source: Source) -> str | None:
@@ -295,41 +401,60 @@ def _named(names: Sequence[str], source: Source) -> str | None:
 
 
 def _numeric(source: Source, *but: str | None) -> list[str]:
-    return [str(name) for name in source.sample.select_dtypes("number") if name not in but]
+    return [
+        name
+        for name in source.columns
+        if name not in but and _holds_numbers(source.sample[name].dropna())
+    ]
+
+
+def _holds_numbers(cells: pd.Series) -> bool:
+    return bool(len(cells)) and all(map(is_number, cells))
 
 
 def _is_time(column: pd.Series) -> bool:
-    if pd.api.types.is_datetime64_any_dtype(column):
+    cells = column.dropna()
+    if pd.api.types.is_datetime64_any_dtype(cells):
         return True
-    if pd.api.types.is_numeric_dtype(column) or column.empty:
-        return False
+    return bool(len(cells)) and not _holds_numbers(cells) and _read_as_times(cells).notna().all()
+
+
+def _read_as_times(cells: pd.Series) -> pd.Series:
     with warnings.catch_warnings(action="ignore"):
-        return bool(
-            pd.to_datetime(column, errors="coerce", utc=True, format="ISO8601").notna().all()
-        )
+        return pd.to_datetime(cells, errors="coerce", utc=True, format="ISO8601")
 
 
-def _unit_of(name: str, times: pd.Series, job: Job) -> TimeUnit | None:
-    """The unit of times that are numbers, stated or by their size; None for other times.
-
-    Raises InvalidRequest where the numbers of the sample are of several sizes, or of none.
-    """
-    times = times.dropna()
-    if job.time_unit is not None or not pd.api.types.is_numeric_dtype(times) or times.empty:
-        return job.time_unit
-    units = {likely_unit(float(end)) for end in (times.min(), times.max())}
-    unit = units.pop()
-    if units or unit is None:
-        raise InvalidRequest(
-            f"--time {name!r} holds numbers from {times.min()} to {times.max()}, whose unit cannot "
-            f"be guessed: state it by --time-unit, as one of {', '.join(TIME_UNITS)}"
-        )
-    return unit
+def _check_times(job: Job, source: Source, time: str) -> None:
+    """Raises InvalidRequest where the sample's times are of a form that has to be named."""
+    cells = source.sample[time].dropna()
+    if source.schema is not None and time in source.schema.names:
+        type_of_time(source.schema.field(time).type, f"--time {time!r}")
+    if job.time_format or pd.api.types.is_datetime64_any_dtype(cells) or not len(cells):
+        return
+    if _holds_numbers(cells):
+        wrong = cells[[_CALENDAR.fullmatch(str(cell).strip()) is not None for cell in cells]]
+        if len(wrong) < len(cells):
+            return
+        example = "yyyyMMdd or yyyyMMddHHmmss"
+    else:
+        wrong = cells[_read_as_times(cells.astype(str)).isna()]
+        if not len(wrong) or (job.invalid == "drop" and len(wrong) < len(cells)):
+            return
+        example = "dd/MM/yyyy HH:mm"
+    raise InvalidRequest(
+        f"--time {time!r} holds {wrong.iloc[0]!r}: tell its form with --time-format, for example "
+        f"{example!r}"
+    )
 
 
 def _glob(path: Path) -> str:
     """The path as a pattern that matches only itself."""
     return re.sub(r"([\\*?\[\]{},])", r"\\\1", str(path))
+
+
+def _any_case(ending: str) -> str:
+    """A pattern of the ending in upper and lower case."""
+    return "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in ending)
 
 
 def _in_order(job: Job, source: Source) -> bool:
@@ -344,7 +469,8 @@ def _in_order(job: Job, source: Source) -> bool:
 
 def _parquet_span(path: Path, source: Source, time: str) -> tuple[Any, Any]:
     """The least and the greatest time in a Parquet file, from its footer."""
-    metadata, column = pq.read_metadata(path), source.columns.index(time)
+    metadata = pq.read_metadata(path)
+    column = metadata.schema.names.index(time)
     groups = [metadata.row_group(at).column(column) for at in range(metadata.num_row_groups)]
     found = [group.statistics for group in groups]
     return min(group.min for group in found), max(group.max for group in found)
@@ -352,16 +478,22 @@ def _parquet_span(path: Path, source: Source, time: str) -> tuple[Any, Any]:
 
 def _text_span(path: Path, source: Source, time: str) -> tuple[Any, Any]:
     """The times in the first and the last line; a file that is sorted by time lies between them."""
-    if path.suffix == ".gz":
+    if path.suffix.lower() == ".gz":
         raise ValueError("the last line could only be reached through all others")
-    csv = source.format == "csv"
+    layout = source.layout
     with path.open("rb") as file:
-        first = [file.readline() for _ in range(1 + csv)][-1]
+        lines = [file.readline() for _ in range(1 + (layout.format == "csv"))]
         file.seek(max(0, path.stat().st_size - TAIL_BYTES))
-        lines = io.BytesIO(first.rstrip() + b"\n" + file.read().splitlines()[-1])
-    times = (pd.read_csv(lines, names=source.columns) if csv else _read_json(lines))[time]
-    if not pd.api.types.is_numeric_dtype(times):
-        times = pd.to_datetime(times, utc=True, format="mixed")
+        lines.append(file.read().splitlines()[-1])
+    texts = [line.decode(layout.codec) for line in lines]
+    if layout.format == "csv":
+        header, *rows = layout.cells(texts)
+        cells = [row[header.index(time)] for row in rows]
+    else:
+        cells = [json.loads(text)[time] for text in texts]
+    if all(map(is_number, cells)):
+        return float(cells[0]), float(cells[1])
+    times = pd.to_datetime(pd.Series(cells), utc=True, format="ISO8601")
     return times.iloc[0], times.iloc[1]
 
 
@@ -369,7 +501,7 @@ def _bytes_per_row(source: Source) -> float:
     first = next(path for path in source.files if path.stat().st_size)
     if source.format == "parquet":
         return first.stat().st_size / max(1, int(pq.read_metadata(first).num_rows))
-    packed = first.suffix == ".gz"
+    packed = first.suffix.lower() == ".gz"
     with gzip.open(first) if packed else first.open("rb") as file:
         head = file.read(TAIL_BYTES)
     return len(head) / max(1, head.count(b"\n")) / (8 if packed else 1)

@@ -30,7 +30,7 @@ def test_an_aggregation_reads_back_what_it_prints():
     assert parse_aggregation(str(aggregation), []) == aggregation
 
 
-@pytest.mark.parametrize("text", ["", "peak=", "max(a)(b)", "a=b=max(c)", "max(watts"])
+@pytest.mark.parametrize("text", ["", "peak=", "max(a)b", "a=b=max(c)", "max(watts"])
 def test_malformed_aggregation(text):
     with pytest.raises(InvalidRequest, match="not of the form"):
         parse_aggregation(text, ["watts"])

@@ -23,7 +23,10 @@ def test_options_win_over_the_config_file_and_this_over_the_defaults(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("windows = '1 hour'", "unknown windows; it can hold input, format, key"),
+        (
+            "windows = '1 hour'",
+            "unknown windows; it can hold input, format, delimiter, quote, encoding, key",
+        ),
         ("late = 'ignore'", "late is 'ignore'; it can be error, drop, side"),
         ("follow = 'yes'", "the option follow cannot be 'yes'"),
         ("agg = [1]", "the option agg cannot be"),

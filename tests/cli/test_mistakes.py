@@ -104,10 +104,15 @@ def test_a_stop_before_the_first_batch_loses_nothing(source, tmp_path, monkeypat
     assert len(pd.read_parquet(tmp_path / "out" / "results")) == 2
 
 
-def test_input_without_rows_is_not_called_old(source, tmp_path, capsys):
-    (source / "b.csv").write_text("ts,watts\n")
-    assert main(["run", str(source), "--value", "watts", "--output", str(tmp_path / "out")]) == 0
-    assert "no rows: the files of the input hold none" in capsys.readouterr().out
+def test_a_named_input_without_rows_ends_with_an_error_after_the_others_were_read(
+    source, tmp_path, capsys
+):
+    (source / "empty.csv").write_text("ts,watts\n")
+    out = tmp_path / "out"
+    files = [str(source / name) for name in ("b.csv", "empty.csv")]
+    assert main(["run", *files, "--value", "watts", "--output", str(out), "--no-plot"]) == 2
+    assert f"no rows in {source / 'empty.csv'}: " in capsys.readouterr().err
+    assert len(pd.read_parquet(out / "results")) == 2
 
 
 def test_the_reason_why_a_file_cannot_be_read_is_told():

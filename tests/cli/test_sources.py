@@ -2,7 +2,6 @@ import os
 
 import pandas as pd
 import pytest
-from pyspark.sql.types import StructType
 
 from spark_integration.cli.job import Job
 from spark_integration.cli.sources import (
@@ -11,7 +10,6 @@ from spark_integration.cli.sources import (
     open_source,
     plan_batches,
     resolve_columns,
-    time_column,
 )
 from spark_integration.errors import InvalidRequest
 
@@ -147,13 +145,23 @@ def test_the_number_of_files_can_be_set(tmp_path):
     assert plan_batches(job, open_source(job)) == Batching(1)
 
 
-def test_a_time_of_unknown_form_is_told_before_anything_is_read(tmp_path, spark):
+def test_a_time_of_unknown_form_is_named_before_anything_is_read(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_text("ts,watts\n31/12/2025 10:00,1\n")
+    path.write_text("ts,watts\n2025-12-31 10:00,1\n31/12/2025 10:00,1\n")
     job = job_for(path, time="ts", value=("watts",))
-    schema = StructType().add("ts", "string").add("watts", "double")
     with pytest.raises(InvalidRequest, match=r"holds '31/12/2025 10:00'.*--time-format"):
-        time_column(job, open_source(job), schema)
+        resolve_columns(job, open_source(job))
+    resolve_columns(job.replace(invalid="drop"), open_source(job))
+
+
+@pytest.mark.parametrize("time", ["20251231", "20251231100000"])
+def test_a_date_of_digits_is_no_count_of_seconds(tmp_path, time):
+    path = tmp_path / "a.csv"
+    path.write_text(f"ts,watts\n{time},1\n")
+    job = job_for(path)
+    with pytest.raises(InvalidRequest, match=rf"holds '{time}'.*--time-format.*yyyyMMdd"):
+        resolve_columns(job, open_source(job))
+    resolve_columns(job.replace(time_format="yyyyMMdd"), open_source(job))
 
 
 @pytest.mark.parametrize(("unit", "ticks"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])

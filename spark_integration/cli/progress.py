@@ -1,0 +1,171 @@
+"""How far a run has come: files, rows and rows that cannot be used, batch by batch."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from pyspark import SparkContext
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mta.cli.console import ProgressLine, plural, say
+from spark_integration.checkpoint import last_batch
+from spark_integration.cli.failures import RunFailed, explain
+from spark_integration.cli.sources import INPUT_METRICS
+from spark_integration.sliding import METRICS
+
+POLL_SECONDS = 0.25
+#: What a store says to callers who keep their windows, and so what it has not sent yet.
+_HELD = re.compile(r"[;:] \d+ bytes are held and will be sent when it is back: retry then")
+_WHAT_TO_DO = (
+    "nothing is lost: when the cause is removed, start the same command again, and it goes on "
+    "after the last finished batch"
+)
+
+
+@dataclass
+class Reason:
+    """Why some rows could not be used: how many they are, and which was the first."""
+
+    text: str
+    rows: int = 0
+    example: dict[str, Any] = field(default_factory=dict)
+
+    def describe(self, unit: str) -> str:
+        """One line; ``unit`` is what the number of a row counts in its file."""
+        found = f": {self.example['found']!r}" if self.example.get("found") else ""
+        where = f"{self.example['file']}, {unit} {self.example['row']:,}"
+        return f"{self.rows:,} x {self.text}, first in {where}{found}"
+
+
+@dataclass
+class Progress:
+    """What the query has read so far, in seconds of the clock or, ``follow``, of work."""
+
+    rows: int = 0
+    late: int = 0
+    invalid: int = 0
+    batches: int = 0
+    files: int = 0
+    """Files with content that were read by this run and those before it."""
+    all_files: int | None = None
+    """None for a folder that is being filled."""
+    reasons: Sequence[Reason] = ()
+    seconds: float = 0.0
+    busy_seconds: float = 0.0
+    stopped: bool = False
+    last_batch: int = field(default=-1, repr=False)
+    earlier: int = field(default=0, repr=False)
+
+    def __post_init__(self) -> None:
+        self.earlier = self.files
+
+    def update(self, query: StreamingQuery) -> None:
+        """Take in the batches that have ended since the last call."""
+        for progress in query.recentProgress:
+            if progress["batchId"] > self.last_batch and progress["numInputRows"]:
+                metrics = progress["observedMetrics"]
+                counts = metrics[METRICS]
+                self.files += progress["numInputRows"]  # the rows of the source are files
+                self.rows += counts["rows_read"]
+                self.late += counts["rows_late"]
+                self.invalid += counts["rows_invalid"]
+                for at, reason in enumerate(self.reasons if INPUT_METRICS in metrics else ()):
+                    reason.rows += metrics[INPUT_METRICS][f"n{at}"]
+                    if not reason.example:
+                        reason.example = json.loads(metrics[INPUT_METRICS][f"e{at}"] or "{}")
+                self.batches += 1
+                self.busy_seconds += progress["durationMs"]["triggerExecution"] / 1000
+                self.last_batch = progress["batchId"]
+
+    @property
+    def rate(self) -> float:
+        """Rows per second."""
+        return self.rows / self.seconds if self.seconds else 0.0
+
+    def line(self) -> str:
+        """The state of a run that goes on."""
+        of = "" if self.all_files is None else f" of {self.all_files:,}"
+        left, read = "", self.files - self.earlier
+        if self.all_files is not None and read:
+            remaining = max(0, self.all_files - self.files) * self.seconds / read
+            left = f", about {duration(remaining)} left"
+        rows = plural(self.rows, "row")
+        return f"file {self.files:,}{of} done, {rows}, {self.rate:,.0f} rows/s{left}"
+
+    def __str__(self) -> str:
+        return (
+            f"{plural(self.rows, 'row')} in {plural(self.batches, 'batch')}, "
+            f"{self.seconds:.1f} s, {self.rate:,.0f} rows/s"
+        )
+
+
+def duration(seconds: float) -> str:
+    """A time to wait, as people say it.
+
+    >>> duration(8.2), duration(200), duration(9000)
+    ('8 s', '3 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def files_done(checkpoint: Path, files: Sequence[Path]) -> int:
+    """How many of the files were read by batches that a checkpoint's query has committed."""
+    batch = last_batch(checkpoint / "commits")
+    if batch < 0:
+        return 0
+    offset = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1]
+    newest = json.loads(offset)["logOffset"] if offset.startswith("{") else -1
+    logs = (checkpoint / "sources" / "0").glob("[0-9]*")
+    entries = [json.loads(line) for log in logs for line in log.read_text().splitlines()[1:]]
+    paths = {entry["path"] for entry in entries if entry["batchId"] <= newest}
+    return len({unquote(path).removeprefix("file://") for path in paths} & set(map(str, files)))
+
+
+def follow_query(
+    query: StreamingQuery, progress: Progress, stop: threading.Event, *, by_work: bool
+) -> None:
+    """Show the progress until the query ends or ``stop`` is set. Raises RunFailed.
+
+    ``by_work`` counts only the seconds of work, not those of waiting for files.
+    """
+    line, began = ProgressLine(), time.monotonic()
+    while query.isActive and not stop.wait(POLL_SECONDS):
+        progress.update(query)
+        now = time.monotonic() - began
+        progress.seconds = progress.busy_seconds if by_work else now
+        line.show(f"{progress.line()}; {_doing(query)}", now)
+    if stop.is_set():
+        query.stop()
+        progress.stopped = True
+    progress.update(query)
+    progress.seconds = progress.busy_seconds if by_work else time.monotonic() - began
+    line.end()
+    if failure := query.exception():
+        cause = _HELD.sub("", explain(failure))
+        raise RunFailed(f"{cause}\n{_WHAT_TO_DO}") from failure
+    if progress.stopped:
+        say("stopped; the same command continues from here")
+
+
+def _doing(query: StreamingQuery) -> str:
+    """What Spark does now, and how much of its present stages is done."""
+    message = str(query.status["message"]).partition("[")[0].strip()
+    text = message[:1].lower() + message[1:]
+    context = SparkContext._active_spark_context
+    if context is None:
+        return text
+    tracker = context.statusTracker()
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    of = sum(stage.numTasks for stage in stages if stage is not None)
+    done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+    return f"{text}, task {done} of {of}" if of else text

@@ -1,0 +1,254 @@
+"""What stands in files is what the windows get: one line per case, through Spark's own workers."""
+
+import csv
+import gzip
+import io
+import json
+from datetime import date, time
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_integration.cli import main
+from spark_integration.cli.failures import spark_errors
+from spark_integration.cli.job import Job
+from spark_integration.cli.readers import Layout, read_chunks
+from spark_integration.cli.sources import open_source, read_input, resolve_columns
+from stores.errors import WindowStoreError
+
+AT = "2024-01-01 00:00:00"
+HEAD = "k,ts,v\n"
+
+
+def table(*rows):
+    """Rows of one file as CSV, whose key, time and value are k, ts and v."""
+    return HEAD + "".join(f"{key},{AT},{value}\n" for key, value in rows)
+
+
+def parquet(**columns):
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"ts": pa.array([AT] * len(columns["v"])), **columns}), sink)
+    return sink.getvalue()
+
+
+def rows_of(spark, folder, files, **options):
+    """The keys and values that a run reads from files of these names and contents, in order."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    named = options.pop("inputs", None) or [""]
+    job = Job(
+        input=tuple(str(folder / name) for name in named),
+        **{"key": "k", "value": ("v",), **options},
+    )
+    source = open_source(job)
+    job = resolve_columns(job, source)
+    rows = read_input(spark, job, source).collect()
+    assert all(row[1] is None or row[1].year in (2024, 2023) for row in rows), rows
+    return sorted((tuple(row[0:1]) + tuple(row[2:]) for row in rows), key=repr)
+
+
+ONE = [("a", 1.0)]
+#: What is in the files, the options, and the keys and values that are right.
+READ = {
+    "quotes are doubled": ({"a.csv": f'k,ts,note,v\na,{AT},"size ""L"", 5, red",7\n'}, {}, [("a", 7.0)]),
+    "newlines in quotes": ({"a.csv": HEAD + f'"a\nb",{AT},1\n'}, {}, [("a\nb", 1.0)]),
+    "a backslash is a character": ({"a.csv": HEAD + f'"a\\",{AT},1\n'}, {}, [("a\\", 1.0)]),
+    "keys lose their quotes": ({"a.csv": table(('"a"', 1), ("a", 2))}, {}, [("a", 1.0), ("a", 2.0)]),
+    "ends of lines of any kind": ({"a.csv": table(("a", 1)).replace("\n", "\r\n")}, {}, ONE),
+    "a byte order mark": ({"a.csv": "\ufeff" + table(("a", 1))}, {}, ONE),
+    "semicolons": ({"a.csv": table(("a", 1)).replace(",", ";")}, {"delimiter": ";"}, ONE),
+    "tabs": ({"a.csv": table(("a", 1)).replace(",", "\t")}, {"delimiter": "\\t"}, ONE),
+    "other quotes": ({"a.csv": HEAD + f"'a,b',{AT},1\n"}, {"quote": "'"}, [("a,b", 1.0)]),
+    "no quotes": ({"a.csv": table(('5"', 1))}, {"quote": ""}, [('5"', 1.0)]),
+    "Latin-1": ({"a.csv": table(("Genève", 1)).encode("latin-1")}, {"encoding": "latin-1"}, [("Genève", 1.0)]),
+    "UTF-16": ({"a.csv": table(("é", 1)).encode("utf-16")}, {"encoding": "utf-16"}, [("é", 1.0)]),
+    "suffixes in any case": (
+        {"A.CSV": table(("a", 1)), "b.csv": table(("b", 2)), "c.Csv.GZ": gzip.compress(table(("c", 3)).encode())},
+        {}, [("a", 1.0), ("b", 2.0), ("c", 3.0)],
+    ),
+    "a named file of any suffix": ({"x.tsv": table(("a", 1))}, {"format": "csv", "inputs": ["x.tsv"]}, ONE),
+    "columns in another order": ({"a.csv": table(("a", 1)), "b.csv": f"v,k,ts\n2,b,{AT}\n"}, {}, [("a", 1.0), ("b", 2.0)]),
+    "folders keep their zeros": (
+        {f"k={key}/a.csv": f"ts,v\n{AT},{value}\n" for key, value in (("7", 1), ("007", 2), ("7.0", 3))},
+        {}, [("007", 2.0), ("7", 1.0), ("7.0", 3.0)],
+    ),
+    "folders of Parquet keep their zeros": (
+        {f"k={key}/a.parquet": parquet(v=[value]) for key, value in (("7", 1.0), ("007", 2.0))},
+        {}, [("007", 2.0), ("7", 1.0)],
+    ),
+    "JSON lines": ({"a.jsonl": f'{{"k":"007","ts":"{AT}","v":1}}\n\n{{"k":7,"ts":"{AT}","v":"2"}}\n'}, {}, [("007", 1.0), ("7", 2.0)]),
+    "a JSON array": ({"a.json": json.dumps([{"k": "a", "ts": AT, "v": 1}, {"k": "b", "ts": AT, "v": 2.5}], indent=1)}, {}, [("a", 1.0), ("b", 2.5)]),
+    "seconds as text": ({"a.json": '{"k":"a","ts":"1704067200","v":1}'}, {}, ONE),
+    "milliseconds in CSV": ({"a.csv": HEAD + "a,1704067200000,1\n"}, {}, ONE),
+    "nanoseconds in Parquet": ({"a.parquet": parquet(k=["a"], ts=pa.array([1704067200 * 10**9]), v=[1])}, {}, ONE),
+    "a form of its own": ({"a.csv": HEAD + "a,20240131,1\n"}, {"time_format": "yyyyMMdd"}, ONE),
+    "Parquet text": ({"a.parquet": parquet(k=["a", "b"], v=["1", " 2e0 "])}, {}, [("a", 1.0), ("b", 2.0)]),
+    "int and double": ({"a.parquet": parquet(k=["a"], v=[1]), "b.parquet": parquet(k=["b"], v=[2.5])}, {}, [("a", 1.0), ("b", 2.5)]),
+    "narrow and wide keys": (
+        {"a.parquet": parquet(k=pa.array([1], "int8"), v=[1]), "b.parquet": parquet(k=[2**40], v=[2])},
+        {}, [(1, 1.0), (2**40, 2.0)],
+    ),
+    "times of day are carried as text": (
+        {"a.parquet": parquet(k=["a"], v=[1], note=pa.array([time(1, 2)], "time32[ms]"))}, {"keep": ("note",)}, [("a", 1.0, "01:02:00.000")],
+    ),
+    "dates": ({"a.parquet": parquet(k=["a"], v=[1], ts=pa.array([date(2024, 1, 1)]))}, {}, ONE),
+    "dictionaries": ({"a.parquet": parquet(k=pa.array(["a", "b"]).dictionary_encode(), v=[1, 2])}, {}, [("a", 1.0), ("b", 2.0)]),
+    "an aggregation of a column with parentheses": (
+        {"a.csv": f"k,ts,kW (net)\na,{AT},1\n"}, {"agg": ("peak=max(kW (net))",), "value": ()}, ONE,
+    ),
+    "a value with parentheses": ({"a.csv": f"k,ts,kW (net)\na,{AT},1\n"}, {"value": ("kW (net)",)}, ONE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", READ)
+def test_reads(spark, tmp_path, case):
+    files, options, expected = READ[case]
+    assert rows_of(spark, tmp_path, files, **options) == expected
+
+
+def test_numbers_are_those_of_python_without_underscores(spark, tmp_path):
+    texts = ["7", " 7 ", "+7", "-.5", "7.", "1e3", "inf", "nan", "", "72F", "3d", "0x1p4", "1_000",
+             "1,5", "٣", "7 W", "true", "Infinity", "1e999"]  # fmt: skip
+    expected = {}
+    for text in texts:
+        try:
+            number = float(text if "_" not in text else "no number")
+            expected[text] = None if number != number else number
+        except ValueError:
+            expected[text] = None
+    rows = [{"k": f"<{text}>", "ts": AT, "v": text} for text in texts]
+    sheet = io.StringIO(newline="")
+    writer = csv.DictWriter(sheet, ["k", "ts", "v"])
+    writer.writeheader()
+    writer.writerows(rows)
+    lines = "\n".join(map(json.dumps, rows))
+    column = parquet(k=[f"<{text}>" for text in texts], ts=[AT] * len(texts), v=texts)
+    wanted = {f"<{text}>": number for text, number in expected.items()}
+    for name, content in (("a.csv", sheet.getvalue()), ("a.json", lines), ("a.parquet", column)):
+        folder = tmp_path / name[2:]
+        got = rows_of(spark, folder, {name: content}, invalid="drop")
+        assert dict(got) == wanted, name
+
+
+BAD_BYTES = table(*[("a", 1)] * 40_000).encode() + f"Gen\xe8ve,{AT},1\n".encode("latin-1")
+#: What is in the files, the options, and what the error says, before Spark starts or in it.
+REFUSED = {
+    "semicolons": ({"a.csv": table(("a", 1)).replace(",", ";")}, {}, r"one cell, 'k;ts;v': give --delimiter ';'"),
+    "tabs": ({"a.csv": table(("a", 1)).replace(",", "\t")}, {}, r"give --delimiter '\\t'"),
+    "bytes beyond the sample": ({"a.csv": BAD_BYTES}, {}, r"a\.csv, line 40002: the bytes b'\\xe8ve,' are not utf-8"),
+    "bytes of JSON": ({"a.json": b'{"k":"\xe8"}'}, {}, r"a\.json, line 1: the bytes .*--encoding"),
+    "an open quote": ({"a.csv": table(("a", 1), ('"b', 2), ("c", 3))}, {}, r"a\.csv, the row that starts in line 3: unexpected end"),
+    "text after a quote": ({"a.csv": table(('"b"c', 2))}, {}, r"a\.csv, the row that starts in line 2"),
+    "too few cells": ({"a.csv": table(("a", 1)) + "b,1\n"}, {}, r"a\.csv, line 3: the row cannot be read: 'cells 2, columns 3'"),
+    "no JSON": ({"a.jsonl": f'{{"k":"a","ts":"{AT}","v":1}}\nnope\n'}, {}, r"a\.jsonl, line 2: the row cannot be read: 'nope"),
+    "no number": ({"a.csv": table(("a", 1), ("a", "72F"))}, {}, r"a\.csv, line 3: v is no number: '72F'"),
+    "no number in Parquet": ({"a.parquet": parquet(k=["a", "b"], v=["1", "x"])}, {}, r"a\.parquet, row 2: v is no number: 'x'"),
+    "no time in Parquet": (
+        {"a.parquet": parquet(k=["a"] * 1500, v=[1] * 1500, ts=[AT] * 1400 + ["31/01/2024"] * 100)}, {},
+        r"a\.parquet, row 1401: ts cannot be read as a time: '31/01/2024'",
+    ),
+    "no key": ({"a.csv": table(("a", 1), ("", 2))}, {}, r"a\.csv, line 3: no k; correct it, or .*--invalid drop"),
+    "a missing column": ({"a.csv": table(("a", 1)), "b.csv": "k,ts\n"}, {}, r"b\.csv has no column 'v'; its columns are k, ts"),
+    "a column twice": ({"a.csv": f"k,ts,v,v\na,{AT},1,2\n"}, {}, r"a\.csv has several columns 'v'"),
+    "a packed file cut off": ({"a.csv.gz": gzip.compress(table(*[("a", 1)] * 9999).encode())[:-9]}, {}, r"a\.csv\.gz cannot be read as csv .*cut off"),
+    "a Parquet file cut off": ({"a.parquet": parquet(k=["a"], v=[1]), "b.parquet": parquet(k=["a"], v=[1])[:-9]}, {}, r"b\.parquet cannot be read as parquet"),
+    "times of day": ({"a.parquet": parquet(k=["a"], v=[1], ts=pa.array([time(1)], "time32[ms]"))}, {}, r"--time 'ts' holds time32\[ms\], not.*in one column"),
+    "keys of two kinds": ({"a.parquet": parquet(k=[7], v=[1]), "b.parquet": parquet(k=["007"], v=[1])}, {}, r"\.parquet: the column 'k' holds (string|int64), in the first file"),
+    "an encoding of nobody": ({"a.csv": HEAD}, {"encoding": "utf-99"}, "--encoding 'utf-99' is unknown"),
+    "a delimiter of two": ({"a.csv": HEAD}, {"delimiter": "::"}, "--delimiter '::': give one character"),
+    "a quote of two": ({"a.csv": HEAD}, {"quote": "''"}, "--quote \"''\": give one character"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refuses_by_name(spark, tmp_path, case):
+    files, options, message = REFUSED[case]
+    with pytest.raises(WindowStoreError, match=message), spark_errors():
+        rows_of(spark, tmp_path, files, **options)
+
+
+CELL = st.text(st.sampled_from("a\"\\,;\n\r\té€𝄞 '|") | st.characters(codec="utf-8"), max_size=6)
+
+
+@settings(max_examples=300)
+@given(
+    rows=st.lists(st.tuples(CELL, CELL, CELL), max_size=9),
+    delimiter=st.sampled_from(",;\t|"),
+    quote_all=st.booleans(),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+    encoding=st.sampled_from(["utf-8", "utf-16", "gb18030"]),
+    size=st.integers(1, 4),
+)
+def test_reads_what_python_writes(
+    tmp_path_factory, rows, delimiter, quote_all, end, encoding, size
+):
+    # Of minimal quotes Python's own writer leaves out those of a CR that does not end its lines.
+    quoting = csv.QUOTE_ALL if quote_all or end != "\r\n" else csv.QUOTE_MINIMAL
+    path = tmp_path_factory.getbasetemp() / "fuzz.csv"
+    with path.open("w", encoding=encoding, newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=end)
+        writer.writerows([("x", "y", "z"), *rows])
+    chunks = list(read_chunks(path, Layout("csv", delimiter, '"', encoding), ["z", "x"], size))
+    got = [pair for chunk in chunks for pair in zip(*chunk.columns.values(), strict=True)]
+    assert got == [(z or None, x or None) for x, _, z in rows]
+    assert not any(chunk.malformed for chunk in chunks)
+
+
+def mta(*arguments):
+    return main([str(argument) for argument in arguments])
+
+
+def test_dropped_rows_are_counted_by_reason_with_the_first_example(tmp_path, capsys, spark):
+    source = tmp_path / "in"
+    source.mkdir()
+    lines = [f"a,{AT},1", f",{AT},2", "a,,3", "a,soon,4", "a,later,4", f"a,{AT},oops", f"a,{AT},",
+             f"a,{AT}", f"b,{AT},5", f"a,{AT},-1"]  # fmt: skip
+    (source / "1.csv").write_text(HEAD + "\n".join(lines) + "\n")
+    (source / "2.csv").write_text(table(("a", "oops")))
+    out = tmp_path / "out"
+    command = ("run", source, "--key", "k", "--agg", "g=geomean(v)", "--output", out, "--no-plot")
+    assert mta(*command, "--invalid", "drop") == 0
+    printed = capsys.readouterr().out
+    first = source / "1.csv"
+    for line in [
+        "invalid   9 rows, dropped",
+        f"1 x the row cannot be read, first in {first}, line 9: 'cells 2, columns 3'",
+        f"1 x no k, first in {first}, line 3\n",
+        f"1 x no ts, first in {first}, line 4\n",
+        f"1 x no v, first in {first}, line 8\n",
+        f"2 x ts cannot be read as a time, first in {first}, line 5: 'soon'",
+        f"2 x v is no number, first in {first}, line 7: 'oops'",
+        "1 x a value that an aggregation does not take",
+    ]:
+        assert line in printed
+    assert "file 0 of 2 done" in printed
+    assert sorted(pd.read_parquet(out / "results")["v"]) == [1.0, 5.0]
+
+
+def test_a_run_that_fails_says_what_to_do_and_goes_on(tmp_path, capsys):
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    command = ("run", source, "--key", "k", "--output", out, "--no-plot", "--files-per-batch", 1)
+    (source / "1.csv").write_text(table(("a", 1)))
+    (source / "2.csv").write_text(table(("a", "oops")))
+    assert mta(*command) == 2
+    error = capsys.readouterr().err
+    assert f"mta: {source / '2.csv'}, line 2: v is no number: 'oops'" in error
+    assert "start the same command again" in error
+    (source / "2.csv").write_text(table(("a", 2)))
+    assert mta(*command) == 0
+    assert "file 1 of 2 done" in capsys.readouterr().out
+    assert sorted(pd.read_parquet(out / "results")["v"]) == [1.0, 2.0]
+
+
+def test_a_run_of_which_no_row_can_be_used_fails(tmp_path, capsys):
+    (tmp_path / "1.csv").write_text(table(("a", 1)).replace("a", ""))
+    command = ("run", tmp_path / "1.csv", "--key", "k", "--value", "v", "--invalid", "drop")
+    assert mta(*command, "--output", tmp_path / "out", "--no-plot") == 2
+    assert "none of the 1 row read could be used" in capsys.readouterr().err
