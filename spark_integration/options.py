@@ -44,7 +44,7 @@ class Options:
     time: str
     aggregations: Aggregations
     policy: AbstractPolicy | Mapping[str, AbstractPolicy]
-    store: str
+    store: str | None = None
     output: Output = "event"
     every: Every = None
     keep: Sequence[str] = ()
