@@ -34,7 +34,7 @@ from mta.in_order import PBA, BoundaryAggregator
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import column_names
 from spark_integration.errors import CorruptState, InvalidRequest, NullKey
-from spark_integration.interpreter import check_interpreter
+from spark_integration.interpreter import check_workers
 from spark_integration.options import Options
 from spark_integration.request import check_columns, check_types, inputs_of, result_types, typed_by
 
@@ -79,7 +79,7 @@ def boundary_aggregate(
         raise InvalidRequest(f"the result is called {result!r}, as a column is: call it otherwise")
     if not 1 <= slide <= range:
         raise InvalidRequest(f"slide is from 1 to the range {range}, not {slide}")
-    check_interpreter(df.sparkSession)
+    check_workers(df.sparkSession, streams=df.isStreaming)
     kind = result_types(typed, options, fields)[result]
     schema = T.StructType(
         [*(df.schema[name] for name in (*keys, time)), T.StructField(result, kind)]

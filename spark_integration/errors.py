@@ -28,3 +28,7 @@ class StateMismatch(WindowStoreError, ValueError):
 
 class CorruptState(WindowStoreError, ValueError):
     """A state value is damaged: restart the query from an older Spark checkpoint."""
+
+
+class TimeLimitReached(WindowStoreError, TimeoutError):
+    """Spark was not done in the time that it was given: nothing is lost, give it more."""

@@ -52,6 +52,8 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
     if df.isStreaming:
         raise InvalidRequest("save_history takes a batch DataFrame: read the history by spark.read")
     asked = Options(**{**options, "name": PREFIX + name, "start_from": None})
+    if asked.store is None:
+        raise InvalidRequest("store is not given: name the one that is to have the history")
     if is_state_url(asked.store):
         raise InvalidRequest(
             f"the store is {asked.store}, which a batch has not: give one of its own, and to the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from mta import FiBA, KeyedWindows, SharedWindows
 from mta.audit.description import HandleSummary, describe_handle
 from mta.audit.keyed import OpaqueKeys
-from mta.errors import HandleMismatch
+from mta.errors import HandleMismatch, MissingPage
 from mta.fiba.aggregator import KeptTree
 from mta.keyed.coverage import Lacking, later
 from mta.keyed.kind import AnyWindow
@@ -22,13 +22,22 @@ from mta.keyed.work import given_back
 from mta.levels.search import SegmentedWindow
 from mta.monoids.product import Aggregations
 from mta.policies.base import AbstractPolicy
-from spark_integration.checkpoint import open_pages, ping_home, roots_in, saved_states, shown
+from spark_integration.checkpoint import (
+    last_batch,
+    open_pages,
+    ping_home,
+    roots_in,
+    saved_states,
+    shown,
+)
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import column_name, policies_of
 from spark_integration.request import make_product
 from spark_integration.step.states import read_handles
 from stores import PageStore
 
+#: How often a state is read of which a running query deletes pages.
+LOOKS = 5
 Policies = AbstractPolicy | Mapping[str, AbstractPolicy]
 
 
@@ -48,21 +57,23 @@ def inspect_query(
     ``attrs`` have the ``bytes`` of all states, and ``lacking``: which results lack events since the
     query was changed, and from when on they are whole (``mta.keyed.changes.Lacking``). Reads every
     table of keys; the query may go on running. Raises InvalidRequest, HandleMismatch for other
-    aggregations or policies than the query's, and the store's errors.
+    aggregations or policies than the query's, MissingPage, and the store's errors.
     """
-    rows: list[dict[str, Any]] = []
-    with _Inside(checkpoint, store, aggregations, policy) as inside:
+
+    def look(inside: _Inside) -> pd.DataFrame:
+        rows: list[dict[str, Any]] = []
         for key, summary, results in inside.windows():
             rows.append({
                 "key": shown(key), "events": summary.events,
                 "oldest": _moment(summary.front_time), "newest": _moment(summary.last_time),
                 "pages": summary.pages, "bytes": summary.handle_bytes, **results,
             })  # fmt: skip
-        size, found = sum(map(len, inside.states)), inside.lacking()
-    frame = pd.DataFrame(rows, columns=None if rows else ["key", "events", "oldest", "newest"])
-    frame = frame.sort_values("key", ignore_index=True)
-    frame.attrs.update(bytes=size, lacking=found)
-    return frame
+        frame = pd.DataFrame(rows, columns=None if rows else ["key", "events", "oldest", "newest"])
+        frame = frame.sort_values("key", ignore_index=True)
+        frame.attrs.update(bytes=sum(map(len, inside.states)), lacking=inside.lacking())
+        return frame
+
+    return _looked(checkpoint, store, aggregations, policy, look)
 
 
 def events_of_key(
@@ -80,7 +91,8 @@ def events_of_key(
     has all that are kept. Reads every page of the window. Raises KeyError for a key without a
     window, and what ``inspect_query`` raises.
     """
-    with _Inside(checkpoint, store, aggregations, policy) as inside:
+
+    def look(inside: _Inside) -> pd.DataFrame:
         window = inside.window(msgpack.packb(list(key) if isinstance(key, tuple) else [key]))
         if window is None:
             raise KeyError(f"no window of the key {key!r} is known; inspect_query lists all keys")
@@ -91,7 +103,39 @@ def events_of_key(
             values = named if isinstance(named, dict) else {}
             moments = {} if times is None else {"time": times.astype("<i8").view("M8[us]")}
             frames.append(pd.DataFrame({**moments, **values}, index=range(count)))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+    return _looked(checkpoint, store, aggregations, policy, look)
+
+
+def _looked(
+    checkpoint: str | Path,
+    store: str,
+    aggregations: Aggregations | None,
+    policy: Policies | None,
+    look: Callable[[_Inside], pd.DataFrame],
+) -> pd.DataFrame:
+    """What a look finds; if the query meanwhile deletes the pages of its state, in the next one."""
+    folder = Path(checkpoint)
+    for _ in range(LOOKS):
+        before = _progress(folder)
+        try:
+            with _Inside(folder, store, aggregations, policy) as inside:
+                return look(inside)
+        except MissingPage as error:
+            if _progress(folder) == before:
+                raise
+            missing = error
+    raise MissingPage(
+        f"the query of {folder} goes on too quickly to be looked into: {LOOKS} times its next "
+        "batches deleted pages before they were read. Nothing is lost: give the query a larger "
+        "retain, as retain=20, or look when it has fewer rows to read or is stopped"
+    ) from missing
+
+
+def _progress(checkpoint: Path) -> tuple[int, int]:
+    """Which batches have begun, and which are committed."""
+    return last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
 
 
 class _Inside:

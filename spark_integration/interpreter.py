@@ -7,66 +7,80 @@ so at the end of hundreds of lines.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterable
 from functools import cache
+from typing import Any, NamedTuple
 
+import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import SparkContext, SparkFiles
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_integration.errors import InvalidRequest
+from spark_integration.versions import check_pyarrow
 
 #: What a worker imports, beside PySpark, which Spark brings it.
 NEEDED = (
     "spark_integration", "mta", "stores", "numpy", "pandas", "pyarrow", "msgpack", "lmdb", "xxhash",
 )  # fmt: skip
 
+#: Python's source, as the workers may not have this module: leaves what it finds in ``found``.
 _PROBE = """
 import sys
 from importlib.util import find_spec
-print(*sys.version_info[:2], *(name for name in sys.argv[1:] if find_spec(name) is None))
+
+missing = [name for name in names if find_spec(name) is None]
+found = {"python": list(sys.version_info[:2]), "missing": missing, "pyarrow": "", "error": ""}
+try:
+    import pyarrow
+    found["pyarrow"] = pyarrow.__version__
+except ImportError as error:
+    found["error"] = "" if "pyarrow" in missing else str(error)
 """
 
 
-def check_workers(spark: SparkSession) -> None:
+class Probed(NamedTuple):
+    """What a worker's Python has."""
+
+    python: tuple[int, ...]
+    missing: tuple[str, ...]
+    pyarrow: str
+    """Its version."""
+    error: str
+    """Why pyarrow cannot be imported, empty where it can."""
+
+
+def check_workers(spark: SparkSession, *, streams: bool = True) -> None:
     """Raises InvalidRequest where the workers' Python lacks a package, and says what to do.
 
-    On a local master starts that Python once, about 50 ms; on a cluster runs a job of one task,
-    for which an executor must be there. ``sliding_aggregate`` does so by itself on a local master.
+    ``streams`` says whether they must also suit a stream with its pages in a store, which some
+    versions of PySpark cannot run with every pyarrow. On a local master starts that Python once,
+    about 50 ms, if it is not the driver's; on a cluster runs a job of one task for each
+    application, for which an executor must be there. ``sliding_aggregate`` calls it. With Spark
+    Connect the workers are the server's, and nothing is checked.
     """
     context = context_of(spark)
     if context is None:
         return
-    if is_local(context):
-        check_interpreter(spark)
-        return
-    what = _what_is_amiss(_ask_a_task(context))
-    if what:
-        raise InvalidRequest(
-            f"the Python of Spark's workers {what}: install mta-windows on every node, or ship an "
-            "environment that has it (spark-submit --archives environment.tar.gz#environment, with "
-            "PYSPARK_PYTHON=environment/bin/python); docs/install.md says how"
-        )
-
-
-def check_interpreter(spark: SparkSession) -> None:
-    """As ``check_workers``, on a local master; on a cluster nothing is done."""
-    context = context_of(spark)
-    if context is None or not is_local(context) or context.pythonExec == sys.executable:
-        return
-    # What the executors' environment adds, and the files that were shipped to them.
-    environment = {**os.environ, **context.environment}
-    shipped = getattr(context, "_python_includes", None) or ()
-    root = SparkFiles.getRootDirectory() if shipped else ""
-    paths = [*(os.path.join(root, name) for name in shipped), environment.get("PYTHONPATH", "")]
-    what = _found_by(context.pythonExec, os.pathsep.join(filter(None, paths)), os.getcwd())
-    if what:
+    local = is_local(context)
+    probed = _of_this_machine(context) if local else _of_a_cluster(context)
+    if what := _what_is_amiss(probed):
         raise InvalidRequest(
             f"Spark's workers run {context.pythonExec!r}, which {what}: set the environment's "
             f"PYSPARK_PYTHON={sys.executable} before the session is made"
+            if local
+            else f"the Python of Spark's workers {what}: install mta-windows on every node, or "
+            "ship an environment that has it (spark-submit --archives "
+            "environment.tar.gz#environment, with PYSPARK_PYTHON=./environment/bin/python); "
+            "docs/install.md says how"
         )
+    if streams:
+        check_pyarrow(spark.version, probed.pyarrow)
 
 
 def context_of(spark: SparkSession) -> SparkContext | None:
@@ -81,40 +95,77 @@ def is_local(context: SparkContext) -> bool:
     return (context.master or "").startswith("local")
 
 
+def _of_this_machine(context: SparkContext) -> Probed:
+    """What the Python has that a local master starts."""
+    if context.pythonExec == sys.executable:
+        return Probed(sys.version_info[:2], (), pa.__version__, "")
+    # What the executors' environment adds, and the files that were shipped to them.
+    environment = {**os.environ, **context.environment}
+    shipped = getattr(context, "_python_includes", None) or ()
+    root = SparkFiles.getRootDirectory() if shipped else ""
+    paths = [*(os.path.join(root, name) for name in shipped), environment.get("PYTHONPATH", "")]
+    return _found_by(context.pythonExec, os.pathsep.join(filter(None, paths)), os.getcwd())
+
+
 @cache
-def _found_by(python: str, path: str, _folder: str) -> str:
-    """What is amiss with an interpreter, '' for nothing."""
+def _found_by(python: str, path: str, _folder: str) -> Probed:
+    """What an interpreter has; one that does not run is an error."""
+    script = f"import json\nnames = {NEEDED!r}\n{_PROBE}\nprint(json.dumps(found))"
     try:
         done = subprocess.run(
-            [python, "-c", _PROBE, *NEEDED],
+            [python, "-c", script],
             env={**os.environ, "PYTHONPATH": path},
             capture_output=True, text=True, timeout=60, check=True,
         )  # fmt: skip
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"does not run ({error})"
-    return _what_is_amiss(done.stdout.split())
+        return _probed(json.loads(done.stdout.splitlines()[-1]))
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+        return Probed((), (), "", f"does not run ({error})")
 
 
-def _ask_a_task(context: SparkContext) -> list[str]:
-    """What ``_PROBE`` prints, by a task."""
-    names = NEEDED
+#: What each application's workers have, by its id.
+_of_applications: dict[str, Probed] = {}
+
+
+def _of_a_cluster(context: SparkContext) -> Probed:
+    """What the Python has that runs a task, looked at until it has all."""
+    known = _of_applications.get(context.applicationId)
+    if known is None:
+        known = _ask_a_task(context)
+        if not _what_is_amiss(known):
+            _of_applications[context.applicationId] = known
+    return known
+
+
+def _ask_a_task(context: SparkContext) -> Probed:
+    """What ``_PROBE`` finds, by a task."""
+    source, names = _PROBE, NEEDED
 
     # Inside a function, so that it travels by value: the worker may not have this module.
-    def probe(_rows: Iterable[int]) -> Iterable[str]:
-        import sys
-        from importlib.util import find_spec
+    def probe(_rows: Iterable[int]) -> Iterable[dict[str, Any]]:
+        scope: dict[str, Any] = {"names": names}
+        exec(source, scope)
+        yield scope["found"]
 
-        yield from map(str, sys.version_info[:2])
-        yield from (name for name in names if find_spec(name) is None)
+    try:
+        return _probed(context.parallelize([0], 1).mapPartitions(probe).first())
+    except (Py4JError, PySparkException) as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        told = [line for line in lines if "Exception: " in line or "Error: " in line] or lines
+        return Probed((), (), "", f"does not run a task ({told[-1]})")
 
-    return context.parallelize([0], 1).mapPartitions(probe).collect()
+
+def _probed(found: dict[str, Any]) -> Probed:
+    missing = tuple(found["missing"])
+    return Probed(tuple(found["python"]), missing, found["pyarrow"], found["error"])
 
 
-def _what_is_amiss(probed: list[str]) -> str:
-    version, missing = tuple(map(int, probed[:2])), probed[2:]
-    if missing:
-        return f"lacks {', '.join(missing)}"
-    if version != sys.version_info[:2]:
+def _what_is_amiss(probed: Probed) -> str:
+    """What keeps a query from running there, '' for nothing."""
+    if not probed.python:
+        return probed.error
+    if probed.missing:
+        return f"lacks {', '.join(probed.missing)}"
+    if probed.python != sys.version_info[:2]:
         ours = ".".join(map(str, sys.version_info[:2]))
-        return f"is Python {'.'.join(map(str, version))}, where this program is run by {ours}"
-    return ""
+        return f"is Python {'.'.join(map(str, probed.python))}, where this program is run by {ours}"
+    return f"cannot import pyarrow ({probed.error})" if probed.error else ""

@@ -24,7 +24,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
 from math import gcd
 from pathlib import Path
@@ -33,7 +35,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from mta.audit.keyed import OpaqueKeys
@@ -52,7 +56,7 @@ from spark_integration.checkpoint import (
     pages_by_bucket,
     states_by_bucket,
 )
-from spark_integration.errors import CorruptState, InvalidRequest
+from spark_integration.errors import CorruptState, InvalidRequest, TimeLimitReached
 from spark_integration.options import MAX_BUCKETS
 from spark_integration.sliding import recommended_conf
 from spark_integration.step.hashes import hasher_of
@@ -60,10 +64,16 @@ from spark_integration.step.states import buckets_in, encode_root, read_fixed
 from stores import PageStore
 
 _AT_ONCE = 256
+#: How long Spark may take to write the states, in seconds.
+TIME_LIMIT = 1800.0
+#: How often it is told how far Spark is, in seconds.
+PERIOD = 10.0
 #: Version 1 of a state partition, as Spark's two providers write it whole.
 _FIRST = re.compile(r"(\.?)1\.(delta|zip)(\.crc)?")
 _ROCKSDB = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+_STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
+Report = Callable[[str], None]
 #: What Spark is given: a row for the state of each bucket, and one for each page in the state.
 _ROWS = pa.schema(
     [
@@ -92,18 +102,22 @@ def migrate(
     *,
     to: str | None = None,
     buckets: int | None = None,
+    time_limit: float = TIME_LIMIT,
+    report: Report = lambda line: None,
 ) -> Migrated:
     """Make a checkpoint from which a stopped query goes on, with what is given in place of its own.
 
     With other buckets or into another store, reads all tables of keys once or twice and writes
-    them; into another store also all pages of windows by themselves. Raises InvalidRequest,
-    StateMismatch and HandleMismatch, what damaged pages raise, and the store's errors; then there
-    is no target.
+    them; into another store also all pages of windows by themselves. ``report`` is told what is
+    done, and every 10 seconds how far Spark is. Raises InvalidRequest, StateMismatch and
+    HandleMismatch, TimeLimitReached where Spark takes longer than ``time_limit`` seconds to write
+    the states, what damaged pages raise, and the store's errors; then there is no target.
     """
     home = to or store
     batch, in_state = _require_still(checkpoint, target), is_state_url(home)
     if buckets is not None and not 1 <= buckets <= MAX_BUCKETS:
         raise InvalidRequest(f"buckets is {buckets}: it must be between 1 and {MAX_BUCKETS}")
+    report(f"Spark reads the state after batch {batch}")
     states = states_by_bucket(spark, checkpoint, store)
     if not states:
         raise InvalidRequest(f"{checkpoint} has no key yet: give the query a new checkpoint")
@@ -120,8 +134,10 @@ def migrate(
     given.mkdir(parents=True)
     with pq.ParquetWriter(given / "states.parquet", _ROWS) as rows:
         if as_they_are and in_state:
+            report("the pages in the state are copied")
             _copy_pages(rows, pages_by_bucket(spark, checkpoint))
         elif not as_they_are:
+            report(f"keys and pages of {len(states)} buckets go to {number} buckets")
             roots = {bucket: root for bucket, (_, _, root) in before.items()}
             with open_pages(spark, checkpoint, store) as source, open_home(home) as pages:
                 same = home == store and not in_state
@@ -134,7 +150,9 @@ def migrate(
             states = {bucket: encode_root(root, number, fixed) for bucket, root in dealt.items()}
         rows.write(_table([(bucket, {BLOB: state}) for bucket, state in states.items()]))
     _copy_logs(checkpoint, draft)
-    _write_states(spark, draft, target, batch, home, states)
+    report(f"Spark writes the state of {len(states)} buckets")
+    limit = _Limit(time_limit, report)
+    _write_states(spark, draft, target, batch, home, states, limit)
     if _require_still(checkpoint, target) != batch:
         raise InvalidRequest(f"the query of {checkpoint} has gone on: stop it, and try again")
     draft.rename(target)
@@ -230,8 +248,48 @@ def _copy_logs(checkpoint: Path, draft: Path) -> None:
 # --- Spark's state --------------------------------------------------------------------------------
 
 
+class _Limit(NamedTuple):
+    """How long Spark may take, and who is told how far it is."""
+
+    seconds: float
+    report: Report
+
+    def wait(self, query: StreamingQuery, spark: SparkSession) -> None:
+        """Until the query ends; stops it and raises TimeLimitReached where it takes longer."""
+        begun = time.monotonic()
+        left = self.seconds
+        while not query.awaitTermination(max(min(PERIOD, left), 0.001)):  # type: ignore[arg-type]
+            taken = time.monotonic() - begun
+            left = self.seconds - taken
+            if left <= 0:
+                with suppress(PySparkException):  # it ends later, in a folder that nobody reads
+                    query.stop()
+                raise TimeLimitReached(
+                    f"Spark has not written the states in {self.seconds:g} seconds, and was "
+                    "stopped: nothing is lost, and the query can go on with the checkpoint as it "
+                    "is. Run mta migrate again with a greater --time-limit, or when the machine "
+                    "has less to do"
+                )
+            self.report(f"Spark writes the states, {_tasks_of(query, spark)}, for {taken:.0f} s")
+
+
+def _tasks_of(query: StreamingQuery, spark: SparkSession) -> str:
+    """How many tasks have ended of a query's stages so far."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(str(query.runId)))
+    stages = [tracker.getStageInfo(each) for job in jobs if job for each in job.stageIds]
+    tasks = sum(stage.numTasks for stage in stages if stage)
+    return f"{sum(stage.numCompletedTasks for stage in stages if stage)} of {tasks} tasks done"
+
+
 def _write_states(
-    spark: SparkSession, draft: Path, target: Path, batch: int, home: str, states: dict[int, bytes]
+    spark: SparkSession,
+    draft: Path,
+    target: Path,
+    batch: int,
+    home: str,
+    states: dict[int, bytes],
+    limit: _Limit,
 ) -> None:
     """The state of each bucket, as Spark has it after a batch."""
     work, session, in_state = draft / ".work", spark.newSession(), is_state_url(home)
@@ -244,12 +302,13 @@ def _write_states(
     # Each version whole in its own files, which say nothing of their number.
     session.conf.set(_ROCKSDB, "false")
     session.conf.set(_FORMAT, "1")
+    session.conf.set(_STOP_TIMEOUT, "10s")
     session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
     given = session.readStream.schema(_TYPES).parquet(str(work / "rows"))
     made = _put(given.withWatermark(TIME, "0 seconds"), in_state)
     writer = made.writeStream.format("noop").trigger(availableNow=True)
     query = writer.option("checkpointLocation", str((work / "checkpoint").absolute())).start()
-    query.awaitTermination()
+    limit.wait(query, session)
     if states_by_bucket(session, work / "checkpoint", home) != states:
         raise CorruptState("Spark did not keep the states as they were given; report this as a bug")
     state = draft / "state"

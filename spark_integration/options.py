@@ -48,7 +48,7 @@ class Options:
     time: str
     aggregations: Aggregations
     policy: AbstractPolicy | Mapping[str, AbstractPolicy]
-    store: str = field(repr=False)  # it may have a password
+    store: str | None = field(default=None, repr=False)  # it may have a password
     output: Output = "event"
     every: Every = None
     keep: Sequence[str] = ()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
@@ -25,8 +26,8 @@ from mta.keyed.sizes import small_groups
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of
 from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.carriers.streaming import check_session
-from spark_integration.interpreter import check_interpreter, context_of
+from spark_integration.carriers.streaming import check_encoding, check_session
+from spark_integration.interpreter import check_workers, context_of
 from spark_integration.step.columns import EXACT_DIGITS
 from spark_integration.step.starts import read_start, require_suitable
 from spark_integration.step.windows import sweeps
@@ -39,6 +40,8 @@ from .plan import LATE, Plan, StartFrom, column_name, values_of
 
 #: Where Spark notes that a column is under a watermark.
 WATERMARK_DELAY = "spark.watermarkDelayMs"
+#: Where a batch query's pages are: in the memory of its tasks.
+BATCH = "memory://"
 
 
 class Request(NamedTuple):
@@ -50,8 +53,12 @@ class Request(NamedTuple):
 
 def make_request(df: DataFrame, options: Options) -> Request:
     """The request of one ``sliding_aggregate``; raises InvalidRequest. Reads no data."""
-    check_interpreter(df.sparkSession)
+    check_pipeline(df)
     check_store(options.store, df)
+    by_value = df.isStreaming and not is_state_url(options.store or BATCH)
+    check_workers(df.sparkSession, streams=by_value)
+    if by_value:
+        check_encoding(df.sparkSession)
     asked = make_product(options.aggregations)
     values = values_of(asked, options.windows.values())
     marks = () if options.retractions is None else (options.retractions,)
@@ -105,7 +112,7 @@ def _plan_of(
         key_types=tuple(fields[key].simpleString() for key in options.keys),
         # What Spark hands to Python for these columns, but for flags and a session's time zone.
         schema=arrow_schema(given),
-        store=options.store,
+        store=options.store or BATCH,
         name=options.name,
         output=options.output,
         buckets=options.buckets,
@@ -166,6 +173,23 @@ def result_schema(
     marks = [T.StructField(mark, T.BooleanType()) for mark in marked]
     results = [T.StructField(alias, kind) for alias, kind in found.items()]
     return T.StructType([*given, *results, *marks])
+
+
+def check_pipeline(df: DataFrame) -> None:
+    """Raises InvalidRequest inside a query function of a declarative pipeline.
+
+    Spark refuses there what asks the server about a DataFrame, as for its columns.
+    """
+    try:
+        df.schema  # noqa: B018
+    except AnalysisException as error:
+        if "PIPELINE_QUERY_FUNCTION" not in str(error):
+            raise
+        raise InvalidRequest(
+            "sliding_aggregate is called inside a query function of a pipeline, where Spark tells "
+            "no DataFrame's columns: call it at the module's level, as results = "
+            "sliding_aggregate(..), and return results from the function"
+        ) from error
 
 
 def check_existing(product: Product, options: Options) -> None:
@@ -345,11 +369,19 @@ def watermark_delay(df: DataFrame, time: str) -> int | None:
     return delay
 
 
-def check_store(store: str, df: DataFrame) -> None:
+def check_store(store: str | None, df: DataFrame) -> None:
     """Raises InvalidRequest for a store that the workers cannot share, warns of a doubtful one.
 
     Of a stream's store raises what it raises where it does not answer.
     """
+    if store is None:
+        if df.isStreaming:
+            raise InvalidRequest(
+                "the DataFrame is a stream, and store is not given: name where its pages are to "
+                "be, as store='file:///path' on one machine, 'redis://host' for a cluster, or "
+                "'spark://state' for Spark's own state; only batch queries need none"
+            )
+        return
     if not isinstance(store, str):
         raise InvalidRequest("store is no URL: each worker opens the store itself, so give its URL")
     if store.startswith("memory:"):

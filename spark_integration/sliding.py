@@ -24,11 +24,12 @@ from spark_integration.carriers.packing import BLOB, COUNTS, LABEL, TIME, pack, 
 from spark_integration.carriers.streaming import advance_stream
 from spark_integration.step.step import Step, step
 
-from .chains import check_chain, explain_refusal
+from .chains import check_chain
 from .options import Every, History, Lateness, Options
 from .plan import Corrections, OnBadRow, OnLate, Output, Plan, Silent
 from .request import WATERMARK_DELAY, Request, make_request, watermark_delay
 from .versions import BY_FILE_SYSTEM
+from .writers import check_starts
 
 if TYPE_CHECKING:
     from mta.pages.structure import Existing
@@ -45,7 +46,7 @@ def sliding_aggregate(
     time: str,
     aggregations: Aggregations,
     policy: AbstractPolicy | Mapping[str, AbstractPolicy],
-    store: str,
+    store: str | None = None,
     output: Output = "event",
     every: Every = None,
     keep: Sequence[str] = (),
@@ -78,7 +79,7 @@ def sliding_aggregate(
     - policy: which events the window holds; or several windows by name, which share their pages,
       and whose result columns are called ``<aggregation>_<window>``
     - store: a URL; ``file://`` for one machine, a server for a cluster, or ``spark://state`` for
-      pages in the query's own state
+      pages in the query's own state. A batch query needs none: its windows are in its tasks' memory
     - output: "event" gives one row per event, "last" the last one per key and micro-batch
     - every: 100 gives the row of each 100th event of a key, "1 minute" or a timedelta a row for
       each whole minute since 1970, in place of the events' rows
@@ -146,9 +147,9 @@ def sliding_aggregate(
     )
     request = make_request(df, options)
     if isinstance(metrics, str):
-        check_chain(df, store, metrics)
+        check_chain(df, request.plan.store, metrics)
     results = run_request(df, request, step, metrics)
-    explain_refusal(results)
+    check_starts(results)
     return results
 
 

@@ -6,6 +6,7 @@
 | a batch query's step | by pandas | by Arrow |
 | ``spark://state`` | no: Spark has one value a key, and no map | yes |
 | reading a checkpoint (inspect, check, gc) | no: Spark has no reader of its state | yes |
+| streams with pyarrow 26 or later | no | from 4.0.5 and 4.1.4 on |
 """
 
 from __future__ import annotations
@@ -26,9 +27,18 @@ from spark_integration.errors import InvalidRequest
 from stores.errors import MissingDependency
 from stores.installing import pip_install
 
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The major, minor and patch number of a version."""
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
+
+
 OLDEST = 3, 5
+#: The first pyarrow that not every PySpark can run streams with, and the first releases of PySpark,
+#: of each minor version that has some without, that can.
+GIVES_DOUBLES, TAKES_DOUBLES = 26, ((4, 0, 5), (4, 1, 4))
 #: The version of PySpark that is installed; of Spark Connect that of the client.
-INSTALLED = tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:2]))
+INSTALLED = _numbers(pyspark.__version__)[:2]
 
 if INSTALLED < OLDEST:
     raise MissingDependency(
@@ -47,6 +57,23 @@ BY_FILE_SYSTEM = (
     + ("checkpointing." if INSTALLED >= (4, 1) else "")
     + "FileSystemBasedCheckpointFileManager"
 )
+
+
+def check_pyarrow(spark: str, pyarrow: str) -> None:
+    """Raises InvalidRequest where a stream with its pages in a store fails with this pyarrow.
+
+    From 26 on pyarrow makes doubles of the whole numbers of a struct that has nulls, for pandas.
+    Older versions of PySpark expect whole numbers there, in ``applyInPandasWithState``, and fail
+    with "'float' object cannot be interpreted as an integer".
+    """
+    release = _numbers(spark)
+    mended = next((each for each in TAKES_DOUBLES if each[:2] == release[:2]), TAKES_DOUBLES[0])
+    if release < mended and _numbers(pyarrow)[0] >= GIVES_DOUBLES:
+        later = " or ".join(".".join(map(str, each)) for each in TAKES_DOUBLES)
+        raise InvalidRequest(
+            f"streams of PySpark {spark} fail with pyarrow {pyarrow}, which Spark's workers have: "
+            f"pip install 'pyarrow<{GIVES_DOUBLES}' there, or update to PySpark {later}"
+        )
 
 
 def require_spark_4(what: str, otherwise: str) -> None:

@@ -93,7 +93,7 @@ WINGS: dict[str, tuple[str, ...]] = {
     ),
     "spark_integration": (
         "errors", "versions", "plan", "java", "interpreter", "options", "step", "carriers",
-        "request", "chains", "sliding", "boundary", "history", "checkpoint", "migration",
+        "request", "chains", "writers", "sliding", "boundary", "history", "checkpoint", "migration",
         "inspection", "reports", "session", "cli",
     ),
     "benchmarks": (

@@ -45,9 +45,20 @@ from stores.installing import pip_install
 if TYPE_CHECKING:
     from spark_integration.step.step import Step
 
+ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _MESSAGES = "pyspark.sql.streaming.proto.StateMessage_pb2"
 STATE_SCHEMA = "state binary"
+
+
+def check_encoding(spark: SparkSession) -> None:
+    """Raises InvalidRequest where the session's encoding of states is one that Spark refuses."""
+    encoding = spark.conf.get(ENCODING, None) or ""
+    if encoding.lower() == "avro":
+        raise InvalidRequest(
+            f"{ENCODING} is {encoding!r}, by which Spark keeps no state of windows with pages in a "
+            "store: set it to 'unsaferow', Spark's default, or give store='spark://state'"
+        )
 
 
 def check_session(spark: SparkSession) -> None:

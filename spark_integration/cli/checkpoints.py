@@ -196,7 +196,7 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
         say(f"store     {address}: nothing to collect. Pages of a batch that was not committed")
         say("          went with it, and Spark deletes those of old batches with their state.")
         return
-    until = time.time() - _seconds(grace)
+    until = time.time() - _seconds("--grace", grace)
     with open_store(address) as pages:
         # In this order: a page in the list was written by a batch that had begun by then.
         keys = list(pages.keys())
@@ -271,11 +271,11 @@ def _prefix(key: str) -> str:
     return key.partition("/")[0].partition(":")[0]
 
 
-def _seconds(grace: str) -> float:
+def _seconds(option: str, given: str) -> float:
     try:
-        return to_duration(grace) / 1e6
+        return to_duration(given) / 1e6
     except ValueError as error:
-        raise InvalidRequest(f"--grace {grace!r}: {error}") from error
+        raise InvalidRequest(f"{option} {given!r}: {error}") from error
 
 
 # migrate
@@ -288,8 +288,10 @@ def migrate(
     store: str,
     to: str | None,
     buckets: int | None,
+    time_limit: str,
 ) -> None:
     """Make a checkpoint anew, and say how the query goes on."""
+    seconds = _seconds("--time-limit", time_limit)
     if read_job(checkpoint) is not None or read_job(checkpoint.parent) is not None:
         raise InvalidRequest(
             f"{checkpoint} is of 'mta run', which notes its store and cannot go on elsewhere: "
@@ -297,7 +299,10 @@ def migrate(
         )
     locate(checkpoint, store)
     ping_home(to or store, write=True)
-    made = migration.migrate(local_session(), checkpoint, target, store, to=to, buckets=buckets)
+    made = migration.migrate(
+        local_session(), checkpoint, target, store, to=to, buckets=buckets, time_limit=seconds,
+        report=lambda line: say(f"          {line}"),
+    )  # fmt: skip
     home = without_credentials(to or store)
     say(f"made      {target}, after batch {made.batch}, with {plural(made.states, 'bucket')}")
     say(f"store     {home}")

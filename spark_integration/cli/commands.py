@@ -69,6 +69,10 @@ def _add_migrate(parser: ArgumentParser) -> None:
     parser.add_argument("--store", metavar="URL", required=True, help="where the pages are")
     parser.add_argument("--to", metavar="URL", help="where they are to be")
     parser.add_argument("--buckets", metavar="N", type=at_least_one, help="as the query is to have")
+    parser.add_argument(
+        "--time-limit", metavar="TIME", default="30 minutes",
+        help="how long Spark may take to write the states, default 30 minutes",
+    )  # fmt: skip
 
 
 def _migrate(**given: Any) -> None:

@@ -233,8 +233,8 @@ def as_input(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
 def to_arrow(parts: Sequence[Column], kind: pa.DataType, name: str) -> pa.Array:
     """Results, key by key, as one column of the type that the query declared; linear.
 
-    A whole-number column has null where the result is NaN, and drops fractions. Raises
-    ResultOutOfRange for a result that the type cannot hold.
+    A NaN, as of the mean of a window without events, is null. A whole-number column drops
+    fractions. Raises ResultOutOfRange for a result that the type cannot hold.
     """
     if not parts:
         return pa.nulls(0, kind)
@@ -246,7 +246,7 @@ def to_arrow(parts: Sequence[Column], kind: pa.DataType, name: str) -> pa.Array:
             return pa.array([None if r is None else str(r) for r in results], kind)
         if pa.types.is_floating(kind):
             with np.errstate(over="ignore"):  # a float column has infinities
-                return pa.array(results.astype(kind.to_pandas_dtype()))
+                results = results.astype(kind.to_pandas_dtype())
         if pa.types.is_boolean(kind):
             return pa.array(results.astype(np.bool_))
         if pa.types.is_integer(kind):
@@ -254,8 +254,7 @@ def to_arrow(parts: Sequence[Column], kind: pa.DataType, name: str) -> pa.Array:
                 results = results.astype("i1")
             elif results.dtype.kind == "f":
                 results = np.trunc(results)
-            return pa.array(results, kind, from_pandas=True)  # NaN is null
-        return pa.array(results, kind)
+        return pa.array(results, kind, from_pandas=True)  # NaN is null
     except (pa.ArrowInvalid, OverflowError) as error:
         raise ResultOutOfRange(
             f"aggregation {name!r} has a result that its column, of type {kind}, cannot hold "

@@ -116,8 +116,8 @@ def test_they_are_named_too_where_the_query_writes_a_table(job: Job, tmp_path: P
 
 def test_other_refusals_stay_sparks_own(job: Job) -> None:
     frame = sliding_aggregate(job.source(), **job.settings())
-    with pytest.raises(AnalysisException, match=r"(?i)complete"):
-        frame.writeStream.outputMode("complete").format("noop").start()
+    with pytest.raises(AnalysisException, match=r"(?i)sorting is not supported"):
+        frame.sort("ts").writeStream.format("noop").start()
 
 
 def test_counts_of_one_name_are_named(job: Job) -> None:

@@ -33,6 +33,10 @@ session.stop()
 """
 JOB = """
 import sys
+from pyspark import pipelines
+from pyspark.pipelines.graph_element_registry import graph_element_registration_context
+from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
+from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph
 from pyspark.sql import SparkSession
 from mta import Count, CountWindow, Max
 from spark_integration import check_workers, recommended_conf, sliding_aggregate
@@ -51,6 +55,21 @@ def windows(events, store):
         events, key="k", time="t", aggregations={"peak": ("v", Max()), "n": Count()},
         policy=CountWindow(3), store=store, buckets=2,
     )
+
+# In a pipeline, whose query functions may ask nothing of the server.
+stream = spark.readStream.schema(events.schema).parquet(folder)
+registry = SparkConnectGraphElementRegistry(spark, create_dataflow_graph(spark, None, None, None))
+with graph_element_registration_context(registry):
+    outside = windows(stream, f"file://{folder}/pages")
+    pipelines.table(lambda: outside, name="outside")
+    try:
+        pipelines.table(lambda: windows(stream, f"file://{folder}/pages"), name="inside")
+    except ValueError as error:
+        print(error)
+try:
+    outside.writeStream.outputMode("update")
+except ValueError as error:
+    print(error)
 
 wanted = [(t, max(v for _, _, v in rows[max(0, t - 2) : t + 1])) for t in range(20)]
 found = windows(events, f"file://{folder}/pages").collect()
@@ -89,4 +108,7 @@ def test_batches_and_streams(tmp_path: Path) -> None:
         finally:
             server.stdin.close()
             server.wait(60)
-    assert done.stdout.splitlines() == ["file 20", "spark 20"], done.stderr[-2000:]
+    assert len(lines := done.stdout.splitlines()) == 4, done.stdout + done.stderr[-2000:]
+    assert lines[0].startswith("sliding_aggregate is called inside a query function of a pipeline")
+    assert lines[1].startswith("the output mode is 'update', but windows give rows that stay")
+    assert lines[2:] == ["file 20", "spark 20"]

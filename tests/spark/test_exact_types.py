@@ -96,6 +96,7 @@ def test_a_window_without_events_has_no_extreme(spark: SparkSession, store: str)
     asked: dict[str, Any] = {
         "top": ("big", Max()), "price": ("price", Min()), "sum": ("big", Sum()),
         "first": ("big", First()), "at": (("small", "big"), ArgMin()), "newest": ("text", Last()),
+        "mean": ("big", Mean()), "double": ("big", Max("float64")),
     }  # fmt: skip
     asked["cheapest"] = asked.pop("price")
     done = run(
@@ -105,11 +106,12 @@ def test_a_window_without_events_has_no_extreme(spark: SparkSession, store: str)
         policy=TimeWindow("5 seconds"),
         every="1 minute",
     )
-    names = ["top", "cheapest", "first", "at", "newest"]
+    names = ["top", "cheapest", "first", "at", "newest", "mean", "double"]
     empty = [all(row[name] is None for name in names) for row in done.to_pylist()]
     assert empty == [False, False, True, False]
     assert done["sum"].to_pylist() == [BEYOND, 2 * BEYOND, 0, BEYOND]
     assert done["top"].to_pylist()[0] == BEYOND
+    assert done["mean"].null_count == 1
 
 
 def test_rows_given_again_are_as_they_were_sent(spark: SparkSession) -> None:

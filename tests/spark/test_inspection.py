@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mta import Count, CountWindow, Max, Mean, Monoid, TimeWindow
-from mta.errors import HandleMismatch
-from spark_integration import events_of_key, inspect_query
+from mta.errors import HandleMismatch, MissingPage
+from spark_integration import events_of_key, inspect_query, inspection
 from spark_integration.errors import InvalidRequest
 from stores import open_store
 from tests.support.spark.events import SECOND, make_events, write_files
-from tests.support.spark.jobs import Job, spread
+from tests.support.spark.jobs import WINDOW, Job, spread
 
 PLAIN = Monoid(identity=float("-inf"), combine=max, name="plain max")
 SEVERAL = {"few": TimeWindow("20 seconds"), "many": TimeWindow("4 minutes")}
@@ -109,3 +109,34 @@ def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None
         inspect_query(job.checkpoint, job.store, policy=own["policy"])
     with pytest.raises(InvalidRequest, match="is no checkpoint"):
         inspect_query(tmp_path, job.store)
+
+
+@pytest.mark.parametrize("looks", [5, 1])
+def test_a_query_that_goes_on_meanwhile(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    """Between the look at its state and that at its pages, four batches delete those."""
+    job, events = Job(spark, tmp_path), spread(make_events(3000, 4))
+    write_files(events.slice(0, 1000), job.input, files=1)
+    job.run()
+    opened = inspection.open_pages
+
+    def after_more_batches(*arguments: Any) -> Any:
+        if len(list(job.input.iterdir())) == 1:
+            write_files(events.slice(1000), job.input, files=4, first=1)
+            job.run()
+        return opened(*arguments)
+
+    monkeypatch.setattr(inspection, "LOOKS", looks)
+    monkeypatch.setattr(inspection, "open_pages", after_more_batches)
+    own = job.settings()
+    asked = {"aggregations": own["aggregations"], "policy": own["policy"]}
+    if looks == 1:
+        with pytest.raises(MissingPage, match=r"goes on too quickly.* Nothing is lost.*retain=20"):
+            events_of_key(job.checkpoint, job.store, "d2", **asked)
+    found = events_of_key(job.checkpoint, job.store, "d2", **asked)
+    assert found.watts.tolist() == [watts for _, watts in newest(events, "d2", 3000)][-WINDOW:]
+    with open_store(job.store) as store:
+        store.delete_many(list(store.keys()))
+    with pytest.raises(MissingPage, match=r"^(?!.*too quickly)"):
+        events_of_key(job.checkpoint, job.store, "d2", **asked)

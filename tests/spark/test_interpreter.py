@@ -90,7 +90,8 @@ def test_what_is_amiss_is_named(
     monkeypatch.setattr(interpreter, "NEEDED", ())
     monkeypatch.setattr(sys, "version_info", (3, 99, 0))
     monkeypatch.setattr(context, "pythonExec", sys.executable + "3")
-    monkeypatch.setattr(interpreter, "_found_by", lambda *_: interpreter._what_is_amiss(["3", "9"]))
+    old = interpreter.Probed((3, 9), (), "26.0.1", "")
+    monkeypatch.setattr(interpreter, "_found_by", lambda *_: old)
     with pytest.raises(InvalidRequest, match=r"is Python 3.9, where this program is run by 3.99"):
         counted(spark, store)
 
@@ -109,3 +110,35 @@ def test_a_good_one_is_let_pass(spark: SparkSession, monkeypatch: pytest.MonkeyP
     check_workers(spark)
     monkeypatch.setattr(interpreter, "is_local", lambda context: False)
     check_workers(spark)
+
+
+def test_a_cluster_is_asked_by_itself_and_once_it_has_all_never_again(
+    spark: SparkSession, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def ask(context: Any) -> interpreter.Probed:
+        asked.append(context)
+        missing = ("mta", "xxhash") if len(asked) == 1 else ()
+        return interpreter.Probed(sys.version_info[:2], missing, "25.0.1", "")
+
+    monkeypatch.setattr(interpreter, "is_local", lambda context: False)
+    monkeypatch.setattr(interpreter, "_ask_a_task", ask)
+    monkeypatch.setattr(interpreter, "_of_applications", {})
+    with pytest.raises(InvalidRequest, match=r"lacks mta, xxhash: install .*--archives"):
+        counted(spark, store)
+    for _ in range(2):
+        assert counted(spark, store).columns == ["k", "t", "n"]
+    assert len(asked) == 2
+
+
+def test_a_pyarrow_that_cannot_be_imported_is_named(
+    spark: SparkSession, bare: Path, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where it wants a newer numpy than PySpark 3.5 does."""
+    site, broken = str(Path(pytest.__file__).parents[1]), tmp_path / "pyarrow.py"
+    broken.write_text("raise ImportError('pyarrow requires NumPy 2.0 or newer, found 1.26.4')")
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(bare))
+    monkeypatch.setitem(spark.sparkContext.environment, "PYTHONPATH", f"{tmp_path}:{ROOT}:{site}")
+    with pytest.raises(InvalidRequest, match=r"cannot import pyarrow \(.* NumPy 2.0 or newer"):
+        counted(spark, store)

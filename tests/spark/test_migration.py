@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -25,7 +26,7 @@ from spark_integration.carriers import streaming
 from spark_integration.carriers.streaming import PROVIDER
 from spark_integration.checkpoint import states_by_bucket
 from spark_integration.cli import main
-from spark_integration.errors import InvalidRequest, StateMismatch
+from spark_integration.errors import InvalidRequest, StateMismatch, TimeLimitReached
 from spark_integration.migration import migrate
 from spark_integration.step.columns import plain
 from spark_integration.step.hashes import hasher_of
@@ -110,6 +111,28 @@ def moved(job: Job, name: str, **changes: Any) -> Job:
     job.checkpoint = target
     job.store = changes.get("to") or job.store
     return job
+
+
+@pytest.mark.parametrize("limit", [migration.TIME_LIMIT, 0.001])
+def test_it_says_how_far_spark_is_and_waits_no_longer_than_it_may(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: float
+) -> None:
+    job, events = Job(spark, tmp_path), spread(make_events(200, 5))
+    write_files(events, job.input, files=1)
+    job.run()
+    monkeypatch.setattr(migration, "PERIOD", 0.05)
+    lines: list[str] = []
+    if limit < 1:
+        with pytest.raises(TimeLimitReached, match=r"nothing is lost.* greater --time-limit"):
+            moved(job, "other", buckets=3, time_limit=limit, report=lines.append)
+        assert not job.checkpoint.with_name("other").exists()
+        assert not job.spark.streams.active
+    moved(job, "other", buckets=3, report=lines.append)
+    assert lines[0] == "Spark reads the state after batch 0"
+    assert any(re.fullmatch(r"Spark writes the states, \d+ of \d+ tasks .* s", at) for at in lines)
+    write_files(spread(make_events(200, 5)), job.input, files=1, first=1)
+    job.run(buckets=3)
+    assert len(job.results()) == 2 * len(oracle(events, last_n(WINDOW), FOLDS))
 
 
 PLAIN = {"all": ("watts", Collect()), "peak": ("watts", Max())}

@@ -375,6 +375,9 @@ def test_a_time_of_nan_is_no_time() -> None:
         ([np.array([0, 2])], pa.bool_(), [False, True]),
         ([np.array([2**60 + 1, 0.5], object)], pa.float64(), [2.0**60, 0.5]),
         ([np.array([1e300, -1e300, 1.0])], pa.float32(), [np.inf, -np.inf, 1.0]),
+        ([np.array([1.5, np.nan, -np.inf])], pa.float64(), [1.5, None, -np.inf]),
+        ([np.array([1.5, np.nan], object)], pa.float64(), [1.5, None]),
+        ([np.array([[1.5, np.nan], None], object)], pa.list_(pa.float64()), [[1.5, None], None]),
         (
             [np.array(["NaT", "1970-01-02"], "M8[us]")],
             pa.timestamp("us"),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -20,8 +21,9 @@ from spark_integration import sliding_aggregate, versions
 from spark_integration.checkpoint import saved_states
 from spark_integration.cli import main
 from spark_integration.errors import InvalidRequest
+from spark_integration.versions import check_pyarrow
 from stores.errors import MissingDependency
-from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
+from tests.support.spark.events import SCHEMA, in_form, last_n, make_events, oracle, write_files
 from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, counts_of, spread
 
 OLD = versions.INSTALLED < (4, 0)
@@ -137,6 +139,47 @@ def test_what_an_old_version_cannot_do_is_said_up_front(
     monkeypatch.setattr(versions, "INSTALLED", (3, 5))
     with pytest.raises(InvalidRequest, match=r"store='spark://state' needs .* redis://host"):
         sliding_aggregate(job.source(), **job.settings(store="spark://state"))
+
+
+#: What ``make spark-versions`` runs alone with old versions of PySpark and the newest pyarrow.
+SUITABLE = (
+    not any(version.startswith(("3.5", "4.0.0")) for version in [pyspark.__version__])
+    or pa.__version__ < "26"
+)
+
+
+def test_what_pip_picks_today_works_or_is_refused_with_what_to_install(
+    job: Job, events: pa.Table
+) -> None:
+    """In one micro-batch with more rows of a bucket than buckets, where pyarrow gives doubles."""
+    write_files(events, job.input, files=4)
+    frame = job.source(files=4)
+    if SUITABLE:
+        job.run_frame(sliding_aggregate(frame, **job.settings()))
+        assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
+        return
+    asked = rf"PySpark {pyspark.__version__} fail with pyarrow .* pip install 'pyarrow<26'"
+    with pytest.raises(InvalidRequest, match=asked):
+        sliding_aggregate(frame, **job.settings())
+    rows = job.spark.read.schema(SCHEMA).parquet(str(job.input))
+    assert sliding_aggregate(rows, **job.settings()).count() == events.num_rows
+
+
+@pytest.mark.parametrize(
+    ("spark_version", "pyarrow", "suits"),
+    [
+        ("3.5.9", "25.0.1", True), ("3.5.9", "26.0.0", False), ("4.0.0", "26.0.1", False),
+        ("4.0.4", "27.1.0", False), ("4.0.5", "26.0.1", True), ("4.1.0", "26.0.1", False),
+        ("4.1.3", "26.0.1", False), ("4.1.4", "26.0.1", True), ("4.1.4-amzn-0", "26.0.1", True),
+        ("4.2.0", "26.0.1", True), ("4.3.0", "30.0.0.dev1", True), ("5.0.0", "26.0.1", True),
+    ],
+)  # fmt: skip
+def test_pairs_of_pyspark_and_pyarrow(spark_version: str, pyarrow: str, suits: bool) -> None:
+    if suits:
+        check_pyarrow(spark_version, pyarrow)
+        return
+    with pytest.raises(InvalidRequest, match=r"'pyarrow<26' there, or .* PySpark 4.0.5 or 4.1.4"):
+        check_pyarrow(spark_version, pyarrow)
 
 
 @pytest.mark.parametrize("version", ["3.4.1", "2.4.8"])

@@ -141,9 +141,10 @@ def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
 
 
 @contextmanager
-def standalone_cluster(folder: Path, port: int) -> Iterator[str]:
+def standalone_cluster(folder: Path, port: int, path: str = str(ROOT)) -> Iterator[str]:
     """A master and two workers of one core, each with an address of its own; gives the URL.
 
+    Their Python finds modules in ``path``, too.
     On ``local-cluster`` all executors have one host's name, and Spark never runs a task's second
     attempt on the host of its first.
     """
@@ -154,10 +155,10 @@ def standalone_cluster(folder: Path, port: int) -> Iterator[str]:
     started = []
     try:
         with (folder / "cluster.log").open("ab") as log:
-            started.append(_spark_class(master, log))
+            started.append(_spark_class(master, log, path))
             for host in ("127.0.0.2", "127.0.0.3"):
                 here = [*worker, str(folder / host), "--host", host, url]
-                started.append(_spark_class(here, log))
+                started.append(_spark_class(here, log, path))
         yield url
     finally:
         for process in started:
@@ -165,10 +166,9 @@ def standalone_cluster(folder: Path, port: int) -> Iterator[str]:
             process.wait()
 
 
-def _spark_class(arguments: list[str], log: Any) -> subprocess.Popen[bytes]:
+def _spark_class(arguments: list[str], log: Any, path: str) -> subprocess.Popen[bytes]:
     home = _find_spark_home()
-    paths = str(ROOT)
-    environment = {**os.environ, "PYTHONPATH": paths, "SPARK_HOME": home}
+    environment = {**os.environ, "PYTHONPATH": path, "SPARK_HOME": home}
     environment["PYSPARK_PYTHON"] = sys.executable
     environment["SPARK_DAEMON_MEMORY"] = "256m"
     environment.pop("SPARK_LOCAL_IP", None)  # each has its own

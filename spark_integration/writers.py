@@ -1,0 +1,91 @@
+"""How a stream with windows may be started: what Spark cannot run is refused in words that help.
+
+PySpark has no hook there, so methods of its writers of streams are wrapped, once for each kind of
+writer (Spark Connect has its own). Output mode and trigger are looked at where they are set, before
+anything starts. That Spark refuses several states in one query is known only from ``start``; its
+own words are about functions that the user has not called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+
+from spark_integration.carriers.packing import BLOB
+from spark_integration.chains import WHAT_TO_DO
+from spark_integration.errors import InvalidRequest
+
+_Method = Callable[..., Any]
+_wrapped: set[_Method] = set()
+_REFUSAL = "Multiple applyInPandasWithStates"
+
+
+def check_starts(results: DataFrame) -> None:
+    """Have a stream's writers raise InvalidRequest for what Spark cannot do with its windows."""
+    if not results.isStreaming:
+        return
+    writer = type(results.writeStream)
+    for name, ours in _WRAPPERS.items():
+        method = getattr(writer, name)
+        if method not in _wrapped:
+            wrapper = wraps(method)(ours(method))
+            _wrapped.add(wrapper)
+            setattr(writer, name, wrapper)
+
+
+def _has_windows(writer: Any) -> bool:
+    """Whether a query has windows, by the columns that they put into its plan."""
+    frame = getattr(writer, "_df", None)
+    if frame is None:  # of Spark Connect
+        return BLOB in str(writer._write_proto)
+    return BLOB in frame._jdf.queryExecution().logical().toString()
+
+
+def _output_mode(method: _Method) -> _Method:
+    def output_mode(self: Any, outputMode: str) -> Any:
+        if str(outputMode).lower() in ("update", "complete") and _has_windows(self):
+            raise InvalidRequest(
+                f"the output mode is {outputMode!r}, but windows give rows that stay as they are: "
+                "leave it as it is ('append'); sliding_aggregate(corrections='append') gives rows "
+                "again whose results late events change"
+            )
+        return method(self, outputMode)
+
+    return output_mode
+
+
+def _trigger(method: _Method) -> _Method:
+    def trigger(self: Any, **chosen: Any) -> Any:
+        for name in ("realTime", "continuous"):
+            if chosen.get(name) is not None and _has_windows(self):
+                raise InvalidRequest(
+                    f"the trigger is {name}={chosen[name]!r}, but Spark runs functions with a "
+                    "state in Python by micro-batches alone: take trigger(processingTime='1 "
+                    "second') or trigger(availableNow=True)"
+                )
+        return method(self, **chosen)
+
+    return trigger
+
+
+def _start(method: _Method) -> _Method:
+    def start(self: Any, *arguments: Any, **named: Any) -> Any:
+        try:
+            return method(self, *arguments, **named)
+        except AnalysisException as error:
+            if _REFUSAL not in str(error) or BLOB not in str(error):
+                raise
+            raise InvalidRequest(
+                f"the query has windows and others with a state beside them, {WHAT_TO_DO}"
+            ) from error
+
+    return start
+
+
+_WRAPPERS: dict[str, Callable[[_Method], _Method]] = {
+    "outputMode": _output_mode, "trigger": _trigger, "start": _start, "toTable": _start,
+}  # fmt: skip

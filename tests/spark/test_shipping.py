@@ -1,0 +1,125 @@
+"""The commands of docs/install.md that ship the packages, on a cluster whose nodes lack them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.find_spark_home import _find_spark_home
+
+from spark_integration.java import ensure_java
+from tests.support.documents import DOCS, ROOT, blocks
+from tests.support.servers import free_port
+from tests.support.spark.drivers import standalone_cluster
+
+#: Windows over two files, one after the other; and where the workers have the package from.
+JOB = """
+import os
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from mta import Count, CountWindow, Max
+from spark_integration import recommended_conf, sliding_aggregate
+
+spark = SparkSession.builder.getOrCreate()
+here = os.getcwd()
+rows = spark.range(4000).selectExpr("concat('d', id % 7) k", "double(id) t", "double(id % 97) v")
+rows.repartition(2).write.mode("overwrite").parquet(f"{here}/in")
+try:
+    windows = sliding_aggregate(
+        spark.readStream.schema(rows.schema).parquet(f"{here}/in"), key="k", time="t",
+        aggregations={"peak": ("v", Max()), "n": (None, Count())}, policy=CountWindow(100),
+        store=f"file://{here}/pages", buckets=4,
+    )
+except ValueError as error:
+    print("refused:", error)
+    raise SystemExit(3)
+writer = windows.writeStream.format("parquet").trigger(availableNow=True)
+writer.option("checkpointLocation", f"{here}/checkpoint").start(f"{here}/out").awaitTermination()
+
+def place(_rows):
+    import mta
+    import socket
+    yield mta.__file__
+
+found = spark.read.parquet(f"{here}/out")
+print("rows:", found.count(), "right:", found.where("n = least(100, 1 + floor(t / 7))").count())
+print("from:", *set(spark.sparkContext.parallelize([0], 1).mapPartitions(place).collect()))
+"""
+BLOCKS = [block for block in blocks(DOCS / "install.md", "") if "spark-submit" in block]
+#: What the nodes have, of the project: nothing.
+NEVER = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP", "SPARK_REMOTE")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout with a job in it."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("mta", "stores", "spark_integration"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, folder)
+    (folder / "job.py").write_text(JOB)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with standalone_cluster(tmp_path_factory.mktemp("cluster"), free_port(), path="") as url:
+        yield url
+
+
+def submit(place: Path, master: str, commands: str, **environment: str) -> str:
+    """Run commands as a user types them, in the checkout; gives what they print, errors last."""
+    conf = place / "conf"
+    conf.mkdir(exist_ok=True)
+    settings = {
+        "spark.master": master, "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false",
+        "spark.driver.memory": "512m", "spark.executor.memory": "512m",
+        "spark.sql.shuffle.partitions": "2",
+    }  # fmt: skip
+    lines = (f"{name} {value}" for name, value in settings.items())
+    (conf / "spark-defaults.conf").write_text("\n".join(lines))
+    home = _find_spark_home()
+    path = [str(Path(home, "bin")), str(Path(sys.executable).parent), os.environ["PATH"]]
+    given = {name: value for name, value in os.environ.items() if name not in NEVER}
+    given |= {"SPARK_HOME": home, "SPARK_CONF_DIR": str(conf), "PATH": os.pathsep.join(path)}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands], cwd=place, text=True, capture_output=True,
+        env={**given, "JAVA_HOME": str(ensure_java()), "PIP_NO_INPUT": "1", **environment},
+        timeout=1800,
+    )  # fmt: skip
+    if done.returncode not in (0, 3):
+        raise AssertionError(f"{done.stdout}\n{done.stderr[-5000:]}")
+    return done.stdout
+
+
+def test_an_environment_is_shipped_and_then_the_packages_alone(place: Path, master: str) -> None:
+    of_environment, of_wheel = BLOCKS
+    said = submit(place, master, of_environment)
+    assert "rows: 4000 right: 4000" in said
+    assert "/environment/lib/" in said.partition("from: ")[2]
+    with tarfile.open(place / "environment.tar.gz") as archive:
+        assert not [name for name in archive.getnames() if "/pyspark" in name]
+
+    # The nodes have the libraries now, in the environment, and the project no more.
+    for name in ("in", "out", "checkpoint", "pages"):
+        shutil.rmtree(place / name)
+    libraries = place / "environment" / "bin" / "python"
+    subprocess.run([libraries, "-m", "pip", "-q", "uninstall", "-y", "mta-windows"], check=True)
+    aside = place / "aside"
+    aside.mkdir()
+    for name in ("mta", "stores", "spark_integration"):
+        (place / name).rename(aside / name)
+    nodes = {"PYSPARK_PYTHON": str(libraries), "PYSPARK_DRIVER_PYTHON": str(libraries)}
+    said = submit(place, master, "spark-submit job.py", **nodes, PYTHONPATH=str(aside))
+    assert "refused: the Python of Spark's workers lacks spark_integration, mta, stores:" in said
+    assert not (place / "checkpoint").exists()
+    said = submit(place, master, of_wheel, **nodes)
+    assert "rows: 4000 right: 4000" in said
+    assert "mta_windows.zip/mta/" in said.partition("from: ")[2]
