@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from html import escape
 from typing import Any
 
 from mta.errors import WindowStoreError
@@ -34,6 +33,8 @@ def result_rows(query: Callable[[], Any]) -> list[tuple[str, Any]]:
 
 def html_table(caption: str, rows: Iterable[tuple[str, Any]]) -> str:
     """A table of names and values for a notebook, with its caption on one line."""
+    from html import escape  # its table of entities is large, and few processes show a notebook
+
     cells = "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(_text(value))}</td></tr>" for name, value in rows
     )

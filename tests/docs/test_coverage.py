@@ -17,7 +17,8 @@ import mta.errors
 from mta import KeyedWindows, SharedWindows, SlicedWindow, TriggeredWindow, Window
 from spark_integration.cli.commands import command_line
 from stores.errors import WindowStoreError
-from tests.support.documents import DOCS, README, ROOT, name_of
+from stores.installing import SOURCE
+from tests.support.documents import DOCS, README, ROOT, documents, name_of
 
 TEXT = {page: page.read_text() for page in [README, *sorted(DOCS.glob("*.md"))]}
 ALL = "\n".join(TEXT.values())
@@ -131,6 +132,22 @@ def test_extras_and_commands() -> None:
     assert not undescribed(commands - {"make help"}, DOCS / "install.md")
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert set(re.findall(r"^make [a-z-]+", done.stdout, re.MULTILINE)) == commands
+
+
+def test_every_command_that_installs_extras_names_what_can_be_installed() -> None:
+    """That is the folder of the source or a wheel, until ``stores.installing`` says otherwise."""
+    commands = [
+        (name_of(path), package)
+        for path in documents()
+        if path.name != "CHANGELOG.md"
+        for line in re.findall(r"pip install (.*)", path.read_text())
+        for package in re.findall(r"([^\s\"'`]+?)\[[\w,]+\]", line)
+    ]
+    assert len(commands) > 5
+    known = {SOURCE, "mta_windows-*.whl)", "pyspark"}
+    assert not [command for command in commands if command[1] not in known]
+    sources = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    assert not [name_of(path) for path in sources if "install 'mta-windows" in path.read_text()]
 
 
 # --- the house ------------------------------------------------------------------------------------
