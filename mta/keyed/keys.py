@@ -246,23 +246,27 @@ def _distinct(column: Any) -> tuple[Any, np.ndarray]:
     if hasattr(column, "factorize"):  # pandas
         return _of_pandas(column)
     if isinstance(column, np.ndarray):
-        if column.ndim != 1:
-            raise UnsuitableKey(f"keys have one dimension, not {column.ndim}")
-        if isinstance(column, np.ma.MaskedArray):
-            if column.mask.any():
-                raise _null()
-            column = column.data
-        if column.dtype.kind in "iu":
-            return _of_integers(column)
-        if column.dtype.kind in "mM":  # as a list they may be integers
-            raise UnsuitableKey(f"keys are integers, text or bytes, not {column.dtype}")
-        return _of_objects(column.tolist())
+        return _of_numpy(column)
     if isinstance(column, (str, bytes)) or not isinstance(column, Sequence):
         raise UnsuitableKey(
             f"keys are a column with a key for each event, not {type(column).__name__}: give a "
             "list, a numpy, pandas, polars or Arrow column, or a tuple of columns"
         )
     return _of_objects(list(column))
+
+
+def _of_numpy(column: np.ndarray) -> tuple[Any, np.ndarray]:
+    if column.ndim != 1:
+        raise UnsuitableKey(f"keys have one dimension, not {column.ndim}")
+    if isinstance(column, np.ma.MaskedArray):
+        if column.mask.any():
+            raise _null()
+        column = column.data
+    if column.dtype.kind in "iu":
+        return _of_integers(column)
+    if column.dtype.kind in "mM":  # as a list they may be integers
+        raise UnsuitableKey(f"keys are integers, text or bytes, not {column.dtype}")
+    return _of_objects(column.tolist())
 
 
 def _of_polars(column: Any) -> tuple[Any, str]:
