@@ -41,7 +41,7 @@ from spark_integration.request import check_columns, check_types, inputs_of, res
 VERSION = 1
 
 
-def boundary_aggregate(
+def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     df: DataFrame,
     *,
     key: str | Sequence[str],

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 METRICS = "sliding_aggregate"
 
 
-def sliding_aggregate(
+def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     df: DataFrame,
     *,
     key: str | Sequence[str],

@@ -147,8 +147,10 @@ class LocalDiskStore(PageStore):
         self._run(delete, write=True) if names else self._check_open()
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Every stored key that starts with ``prefix``, sorted; a short read transaction for each
-        thousand, so that a slow reader does not keep freed pages from being used again.
+        """Every stored key that starts with ``prefix``, sorted.
+
+        One short read transaction per thousand keys, so that a slow reader does not keep freed
+        pages from being reused.
         """
         self._check_open()
         return self._scan(prefix.encode())

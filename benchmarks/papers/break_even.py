@@ -123,8 +123,10 @@ class Beside:
         return self._known[window]
 
     def row(self, times: int = 1) -> Row:
-        """Where the algorithm is so many times faster, and what a round costs there, or in the
-        largest window."""
+        """The window from which on the algorithm is so many times faster.
+
+        With what a round costs there, or in the largest window where there is none.
+        """
 
         def faster(window: int) -> bool:
             ours, peer = self.seconds(window)

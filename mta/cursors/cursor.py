@@ -33,8 +33,9 @@ from mta.columns.schemas import Row, Rows
 from mta.cursors.ordered import Hand, Leaf, OrderedEvents, suffixes_of
 from mta.folds.fronts import EachFront, Fronts, Stretch, TimeFronts, as_array, known, rows_at
 from mta.folds.overlaps import may_overlap
-from mta.folds.sliding import Sweep, sweep_goes_on
+from mta.folds.sliding import sweep_goes_on, sweep_into
 from mta.kernels import native
+from mta.kernels.native import Sweep
 from mta.kernels.ranks import SortedTimes
 from mta.monoids.base import AbstractMonoid, Partial, same_value
 from mta.monoids.product import Observed
@@ -347,7 +348,7 @@ class Cursor(ObservedWindow):
         if self._grown is not None:
             stack = monoid.combine_rows(stack, schema.one(self._grown), last + 1 - first)
         sweep = Sweep(hand.sliding.lifted, stack, first, last, done, fronts, right)
-        return sweep.into(monoid, out, lowered=True)
+        return sweep_into(sweep, monoid, out, lowered=True)
 
     def _fronts(self, hand: Hand) -> EachFront:
         """The front after each event in hand, never before what is kept or where it was.

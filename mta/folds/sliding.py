@@ -31,6 +31,7 @@ from mta.folds.fronts import EachFront, Fronts, as_array, fronts_upto, known, mo
 from mta.folds.overlaps import Overlaps, may_overlap
 from mta.folds.scans import flattened, scan_each
 from mta.kernels import native
+from mta.kernels.native import Sweep
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Parts, Product
@@ -114,40 +115,28 @@ class SlidingFolds:
         rows = schema.cut(self.lifted, begin, stop)
         own = fronts if isinstance(fronts, range) else fronts.copy()
         sweep = Sweep(rows, one, 0, 0, first - begin, moved(own, -begin), one, turns=True)
-        return None if sweep.into(monoid, found, lowered=False) is None else found
+        return None if sweep_into(sweep, monoid, found, lowered=False) is None else found
 
 
-class Sweep(NamedTuple):
-    """What *Two-Stacks* goes over, as ``kernels.native.sweep`` takes it."""
+def sweep_into(sweep: Sweep, monoid: AbstractMonoid, out: Rows, lowered: bool) -> Rows | None:
+    """Partials or results of a sweep into ``out``; then the aggregate on the right, as one row.
 
-    rows: Rows
-    stack: Rows
-    stack_at: int
-    middle: int
-    first: int
-    fronts: range | np.ndarray
-    right: Rows
-    turns: bool = False
-
-    def into(self, monoid: AbstractMonoid, out: Rows, lowered: bool) -> Rows | None:
-        """Partials or results into ``out``; then the aggregate on the right, as one row.
-
-        None where there is no kernel for the monoid, or numpy's way must go.
-        """
-        if isinstance(monoid, Parts):
-            found = []
-            for part, of_part in enumerate(monoid.monoids):
-                sweep = self._replace(
-                    rows=self.rows[part], stack=self.stack[part], right=self.right[part]
-                )
-                swept = sweep.into(of_part, out[part], lowered)
-                if swept is None:
-                    return None
-                found.append(swept)
-            return tuple(found)
-        if not isinstance(monoid, ColumnarMonoid) or monoid.kernel is None:
-            return None
-        return native.sweep(monoid.kernel, *self, out, lowered)
+    None where there is no kernel for the monoid, or numpy's way must go.
+    """
+    if isinstance(monoid, Parts):
+        found = []
+        for part, of_part in enumerate(monoid.monoids):
+            of_columns = sweep._replace(
+                rows=sweep.rows[part], stack=sweep.stack[part], right=sweep.right[part]
+            )
+            swept = sweep_into(of_columns, of_part, out[part], lowered)
+            if swept is None:
+                return None
+            found.append(swept)
+        return tuple(found)
+    if not isinstance(monoid, ColumnarMonoid) or monoid.kernel is None:
+        return None
+    return native.sweep(monoid.kernel, sweep, out, lowered)
 
 
 def has_kernel(monoid: AbstractMonoid) -> bool:

@@ -1,6 +1,7 @@
-"""B-Int, base intervals: Arasu, Widom, "Resource Sharing in Continuous Sliding-Window Aggregates",
-VLDB 2004; as the Reactive Aggregator paper compares itself with it (section 6.2, Figure 11 and
-Table 4: "AW").
+"""B-Int, base intervals.
+
+Arasu, Widom, "Resource Sharing in Continuous Sliding-Window Aggregates", VLDB 2004; as the Reactive
+Aggregator paper compares itself with it (section 6.2, Figure 11 and Table 4: "AW").
 
 Level l has the aggregates of 2^l values each, from multiples of 2^l on, in an array of its own. A
 window is decomposed into as few of these *base intervals* as possible, first ever longer ones, then

@@ -1,4 +1,6 @@
-"""FlatFIT: Shein, Chrysanthis, Labrinidis, "FlatFIT: Accelerated Incremental Sliding-Window
+"""FlatFIT.
+
+Shein, Chrysanthis, Labrinidis, "FlatFIT: Accelerated Incremental Sliding-Window
 Aggregation For Real-Time Analytics", SSDBM 2017; from what is publicly known of it.
 
 Two circular arrays: ``partials[i]`` is the aggregate from position i up to, and without,

@@ -1,4 +1,6 @@
-"""SlickDeque: Shein, Chrysanthis, Labrinidis, "SlickDeque: High Throughput and Low Latency
+"""SlickDeque.
+
+Shein, Chrysanthis, Labrinidis, "SlickDeque: High Throughput and Low Latency
 Incremental Sliding-Window Aggregation", EDBT 2018; from what is publicly known of it, for one
 window (the paper also answers several ranges from one deque).
 

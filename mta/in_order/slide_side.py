@@ -1,4 +1,6 @@
-"""SlideSide: Theodorakis, Pietzuch, Pirk, "SlideSide: A Fast Incremental Stream Processing
+"""SlideSide.
+
+Theodorakis, Pietzuch, Pirk, "SlideSide: A Fast Incremental Stream Processing
 Algorithm for Multiple Queries", EDBT 2020; from what is publicly known of it (the
 PBA paper's section 2 describes it), for one window, and for operations without an inverse.
 

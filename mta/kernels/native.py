@@ -174,40 +174,42 @@ def ranges(kernel: Kernel, rows: Rows, starts: np.ndarray, lengths: np.ndarray) 
     return _like(rows, out)
 
 
-def sweep(
-    kernel: Kernel,
-    rows: Rows,
-    stack: Rows,
-    stack_at: int,
-    middle: int,
-    first: int,
-    fronts: range | np.ndarray,
-    right: Rows,
-    turns: bool,
-    out: Rows,
-    lowered: bool,
-) -> Rows | None:
-    """Two-Stacks: the fold of rows from each front to its row, from row ``first`` on, into ``out``.
+class Sweep(NamedTuple):
+    """What *Two-Stacks* goes over: rows, and the front of each from row ``first`` on."""
 
-    ``stack`` has the folds from position ``stack_at`` on and after, each to the middle; ``right``
-    (one row) that from there to the first row; it comes back as it is in the end. With ``turns``
-    positions are places in ``rows``, and where the front reaches the middle, the rows from it on
-    become the stack; else no front may be beyond the middle. ``lowered``: results and not partials
-    are wanted.
+    rows: Rows
+    stack: Rows
+    """The folds from each position, ``stack_at`` being the first, to the middle."""
+    stack_at: int
+    middle: int
+    first: int
+    fronts: range | np.ndarray
+    right: Rows
+    """The fold from the middle to the first row, as one row."""
+    turns: bool = False
+    """Positions are places in ``rows``, and where the front reaches the middle, the rows from it on
+    become the stack; else no front may be beyond the middle."""
+
+
+def sweep(kernel: Kernel, over: Sweep, out: Rows, lowered: bool) -> Rows | None:
+    """Two-Stacks: the fold of rows from each front to its row, into ``out``.
+
+    ``lowered``: results and not partials are wanted. Returns the fold from the middle to the last
+    row, as one row; None where numpy's way must go.
     """
-    given, known = _columns(kernel, rows), _columns(kernel, stack)
-    aside = _columns(kernel, right)
+    given, known = _columns(kernel, over.rows), _columns(kernel, over.stack)
+    aside = _columns(kernel, over.right)
     into = (out,) if lowered else _columns(kernel, out, writable=True)
     if given is None or known is None or aside is None or into is None:
         return None
     aside = tuple([column.copy() for column in aside])
-    room = _new(given, len(given[0]) + 1) if turns else given
+    room = _new(given, len(given[0]) + 1) if over.turns else given
     lost = -1.0 if not lowered or kernel.lost is None else kernel.lost
     done: bool = compiled.sweep(
-        kernel.number, given, known, stack_at, middle, first, _positions(fronts), aside,
-        room, turns, lost, into,
+        kernel.number, given, known, over.stack_at, over.middle, over.first,
+        _positions(over.fronts), aside, room, over.turns, lost, into,
     )  # fmt: skip
-    return _like(right, aside) if done else None
+    return _like(over.right, aside) if done else None
 
 
 def ranks(times: np.ndarray, keys: np.ndarray, age: int, room: np.ndarray) -> bool | None:

@@ -145,12 +145,12 @@ def _require(
 
 
 def shortened(numbers: np.ndarray, least: int = 0) -> tuple[int, int, bytes]:
-    """Whole numbers as base, unit and offsets, of at least so many bytes each.
+    r"""Whole numbers as base, unit and offsets, of at least so many bytes each.
 
     Seconds and milliseconds among microseconds are units.
 
     >>> shortened(np.array([7_000_000, 9_000_000]), 1)
-    (7000000, 1000000, b'\\x00\\x02')
+    (7000000, 1000000, b'\x00\x02')
     """
     if not len(numbers):
         return 0, 1, b""

@@ -155,12 +155,7 @@ class Bucket:
         if batch.times is not None and len(line):
             first = batch.times[line[bounds[:-1] % len(line)]]
             last = np.where(newest == NEVER, first, newest)
-        is_touched = np.diff(bounds) > 0
-        if taken is not None:
-            is_touched[taken.of] = True
-        touched = np.flatnonzero(is_touched)
-        if taken is not None:
-            taken.of, taken.alone = (np.searchsorted(touched, of) for of in (taken.of, taken.alone))
+        touched = _touched(bounds, taken)
         if len(touched) < len(keys):
             keys, at = keys.take(touched), at[touched]
         bounds = np.append(bounds[touched], bounds[-1])
@@ -179,14 +174,10 @@ class Bucket:
         added = self._by_themselves(work, np.flatnonzero(apart), promoted, marks)
         self.apart += int((marks[apart] != HANDLE).sum()) + len(promoted)
         stay = np.setdiff1d(swept, promoted, assume_unique=True)
+        rewritten = None
         if corrects and len(stay):
             rewritten, stay = work.rewritten(stay)
-            if len(rewritten):
-                self.tiers.add(rewritten)
-        if len(stay):
-            self.tiers.add(_brought(new, stay, marks))
-        if added is not None:
-            self.tiers.add(added)
+        self._add(rewritten, _brought(new, stay, marks) if len(stay) else None, added)
         self.keys += fresh
         self.inserted += len(line)
         missed = 0 if late is None else int(late.mask.sum())
@@ -194,6 +185,12 @@ class Bucket:
         self.invalid += len(batch) - len(line) - missed - len(retracted) - len(missing)
         of = retracted if taken is None else taken.of
         return Advance(line, late, work.found, keys, bounds, before, last, retracted, of, missing)
+
+    def _add(self, *tables: Table | None) -> None:
+        """Put tables that have keys into the memtable."""
+        for table in tables:
+            if table is not None and len(table):
+                self.tiers.add(table)
 
     def _are_apart(
         self, known: Table | None, at: np.ndarray, marks: np.ndarray, new: Table,
@@ -673,6 +670,17 @@ def _stood(known: Table | None, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]
         marks[some] = known.marks[at[some]]
         before[some] = known.left[at[some]] + known.counts[at[some]]
     return marks, before
+
+
+def _touched(bounds: np.ndarray, taken: Retractions | None) -> np.ndarray:
+    """The places of keys with new events or retractions; ``taken`` refers to these from now on."""
+    is_touched = np.diff(bounds) > 0
+    if taken is None:
+        return np.flatnonzero(is_touched)
+    is_touched[taken.of] = True
+    touched = np.flatnonzero(is_touched)
+    taken.of, taken.alone = (np.searchsorted(touched, of) for of in (taken.of, taken.alone))
+    return touched
 
 
 def _brought(new: Table, stay: np.ndarray, marks: np.ndarray) -> Table:

@@ -330,18 +330,7 @@ class KeyedWindows:
         batch = Batch(distinct, codes, rows, micros)
         if retracts is not None:
             self._mark(batch, retracts)
-        invalid = None
-        if self._kind.settings.invalid != "accept" and count:
-            invalid = reader.invalid(rows, count)
-        if batch.retracts is not None and invalid is not None:
-            invalid &= ~batch.retracts
-            invalid = invalid if invalid.any() else None
-        if invalid is not None and self._kind.settings.invalid == "error":
-            raise InvalidValue(
-                f"{int(invalid.sum())} of {count} values are null, NaN or outside what "
-                f"{self.monoid.name} takes, the first at index {int(np.argmax(invalid))}; nothing "
-                'was inserted; correct them, or choose invalid="drop" or invalid="accept"'
-            )
+        invalid = self._invalid(batch, count)
         valid, left_out = rows, batch.retracts
         if invalid is not None:
             left_out = invalid if left_out is None else invalid | left_out
@@ -355,6 +344,25 @@ class KeyedWindows:
             )
         batch.rows, batch.invalid = self.as_stored(rows, count), invalid
         return batch
+
+    def _invalid(self, batch: Batch, count: int) -> np.ndarray | None:
+        """Which events to drop for their values; None for none. Raises InvalidValue."""
+        if self._kind.settings.invalid == "accept" or not count:
+            return None
+        invalid = self.reader.invalid(batch.rows, count)
+        if invalid is None:
+            return None
+        if batch.retracts is not None:
+            invalid &= ~batch.retracts
+            if not invalid.any():
+                return None
+        if self._kind.settings.invalid == "error":
+            raise InvalidValue(
+                f"{int(invalid.sum())} of {count} values are null, NaN or outside what "
+                f"{self.monoid.name} takes, the first at index {int(np.argmax(invalid))}; nothing "
+                'was inserted; correct them, or choose invalid="drop" or invalid="accept"'
+            )
+        return invalid
 
     def as_stored(self, rows: Rows, count: int) -> Rows:
         """Rows as the monoid, and what policies look at, reads them, as a bucket takes them."""

@@ -351,13 +351,7 @@ class Work:
         rows = given_back(reader, reader.inputs.cut(new.rows, start, stop), stop - start)
         times = None if new.times is None else _moments(new.times[start:stop])
         if isinstance(want, Boundaries):
-            newest = None
-            if self.last is not None and self.before[place]:
-                newest = int(self.last[place])
-            due = triggered(window, want.trigger, newest)
-            self._parts += found_due(self.kind, place, due.extend(rows, times))
-            if want.ends:
-                self._parts += found_due(self.kind, place, due.flush())
+            self._extend_to_boundaries(place, window, rows, times, want)
             return
         if want in ("changed", "newest"):
             found = self._revised(place, window, rows, times, start)
@@ -379,6 +373,18 @@ class Work:
             if late or isinstance(want, EveryCount):
                 outputs = [monoid.outputs.take(each, picked) for each in outputs]
             self._parts.append(Found(np.full(len(picked), place), start + picked, outputs))
+
+    def _extend_to_boundaries(
+        self, place: int, window: AnyWindow, rows: Any, times: Any, want: Boundaries
+    ) -> None:
+        """A key's new events into its window, and the results at boundaries out."""
+        newest = None
+        if self.last is not None and self.before[place]:
+            newest = int(self.last[place])
+        due = triggered(window, want.trigger, newest)
+        self._parts += found_due(self.kind, place, due.extend(rows, times))
+        if want.ends:
+            self._parts += found_due(self.kind, place, due.flush())
 
     def _revised(
         self, place: int, window: AnyWindow, values: Any, times: Any, first: int,

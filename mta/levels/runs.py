@@ -34,17 +34,26 @@ from typing import NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.folds.fronts import Fronts, TimeFronts, as_array, fronts_upto, known, rows_at
+from mta.folds.fronts import (
+    EachFront,
+    Fronts,
+    TimeFronts,
+    as_array,
+    fronts_upto,
+    known,
+    rows_at,
+)
 from mta.folds.sliding import (
     Events,
     SlidingFolds,
-    Sweep,
     has_kernel,
     kernel_lowers,
     scans_go_on,
+    sweep_into,
     turning_folds,
     turns,
 )
+from mta.kernels.native import Sweep
 from mta.kernels.ranks import SortedTimes
 from mta.kernels.scans import MOST_ONES, zeros
 from mta.levels.queues import TOGETHER
@@ -58,6 +67,27 @@ from mta.policies.windows import CountWindow, TimeWindow
 _BYTES, _EVENTS = 1 << 21, 1 << 16
 #: By numpy alone so many events at once, whose folds stay near the processor.
 _PIECE = 1 << 14
+
+
+class StackEntries(NamedTuple):
+    """What is left of the middle for each front of a stretch."""
+
+    rows: Rows
+    """The stack's entries between two places; one entry for a front that stays."""
+    places: tuple[int, int]
+    """The positions of the first entry and of the last."""
+    fronts: Fronts | TimeFronts
+
+
+class GroupStretch(NamedTuple):
+    """The next events of a bulk whose fronts are in one leaf group."""
+
+    size: int
+    front: int
+    """The last of their fronts."""
+    path: list[Frame]
+    """The path to it."""
+    left: StackEntries
 
 
 class RunningTree(MonoidTree):
@@ -96,65 +126,84 @@ class RunningTree(MonoidTree):
 
         About two combines an event.
         """
-        monoid, policy, at = self.monoid, self.setting.policy, 0
-        view: MonoidTree | Ahead = self
-        path, right = self.path, self.right
-        taken = self.front, path
-        while at < new.size:
-            if at:
-                path = self._gone_on(path)
-                if not path:
-                    break
-                frame = path[-1]
-                held = frame.group.times
-                if held is not None:
-                    held = held[frame.next : frame.stop]
-                view = Ahead(frame.first + frame.next, self.back + at, held)
-            times = None if new.times is None else new.times[at:]
+        at, last = 0, None
+        stretch = self._first_stretch(new)
+        right = self.right
+        while stretch is not None:
+            stop = at + stretch.size
+            # Of a front that stays, as much at once as the kernel prefetches (``kernels.scans``).
+            most = MOST_ONES if isinstance(stretch.left.fronts, int) else stretch.size
+            for first in range(at, stop, most):
+                count = min(most, stop - first)
+                right = self._stretch(batch, start + first, new, first, count, stretch.left, right)
+            at, last = stop, stretch
+            stretch = self._next_stretch(last.path, new, at) if at < new.size else None
+        if last is not None:
+            taken = new if at == new.size else batch.part(start, start + at)
+            self._take(taken, last.front, last.path, right)
+        return at
+
+    def _first_stretch(self, new: Events) -> GroupStretch | None:
+        """The first events, from the present front on; None if the front leaves its group."""
+        ahead = self._fronts(self, new.times, new.size)
+        if ahead is None:
+            return None
+        fronts, count = ahead
+        if isinstance(fronts, int):
+            return GroupStretch(count, fronts, self.path, self._one_left(self.left, fronts))
+        self.open_path()
+        return self._in_one_group(self.path, fronts, count) if self.path else None
+
+    def _next_stretch(self, path: list[Frame], new: Events, at: int) -> GroupStretch | None:
+        """The events from one on, from the front at the end of a path on.
+
+        None where the front leaves the leftmost tree.
+        """
+        policy, times = self.setting.policy, None if new.times is None else new.times[at:]
+        while path := self._gone_on(path):
+            frame, further = path[-1], None
+            held = frame.group.times
+            if held is not None:
+                held = held[frame.next : frame.stop]
+            view = Ahead(frame.first + frame.next, self.back + at, held)
             ahead = self._fronts(view, times, new.size - at)
             if ahead is None:
-                if type(policy) is not TimeWindow or times is None or not at:
-                    break
-                further = self._next_leaf(path, int(times[0]) - policy.size)
-                if further is None:
-                    break
-                path = further
-                continue
-            fronts, count = ahead
-            if not at:
-                if not isinstance(fronts, int):
-                    self.open_path()
-                path, right = self.path, self.right
-            if isinstance(fronts, int):
-                front, left = fronts, self._after(path[-1]) if at else self.left
-                lefts, places = monoid.partials.one(left), (0, 0)
-            elif not path:
-                break
+                if type(policy) is TimeWindow and times is not None:
+                    further = self._next_leaf(path, int(times[0]) - policy.size)
             else:
-                frame = path[-1]
-                fronts = fronts_upto(fronts, self._position(frame, frame.stop), count)
-                count = len(fronts)
-                if not count:
-                    front = int(ahead[0][0])  # type: ignore[index]  # it is no int
-                    if front >= self.middle:
-                        break
-                    path = self._opened(self._path_from(path, front), front)
-                    continue
-                front, lefts = int(fronts[-1]), self._lefts(frame, frame.next, frame.stop + 1)
-                places = frame.first + frame.next, frame.first + frame.stop
-                path = [*path[:-1], frame.moved_on(front - frame.first)]
-            stop = at + count
-            while at < stop:
-                # Of a front that stays, as much at once as is kept at hand (``kernels.scans``).
-                some = stop - at if not isinstance(fronts, int) else min(stop - at, MOST_ONES)
-                right = self._stretch(
-                    batch, start + at, new, at, some, lefts, places, fronts, right
-                )
-                at += some
-            taken = front, path
-        if at:
-            self._take(new if at == new.size else batch.part(start, start + at), *taken, right)
-        return at
+                fronts, count = ahead
+                if isinstance(fronts, int):
+                    left = self._one_left(self._after(frame), fronts)
+                    return GroupStretch(count, fronts, path, left)
+                stretch = self._in_one_group(path, fronts, count)
+                if stretch is not None:
+                    return stretch
+                front = int(fronts[0])
+                if front < self.middle:
+                    further = self._opened(self._path_from(path, front), front)
+            if further is None:
+                return None
+            path = further
+        return None
+
+    def _one_left(self, left: Partial, front: int) -> StackEntries:
+        """What is left of the middle at a front that stays."""
+        return StackEntries(self.monoid.partials.one(left), (0, 0), front)
+
+    def _in_one_group(
+        self, path: list[Frame], fronts: EachFront, count: int
+    ) -> GroupStretch | None:
+        """The events whose fronts are in the leaf group at the end of a path; None without any."""
+        frame = path[-1]
+        fronts = fronts_upto(fronts, self._position(frame, frame.stop), count)
+        count = len(fronts)
+        if not count:
+            return None
+        front = int(fronts[-1])
+        lefts = self._lefts(frame, frame.next, frame.stop + 1)
+        places = frame.first + frame.next, frame.first + frame.stop
+        path = [*path[:-1], frame.moved_on(front - frame.first)]
+        return GroupStretch(count, front, path, StackEntries(lefts, places, fronts))
 
     def _fronts(
         self, view: MonoidTree | Ahead, times: np.ndarray | None, count: int
@@ -166,15 +215,21 @@ class RunningTree(MonoidTree):
         return policy.fronts(view, times, count)
 
     def _stretch(
-        self, batch: Batch, start: int, new: Events, at: int, count: int,
-        lefts: Rows, places: tuple[int, int], fronts: Fronts | TimeFronts, right: Partial,
-    ) -> Partial:  # fmt: skip
+        self,
+        batch: Batch,
+        start: int,
+        new: Events,
+        at: int,
+        count: int,
+        left: StackEntries,
+        right: Partial,
+    ) -> Partial:
         """The results of events while the front is in one group; what is right of the middle then.
 
-        ``lefts`` are the stack's entries from the first of two ``places`` to the last; of a front
-        that stays there is one. Two combines an event.
+        Two combines an event.
         """
         monoid, schema = self.monoid, self.monoid.partials
+        lefts, places, fronts = left
         if has_kernel(monoid):
             lifted = monoid.lift_rows(monoid.inputs.cut(new.rows, at, at + count), count)
             each = zeros(count, "i8") if isinstance(fronts, int) else known(fronts)
@@ -189,8 +244,8 @@ class RunningTree(MonoidTree):
             some = min(most, count - begin)
             rows = monoid.inputs.cut(new.rows, at + begin, at + begin + some)
             rights = monoid.prefixes(monoid.lift_rows(rows, some), some, right)
-            left = lefts if isinstance(fronts, int) else schema.cut(lefts, begin, begin + some)
-            batch.put(start + begin, monoid.combine_rows(left, rights, some))
+            folds = lefts if isinstance(fronts, int) else schema.cut(lefts, begin, begin + some)
+            batch.put(start + begin, monoid.combine_rows(folds, rights, some))
             right = schema.at(rights, some - 1)
         return right
 
@@ -202,7 +257,7 @@ class RunningTree(MonoidTree):
         lowered = kernel_lowers(monoid)
         schema = monoid.outputs if lowered else monoid.partials
         out = schema.cut(batch.results, start, start + count) if lowered else schema.new(count)
-        swept = sweep.into(monoid, out, lowered)
+        swept = sweep_into(sweep, monoid, out, lowered)
         if swept is None:
             return None
         if not lowered:
@@ -380,7 +435,8 @@ class RunningTree(MonoidTree):
                         stack = self._stack(beside, origin, front - origin, held + at)
                     continue
                 front = int(fronts[-1])
-            right = self._stretch(batch, start + at, new, at, some, lefts, places, fronts, right)
+            left = StackEntries(lefts, places, fronts)
+            right = self._stretch(batch, start + at, new, at, some, left, right)
             at += some
         if at:
             self._renew(batch.part(start, start + at), front, self.path)

@@ -287,7 +287,7 @@ class Monoid(AbstractMonoid[Out], Generic[In, Held, Out]):
         **promises: Unpack[Promises[Held]],
     ) -> None: ...
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
         identity: Any,
         combine: Callable[[Any, Any], Any],

@@ -49,7 +49,7 @@ class ColumnarMonoid(AbstractMonoid[Out]):
 
     is_columnar = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
         name: str,
         *,

@@ -85,8 +85,10 @@ class Scale:
         return float(sum(np.sum(number) for number in self.total))
 
     def widened(self) -> Self:
-        """With a little of the whole at each place, for partials of which one number depends on
-        another one, as a sum of squared distances does on a mean.
+        """This scale with a little of the whole at each place.
+
+        For partials of which one number depends on another one, as a sum of squared distances does
+        on a mean.
         """
         little = TOLERANCE * self.whole()
         return type(self)([number + little for number in self.total], self.count)

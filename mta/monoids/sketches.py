@@ -320,8 +320,11 @@ class Frequencies(bytes):
         return super().__new__(cls, data)
 
     def estimate(self, item: Any) -> int:
-        """How often an item was there: never too low, and too high by ``error * events`` at most,
-        with the confidence that was asked for. Raises InvalidValue for what is no item."""
+        """How often an item was there.
+
+        Never too low, and too high by at most ``error * events``, with the confidence that was
+        asked for. Raises InvalidValue for what is no item.
+        """
         return self.estimates((item,))[0]
 
     def estimates(self, items: Iterable[Any]) -> list[int]:

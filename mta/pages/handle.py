@@ -128,13 +128,7 @@ def _validated(values: list[Any]) -> Handle:
     if found != _TYPES:
         raise corrupt("its fields are of the wrong number or types")
     handle = Handle(*values)
-    for text, fingerprint in (handle.monoid, handle.policy):
-        if type(text) is not str or type(fingerprint) is not bytes:
-            raise corrupt("its fingerprints are of the wrong types")
-    if [type(number) for number in handle.counts] != [int, int]:
-        raise corrupt("its counts are of the wrong types")
-    if any(abs(time or 0) >= 1 << 62 for time in (handle.last_time, handle.front_time)):
-        raise corrupt("its times are out of range")
+    _require_types(handle)
     sizes = (handle.leaf_arity, handle.arity)
     if min(sizes) < 2 or max(sizes) > MAX_ARITY:
         raise corrupt("its arities make no window")
@@ -143,6 +137,16 @@ def _validated(values: list[Any]) -> Handle:
     if not NAME.fullmatch(handle.window):
         raise corrupt("its window's name cannot be")
     return handle
+
+
+def _require_types(handle: Handle) -> None:
+    for text, fingerprint in (handle.monoid, handle.policy):
+        if type(text) is not str or type(fingerprint) is not bytes:
+            raise corrupt("its fingerprints are of the wrong types")
+    if [type(number) for number in handle.counts] != [int, int]:
+        raise corrupt("its counts are of the wrong types")
+    if any(abs(time or 0) >= 1 << 62 for time in (handle.last_time, handle.front_time)):
+        raise corrupt("its times are out of range")
 
 
 def corrupt(what: str) -> CorruptHandle:

@@ -86,16 +86,7 @@ class Settings:
         for name in given:
             if name not in known:
                 raise TypeError(f"there is no setting {name!r} here; the settings are {known}")
-        found = dict(given)
-        for name in ("arity", "leaf_arity"):
-            if found.get(name) is not None:
-                found[name] = to_count(found[name], "an arity", 2, MAX_ARITY)
-        if "retain" in found:
-            found["retain"] = to_count(found["retain"], "retain")
-            if found["retain"] < 2:
-                raise ValueError(
-                    "retain must be at least 2: a handle is only safe once the next one is saved"
-                )
+        found = dict(given) | _counts(given)
         for name, choices in (
             ("late", get_args(Late)), ("invalid", get_args(Invalid)),
             ("existing", get_args(Existing)),
@@ -146,6 +137,22 @@ class Settings:
             weight = OBJECT_BYTES if partial is None else partial + extra + NAME_BYTES
             arity = max(16, min(_MAX_INNER_ARITY, _INNER_BYTES // weight))
         return leaf_arity, arity
+
+
+def _counts(given: Mapping[str, Any]) -> dict[str, int]:
+    """The settings that are counts, checked. Raises TypeError and ValueError."""
+    found = {
+        name: to_count(given[name], "an arity", 2, MAX_ARITY)
+        for name in ("arity", "leaf_arity")
+        if given.get(name) is not None
+    }
+    if "retain" in given:
+        found["retain"] = to_count(given["retain"], "retain")
+        if found["retain"] < 2:
+            raise ValueError(
+                "retain must be at least 2: a handle is only safe once the next one is saved"
+            )
+    return found
 
 
 def to_lateness(lateness: Any, aggregator: type[Structure]) -> int | None:

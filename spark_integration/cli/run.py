@@ -155,6 +155,7 @@ def over_windows(aggregations: Sequence[Aggregation], texts: Sequence[str]) -> l
 
 
 def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation]) -> None:
+    """Plot the results of a run into its folder, where matplotlib is installed."""
     try:
         from spark_integration.cli.plot import draw
     except ImportError:

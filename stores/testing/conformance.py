@@ -478,6 +478,7 @@ class _Huge(bytes):
 
 
 def need(met: bool, why_not: str) -> None:
+    """Skip a test whose requirement the store does not meet, with the reason."""
     if not met:
         raise SkipTest(why_not)
 

@@ -1,5 +1,4 @@
-"""What handles tell of windows that share their events, and of any windows: which pages are whole,
-which are needed, and which nobody can need any more."""
+"""Which pages of shared windows, and of any windows, are whole, needed, or needed by nobody."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def assert_results(expected: list[tuple[str, str]], found: Any) -> None:
 
 @pytest.mark.parametrize(("rule", "existing"), everywhere)
 @pytest.mark.parametrize("aggregator", [FiBA, CrowdedFiBA])
-def test_windows_are_lists(rule: str, existing: Any, aggregator: type) -> None:
+def test_windows_are_lists(rule: str, existing: Any, aggregator: type) -> None:  # noqa: C901
     """Random events, late ones, retractions, and restores between any two steps."""
     for seed in range(4):
         random, store = Random(f"{rule} {existing} {seed}"), MemoryStore()
@@ -196,7 +196,7 @@ def test_windows_are_lists(rule: str, existing: Any, aggregator: type) -> None:
 
 
 @pytest.mark.parametrize("existing", ["beside", "replace", "combine"])
-def test_windows_that_share_events(existing: Any) -> None:
+def test_windows_that_share_events(existing: Any) -> None:  # noqa: C901
     rules = {"time": span(20 * SECOND), "short": span(4 * SECOND), "gap": session(5 * SECOND)}
     for seed in range(3):
         random, store = Random(f"{existing} {seed}"), MemoryStore()

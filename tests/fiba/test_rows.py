@@ -33,7 +33,7 @@ def listed(schema: Record, rows: Any, count: int) -> list[Any]:
 @pytest.mark.parametrize("from_page", [False, True])
 @settings(max_examples=150, deadline=None)
 @given(steps=STEPS)
-def test_rows_are_a_list_and_what_is_lent_stays(
+def test_rows_are_a_list_and_what_is_lent_stays(  # noqa: C901, PLR0912
     values: Schema, from_page: bool, steps: list[tuple[str, float, int]]
 ) -> None:
     schema, serial = Record([Array("i8"), values]), iter(range(10**6))

@@ -149,7 +149,7 @@ def ended(start: int, stop: int) -> Span:
 @pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("size", [1, 5, 40, 150])
 @pytest.mark.parametrize("lateness", [0, 7])
-def test_any_steps_with_restores_between_them(
+def test_any_steps_with_restores_between_them(  # noqa: C901, PLR0912
     aggregator: type[FiBA], checked: bool, size: int, lateness: int
 ) -> None:
     """The window of the latest or of the handle before, between any two steps, asked seldom."""

@@ -38,9 +38,9 @@ from mta import (
 )
 from mta.folds.blocks import Blocks, fold_ranges
 from mta.folds.scans import scan_blocks
-from mta.folds.sliding import SlidingFolds, Sweep, has_kernel, kernel_lowers
+from mta.folds.sliding import SlidingFolds, has_kernel, kernel_lowers, sweep_into
 from mta.kernels import native
-from mta.kernels.native import Kernel, numpy_alone
+from mta.kernels.native import Kernel, Sweep, numpy_alone
 from mta.kernels.ranks import SortedTimes
 from mta.kernels.segments import bounds_of, first_later
 from mta.monoids.base import AbstractMonoid
@@ -147,7 +147,7 @@ def test_a_sweep_of_steady_fronts(name: str, hard: bool) -> None:
                 schema = monoid.outputs if lowered else monoid.partials
                 out = schema.new(count)
                 sweep = Sweep(rows, stack, 0, size, 0, each, one)
-                right = sweep.into(monoid, out, lowered)
+                right = sweep_into(sweep, monoid, out, lowered)
                 if right is not None:
                     found.append((lowered, bits(out), bits(right)))
         with numpy_alone():
@@ -327,7 +327,7 @@ def test_deviations_are_combined_by_a_kernel() -> None:
 # --- whatever Python lets through -----------------------------------------------------------------
 
 
-def _fuzz(rng: random.Random) -> None:
+def _fuzz(rng: random.Random) -> None:  # noqa: C901
     """Call a kernel with columns, positions and sizes that may fit, or not at all."""
     module = native.compiled
 

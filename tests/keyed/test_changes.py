@@ -151,7 +151,7 @@ class Life:
         if self.rng.random() < 0.5:
             self.windows = self.windows.sibling(self.windows.checkpoint())
 
-    def batch(self) -> None:
+    def batch(self) -> None:  # noqa: C901
         """Some events, whose results are what the lists say."""
         rng, rows = self.rng, []
         for _ in range(rng.choice([1, 7, 30])):

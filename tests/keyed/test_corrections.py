@@ -187,7 +187,7 @@ class Life:
         """The shape that keeps least."""
         return min(self.shapes.values(), key=lambda shape: shape.size)
 
-    def step(self) -> None:
+    def step(self) -> None:  # noqa: C901
         """A batch into both."""
         rows = self.draw()
         before = {key: listed.copy() for key, listed in self.lists.items()}

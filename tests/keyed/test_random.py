@@ -112,7 +112,7 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.usefixtures("tiny")
-def test_forgetting_changes_no_result(seed: int) -> None:
+def test_forgetting_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912, PLR0915
     """It takes just the keys whose windows are empty, and events go on as though it had not."""
     rng = random.Random(seed)
     policy = rng.choice([TimeWindow(10), TimeWindow(40), CountWindow(4) | TimeWindow(20),

@@ -141,7 +141,7 @@ def test_parts_of_a_lost_handle_are_garbage_once_their_group_is_sealed() -> None
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_every_call_fails_in_turn(shared: bool) -> None:
+def test_every_call_fails_in_turn(shared: bool) -> None:  # noqa: C901
     """And nothing is lost, whether one goes on or starts again from the newest handle."""
 
     def make(store: PageStore, handle: bytes | None) -> Any:

@@ -157,8 +157,9 @@ def test_kll_sketches_that_differ_are_told_apart() -> None:
 
 
 def test_frequent_items_keep_their_guarantee_after_any_merges() -> None:
-    """Bounds hold for every item, and no item of the share is missing; also where a sketch has
-    dropped all its items, which the library takes for an empty one.
+    """Bounds hold for every item, and no item of the share is missing.
+
+    Also where a sketch has dropped all its items, which the library takes for an empty one.
     """
     monoid = FrequentItems(0.5, lg_size=3)
     for seed in range(300):

@@ -1,5 +1,8 @@
-"""Without Spark: evicted pages go in bounded time, no page that is alive ever goes, and
-thousands of checkpoints leave threads, file descriptors, memory and the store as they were."""
+"""Without Spark: nothing leaks, and nothing alive is deleted.
+
+Evicted pages go in bounded time, no page that is alive ever goes, and thousands of checkpoints
+leave threads, file descriptors, memory and the store as they were.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Writes that were applied but whose answer was lost, and background writes that are
-repeated and reordered on their way."""
+"""Writes whose answer was lost, and background writes that are repeated and reordered."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The store forgets its last unsynced writes: an older consistent window or a named
-error, never a mix."""
+"""The store forgets unsynced writes: an older consistent window or a named error, never a mix."""
 
 from __future__ import annotations
 

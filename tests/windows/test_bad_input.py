@@ -623,7 +623,7 @@ def test_single_operations_change_nothing_when_the_store_fails(
 @BOTH
 @pytest.mark.parametrize("rule", RULES, ids=["count", "time", "bound"])
 @pytest.mark.parametrize("wanted", ["all", "last"])
-def test_a_batch_says_how_many_events_were_accepted(
+def test_a_batch_says_how_many_events_were_accepted(  # noqa: C901
     rule: Rule, wanted: Any, aggregator: type
 ) -> None:
     for failing in range(1, 1000):
