@@ -249,13 +249,17 @@ class Vector(Fixed):
 
 
 class Objects(Schema):
-    """Any Python object a row, in a list; in a page, msgpack."""
+    """Any Python object a row, in a list; in a page, msgpack.
+
+    ``only`` is the type of every object that a page may hold, where there is but one.
+    """
 
     kind = "msgpack"
     row_bytes: int | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, only: type | None = None) -> None:
         self.put, self.at = setitem, getitem
+        self._only = only
 
     def __repr__(self) -> str:
         return "Objects()"
@@ -287,6 +291,8 @@ class Objects(Schema):
         rows = codec.unpack(data) if kind == self.kind else None
         if not isinstance(rows, list) or len(rows) != count:
             raise CorruptPage(f"a column of kind {kind!r} does not hold a list of {count} objects")
+        if self._only is not None and not {self._only}.issuperset(map(type, rows)):
+            raise CorruptPage(f"a column of {self._only.__name__}s holds other objects")
         return rows
 
     def unpageable(self, rows: Rows) -> int | None:

@@ -23,12 +23,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 from mta.errors import CorruptPage, MissingPage
 from mta.fiba.node import NO_NOTE, NOTES, Kind, Link, Node, Note, RowBuffer
-from mta.pages.page import NO_NAME, Group
+from mta.pages.handle import MAX_LEVELS
+from mta.pages.page import NO_NAME, Group, is_name
 from mta.pages.pager import Place, StorePager
 from stores import PageStore
 
@@ -355,7 +357,10 @@ class PagedNodeCache(NodeCache):
         """What goes with a retired page, as notes."""
         if level == NOTES:
             levels, numbers, gaps = (column.tolist() for column in group.rows)
-            yield from map(list, zip(levels, numbers, group.names, gaps, strict=True))
+            notes = [*map(list, zip(levels, numbers, group.names, gaps, strict=True))]
+            for note in notes:
+                check_note(note)
+            yield from notes
             return
         numbers, stop = group.rows[3].tolist(), group.count if gone < 0 else gone
         whole = -1 if level > 1 else 0
@@ -384,3 +389,16 @@ class PagedNodeCache(NodeCache):
         self._epoch += 1
         self.epochs.append(self.retired)
         self.retired = []
+
+
+def check_note(note: Any) -> None:
+    """Raises CorruptPage for what cannot be a note of a retired page."""
+    if type(note) is not list or list(map(type, note)) != [int, int, bytes, int]:
+        raise CorruptPage("a note of a retired page is of the wrong type")
+    level, number, name, gone = note
+    if not (0 <= level <= MAX_LEVELS or level == NOTES) or number < 0 or gone < -1:
+        raise CorruptPage("a note of a retired page cannot be")
+    if level == 0 and gone:
+        raise CorruptPage("a note of a retired leaf names what is below it")
+    if not is_name(name):
+        raise CorruptPage("a note of a retired page has no name")

@@ -34,13 +34,13 @@ from mta.cursors.ordered import JoinedLeaf, Leaf
 from mta.errors import CorruptPage, InvariantViolation
 from mta.fiba.btree import require_same
 from mta.fiba.fingers import FingerTree, after_time
-from mta.fiba.node import NOTES, Kind, Node, Note, parent_of
-from mta.fiba.node_cache import NodeCache, PagedNodeCache
+from mta.fiba.node import Kind, Node, Note, parent_of
+from mta.fiba.node_cache import NodeCache, PagedNodeCache, check_note
 from mta.fiba.parts import LastLeafParts, Part
 from mta.folds.sliding import Events
 from mta.monoids.base import Partial, Refold
 from mta.pages.handle import MAX_LEVELS, Handle, corrupt
-from mta.pages.page import NO_NAME, Group, Layout, is_name, read_columns, write_columns
+from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
 from mta.pages.structure import Aggregator, Lens, Named, Setting
 
 _MAX_POSITION = 1 << 62
@@ -468,10 +468,4 @@ def _check_notes(epochs: list[Any]) -> None:
     if not epochs or any(type(notes) is not list for notes in epochs):
         raise corrupt("its notes of retired pages are of the wrong type")
     for note in (note for notes in epochs for note in notes):
-        if type(note) is not list or list(map(type, note)) != [int, int, bytes, int]:
-            raise corrupt("a note of a retired page is of the wrong type")
-        level, number, name, gone = note
-        if not (0 <= level <= MAX_LEVELS or level == NOTES) or number < 0 or gone < -1:
-            raise corrupt("a note of a retired page cannot be")
-        if not is_name(name):
-            raise CorruptPage("a note of a retired page has no name")
+        check_note(note)

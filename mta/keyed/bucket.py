@@ -503,7 +503,9 @@ class Bucket:
 
     def begin(self, packed: bytes, events: int) -> AnyWindow:
         """A new window by itself for a key with so many events, whose pages stay for now."""
-        window = self.kind.open(packed, events)
+        # A key that begins one anew has had an event since it began the last one.
+        begun = ((self.tiers.number << 40) + self.inserted) % (1 << 64)
+        window = self.kind.open(packed, events, begun)
         if self.kind.store is not None:
             # A retry of this call makes the same pages, so none may go before the next root.
             window.engine.hold()

@@ -49,8 +49,13 @@ from mta.pages.handle import NAME, corrupt, seal, unseal
 MAGIC = "mta-keyed"
 VERSION = 2
 MAX_BYTES = 1 << 16
-#: Times and durations are below this, in microseconds.
+#: The longest name, so that those of windows by themselves fit behind it.
+NAME_LENGTH = 60
+FINGERPRINT_BYTES = 16
+#: Times and durations are below this, in microseconds, and so are all other numbers.
 _FAR = 1 << 62
+#: Windows are not changed so often: the number is in the names of pages.
+_MOST_CHANGES = 1_000_000
 
 
 class Start(NamedTuple):
@@ -156,12 +161,7 @@ def _validated(values: list[Any]) -> Unread:
             )  # fmt: skip
         case _:
             raise corrupt("its fields are of the wrong number or types")
-    if not NAME.fullmatch(window) or kind not in (None, *KINDS):
-        raise corrupt("its name or its kind of keys cannot be")
-    if [type(n) for n in counts] != [int] * 5 or min(counts) < 0:
-        raise corrupt("its counts cannot be")
-    if type(number) is not int or number < 0:
-        raise corrupt("its number cannot be")
+    _require_possible(root)
     for run in runs:
         _require(run)
     if young is not None:
@@ -169,16 +169,49 @@ def _validated(values: list[Any]) -> Unread:
     return Unread(root, runs, young)
 
 
+def _require_possible(root: Root) -> None:
+    """Raises CorruptHandle for a root of fields of the right types that no windows have."""
+    if not NAME.fullmatch(root.window) or len(root.window) > NAME_LENGTH:
+        raise corrupt("its name cannot be")
+    if root.kind not in (None, *KINDS):
+        raise corrupt("its kind of keys cannot be")
+    names = [name for name, _, _ in root.policies]
+    if not names or len({*names}) < len(names) or ("" in names and len(names) > 1):
+        raise corrupt("its windows are not one, or several of different names")
+    if len(root.monoid[1]) != FINGERPRINT_BYTES:
+        raise corrupt("its fingerprints are of the wrong length")
+    if root.lateness is not None and not _is_number(root.lateness):
+        raise corrupt("its lateness cannot be")
+    if root.lateness is None and root.kept:
+        raise corrupt("it has no lateness, and had one before")
+    if len(root.counts) != 5 or not all(map(_is_number, root.counts)):
+        raise corrupt("its counts cannot be")
+    if root.counts[1] > root.counts[0]:
+        raise corrupt("more keys are by themselves than there are")
+    if not _is_number(root.number):
+        raise corrupt("its number cannot be")
+    if root.forgotten is not None and not (root.timed and _is_time(root.forgotten)):
+        raise corrupt("the moment up to which it has forgotten keys cannot be")
+
+
+def _is_number(value: Any, most: int = _FAR) -> bool:
+    return type(value) is int and 0 <= value < most
+
+
+def _is_time(value: Any) -> bool:
+    return type(value) is int and abs(value) < _FAR
+
+
 def _policy(entry: Any) -> tuple[str, str, bytes]:
     match entry:
-        case [str(name), str(text), bytes(fingerprint)]:
+        case [str(name), str(text), bytes(fingerprint)] if len(fingerprint) == FINGERPRINT_BYTES:
             return name, text, fingerprint
     raise corrupt("its policies are of the wrong types")
 
 
 def _kept(entry: Any) -> tuple[int, int]:
     match entry:
-        case [int(lateness), int(until)] if 0 <= lateness < _FAR and abs(until) < _FAR:
+        case [lateness, until] if _is_number(lateness) and _is_time(until):
             return lateness, until
     raise corrupt("what it says of lateness is of the wrong types")
 
@@ -190,36 +223,38 @@ def _later(
     match version, values:
         case 1, []:
             return None, 0, {}
-        case 2, [[list(columns), int(changes), list(starts)]] if changes >= 0:
+        case 2, [[list(columns), changes, list(starts)]] if _is_number(changes, _MOST_CHANGES):
             return [_column(c) for c in columns], changes, dict(map(_start, starts))
     raise corrupt("its columns or changes are of the wrong types")
 
 
 def _column(entry: Any) -> tuple[str, str]:
     match entry:
-        case [str(name), str(kind)]:
+        case [str(name), str(kind)] if not name.startswith("\0") or name.count("\0") >= 2:
             return name, kind
     raise corrupt("its columns are of the wrong types")
 
 
 def _start(entry: Any) -> tuple[str, Start]:
     match entry:
-        case [str(name), int() | None as moment, int(known)] if abs(moment or 0) < _FAR:
+        case [str(name), moment, known] if _is_number(known) and (
+            moment is None or _is_time(moment)
+        ):
             return name, Start(moment, known)
     raise corrupt("what its windows lack is of the wrong types")
 
 
 def _group(entry: Any) -> tuple[int, list[doomed.Entry]]:
     match entry:
-        case [int(roots), list(entries)]:
+        case [roots, list(entries)] if type(roots) is int and abs(roots) < _MOST_CHANGES:
             return roots, doomed.load(entries, MAX_HEIGHT)
     raise corrupt("what is to be deleted is of the wrong types")
 
 
 def _require(run: Any) -> None:
-    if not isinstance(run, list) or [type(n) for n in run] != [int, int, int, int, int, list]:
+    if not isinstance(run, list) or len(run) != 6 or not all(map(_is_number, run[:5])):
         raise corrupt("its runs are of the wrong types")
-    if not 0 <= run[4] <= MAX_HEIGHT or min(run[:4]) < 0:
+    if run[4] > MAX_HEIGHT:
         raise corrupt("its runs cannot be")
     _pair(run[-1])
 

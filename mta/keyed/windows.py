@@ -48,7 +48,7 @@ from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import AnyWindow, Kind
 from mta.keyed.leaves import TableLayout
 from mta.keyed.retention import Kept
-from mta.keyed.root import MAX_BYTES, Root, Start, Unread
+from mta.keyed.root import MAX_BYTES, NAME_LENGTH, Root, Start, Unread
 from mta.keyed.sweep import Lanes, empties, folds
 from mta.keyed.table import FORGOTTEN, HANDLE, Table, blank
 from mta.keyed.tiers import PageSize, RunPages, Tiers
@@ -67,8 +67,6 @@ from stores import PageStore, StoreLike
 
 #: How many roots may stay restorable, so that what these need has room in each of them.
 MAX_RETAIN = 256
-#: The longest name, so that those of windows by themselves fit behind it.
-_NAME_LENGTH = 60
 #: Tables that weigh less stay in the root.
 _INLINE = 1 << 12
 
@@ -168,8 +166,8 @@ class KeyedWindows:
             require_policy(each)
         if not policies or (isinstance(policy, Mapping) and "" in policies):
             raise ValueError("policies are one, or several by name, each name a text of its own")
-        if not NAME.fullmatch(name) or len(name) > _NAME_LENGTH:
-            raise ValueError(f"a name is 1 to {_NAME_LENGTH} of A-Z a-z 0-9 . _ : -, not {name!r}")
+        if not NAME.fullmatch(name) or len(name) > NAME_LENGTH:
+            raise ValueError(f"a name is 1 to {NAME_LENGTH} of A-Z a-z 0-9 . _ : -, not {name!r}")
         opened = require_store(store)
         sizes, rest, lateness, timed = _sizes(given, opened)
         existing: Existing = rest.pop("existing", "beside")

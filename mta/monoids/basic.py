@@ -556,6 +556,7 @@ class Last(_End[Out]):
 class _List(Monoid[Any, tuple[Any, ...], list[Any]]):
     def __init__(self) -> None:
         super().__init__((), self._joined, lambda value: (value,), list, type(self).__name__)
+        self.partials = Objects(tuple)
 
     def _joined(self, left: Partial, right: Partial) -> Partial:
         return left + right

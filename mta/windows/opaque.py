@@ -70,6 +70,8 @@ class Opaque:
         at = events.kept_from
         while at < events.back:
             leaf = events.leaf(at)
+            if not leaf.first <= at < leaf.stop:
+                raise CorruptPage(f"a leaf has other events than the one at position {at}")
             rows = monoid.inputs.cut(leaf.rows, at - leaf.first, leaf.count)
             times = None if leaf.times is None else leaf.times[at - leaf.first : leaf.count]
             yield Leaf(at, rows, times, leaf.stop - at)

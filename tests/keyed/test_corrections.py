@@ -476,3 +476,23 @@ def test_every_call_fails_in_turn(existing: Any, done: bool) -> None:
         if not store.fired:
             break
     assert nth > 20 and len(roots) == 7
+
+
+def test_a_key_that_is_standalone_again_keeps_the_pages_that_it_had_before() -> None:
+    """They have the content of those that it left, which are deleted a few roots later."""
+    store, settings = MemoryStore(), {"lateness": 60, "leaf_arity": 2, "arity": 2}
+    windows = KeyedWindows(Sum(), TimeWindow(1000), store, **settings)
+    windows.extend(["a"] * 8, [1.0] * 8, range(8))
+    for newest, later in ((7, 9), (9, 11), (11, 13)):
+        windows.retract("a", newest)
+        windows = windows.sibling(windows.checkpoint())
+        assert windows.stats().apart == 1
+        if later < 13:
+            windows.extend(["a"], [1.0], [later])
+            windows = windows.sibling(windows.checkpoint())
+            assert windows.stats().apart == 0
+    for moment in range(4):
+        windows.extend(["b"], [1.0], [moment])
+        windows = windows.sibling(windows.checkpoint())
+        windows.check()
+        assert windows.query("a") == 7.0

@@ -1,0 +1,232 @@
+"""A digest that fits proves nothing: whoever can write to a store can write one.
+
+A snapshot or a page with one thing changed gives a named error or a window that works.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mta import (
+    AmortizedMTA,
+    Collect,
+    CountWindow,
+    EveryCount,
+    EveryPeriod,
+    FiBA,
+    KeyedWindows,
+    LogMTA,
+    Max,
+    Product,
+    SharedWindows,
+    Sum,
+    TimeWindow,
+    TriggeredWindow,
+    Window,
+)
+from mta.audit import audit
+from mta.keyed import pages as keyed_pages
+from mta.pages import page as window_pages
+from mta.pages.page import name_of
+from mta.reactive.paged import PagedReactiveAggregator
+from mta.reactive.paged_flat_fat import PagedFlatFAT
+from mta.windows.opaque import restore_opaque
+from stores import MemoryStore
+from tests.support import forgeries
+from tests.support.naive import pages_of
+
+#: How many forgeries of each kind a run looks at; all of them with 0.
+SOME = int(os.environ.get("MTA_FORGERIES", 150))
+SMALL: dict[str, Any] = {"arity": 2, "leaf_arity": 2}
+TIMES = [1, 2, 3, 5, 8, 13, 14, 15, 16, 21, 34, 35, 36, 37]
+VALUES = [float(number % 5) for number in range(len(TIMES))]
+#: A snapshot, its store, and what is done with one like it.
+Made = tuple[bytes, MemoryStore, Callable[[bytes, MemoryStore], None]]
+
+
+def fed(window: Any, store: MemoryStore) -> bytes:
+    for at in range(0, len(TIMES), 5):
+        window.extend(VALUES[at : at + 5], TIMES[at : at + 5])
+        root: bytes = window.checkpoint()
+    return root
+
+
+def read(window: Any) -> None:
+    """All that may be done with a window."""
+    window.query()
+    window.extend([1.0, 2.0], [40, 41])
+    window.query()
+    if window.engine.settings.lateness:
+        window.extend([5.0], [39])
+        window.retract(40)
+    window.checkpoint()
+    window.sibling(window.checkpoint()).query()
+    window.stats()
+    window.check()
+
+
+def single(monoid: Any, policy: Any, **settings: Any) -> Made:
+    store, settings = MemoryStore(), {**SMALL, **settings}
+    snapshot = fed(Window(monoid, policy, store, "w", **settings), store)
+
+    def use(snapshot: bytes, store: MemoryStore) -> None:
+        opaque = restore_opaque(snapshot, store)
+        audit(opaque)
+        if settings["aggregator"] not in (PagedFlatFAT, PagedReactiveAggregator):
+            list(opaque.events())
+        read(Window.restore(snapshot, monoid, policy, store, **settings))
+
+    return snapshot, store, use
+
+
+def shared(**settings: Any) -> Made:
+    store, settings = MemoryStore(), {**SMALL, **settings}
+    windows = {"t": TimeWindow(20), "c": CountWindow(3)}
+    snapshot = fed(SharedWindows(Max(), windows, store, "s", **settings), store)
+
+    def use(snapshot: bytes, store: MemoryStore) -> None:
+        audit(restore_opaque(snapshot, store))
+        read(SharedWindows.restore(snapshot, Max(), windows, copied(store), **settings))
+        others = {"other": TimeWindow(9), "c": CountWindow(5)}
+        read(SharedWindows.restore(snapshot, Max(), others, store, **settings))
+
+    return snapshot, store, use
+
+
+def triggered(trigger: Any) -> Made:
+    store = MemoryStore()
+    made = TriggeredWindow(Window(Sum(), TimeWindow(20), store, "t", **SMALL), trigger)
+    snapshot = fed(made, store)
+
+    def use(snapshot: bytes, store: MemoryStore) -> None:
+        found = TriggeredWindow.restore(
+            snapshot, trigger, Sum(), TimeWindow(20), store=store, **SMALL
+        )
+        found.extend([1.0, 2.0], [60, 61])
+        found.query()
+        found.checkpoint()
+
+    return snapshot, store, use
+
+
+def keyed(monoid: Any, policy: Any, other: Any, kind: str, **settings: Any) -> Made:
+    store, settings = MemoryStore(), {**SMALL, "page_bytes": 100, "promote_at": 6, **settings}
+    names: list[Any] = {"text": ["a", "b", "c"], "int": [7, 8, 9]}[kind]
+    windows = KeyedWindows(monoid, policy, store, "k", **settings)
+    for at in range(3 * len(TIMES)):
+        of_key = names[0] if at % 4 else names[at % 3]
+        value: Any = [float(at)]
+        windows.extend([of_key], {"v": value} if isinstance(monoid, Product) else value, [at + 1])
+        if at % 9 == 0:
+            snapshot = windows.checkpoint()
+    if isinstance(policy, TimeWindow):
+        windows = KeyedWindows.restore(windows.checkpoint(), monoid, other, store, **settings)
+        windows = KeyedWindows.restore(windows.checkpoint(), monoid, policy, store, **settings)
+    snapshot = windows.checkpoint()
+
+    def use(snapshot: bytes, store: MemoryStore) -> None:
+        for wanted in (policy, other):
+            store = copied(store)
+            found = KeyedWindows.restore(snapshot, monoid, wanted, store, **settings)
+            found.lacking()
+            found.query(names)
+            one: Any = [1.0, 2.0]
+            found.extend([names[0], names[1]], {"v": one} if isinstance(monoid, Product) else one,
+                         [50, 51])  # fmt: skip
+            if settings.get("lateness") is not None:
+                found.retract(names[0], 50)
+            found.checkpoint()
+            found.forget(before=52) if isinstance(wanted, TimeWindow) else None
+            found.stats()
+            for _ in range(2):
+                found.checkpoint()
+            found.check()
+
+    return snapshot, store, use
+
+
+MADE: dict[str, Callable[[], Made]] = {
+    "amortized": lambda: single(Max(), TimeWindow(20), aggregator=AmortizedMTA),
+    "amortized texts": lambda: single(Collect(), CountWindow(9), aggregator=AmortizedMTA),
+    "log": lambda: single(Sum(), CountWindow(9), aggregator=LogMTA),
+    "flat": lambda: single(Max(), CountWindow(9), aggregator=PagedFlatFAT),
+    "reactive": lambda: single(Max(), CountWindow(9), aggregator=PagedReactiveAggregator),
+    "fiba": lambda: single(Max(), TimeWindow(20), aggregator=FiBA, lateness=5),
+    "fiba counts": lambda: single(Collect(), CountWindow(9), aggregator=FiBA),
+    "shared": shared,
+    "shared late": lambda: shared(lateness=5),
+    "every period": lambda: triggered(EveryPeriod(7)),
+    "every count": lambda: triggered(EveryCount(3)),
+    "keyed": lambda: keyed(Max(), TimeWindow(20), TimeWindow(9), "text", timed=True),
+    "keyed late": lambda: keyed(
+        Product({"n": ("v", Sum()), "l": ("v", Collect())}), TimeWindow(20), TimeWindow(30),
+        "int", lateness=4,
+    ),
+    "keyed counts": lambda: keyed(
+        Product({"n": ("v", Sum())}), {"c": CountWindow(9), "b": CountWindow(2) | TimeWindow(5)},
+        {"d": CountWindow(3)}, "text", lateness=4,
+    ),
+}  # fmt: skip
+
+
+def some(found: list[bytes], seed: str) -> list[bytes]:
+    return found if not SOME or len(found) <= SOME else random.Random(seed).sample(found, SOME)
+
+
+def copied(store: MemoryStore) -> MemoryStore:
+    other = MemoryStore()
+    other.put_many(pages_of(store))
+    return other
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_forged_snapshots_are_named_or_work(kind: str) -> None:
+    snapshot, store, use = MADE[kind]()
+    use(snapshot, copied(store))
+    errors = {}
+    for data in some([*forgeries.snapshots(snapshot)], kind):
+        error = forgeries.bare_error(lambda data=data: use(data, copied(store)))
+        if error is not None:
+            errors.setdefault(told(error), data)
+    assert not errors, "\n".join(errors)
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_forged_pages_are_named_or_work(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot, store, use = MADE[kind]()
+    every = pages_of(store)
+    cases = [(key, page) for key in every for page in some([*forgeries.pages(every[key])], key)]
+    if SOME:
+        cases = random.Random(kind).sample(cases, min(len(cases), 2 * SOME))
+    names: dict[bytes, bytes] = {}
+
+    def as_before(page: Any) -> bytes:
+        return names.get(bytes(page)) or name_of(page)
+
+    for module in (keyed_pages, window_pages):
+        monkeypatch.setattr(module, "name_of", as_before)
+    errors = {}
+    for key, page in cases:
+        names.clear()
+        names[page] = name_of(every[key])
+        other = copied(store)
+        other.put_many({key: page})
+        error = forgeries.bare_error(lambda other=other: use(snapshot, other))
+        if error is not None:
+            errors.setdefault(told(error), page)
+    assert not errors, "\n".join(errors)
+
+
+def told(error: BaseException) -> str:
+    """An error and where it was raised."""
+    frames, at = [], error.__traceback__
+    while at is not None:
+        code = at.tb_frame.f_code
+        frames.append(f"{os.path.basename(code.co_filename)}:{at.tb_lineno}:{code.co_name}")
+        at = at.tb_next
+    return f"{type(error).__name__} {str(error)[:90]!r} at {' < '.join(frames[-4:][::-1])}"
