@@ -121,7 +121,7 @@ def _places(values: list[Any], name: str) -> int:
 
 def _array(result: Result) -> Any:
     """Results as an array that a column can be."""
-    values, form, like = result
+    values, form, like, _ = result
     if like is not None and like.dtype.endswith(_ARROW):
         from mta.frames.of_arrow import to_arrow
 

@@ -21,6 +21,7 @@ from mta.columns.schemas import Array, Objects, Record, Schema
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.frames.base import Column, Frame, Result
 from mta.frames.opening import open_frame
+from mta.frames.sql_types import is_known
 from mta.kernels.segments import inverse
 from mta.keyed.key_columns import codes_of
 from mta.keyed.windows import KeyedWindows
@@ -230,7 +231,8 @@ def _result(
         return Result(values, "list", like)
     if not len(values) and isinstance(typed.outputs, Objects) and type(typed.empty) in _NUMBERS:
         values = np.zeros(0, type(typed.empty))
-    return Result(values, "own", like)
+    sql = typed.result_type
+    return Result(values, "own", like, sql if sql is not None and is_known(sql) else None)
 
 
 _NUMBERS = (bool, int, float)

@@ -14,7 +14,25 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from mta import Collect, Count, CountWindow, KeyedWindows, Last, Max, Min, Sum, Window, rolling
+from mta import (
+    BloomFilter,
+    Collect,
+    Count,
+    CountMin,
+    CountWindow,
+    DistinctCount,
+    FrequentItems,
+    KeyedWindows,
+    KLLQuantiles,
+    Last,
+    LongestIncreasingRun,
+    Max,
+    Min,
+    MomentSketch,
+    Sum,
+    Window,
+    rolling,
+)  # fmt: skip
 from mta.errors import InvalidTime, InvalidValue, ResultOutOfRange, UnsuitableKey
 from mta.keyed import rolling as module
 from mta.monoids.basic import ArgMax, First
@@ -234,6 +252,46 @@ def test_columns_of_objects_have_the_type_of_their_values() -> None:
     assert (found.tolist(), found.dtype) == ([1, 1, 2], np.int64)
     with pytest.raises(InvalidValue, match="column 'v' has datetimes as objects: convert it by"):
         rolling(pd.DataFrame({"v": pd.Series([NOON], dtype=object)}), **COUNTS)
+
+
+ITEMS = "list<item: struct<item: string, estimate: int64>>"
+#: Aggregations whose results are no numbers: the type in Arrow, and the last result of three rows.
+OBJECTS: dict[str, tuple[Any, str, Any]] = {
+    "frequent": (("s", FrequentItems()), ITEMS, [{"item": "b", "estimate": 2}]),
+    "quantile": (("v", KLLQuantiles()), "double", 2.0),
+    "quantiles": (("v", KLLQuantiles([0, 1])), "list<item: double>", [2.0, 2.0]),
+    "moments": (("v", MomentSketch([0, 1])), "list<item: double>", [2.0, 2.0]),
+    "distinct": (("s", DistinctCount()), "double", 1.0),
+    "run": (
+        (("v", "t"), LongestIncreasingRun("M8[us]")),
+        "struct<start: timestamp[us], end: timestamp[us], interval: duration[us], "
+        "length: int64, before: int64, events: int64>",
+        {"start": datetime(2020, 1, 2), "end": datetime(2020, 1, 2), "interval": timedelta(0),
+         "length": 1, "before": 0, "events": 2},
+    ),
+    "bloom": (("s", BloomFilter(100)), "binary", None),
+    "counts": (("s", CountMin()), "binary", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_results_that_are_no_numbers_have_a_type_too(name: str) -> None:
+    aggregation, kind, last = OBJECTS[name]
+    days = [datetime(2020, 1, day) for day in (1, 2, 3)]
+    table = pa.table({"v": [1.0, 2.0, 2.0], "s": ["a", "b", "b"], "t": days})
+    for count in (3, 0):
+        given = table[:count]
+        found = rolling(given, window=2, aggregations={"a": aggregation}).column("a")
+        assert str(found.type) == kind
+        if last is not None and count:
+            assert found.to_pylist()[-1] == last
+        of_polars = rolling(pl.from_arrow(given), window=2, aggregations={"a": aggregation})["a"]
+        assert of_polars.dtype == pl.from_arrow(pa.table({"a": found}))["a"].dtype
+        assert last is None or of_polars.to_list() == found.to_pylist()
+        in_pandas = given.to_pandas(types_mapper=pd.ArrowDtype)
+        of_pandas = rolling(in_pandas, window=2, aggregations={"a": aggregation})["a"]
+        assert of_pandas.dtype == pd.ArrowDtype(found.type)
+        assert len(rolling(given.to_pandas(), window=2, aggregations={"a": aggregation})) == count
 
 
 @pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
