@@ -36,7 +36,8 @@ class PolarsFrame(Frame):
 
 def _read(series: pl.Series, name: str) -> Column:
     kind = series.dtype
-    require_no_null(name, series.is_null().to_numpy())
+    if series.null_count():
+        require_no_null(name, series.is_null().to_numpy())
 
     def restored(values: np.ndarray) -> Any:
         if values.dtype.kind in "mM":
@@ -64,7 +65,7 @@ def _read(series: pl.Series, name: str) -> Column:
         return made(None, numbers)
     if isinstance(kind, pl.Decimal):
         return made(Decimals(kind.scale or 0), series.to_list())
-    return made(str, series.to_list(), ordered=not (kind.is_nested() or isinstance(kind, pl.Enum)))
+    return made(str, series.to_list(), ordered=kind in (pl.String, pl.Binary, pl.Categorical))
 
 
 def _series(name: str, result: Result) -> pl.Series:

@@ -16,12 +16,14 @@ import pytest
 
 from mta import (
     BloomFilter,
+    CheckedSum,
     Collect,
     Count,
     CountMin,
     CountWindow,
     DistinctCount,
     FrequentItems,
+    GeometricMean,
     KeyedWindows,
     KLLQuantiles,
     Last,
@@ -32,7 +34,7 @@ from mta import (
     Sum,
     Window,
     rolling,
-)  # fmt: skip
+)
 from mta.errors import InvalidTime, InvalidValue, ResultOutOfRange, UnsuitableKey
 from mta.keyed import rolling as module
 from mta.monoids.basic import ArgMax, First
@@ -210,7 +212,9 @@ def test_what_has_an_order_of_its_own_has_no_extremes() -> None:
         pd.DataFrame({"v": pd.Categorical(sizes, dtype=ordered)}),
         pl.DataFrame({"v": pl.Series(sizes, dtype=pl.Enum(["small", "large"]))}),
         pl.DataFrame({"v": [[1], [2], [3]]}), pa.table({"v": [{"a": 1}, {"a": 2}, {"a": 3}]}),
-        pd.DataFrame({"v": [{}, {}, {}]}),
+        pd.DataFrame({"v": [{}, {}, {}]}), pd.DataFrame({"v": [1, "a", b"a"]}),
+        pd.DataFrame({"v": [1j, 2j, 3j]}),
+        pl.DataFrame({"v": pl.Series([1j] * 3, dtype=pl.Object)}),
     ]  # fmt: skip
     for given in frames:
         for monoid in (Min(), Max()):
@@ -316,6 +320,21 @@ def test_windows_have_extremes_of_moments(unit: str) -> None:
         best = KeyedWindows(ArgMax(dtype), CountWindow(3))
         found = best.extend([1] * 5, (np.array([1.0, 2, 0, 0, 1]), times))
         assert found.astype("i8").tolist() == [5, 3, 3, 3, 7]
+
+
+def test_moments_and_booleans_by_type_have_no_sum() -> None:
+    for dtype in ("M8[us]", "m8[s]", "?"):
+        for monoid in (Sum, CheckedSum):
+            with pytest.raises(InvalidValue, match=r"a sum is of numbers, not of (bool|dat|timed)"):
+                monoid(dtype)
+
+
+def test_a_refused_value_is_found_beside_other_aggregations() -> None:
+    table = pd.DataFrame({"v": [1.0, -1.0]})
+    with pytest.raises(
+        InvalidValue, match=r"aggregation 'b' of column 'v': 1 of 2 .* in row 1: ch"
+    ):
+        rolling(table, window=2, aggregations={"n": Count(), "b": ("v", GeometricMean())})
 
 
 def test_times_are_named_where_they_are_none() -> None:
