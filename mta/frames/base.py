@@ -81,6 +81,8 @@ class Result(NamedTuple):
     """Values of a column, sums of one, lists of its values, or results of the monoid's own type."""
     like: Column | None
     """The last column that the aggregation reads."""
+    sql: str | None = None
+    """The type of a monoid's own results that are no numbers, where it is known."""
 
 
 class Frame(ABC):

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from mta.columns.schemas import Decimals
 from mta.frames.base import SUM_DIGITS, Column, Frame, Moments, Result, flattened, require_no_null
+from mta.frames.sql_types import Maker, plain_value, read_type
 
 _types = pa.types
 
@@ -73,7 +74,7 @@ def read(column: Any, name: str) -> Column:
 
 def to_arrow(result: Result) -> Any:
     """Results as an Arrow array."""
-    values, form, like = result
+    values, form, like, sql = result
     if form == "value" and like is not None:
         return like.restored(values)
     if form == "list" and like is not None:
@@ -83,9 +84,21 @@ def to_arrow(result: Result) -> Any:
         scale = like.type.places
         wide = pa.decimal128 if scale <= SUM_DIGITS else pa.decimal256
         return pa.array(values.tolist(), wide(max(SUM_DIGITS, scale), scale))
+    if sql is not None:
+        return pa.array([plain_value(value, sql) for value in values], read_type(sql, _MAKER))
     if values.dtype == object or values.ndim > 1:
         return pa.array(values.tolist())
     return pa.array(values)
+
+
+_MAKER = Maker(
+    {
+        "double": pa.float64(), "bigint": pa.int64(), "string": pa.string(), "binary": pa.binary(),
+        "timestamp": pa.timestamp("us"), "interval day to second": pa.duration("us"),
+    },
+    pa.list_,
+    lambda fields: pa.struct(list(fields.items())),
+)  # fmt: skip
 
 
 def _listed(column: Any, moments: np.ndarray) -> list[Any]:

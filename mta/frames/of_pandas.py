@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -104,8 +105,9 @@ def _of_objects(series: Any, name: str) -> Column:
         raise InvalidValue(
             f"column {name!r} has datetimes as objects: convert it by pandas.to_datetime first"
         )
-    ordered = kinds.isdisjoint({list, dict, set, np.ndarray})
-    return Column(name, "object", *found, lambda results: results.astype(object), ordered)
+    ordered = found[0] is not str or kinds in ({str}, {bytes}, {UUID}, {time}, set())
+    dtype = series.dtype
+    return Column(name, str(dtype), *found, lambda results: results.astype(dtype), ordered)
 
 
 def _places(values: list[Any], name: str) -> int:
@@ -121,7 +123,7 @@ def _places(values: list[Any], name: str) -> int:
 
 def _array(result: Result) -> Any:
     """Results as an array that a column can be."""
-    values, form, like = result
+    values, form, like, _ = result
     if like is not None and like.dtype.endswith(_ARROW):
         from mta.frames.of_arrow import to_arrow
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from mta.columns.schemas import Decimals
 from mta.frames.base import SUM_DIGITS, Column, Frame, Moments, Result, flattened, require_no_null
+from mta.frames.sql_types import Maker, plain_value, read_type
 
 
 class PolarsFrame(Frame):
@@ -35,7 +36,8 @@ class PolarsFrame(Frame):
 
 def _read(series: pl.Series, name: str) -> Column:
     kind = series.dtype
-    require_no_null(name, series.is_null().to_numpy())
+    if series.null_count():
+        require_no_null(name, series.is_null().to_numpy())
 
     def restored(values: np.ndarray) -> Any:
         if values.dtype.kind in "mM":
@@ -63,11 +65,11 @@ def _read(series: pl.Series, name: str) -> Column:
         return made(None, numbers)
     if isinstance(kind, pl.Decimal):
         return made(Decimals(kind.scale or 0), series.to_list())
-    return made(str, series.to_list(), ordered=not (kind.is_nested() or isinstance(kind, pl.Enum)))
+    return made(str, series.to_list(), ordered=kind in (pl.String, pl.Binary, pl.Categorical))
 
 
 def _series(name: str, result: Result) -> pl.Series:
-    values, form, like = result
+    values, form, like, sql = result
     if form == "value" and like is not None:
         return like.restored(values).alias(name)  # type: ignore[no-any-return]
     if form == "list" and like is not None:
@@ -78,7 +80,20 @@ def _series(name: str, result: Result) -> pl.Series:
         return pl.Series(name, lists, dtype=None if lists else pl.List(every.dtype))
     if form == "sum" and like is not None and isinstance(like.type, Decimals):
         return pl.Series(name, values.tolist(), dtype=pl.Decimal(SUM_DIGITS, like.type.places))
+    if sql is not None:
+        plain = [plain_value(value, sql) for value in values]
+        return pl.Series(name, plain, dtype=read_type(sql, _MAKER))
     return pl.Series(name, values.tolist() if values.dtype == object else values)
+
+
+_MAKER = Maker(
+    {
+        "double": pl.Float64, "bigint": pl.Int64, "string": pl.String, "binary": pl.Binary,
+        "timestamp": pl.Datetime("us"), "interval day to second": pl.Duration("us"),
+    },
+    pl.List,
+    pl.Struct,
+)  # fmt: skip
 
 
 def _unit(kind: Any) -> str | None:

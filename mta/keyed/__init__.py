@@ -1,6 +1,8 @@
 """Very many keys: the small windows of all of them as columns, swept together.
 
-- ``keys``: users' keys, in order of their hashes
+- ``key_types``: the types of keys, and their bytes
+- ``key_columns``: columns of keys of every library
+- ``keys``: distinct keys, in order of their hashes
 - ``table``: keys and their events, column by column
 - ``sweep``: where windows begin, and their results
 - ``sizes``: how large the groups of one of many windows are

@@ -114,7 +114,10 @@ def _of_pandas(column: Any) -> Distinct:
         return _of_dictionary(dtype.categories, codes)
     if hasattr(dtype, "pyarrow_dtype"):
         return _of_arrow(column.array.__arrow_array__())
-    codes, distinct = column.factorize()
+    try:
+        codes, distinct = column.factorize()
+    except TypeError:  # not all values can be hashed
+        return _of_objects(column.tolist())
     if len(codes) and codes.min() < 0:
         raise null_key()
     own = distinct.dtype

@@ -20,6 +20,7 @@ from mta.columns.schemas import Array, Objects, Record, Schema
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
 from mta.frames.base import Column, Frame, Result
 from mta.frames.opening import open_frame
+from mta.frames.sql_types import is_known
 from mta.kernels.segments import inverse
 from mta.keyed.key_columns import codes_of
 from mta.keyed.windows import KeyedWindows
@@ -45,7 +46,7 @@ _Frame = TypeVar("_Frame")
 #: How many rows are swept at once where the windows are in a store.
 _CHUNK = 1 << 20
 
-#: The column of the numbers of rows, which stand for arguments that are no numbers.
+#: What the column of the numbers of rows is called; no text of a user's begins so.
 _ROW = "\0row"
 
 Size = AbstractPolicy | Duration | int
@@ -85,6 +86,7 @@ def rolling(
     times_of = [] if on is None else _names([on], "on=", 'on="time"')
     require_unit(time_unit)
     windows = window if isinstance(window, Mapping) else {"": window}
+    named = windows is window
     policies = {name: _policy(size) for name, size in windows.items()}
     if on is None and any(policy.needs_times for policy in policies.values()):
         raise ValueError(f"a window by time needs on=, the column of the time{_hint(frame)}")
@@ -92,18 +94,15 @@ def rolling(
     table, read = open_frame(frame), _read_by(pairs, policies)
     table.require([*names, *read, *times_of])
     called = {
-        (alias, name): alias if window is not windows else f"{alias}_{name}"
-        for name in policies
-        for alias in pairs
+        (alias, name): f"{alias}_{name}" if named else alias for name in policies for alias in pairs
     }
     _require_free([*called.values()], table)
     columns = {name: table.column(name) for name in read}
-    columns[_ROW] = Column(_ROW, "int64", "int64", np.arange(len(table)), lambda found: found)
     typed = {alias: _typed(alias, *pair, columns) for alias, pair in pairs.items()}
     keys, times = _keys(table, names), _times(table, on, time_unit)
     late: dict[str, Any] = {} if times is None else {"lateness": 0}
     # A name of its own: others may be at work in the same store.
-    of_all = policies if window is windows else policies[""]
+    of_all = policies if named else policies[""]
     rows = KeyedWindows(Product(typed), of_all, store, f"rolling-{uuid4().hex}", **late)
     try:
         found = _swept(rows, keys, {name: c.values for name, c in columns.items()}, times)
@@ -113,7 +112,7 @@ def rolling(
         if store is not None:
             rows.delete_pages()
         rows.close()
-    found = found if window is windows else {"": found}
+    found = found if named else {"": found}
     results = {}
     for (alias, name), result in called.items():
         given, monoid = pairs[alias]
@@ -186,11 +185,16 @@ def _times(table: Frame, on: str | None, unit: TimeUnit | None) -> np.ndarray | 
 
 
 def _typed(
-    alias: str, given: Any, monoid: AbstractMonoid, columns: Mapping[str, Column]
+    alias: str, given: Any, monoid: AbstractMonoid, columns: dict[str, Column]
 ) -> tuple[Any, AbstractMonoid]:
-    """The aggregation by a monoid of its columns' types. Raises InvalidValue for one of others."""
+    """The aggregation by a monoid of its columns' types. Raises InvalidValue for one of others.
+
+    Arguments that are no numbers are read as the numbers of their rows, a column of its own.
+    """
     read = [columns[name] for name in column_names(given)]
     if isinstance(monoid, (ArgMin, ArgMax)) and monoid.follows_column and read[-1].type is str:
+        rows = np.arange(len(read[-1].values))
+        columns[_ROW] = Column(_ROW, "int64", "int64", rows, lambda found: found)
         given, read = (read[0].name, _ROW), [read[0], columns[_ROW]]
     found = monoid.of_types(*(column.type for column in read))
     if isinstance(found, CheckedSum) and found is not monoid:
@@ -232,7 +236,8 @@ def _result(
         return Result(values, "list", like)
     if not len(values) and isinstance(typed.outputs, Objects) and type(typed.empty) in _NUMBERS:
         values = np.zeros(0, type(typed.empty))
-    return Result(values, "own", like)
+    sql = typed.result_type
+    return Result(values, "own", like, sql if sql is not None and is_known(sql) else None)
 
 
 _NUMBERS = (bool, int, float)
@@ -242,6 +247,8 @@ def _explained(error: InvalidValue, pairs: Pairs, columns: Mapping[str, Column])
     """The error for values that windows refuse, by the name of the column."""
     for alias, (given, monoid) in pairs.items():
         read = [columns[name] for name in column_names(given)]
+        if not read:
+            continue
         values: Any = tuple(column.values for column in read)
         what = f"aggregation {alias!r} of column {', '.join(repr(c.name) for c in read)}"
         try:

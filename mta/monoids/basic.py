@@ -39,7 +39,7 @@ import numpy as np
 
 from mta.columns.reading import objects, plain
 from mta.columns.schemas import Array, Decimals, Objects, Row, Rows, Schema
-from mta.errors import ResultOutOfRange
+from mta.errors import InvalidValue, ResultOutOfRange
 from mta.kernels.native import Kernel
 from mta.kernels.scans import ones
 from mta.monoids.base import AbstractMonoid, Monoid, Out, Partial, any_of
@@ -99,7 +99,7 @@ class Sum(_Typed[Out]):
     def __init__(self: Sum[Any], dtype: Any) -> None: ...
 
     def __init__(self, dtype: Any = None) -> None:
-        kind = _layout(dtype)
+        kind = _addable(dtype)
         zero = _zero(kind)
         super().__init__(
             _named("Sum", kind),
@@ -141,7 +141,7 @@ class CheckedSum(_Typed[Out]):
     def __init__(self: CheckedSum[int], dtype: Any = "int64", label: str = "") -> None: ...
 
     def __init__(self, dtype: Any = "int64", label: str = "") -> None:
-        kind = _layout(dtype)
+        kind = _addable(dtype)
         limits, show = np.iinfo(kind.dtype), _lower(kind)
         self.label = label or f"a sum of {limits.dtype}"
         super().__init__(
@@ -655,6 +655,17 @@ def _layout(dtype: Any) -> Array:
     if dtype is None:
         return Array("f8", exact=True)
     return dtype if isinstance(dtype, Decimals) else Array(dtype)
+
+
+def _addable(dtype: Any) -> Array:
+    """As ``_layout``, of numbers. Raises InvalidValue for moments and booleans."""
+    kind = _layout(dtype)
+    if kind.dtype.kind in "mMb":
+        raise InvalidValue(
+            f'a sum is of numbers, not of {kind.dtype}: of booleans take Sum("int64"), and convert '
+            "datetimes and durations to numbers first"
+        )
+    return kind
 
 
 def _is_whole(kind: Any) -> bool:
