@@ -14,6 +14,10 @@ class InvalidRequest(WindowStoreError, ValueError):
     """The arguments do not fit the DataFrame, the session or each other: correct them."""
 
 
+class InputDenied(InvalidRequest, PermissionError):
+    """This user may not read an input file or folder: give it the right to."""
+
+
 class NullKey(WindowStoreError, ValueError):
     """A row has no key: filter such rows out, or set invalid='drop' to drop and count them."""
 
