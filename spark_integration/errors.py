@@ -18,6 +18,10 @@ class InvalidInput(InvalidRequest):
     """An input file cannot be read: correct it, or say how it is written."""
 
 
+class InputDenied(InvalidRequest, PermissionError):
+    """This user may not read an input file or folder: give it the right to."""
+
+
 class NullKey(WindowStoreError, ValueError):
     """A row has no key: filter such rows out, or set invalid='drop' to drop and count them."""
 

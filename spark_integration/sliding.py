@@ -115,9 +115,10 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     streaming query must run in output mode "append". A batch DataFrame starts with empty windows
     and leaves no pages behind.
 
-    Raises InvalidRequest for arguments that do not fit; while the query runs, NullKey,
-    InvalidTime, InvalidValue, LateEvent, ResultOutOfRange, StateMismatch, CorruptState,
-    MissingPage, CorruptPage and the store's errors, inside Spark's own exception.
+    Raises InvalidRequest for arguments that do not fit, and the error of a stream's store that does
+    not answer within two seconds; while the query runs, NullKey, InvalidTime, InvalidValue,
+    LateEvent, ResultOutOfRange, StateMismatch, CorruptState, MissingPage, CorruptPage and the
+    store's errors, inside Spark's own exception.
     """
     options = Options(
         key=key,

@@ -118,11 +118,11 @@ class RedisStore(ServerStore):
 
     def explain_missing(self) -> str:
         """That pages expire or are evicted, or that it is not known; one store call at most."""
+        causes = [super().explain_missing()]
         try:
             policy = self._run(self._policy_of)
         except WindowStoreError:
-            policy = _UNKNOWN
-        causes = [super().explain_missing()]
+            return causes[0]
         if policy == _UNKNOWN:
             causes.append(
                 "whether the server evicts pages could not be checked, as it tells this user "

@@ -126,7 +126,7 @@ class ServerStore(PageStore):
         threading.Thread(target=ask, name="ping", daemon=True).start()
         try:
             answer.result(PING_SECONDS)
-        except TimeoutError:  # before StoreUnavailable, which is another kind of OSError
+        except TimeoutError:
             problem = f"{self.url} did not answer within {PING_SECONDS:g} s"
         except StoreUnavailable as error:
             problem = str(error)

@@ -42,6 +42,7 @@ _BY_CLASS = {
     "WindowStoreError": Exit.USAGE,
     "StoreUnavailable": Exit.UNAVAILABLE,
     "StoreAccessDenied": Exit.DENIED,
+    "InputDenied": Exit.DENIED,
     "StoreFull": Exit.NO_SPACE,
     "StoreDamaged": Exit.DAMAGED,
     "CorruptPage": Exit.DAMAGED,
@@ -71,6 +72,8 @@ def exit_code(error: Exception) -> Exit | None:
     if not isinstance(error, WindowStoreError):
         return _BY_NUMBER.get(error.errno or 0) if isinstance(error, OSError) else None
     code = _of_class(type(error))
+    if code is Exit.USAGE and isinstance(error.__cause__, OSError):
+        return _BY_NUMBER.get(error.__cause__.errno or 0, code)
     return _of_text(str(error)) if code is Exit.FAILED else code
 
 

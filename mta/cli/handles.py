@@ -311,7 +311,6 @@ def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
         say(f"handles   {human_bytes(listing.saved)}")
     if store is not None and pages is not None:
         say(f"store     {without_credentials(store)}: {pages}")
-        note(store=without_credentials(store), pages=pages.pages, disk_bytes=pages.disk_bytes)
     for _, summary in listing.windows[:1]:
         policy = re.sub(
             r"\bTimeWindow\((\d+) us\)",
@@ -321,12 +320,15 @@ def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
         say(f"monoid    {summary.monoid}, by {summary.algorithm}")
         say(f"policy    {policy}")
     say(f"kernels   {native.in_use()}")
-    _note_listing(listing)
+    _note_listing(listing, store, pages)
 
 
-def _note_listing(listing: Listing) -> None:
-    """What ``show`` prints, but for the store, as facts."""
+def _note_listing(listing: Listing, store: str | None, pages: Totals | None) -> None:
+    """What ``show`` prints, as facts."""
     note(
+        store=None if store is None else without_credentials(store),
+        pages=None if pages is None else pages.pages,
+        disk_bytes=None if pages is None else pages.disk_bytes,
         windows=[
             {
                 "key": key,
@@ -453,7 +455,7 @@ def say_store(address: str, pages: int | None = None) -> None:
     """Print where the pages are, and how many there are if that is known."""
     home = without_credentials(address)
     say(f"store     {home}" if pages is None else f"store     {home}: {plural(pages, 'page')}")
-    note(store=home, pages=pages)
+    note(store=home, **({} if pages is None else {"pages": pages}))
 
 
 def say_left_out(window: str, reason: str) -> None:

@@ -42,10 +42,10 @@ def explain(error: PySparkException) -> str:
         return raised[1]
     causes = re.findall(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)", text, re.MULTILINE)
     cause = causes[-1] if causes else text.split("\n\tat ")[0].strip()
-    if full := next((words for words in FULL_DISK if words in text), None):
-        return f"{cause.partition(full)[0]}{full}: {MAKE_ROOM}"
     # Which file could not be read is in the error, and why in the cause of its cause.
     below = _root(error)
+    if full := next((words for words in FULL_DISK if words in f"{text}\n{below}"), None):
+        return f"{cause.partition(full)[0].strip()}\n{full}: {MAKE_ROOM}".strip()
     return cause if not below or below in text else f"{cause}\n{below}"
 
 

@@ -55,8 +55,8 @@ def run(job: Job) -> Progress:
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
     arguments = _arguments(job, aggregations)
     Options(**arguments)  # raises for what does not go together, before anything is done
-    ping_home(job.store_url, write=True)
     with claimed(job.folder):
+        ping_home(job.store_url, write=True)  # before an earlier run is deleted
         _prepare_folder(job)
         _announce(job, source)
         say("starting Spark")

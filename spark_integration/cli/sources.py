@@ -15,9 +15,10 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
+import os
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -45,7 +46,7 @@ from spark_integration.cli.readers import (
     type_of_time,
     unreadable_time,
 )
-from spark_integration.errors import InvalidInput, InvalidRequest
+from spark_integration.errors import InputDenied, InvalidInput, InvalidRequest
 
 SAMPLE_ROWS = 1000
 ROWS_PER_BATCH = 500_000
@@ -96,7 +97,7 @@ def open_source(job: Job) -> Source:
     """Find the job's files and look into the first; raises InvalidRequest if that fails."""
     inputs = tuple(Path(name).absolute() for name in job.input)
     for path in inputs:
-        if not path.exists():
+        if not os.path.lexists(path):
             raise InvalidRequest(f"there is no file or folder {path}")
     found = [(path, fmt) for path in inputs for path, fmt in _files(path, job.format)]
     if not found:
@@ -342,18 +343,41 @@ def plan_batches(job: Job, source: Source) -> Batching:
 
 
 def _files(path: Path, fmt: str | None) -> list[tuple[Path, str]]:
+    _require_readable(path)
     if path.is_file():
         guessed = fmt or _format_of(path)
         if guessed is None:
             raise InvalidRequest(f"cannot tell the format of {path.name}: choose with --format")
         return [(path, guessed)]
     found = []
-    for file in path.rglob("*"):
-        hidden = any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
-        guessed = None if hidden or not file.is_file() else _format_of(file)
+    for file in _shown_files(path):
+        guessed = _format_of(file)
         if guessed is not None and fmt in (None, guessed):
+            _require_readable(file)
             found.append((file, guessed))
     return found
+
+
+def _shown_files(folder: Path) -> Iterator[Path]:
+    """The files in a folder and below it, without hidden ones; raises InputDenied."""
+
+    def refuse(error: OSError) -> None:
+        _require_readable(Path(error.filename))
+        raise error
+
+    for above, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        shown = (Path(above, name) for name in names if not name.startswith((".", "_")))
+        yield from (path for path in shown if path.is_file())
+
+
+def _require_readable(path: Path) -> None:
+    wanted = os.R_OK | (os.X_OK if path.is_dir() else 0)
+    if not os.access(path, wanted):
+        raise InputDenied(
+            f"{path} may not be read by this user: give it the right to, or take it out of the "
+            "input"
+        )
 
 
 def _format_of(path: Path) -> str | None:

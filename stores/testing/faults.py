@@ -216,6 +216,10 @@ class FaultyStore(WrapperStore):
         yield from (k for k, page in newest.items() if page is not None and k.startswith(prefix))
         yield from (key for key in self.store.keys(prefix) if key not in newest)
 
+    def ping(self, *, write: bool = False) -> None:
+        """A read and a delete, with what is planned for these."""
+        PageStore.ping(self, write=write)
+
     def flush(self) -> None:
         with self._call("flush"):
             with self._lock:

@@ -95,6 +95,29 @@ def test_a_whole_run_is_whole(out, capsys):
     assert "damaged   none" in printed
 
 
+def test_a_run_as_one_json_document(out, capsys):
+    def document(*arguments):
+        code = mta(*arguments, "--json")
+        return code, json.loads(capsys.readouterr().out)
+
+    store = f"file://{out / 'pages'}"
+    code, found = document("inspect", out)
+    assert (code, found["keys"], found["events"], found["store"]) == (0, 2, 2 * 7 * 1440, store)
+    assert [window["key"] for window in found["windows"]] == ["a", "b"]
+    assert found["pages"] == len(keys_of(out, 0)) + len(keys_of(out, 1)) and found["disk_bytes"] > 0
+    code, found = document("check", out)
+    assert (code, found["damaged"], found["store"]) == (0, [], store)
+    leaf = keys_of(out, 0)[-1]
+    with open_store(store) as pages:
+        pages.delete_many([leaf])
+        pages.put_many({leaf.replace("/", ":x/", 1): b"nobody needs it"})
+    code, found = document("check", out)
+    assert code == Exit.DAMAGED and [each["page"] for each in found["damaged"]] == [leaf]
+    code, found = document("gc", out)
+    assert (code, found["keys"], found["left_out"], found["deleted"]) == (0, 2, [], 0)
+    assert found["unneeded"] == [leaf.replace("/", ":x/", 1)]
+
+
 def test_damage_is_told_by_page_and_an_inner_page_is_repaired(out, capsys):
     inner, leaf = keys_of(out, 1)[-1], keys_of(out, 0)[-1]
     with open_store(f"file://{out / 'pages'}") as store:

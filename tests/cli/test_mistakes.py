@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from mta.cli.console import as_options
+from mta.cli.exits import Exit
 from spark_integration.cli import main, run
 from spark_integration.cli.demo import _rolling
 from spark_integration.cli.expressions import parse_aggregation
@@ -165,7 +166,7 @@ def test_whoever_leaves_the_password_to_the_note_is_told(tmp_path, monkeypatch, 
         raise StoreAccessDenied("refused")
 
     monkeypatch.setattr("spark_integration.cli.checkpoints.check", refuse)
-    assert main(["check", str(tmp_path), *(["--store", store] if store else [])]) == 2
+    assert main(["check", str(tmp_path), *(["--store", store] if store else [])]) == Exit.DENIED
     assert ("give the store's whole address with --store" in capsys.readouterr().err) == (not store)
 
 

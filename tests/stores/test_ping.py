@@ -18,6 +18,7 @@ from stores import (
     ping_store,
 )
 from stores.base import PageStore
+from stores.redis import _policies
 from tests.support.patience import in_time
 from tests.support.servers import PASSWORD_IN_URL, RedisServer
 
@@ -39,6 +40,7 @@ def test_a_server_that_answers(redis_with_password: RedisServer, redis_cluster_u
         with open_store(url) as store:
             store.ping(write=True)
             assert [*store.keys("ping")] == []
+        assert _policies[store.url] == "noeviction"
 
 
 @pytest.mark.parametrize("write", [False, True])
