@@ -111,7 +111,8 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
       an ``Observation``, and read it afterwards
 
     ``docs/spark.md`` has the rules of each in full, and which of them go together. The rows of a
-    key come out in order of time, those of one time in the order of their columns' values. A
+    key come out in order of time, those of one time in the order of their columns' values. Where
+    several micro-batches bring rows of one time, these count in the order of the micro-batches. A
     streaming query must run in output mode "append". A batch DataFrame starts with empty windows
     and leaves no pages behind.
 

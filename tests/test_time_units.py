@@ -16,9 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mta import (
+    AbstractPolicy,
     EveryCount,
     FiBA,
     KeyedWindows,
+    SessionWindow,
     SharedWindows,
     SlicedWindow,
     Sum,
@@ -126,6 +128,20 @@ def test_a_single_number_that_is_no_seconds_is_refused_with_what_to_write(
     for time in (START * TICKS[unit], float(START * TICKS[unit]), np.int64(START * TICKS[unit])):
         with pytest.raises(InvalidTime, match=rf"np.datetime64\({START * TICKS[unit]}, '{unit}'\)"):
             SINGLES[door](time)
+
+
+@pytest.mark.parametrize("policy", [TWO_MINUTES, TimeWindow("5000 weeks"), SessionWindow(9)])
+@pytest.mark.parametrize("settings", [{}, {"store": None}, {"aggregator": FiBA}])
+def test_a_number_that_is_no_seconds_is_refused_after_many_that_are(
+    policy: AbstractPolicy, settings: dict[str, Any]
+) -> None:
+    """Single events take a shorter way once there are some."""
+    for one in (Window(Sum(), policy, **settings), SharedWindows(Sum(), {"w": policy})):
+        for at in range(100):
+            one.insert(1.0, float(START + at))
+        for time in (START * 1000.0, START * 1000, 1e11):
+            with pytest.raises(InvalidTime, match="no plausible number of seconds"):
+                one.insert(1.0, time)
 
 
 @pytest.mark.parametrize("door", BATCHES)

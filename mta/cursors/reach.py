@@ -98,10 +98,19 @@ def _first_after(events: Remembered, time: int, least: bool) -> int:
 
 
 class Positions:
-    """What a policy on positions and times sees, wherever its window ends (``policies.View``)."""
+    """What a policy on positions and times sees, wherever its window ends (``policies.View``).
 
-    def __init__(self, back: Callable[[], int], first_after: Callable[[int], int]) -> None:
+    One that ``merges`` sees totals as well.
+    """
+
+    def __init__(
+        self,
+        back: Callable[[], int],
+        first_after: Callable[[int], int],
+        total: Callable[[AbstractPolicy], Any] | None = None,
+    ) -> None:
         self._back, self.first_after = back, first_after
+        self.total: Callable[..., Any] = total or self._never
 
     @property
     def back(self) -> int:
@@ -111,7 +120,6 @@ class Positions:
     def _never(self, *args: Any) -> Any:
         raise TypeError("a policy on positions and times alone asked for an aggregate")
 
-    total: Callable[..., Any] = _never
     longest_prefix: Callable[..., int] = _never
     longest_suffix: Callable[..., int] = _never
     all_prefixes: Callable[..., Iterable[tuple[int, Any]]] = _never

@@ -23,12 +23,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.cursors.cursor import Cursor
+from mta.cursors.cursor import Cursor, part_of
 from mta.cursors.ordered import Hand
 from mta.cursors.reach import Positions
 from mta.errors import EventsGone, NoSuchEvent, NotRevisable, UnsuitableMonoid
@@ -78,7 +79,11 @@ class FiBA(TreePages):
 
     def __init__(self, setting: Setting, kind: Kind | None = None) -> None:
         super().__init__(setting, kind)
-        self._cursor = Cursor(self.monoid, setting.policy, self)
+        observers = enumerate(setting.policy.observers, 1)
+        lenses = {id(policy): part_of(self.monoid, i) for i, (policy, _, _) in observers}
+        self._cursor = Cursor(self.monoid, setting.policy, self, lenses)
+        #: Where the front stood before the last single event had the policy look further back.
+        self._receded: int | None = None
         #: Whether the event that was added last has left at once.
         self._added_left = False
         #: The value in whose place the last one was put, in a list; None where in nobody's.
@@ -120,7 +125,7 @@ class FiBA(TreePages):
         """Add one event; O(1) combines amortised in order, O(arity * log d) at distance d."""
         assert time is not None
         self._make_ready()
-        self.last_insert, self._put_aside = time, None
+        self.last_insert, self._put_aside, self._receded = time, None, None
         self._added_left = self._has_left(time)
         if self._added_left:
             self.monoid.lift(row)  # what cannot be lifted must not get in
@@ -130,14 +135,18 @@ class FiBA(TreePages):
             self._put_aside = [self._put(met, row)]
             return
         position = self.place_of(time)
+        may_merge = position < self.back or self.front == self.back
         if position < self.back:
             self.tree.unfold()  # a query seldom asks for the spine, and pays no more
             self.tree.insert(time, row)
             self._note_late(position, 1)
-            return
-        self.tree.insert(time, row)
-        if self._cursor.back == position:
-            self._cursor.take_in(row)
+        else:
+            self.tree.insert(time, row)
+            if self._cursor.back == position:
+                self._cursor.take_in(row)
+        if may_merge and self.setting.lateness and self.setting.policy.merges:
+            self._receded, self.front = self.front, self.kept_from
+            self._front_time = (-1, 0)
 
     # --- events at times that have one already ----------------------------------------------------
 
@@ -229,9 +238,7 @@ class FiBA(TreePages):
 
     def _is_gone(self, position: int) -> bool:
         """Whether neither the window nor a late event may ask for a position any more."""
-        return position < self.front and position < self.needed_from(
-            self.setting.policy, self.front
-        )
+        return position < self.front and position < self.needed_from(self._cursor, self.front)
 
     def put_back(self, row: Row, time: int) -> None:
         """Undo the last ``retract``, which nothing has followed."""
@@ -245,6 +252,8 @@ class FiBA(TreePages):
         if self._added_left:
             self._count_left(-1)
             return
+        if self._receded is not None:
+            self.front = self._receded
         position = self.first_after(self.last_insert) - 1
         if self._put_aside is not None:
             self.tree.replace(*self.tree.entry_at(position - self.kept_from), self._put_aside[0])
@@ -348,12 +357,12 @@ class FiBA(TreePages):
 
     # --- what late events may ask for -----------------------------------------------------------
 
-    def needed_from(self, policy: AbstractPolicy, front: int) -> int:
+    def needed_from(self, window: Cursor, front: int) -> int:
         """From where on a window with a front may still be asked for, as late events look back."""
-        newest, lateness = self.newest_time(), self.setting.lateness
-        if not lateness or newest is None or not policy.positional:
+        newest, lateness, policy = self.newest_time(), self.setting.lateness, window.policy
+        if not lateness or newest is None or not (policy.positional or policy.merges):
             return front
-        return min(front, self._as_of(policy, newest - lateness, self.first_after))
+        return min(front, self._as_of(window, newest - lateness, self.first_after))
 
     def _kept(self, front: int) -> int:
         """The position from which on events may still be asked for, with the window's front.
@@ -362,22 +371,30 @@ class FiBA(TreePages):
         """
         tree, policy, lateness = self.tree, self.setting.policy, self.setting.lateness
         if tree.has_left:
-            return self.needed_from(policy, front)
+            return self.needed_from(self._cursor, front)
         newest = self.newest_time()
         if lateness and newest is not None and policy.positional:
-            needed = self._as_of(policy, newest - lateness, self.leaf_after)
+            needed = self._as_of(self._cursor, newest - lateness, self.leaf_after)
             if needed <= front and type(policy) is TimeWindow:
                 return needed
             front = min(front, needed)
+        elif policy.merges:
+            front = self.needed_from(self._cursor, front)
         cut = tree.at_position(front - self.kept_from)
         return self.kept_from + tree.rank(cut, reads_leaf=False)
 
-    def _as_of(self, policy: AbstractPolicy, time: int, after: Callable[[int], int]) -> int:
-        """The front, by a policy on positions, of the window that ends with the events of a time.
+    def _as_of(self, window: Cursor, time: int, after: Callable[[int], int]) -> int:
+        """The front of the window that ends with the events of a time.
 
         ``after`` gives the position of the oldest event later than a time.
         """
-        return max(self.kept_from, policy.cut(Positions(lambda: after(time), after), time))
+        view = Positions(lambda: after(time), after, partial(self._total_until, window, time))
+        return max(self.kept_from, window.policy.cut(view, time))
+
+    def _total_until(self, window: Cursor, time: int, policy: AbstractPolicy) -> Any:
+        """What a policy observes in all retained events up to a time."""
+        monoid, pick = window.lens(policy)
+        return monoid.lower(pick(self.fold(self.kept_from, self.first_after(time))))
 
     def query(self) -> Partial:
         """The aggregate of the window; 2 combines, O(arity * log n) after a late event.
@@ -550,7 +567,7 @@ class FiBA(TreePages):
                 among = times.searchsorted(time, side="right") if more else 0
                 return self.first_after(time) + int(among)
 
-            front = self._as_of(self.setting.policy, newest, after)
+            front = self._as_of(self._cursor, newest, after)
         if met is None:
             if count > self.tree.room:
                 self.tree.unfold()  # results come from the cursor; a query seldom asks for more

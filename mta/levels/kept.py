@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
+from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Hand, Leaf
 from mta.folds.sliding import Events
 from mta.levels.pages import LevelPages
@@ -281,9 +282,9 @@ class KeptEvents(LevelPages, LeafReader):
         """Forget the hands of a batch, at its end."""
         self._hands = []
 
-    def needed_from(self, policy: AbstractPolicy, front: int) -> int:
+    def needed_from(self, window: Cursor, front: int) -> int:
         """From where on events of a window with a front are needed."""
-        del policy
+        del window
         return front
 
     # --- reading --------------------------------------------------------------------------------

@@ -97,6 +97,10 @@ class AbstractPolicy(ABC):
     needs_times = False
     #: Whether cuts depend on positions and times alone, never on values.
     positional = False
+    #: Whether a late event may bring back older ones, as one that joins two sessions does. Where
+    #: events may come late, those are retained. ``cut`` then looks at positions, times and totals
+    #: alone.
+    merges = False
 
     @property
     def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:
@@ -166,6 +170,7 @@ class Both(AbstractPolicy):
         self.one, self.other, self.any_of = one, other, any_of
         self.needs_times = one.needs_times or other.needs_times
         self.positional = one.positional and other.positional
+        self.merges = not self.positional and all(p.positional or p.merges for p in (one, other))
 
     @property
     def observers(self) -> tuple[tuple[AbstractPolicy, Columns, AbstractMonoid], ...]:

@@ -94,14 +94,16 @@ class SessionWindow(AbstractPolicy):
 
     A duration as for TimeWindow; an event exactly ``gap`` after the one before begins a session.
     Once the newest event is that old, the session is over, and time alone has emptied the window.
-    The cut is known from the window's aggregate: 1 combine and no search. Each event's time is
-    kept with its value too: 8 bytes an event.
+    A late event that is less than ``gap`` from two sessions merges them, as in Flink, Beam and
+    Kafka Streams. The cut is known from the window's aggregate: 1 combine and no search. Each
+    event's time is kept with its value too: 8 bytes an event.
 
     >>> SessionWindow("10 minutes")
     SessionWindow(600000000 us)
     """
 
     needs_times = True
+    merges = True
 
     def __init__(self, gap: float | Duration) -> None:
         self.gap = to_duration(gap)

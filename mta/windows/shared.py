@@ -654,7 +654,7 @@ class SharedEngine(Engine[Out]):
         if self._keep is not None:
             cursors.append(self.cursor(self._keep))
         events, leaf = self.structure, self.structure.setting.leaf_arity
-        fronts = [events.needed_from(c.policy, self.ready(c).front) for c in cursors]
+        fronts = [events.needed_from(c, self.ready(c).front) for c in cursors]
         events.evict_to(min(fronts or [events.back]) // leaf * leaf)
         self._trimmed = events.back
 

@@ -9,6 +9,7 @@ from spark_integration.cli.sources import (
     guess_job,
     open_source,
     plan_batches,
+    read_input,
     resolve_columns,
 )
 from spark_integration.errors import InvalidRequest
@@ -172,6 +173,19 @@ def test_the_unit_of_times_that_are_numbers_is_guessed_or_stated(tmp_path, unit,
     assert resolve_columns(job, open_source(job)).time_unit == unit
     stated = job.replace(time_unit="us")
     assert resolve_columns(stated, open_source(stated)).time_unit == "us"
+
+
+@pytest.mark.parametrize("stated", [True, False])
+@pytest.mark.parametrize(("unit", "ticks"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+@pytest.mark.parametrize("fmt", ["csv", "parquet"])
+def test_times_that_are_numbers_are_read_in_their_unit(tmp_path, spark, fmt, unit, ticks, stated):
+    path = tmp_path / f"a.{fmt}"
+    frame = pd.DataFrame({"ts": [1_700_000_000 * ticks], "watts": [1.0]})
+    frame.to_parquet(path) if fmt == "parquet" else frame.to_csv(path, index=False)
+    job = job_for(path, time="ts", value=("watts",), time_unit=unit if stated else None)
+    source = open_source(job)
+    rows = read_input(spark, resolve_columns(job, source), source).selectExpr("unix_micros(ts)")
+    assert [row[0] for row in rows.collect()] == [1_700_000_000_000_000]
 
 
 def test_a_unit_that_cannot_be_guessed_is_asked_for(tmp_path):

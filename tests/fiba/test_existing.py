@@ -104,6 +104,9 @@ class Listed:
         else:
             self.events.insert(at, (time, value))
             self.front += at < self.front
+            late = at < len(self.events) - 1 or self.front == at
+            if self.rule.merges and self.lateness and late:
+                self.front = 0
         self.newest = time if self.newest is None else max(self.newest, time)
         self.move()
         if not self.rule.positional:
@@ -129,7 +132,8 @@ class Listed:
             return []
         allowed = self.newest - self.lateness
         first = bisect_left(self.events, allowed, key=lambda event: event[0])
-        first = min(first, self.front) if self.rule.positional else self.front
+        looks_back = self.rule.positional or (self.rule.merges and self.lateness)
+        first = min(first, self.front) if looks_back else self.front
         return [time for time, _ in self.events[first:]]
 
 

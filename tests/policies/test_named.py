@@ -30,7 +30,7 @@ from mta import (
 )
 from mta.errors import HandleMismatch, InvalidTime, InvalidValue
 from mta.laws import check_policy
-from stores import MemoryStore
+from stores import FaultyStore, MemoryStore
 from tests.support.naive import AGGREGATORS, CrowdedFiBA
 
 BY_TIME = [FiBA, CrowdedFiBA]
@@ -392,3 +392,115 @@ def test_the_cut_of_a_session_needs_no_search() -> None:
         setattr(structure, f"longest_{name}", counted)
     window.extend([1] * 300, np.cumsum([1, 2, 30] * 100))
     assert calls == {"prefix": 0, "suffix": 0} and len(window) == 1
+
+
+MERGING: dict[str, Callable[[], AbstractPolicy]] = {
+    "session": lambda: SessionWindow(5),
+    "session | count": lambda: SessionWindow(5) | CountWindow(6),
+    "session & count": lambda: SessionWindow(5) & CountWindow(6),
+    "session | time": lambda: SessionWindow(9) | TimeWindow(12),
+    "session | session & time": lambda: SessionWindow(4) | SessionWindow(9) & TimeWindow(12),
+}
+#: How late events may be.
+LATENESS = 20
+
+
+def late_stream(random: Random, count: int) -> list[int]:
+    """Times of which none is more than the lateness older than the newest before it."""
+    times = [1_700_000_000]
+    while len(times) < count:
+        ahead = max(times) + random.choice([0, 1, 3, 4, 5, 6, 9, 40])
+        times.append(random.choice([ahead, ahead, max(times) - random.randrange(LATENESS + 1)]))
+    return times
+
+
+def of_a_batch(policy: Callable[[], AbstractPolicy], times: list[int]) -> list[int]:
+    """Which events are in the window after all of them, in order: what a batch says."""
+    order = np.argsort(times, kind="stable")
+    window = Window(Collect(), policy(), store=None)
+    return list(window.extend(order.tolist(), np.array(times)[order])[-1])
+
+
+@pytest.mark.parametrize("rule", MERGING)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("aggregator", BY_TIME)
+def test_late_events_merge_sessions_as_a_batch_has_them(
+    rule: str, seed: int, aggregator: type
+) -> None:
+    """One by one and in batches, in all kinds of windows, with restores in between."""
+    random, policy = Random(f"{rule} {seed}"), MERGING[rule]
+    times = late_stream(random, 60)
+    settings: dict[str, Any] = {"aggregator": aggregator, "lateness": LATENESS}
+    store, done = MemoryStore(), 0
+    one = Window(Collect(), policy(), store, "one", arity=2, **settings)
+    several = SharedWindows(
+        Collect(),
+        {"s": policy(), "n": CountWindow(3)},
+        store,
+        "several",
+        lateness=LATENESS,
+        arity=2,
+    )
+    keys = KeyedWindows(Collect(), policy(), store, "keys", lateness=LATENESS, arity=2)
+    while done < len(times):
+        stop = done + random.choice([1, 1, 2, 7])
+        numbers, some = list(range(done, stop))[: len(times) - done], times[done:stop]
+        newest = max(times[: done or 1])
+        # A batch may hold no event that is too late once it is in order.
+        assert min(some) >= newest - LATENESS
+        if len(some) == 1:
+            one.insert(numbers[0], some[0])
+            several.insert(numbers[0], some[0])
+        else:
+            one.extend(numbers, some)
+            several.extend(numbers, some, results=random.choice(["all", "last"]))
+        keys.extend(["k"] * len(some), numbers, some)
+        done = stop
+        wanted = of_a_batch(policy, times[:done])
+        assert one.query() == wanted
+        assert several.query("s") == wanted
+        assert keys.query("k") == wanted
+        if random.random() < 0.3:
+            for window in (one, several, keys):
+                window.check()
+            one = Window.restore(one.checkpoint(), Collect(), policy(), store, **settings)
+            several = SharedWindows.restore(
+                several.checkpoint(), Collect(), {"s": policy(), "n": CountWindow(3)}, store,
+                lateness=LATENESS,
+            )  # fmt: skip
+            keys = KeyedWindows.restore(
+                keys.checkpoint(), Collect(), policy(), store, lateness=LATENESS
+            )
+
+
+@pytest.mark.parametrize("evict", [True, False])
+def test_sessions_that_no_late_event_can_reach_leave_the_tree(evict: bool) -> None:
+    store = MemoryStore()
+    settings: dict[str, Any] = {"aggregator": FiBA, "lateness": 20}
+    window = Window(Count(), SessionWindow(5), store, arity=4, **settings)
+    for number in range(400):
+        window.insert(1, 10 * number)
+        if evict and number % 7 == 0:
+            window = Window.restore(
+                window.checkpoint(), Count(), SessionWindow(5), store, **settings
+            )
+    window.checkpoint()
+    assert len(window) == 1
+    assert window.structure.back - window.structure.kept_from < 30
+
+
+def test_an_insertion_that_fails_after_a_merge_is_taken_back() -> None:
+    store = FaultyStore(MemoryStore())
+    window = Window(Count(), SessionWindow(5), store, arity=2, aggregator=FiBA, lateness=1000)
+    window.extend([1] * 60, [4 * n for n in range(60)])
+    window.insert(1, 300)
+    assert len(window) == 1
+    policy, cut = window.policy, window.policy.cut
+    policy.cut = lambda view, time: 1 / 0  # type: ignore[method-assign,assignment]
+    with pytest.raises(ZeroDivisionError):
+        window.insert(1, 298)
+    policy.cut = cut  # type: ignore[method-assign]
+    assert len(window) == window.query() == 1
+    window.check()
+    window.insert(1, 298)
+    assert window.query() == 2

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mta import CountWindow, Monoid, Product, Sum, TimeWindow
+from mta import CountWindow, First, Monoid, Product, SessionWindow, Sum, TimeWindow
 from mta.audit.keyed import OpaqueKeys
-from mta.errors import InvalidValue, LateEvent, ResultOutOfRange
+from mta.errors import InvalidTime, InvalidValue, LateEvent, ResultOutOfRange
 from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan
 from spark_integration.step.states import read_root
@@ -237,3 +237,71 @@ def test_what_becomes_of_results_beyond_int64(store: MemoryStore) -> None:
     with pytest.raises(ResultOutOfRange, match="aggregation 'sum' has a result"):
         step(None, events, plan, store)
     assert step(None, events.slice(0, 1), plan, store).rows.column("sum").to_pylist() == [2**62]
+
+
+def readings(*rows: tuple[int, float], numbers: bool = False) -> pa.Table:
+    """Readings of one device: their times as seconds, or as numbers in a column of these."""
+    times = pa.array([time if numbers else time * 1_000_000 for time, _ in rows], pa.int64())
+    columns = {
+        "device": pa.array(["a"] * len(rows)),
+        "ts": times if numbers else times.cast(pa.timestamp("us", "UTC")),
+        "watts": pa.array([watts for _, watts in rows]),
+    }
+    return pa.table(columns)
+
+
+def sums_of(plan: Plan, store: PageStore, *batches: pa.Table) -> list[list[float]]:
+    """The sums of each micro-batch, with a restart after each."""
+    state, found = None, []
+    for rows in batches:
+        done = step(state, rows, plan, store)
+        state = done.state
+        found.append(done.rows.column("sum").to_pylist())
+    return found
+
+
+def test_a_late_row_merges_the_sessions_of_earlier_micro_batches(store: MemoryStore) -> None:
+    plan = make_plan(policy=SessionWindow("2s"), lateness=10_000_000)
+    batches = [readings((second, 1.0)) for second in (1, 3, 2, 4)]
+    assert sums_of(plan, store, *batches) == [[1], [1], [3], [4]]
+    together = step(None, pa.concat_tables(batches), make_plan(policy=SessionWindow("2s")), store)
+    assert together.rows.column("sum").to_pylist()[-1] == 4
+
+
+def test_rows_of_one_time_count_in_the_order_of_their_micro_batches(store: MemoryStore) -> None:
+    """In a micro-batch by their values, which is all that Spark says of their order."""
+    plan = make_plan(
+        monoid=Product({"sum": ("watts", Sum()), "first": ("watts", First())}),
+        results={"sum": pa.float64(), "first": pa.float64()},
+        lateness=10_000_000,
+        corrections="append",
+    )
+    assert sums_of(plan, store, readings((1, 5.0)), readings((1, 4.0))) == [[5], [9]]
+    assert sums_of(plan, store, readings((1, 5.0), (1, 4.0))) == [[4, 9]]
+
+
+@pytest.mark.parametrize(("unit", "ticks"), [("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+def test_a_column_of_numbers_counts_its_stated_unit(
+    store: MemoryStore, unit: Any, ticks: int
+) -> None:
+    """Rows given again have their times in it too."""
+    times = [(1_700_000_000 + 60 * at) * ticks for at in (0, 1, 3, 2)]
+    batches = [readings((time, 1.0), numbers=True) for time in times]
+    settings: dict[str, Any] = {
+        "policy": TimeWindow("2m"),
+        "lateness": 120_000_000,
+        "corrections": "append",
+        "schema": batches[0].schema,
+    }
+    plan, state, last = make_plan(time_unit=unit, **settings), None, {}
+    for rows in batches:
+        done = step(state, rows, plan, store)
+        state = done.state
+        last |= dict(
+            zip(
+                done.rows.column("ts").to_pylist(), done.rows.column("sum").to_pylist(), strict=True
+            )
+        )
+    assert last == dict(zip(times, [1, 2, 2, 2], strict=True))
+    with pytest.raises(InvalidTime, match=f"time_unit='{unit}'"):
+        step(None, batches[0], make_plan(**settings), store)

@@ -79,10 +79,13 @@ class OneWindow:
             time = (stream.newest or 0) if now is None else now
             self.front = max(self.front, self.rule.cut(stream.events, self.front, time))
 
-    def make_room(self, at: int) -> None:
-        """An event came in at a position."""
+    def make_room(self, stream: Stream, at: int) -> None:
+        """An event came in at a position; where it is late, sessions may merge."""
         self.front += at < self.front
         self.floor += at < self.floor
+        newest = len(stream.events) - 1
+        if stream.is_late and self.rule.merges and (at < newest or self.front == newest):
+            self.front = self.floor
 
     def ending_with(self, stream: Stream, at: int) -> int:
         """Where the window begins that ends with the event of a position."""
@@ -103,7 +106,7 @@ def take(stream: Stream, windows: list[OneWindow], batch: list[Event]) -> list[l
         places = {known: place + (place >= at) for known, place in places.items()}
         places[index] = at
         for n, window in enumerate(windows):
-            window.make_room(at)
+            window.make_room(stream, at)
             if not stream.is_late or not window.rule.positional:
                 window.move(stream)
                 found[n, index] = stream.values(window.front)
@@ -162,7 +165,7 @@ class DueLists:
         for index in self.stream.accepted([time for time, _ in batch]):
             time, trigger = batch[index][0], self.trigger
             due += self.before(time)
-            self.window.make_room(self.stream.add(batch[index]))
+            self.window.make_room(self.stream, self.stream.add(batch[index]))
             self.last = time
             self.window.move(self.stream)
             count = len(self.stream.events)

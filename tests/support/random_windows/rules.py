@@ -32,6 +32,8 @@ class Rule:
     lifetime: int | None = None
     #: Whether it cuts where it does whatever left before, so that it can be set at any time.
     settled: bool = True
+    #: Whether a late event may bring back events that have left.
+    merges: bool = False
 
     def __repr__(self) -> str:
         return self.name
@@ -64,7 +66,13 @@ def session(micros: int) -> Rule:
 
     policy = lambda: SessionWindow(timedelta(microseconds=micros))  # noqa: E731
     return Rule(
-        f"session {micros} us", policy, cut, positional=False, needs_times=True, lifetime=micros
+        f"session {micros} us",
+        policy,
+        cut,
+        positional=False,
+        needs_times=True,
+        lifetime=micros,
+        merges=True,
     )
 
 
@@ -147,6 +155,8 @@ def _joined(
         one.needs_times or other.needs_times,
         lifetime,
         one.settled and other.settled,
+        merges=all(rule.positional or rule.merges for rule in (one, other))
+        and (one.merges or other.merges),
     )
 
 
