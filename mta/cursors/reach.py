@@ -54,21 +54,21 @@ def reach_of(
 ) -> Reach:
     """How far back the window from ``front`` to ``back`` reaches; at most two page reads a level.
 
-    With a ``lateness`` it lacks, too, what an event that much late will ask for.
+    It lacks what its policy asks for before the front, and with a ``lateness`` what an event that
+    much late will ask for of what is not kept.
     """
     kept, missing = events.kept_from, [0, 0]
     if front == kept > 0 and not policy.positional:
         missing = [0, kept]
-    elif kept > 0 and policy.positional and (front == kept or lateness):
-        # The cut lies just there or further left: asked twice, with what cannot be known taken for
-        # as little and for as much as it can be.
+    elif front > 0 and policy.positional:
+        # Asked twice, with what cannot be known taken for as little and for as much as it can be.
         for at, least in enumerate((True, False)):
             after = partial(_first_after, events, least=least)
-            cuts = [_cut(policy, back, time, after)]
+            cut = oldest_asked = max(0, _cut(policy, back, time, after))
             if lateness and time is not None:
                 late = time - lateness
-                cuts.append(_cut(policy, after(late) + 1, late, after))
-            missing[at] = max(0, kept - max(0, min(cuts)))
+                oldest_asked = min(cut, max(0, _cut(policy, after(late) + 1, late, after)))
+            missing[at] = max(0, front - max(cut, kept)) + max(0, kept - oldest_asked)
     oldest = None
     if time is not None and front < back:
         found = events.time_before(front + 1)

@@ -333,6 +333,12 @@ class FiBA(TreePages):
             self._cursor.move(position)
         self.front = position
 
+    def recede(self) -> None:
+        """Have the window begin with the oldest event that is kept for late ones."""
+        self.front = self.kept_from
+        self._front_time = (-1, 0)
+        self._cursor.place(self.front, self.back)
+
     def _evict_before(self, position: int) -> None:
         """O(arity * log n) combines; no late event sees them again."""
         self.tree.load_left()

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -104,6 +105,8 @@ class RunPages:
         self.store, self.layout, self.size = store, layout, size
         self._cache: OrderedDict[bytes, bytes] = OrderedDict()
         self._cached = 0
+        #: The pages of the run, or of the list, that was written last.
+        self.written: list[Entry] = []
 
     def write(self, number: int, tables: Iterable[Table]) -> Run | None:
         """Tables, one after the other, as a run; a ``put_many`` for each and for each level.
@@ -146,6 +149,7 @@ class RunPages:
             data = pages.encode(self.layout, level, number, content)
             names.append(name_of(data))
             found[key_of(self.layout.window, level, number, names[-1])] = data
+        self.written.append(DoomedPages(number, level, names, below=False))
         self.store.put_many(found)
         return names
 
@@ -453,9 +457,9 @@ class Tiers:
     def settle(self, inline: int, retain: int) -> None:
         """Make what has come a run, unless it weighs so little, and merge what is to be merged.
 
-        When a store call fails, what is in memory is as before, and to settle again writes the same
-        pages; what was merged before that stays merged. ``retain`` is how many roots there are that
-        may be restored.
+        When a store call fails, what is in memory is as before, and the pages that nothing names
+        are to be deleted; what was merged before that stays merged. ``retain`` is how many roots
+        there are that may be restored.
         """
         assert self.pages is not None
         if self.young:
@@ -469,13 +473,26 @@ class Tiers:
             self.runs[-count:] = self._made(self._merged(old, [], whole))
             self.doomed.fresh += [DoomedPages(r.number, r.height, r.top.names) for r in old]
         if self.doomed.is_heavy and len(self.doomed.fresh) > 1:
-            self.doomed.fresh = [self._listed(self.doomed.fresh)]
+            with self._doomed_on_failure():
+                self.doomed.fresh = [self._listed(self.doomed.fresh)]
 
     def _made(self, tables: Iterable[Table]) -> list[Run]:
         assert self.pages is not None
-        run = self.pages.write(self.number + 1, tables)
-        self.number += 1
+        self.number += 1  # also where it fails, so that no other run has pages under its keys
+        with self._doomed_on_failure():
+            run = self.pages.write(self.number, tables)
         return [] if run is None else [run]
+
+    @contextmanager
+    def _doomed_on_failure(self) -> Iterator[None]:
+        """Pages that are written meanwhile are to be deleted if an exception comes."""
+        assert self.pages is not None
+        self.pages.written = []
+        try:
+            yield
+        except Exception:
+            self.doomed.fresh += self.pages.written
+            raise
 
     def _listed(self, entries: Sequence[Entry]) -> DoomedPages:
         """Entries as pages of a list, and the one entry that stands for them."""

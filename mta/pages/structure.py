@@ -327,6 +327,10 @@ class Aggregator(Structure):
         if time is not None and self.front < self.back:
             self._front_time = self.front, time
 
+    def recede(self) -> None:
+        """Before another policy is asked: have the window begin with the oldest event there is."""
+        return  # a structure that keeps no more than the window
+
     @abstractmethod
     def query(self) -> Partial:
         """The aggregate of the window."""

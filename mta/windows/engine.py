@@ -414,6 +414,7 @@ class WindowEngine(Engine[Out]):
     def restore(self, handle: Handle, others: bool = False) -> None:
         super().restore(handle, others)
         if handle.policy[1] != self.policy.fingerprint:
+            self._structure.recede()
             self.pass_to(handle.last_time)
 
     def reach(self) -> Reach:

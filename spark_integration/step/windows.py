@@ -218,7 +218,7 @@ def _carry_over(handles: Handles, bucket: Bucket, plan: Plan) -> None:
             bucket.kind.retention.note(lateness, until)
     bucket.forgotten = handles.forgotten
     for doomed in handles.doomed:
-        bucket.doom(doomed.handle, doomed.calls - 1)
+        bucket.doom(doomed.handle, doomed.calls)
 
 
 def _no_such_event(missing: Ints, group: Sorted, plan: Plan) -> NoSuchEvent:

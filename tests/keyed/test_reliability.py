@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import numpy as np
 import pytest
 
 from mta import Collect, CountWindow, KeyedWindows, Max, Monoid, Product, TimeWindow
+from mta.audit.keyed import OpaqueKeys
 from mta.errors import MissingPage, PartialBatch, StoreUnavailable
 from stores import FaultyStore, MemoryStore, PageStore, WriteBuffer
 from stores.wrapper import WrapperStore
@@ -196,6 +199,49 @@ def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str) -> None
                 program.windows.check()
             program.windows, store.paused = windows, False
     assert again > TRIES // 2
+
+
+@pytest.mark.parametrize("fault", ["refused", "answer lost", "refused for long"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_root_needs(
+    shape: str, fault: str
+) -> None:
+    """Each of the last two roots is what it was, and in the end nothing is left over."""
+    every = batches(STEPS + 3)
+    main, answers = Program(shape, MemoryStore()), list[Any]()
+    for number in range(STEPS - 1):
+        main.step(number, every[number])
+        answers.append({key: main.windows.query(key) for key in main.windows.keys()})  # noqa: SIM118
+    there = pages(main.store)  # type: ignore[arg-type]
+    for nth in count(1):
+        memory = MemoryStore()
+        memory.put_many(there)
+        store = FaultyStore(memory)
+        program = Program(shape, store)
+        program.restore(main.roots[-1])
+        keys, values, times = every[STEPS - 1]
+        given: Any = {"v": np.array(values)} if isinstance(program.monoid, Product) else values
+        program.windows.extend(keys, given, times)
+        program.windows.forget(before=max(times))
+        store.fail(nth, forever=fault == "refused for long", applied=fault == "answer lost")
+        for _ in range(3):
+            with suppress(StoreUnavailable):
+                program.windows.checkpoint()
+                break
+        fired, windows = store.fired, program.windows
+        store.heal()
+        for root, answer in [] if not fired else zip(main.roots[-2:], answers[-2:], strict=True):
+            program.restore(root)
+            program.windows.check()
+            assert {key: program.windows.query(key) for key in answer} == answer
+        program.windows = windows
+        for number in range(STEPS, STEPS + 3):
+            program.step(number, every[number])
+        program.windows.check()
+        assert set(OpaqueKeys(program.roots[-1], memory).live_keys()) == set(memory.keys())
+        if not fired:
+            break
+    assert nth > 3
 
 
 @pytest.mark.parametrize("shape", SHAPES)

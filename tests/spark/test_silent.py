@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
-from itertools import cycle
+from itertools import count, cycle
 from typing import Any
 
 import numpy as np
@@ -269,7 +270,7 @@ def test_pages_go_when_no_retained_state_needs_them(retain: int, store: MemorySt
     of_a = describe_handle(doomed_of(stream.state)[0]).window
     pages = [key for key in page_keys(store) if key.startswith(f"{of_a}/")]
     assert len(pages) == 30
-    for call in range(retain - 1):
+    for call in range(retain):  # the last of them may fail, and then as many states still serve
         assert stream.doomed == 1
         assert [key for key in page_keys(store) if key.startswith(f"{of_a}/")] == pages
         # A state from before still serves: Spark may go back there, and do all of it again.
@@ -301,7 +302,9 @@ def test_the_next_look_is_at_the_watermark_s_next_move(store: MemoryStore) -> No
     assert stream.others(LONG) is not None
     assert (stream.keys, stream.doomed) == (set(), 1)
     assert stream.idle() is None  # nothing moves, nothing is called
-    assert stream.others(LONG + 0.001) is not None
+    for later in (0.001, 0.002):
+        assert stream.doomed == 1
+        assert stream.others(LONG + later) is not None
     assert (stream.doomed, page_keys(store), stream.timer) == (0, [], None)
 
 
@@ -348,6 +351,7 @@ def test_any_store_call_may_fail_in_the_call_that_deletes(store: MemoryStore) ->
         stream = Stream(silent_plan(), pages)
         stream.feed(rows_of(*(("a", i / 9, 1.0) for i in range(300))))
         stream.others(LONG)
+        stream.others(LONG + 1)
         assert (stream.doomed, len(page_keys(pages)) > 90) == (1, True)
         faulty = FaultyStore(pages)
         faulty.fail(nth=nth)
@@ -360,6 +364,34 @@ def test_any_store_call_may_fail_in_the_call_that_deletes(store: MemoryStore) ->
             continue
         break
     assert nth > 20
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["refused", "answer lost"])
+def test_a_step_that_fails_deletes_nothing_that_a_retained_state_needs(applied: bool) -> None:
+    """Spark may go back to each of the last ``retain`` states that were committed."""
+    events = turns(400, 4, 1)
+    for nth in count(1):
+        pages = MemoryStore()
+        store = FaultyStore(pages)
+        stream = Stream(silent_plan(retain=2), store)
+        for at in range(0, 300, 50):
+            stream.feed(events.slice(at, 50))
+            stream.idle()
+        committed = [stream.calls[-1][0], stream.state]
+        store.fail(nth, applied=applied)
+        with suppress(StoreUnavailable):
+            step(stream.state, events.slice(300, 50), stream.plan, store, stream.watermark)
+        fired = store.fired
+        store.heal()
+        for state in committed:
+            assert restored(state, stream, pages)
+        stream.feed(events.slice(300, 50))
+        for i in range(4):
+            stream.others(LONG + i)
+        assert (stream.keys, stream.doomed, page_keys(pages)) == (set(), 0, [])
+        if not fired:
+            break
+    assert nth > 9
 
 
 def test_hundreds_of_short_lived_keys_leave_nothing_behind(store: MemoryStore) -> None:
@@ -396,6 +428,7 @@ def test_deletions_are_flushed_with_the_step(store: MemoryStore) -> None:
     stream = Stream(silent_plan(), Recorder())
     stream.feed(rows_of(*(("a", i / 9, 1.0) for i in range(300))))
     stream.others(LONG)
+    stream.others(LONG + 1)
     calls.clear()
     stream.others(2 * LONG)
     assert calls[0] == "delete"

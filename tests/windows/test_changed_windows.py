@@ -1,0 +1,75 @@
+"""Windows restored with other policies and another lateness, again and again: see the support."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from mta import AmortizedMTA, FiBA, LogMTA, SharedWindows, Sum, TimeWindow, Window
+from stores import MemoryStore
+from tests.support import oracle
+from tests.support.changing_lives import ChangingLife, ChangingShared, ChangingWindow
+
+LIVES: dict[str, Callable[[Random], ChangingLife]] = {
+    "FiBA": lambda random: ChangingWindow(random, FiBA),
+    "crowded FiBA": lambda random: ChangingWindow(random, oracle.CrowdedFiBA),
+    "Amortized MTA": lambda random: ChangingWindow(random, AmortizedMTA),
+    "Log MTA": lambda random: ChangingWindow(random, LogMTA),
+    "shared": lambda random: ChangingShared(random, by_time=False),
+    "shared, by time": lambda random: ChangingShared(random, by_time=True),
+}
+
+
+def live(name: str, seed: int, steps: int) -> ChangingLife:
+    life = LIVES[name](Random(f"{name} {seed}"))
+    for at in range(steps):
+        try:
+            life.step()
+        except Exception as error:
+            raise AssertionError(f"life {seed} of {name}, step {at}: {error!r}") from error
+    return life
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_a_window_that_changes_is_a_list_and_knows_what_it_lacks(name: str) -> None:
+    seen = {False: 0, True: 0}
+    for seed in range(30):
+        for complete, times in live(name, seed, 40).seen.items():
+            seen[complete] += times
+    assert min(seen.values()) > 50
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", LIVES)
+def test_for_long(name: str) -> None:
+    random = Random(oracle.seed(f"changed windows, {name}"))
+    for _ in range(oracle.kills(2000)):
+        live(name, random.randrange(1 << 32), random.choice([20, 60]))
+
+
+@pytest.mark.parametrize(("count", "lateness"), [(20, 30), (40, 0), (40, 30)])
+def test_a_longer_window_begins_with_the_events_that_were_kept_for_late_ones(
+    count: int, lateness: int
+) -> None:
+    store = MemoryStore()
+    window = Window(Sum(), TimeWindow(1), store, aggregator=FiBA, lateness=30)
+    window.extend([1.0] * count, range(count))
+    handle = window.checkpoint()
+    longer = Window.restore(
+        handle, Sum(), TimeWindow(10), store, aggregator=FiBA, lateness=lateness
+    )
+    assert longer.query() == 10.0
+    assert longer.reach().complete == (lateness + 10 < count < 30 or lateness == 0 or count < 30)
+    assert longer.extend([1.0], [count]).tolist() == [10.0]
+
+
+def test_several_windows_made_longer_begin_with_the_events_that_were_kept() -> None:
+    store = MemoryStore()
+    windows = SharedWindows(Sum(), {"x": TimeWindow(1)}, store, lateness=30)
+    windows.extend([1.0] * 20, range(20))
+    longer = SharedWindows.restore(
+        windows.checkpoint(), Sum(), {"x": TimeWindow(10)}, store, lateness=30
+    )
+    assert longer.reach("x").complete and longer.query("x") == 10.0
