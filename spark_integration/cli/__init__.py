@@ -2,7 +2,8 @@
 
 - ``commands``: what Spark adds to the commands of ``mta.cli``
 - ``job``, ``expressions``: what ``mta run`` is asked to do
-- ``sources``, ``run``, ``plot``: files in, results and a picture out
+- ``sources``, ``readers``: the input's files and columns, and the rows of one file
+- ``run``, ``progress``, ``plot``: rows in, results and a picture out
 - ``checkpoints``: inspect, check and sweep what a run has left
 - ``demo``, ``failures``: a demonstration, and Spark's failures in few words
 """

@@ -31,7 +31,7 @@ def explain(error: PySparkException) -> str:
         # The last line of a Python traceback is the first that is not indented.
         last = text.rpartition("Traceback (most recent call last):\n")[2]
         if match := re.search(r"^\S.*(?:\n(?!\s*at |\s*SQLSTATE).+)*", last, re.MULTILINE):
-            return _with_forms(re.sub(r"^[\w.]+\.(\w+: )", r"\1", match.group().strip()))
+            return re.sub(r"^[\w.]+\.(\w+: )", r"\1", match.group().strip())
     if raised := re.search(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: \w+)*$", text, re.M):
         return raised[1]
     causes = re.findall(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)", text, re.MULTILINE)
@@ -39,15 +39,6 @@ def explain(error: PySparkException) -> str:
     # Which file could not be read is in the error, and why in the cause of its cause.
     below = _root(error)
     return cause if not below or below in text else f"{cause}\n{below}"
-
-
-def _with_forms(cause: str) -> str:
-    """In files, what is there but cannot be read is null too."""
-    if cause.startswith("InvalidTime: null"):
-        return f"{cause}; a time of another form counts as none, --time-format tells which is read"
-    if cause.startswith("InvalidValue: null"):
-        return f"{cause}; a text that is no number counts as none"
-    return cause
 
 
 def _root(error: BaseException) -> str:

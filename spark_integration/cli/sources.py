@@ -267,7 +267,9 @@ def _fault(source: Source) -> Column:
     found = F.when(F.length("found") > 0, F.concat(F.lit(": '"), shown, F.lit("'")))
     hint = F.lit("; correct it, or drop and count such rows with --invalid drop")
     at = F.concat(F.lit(f", {unit_of(source)} "), F.col("row").cast("string"), F.lit(": "))
-    return F.concat("file", at, "reason", F.coalesce(found, F.lit("")), hint)
+    return F.concat(
+        F.lit("InvalidInput: "), "file", at, "reason", F.coalesce(found, F.lit("")), hint
+    )
 
 
 def unit_of(source: Source) -> str:
