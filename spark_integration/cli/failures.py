@@ -32,8 +32,8 @@ def explain(error: PySparkException) -> str:
         last = text.rpartition("Traceback (most recent call last):\n")[2]
         if match := re.search(r"^\S.*(?:\n(?!\s*at |\s*SQLSTATE).+)*", last, re.MULTILINE):
             return re.sub(r"^[\w.]+\.(\w+: )", r"\1", match.group().strip())
-    if raised := re.search(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: \w+)*$", text, re.M):
-        return raised[1]
+    if raised := re.search(r"InvalidInput: .+?(?=(?: SQLSTATE: \w+)*$)", text, re.MULTILINE):
+        return raised[0]  # of an expression of ours, around which Spark's versions put their words
     causes = re.findall(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)", text, re.MULTILINE)
     cause = causes[-1] if causes else text.split("\n\tat ")[0].strip()
     # Which file could not be read is in the error, and why in the cause of its cause.
