@@ -40,9 +40,12 @@ UTC_MICROS = pa.timestamp("us", "UTC")
 ORIGIN = pa.schema(
     {"file": pa.string(), "row": pa.int64(), "reason": pa.string(), "found": pa.string()}
 )
+PARTS = pa.schema({"path": pa.string(), "first": pa.int64(), "end": pa.int64()})
 MALFORMED = "the row cannot be read"
 #: A folder of a null value, as Hive and Spark name it.
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+#: A part of a Parquet file that one core reads is at least as long, uncompressed.
+PART_BYTES = 128 << 20
 COMMON_DELIMITERS = ",;\t|"
 
 
@@ -83,16 +86,24 @@ class Chunk:
 
 
 def read_chunks(
-    path: Path, layout: Layout, names: Sequence[str] | None = None, size: int = CHUNK_ROWS
+    path: Path,
+    layout: Layout,
+    names: Sequence[str] | None = None,
+    size: int = CHUNK_ROWS,
+    groups: range | None = None,
 ) -> Iterator[Chunk]:
     """The rows of a file in chunks of at most ``size``, with these columns or all of them.
 
-    Text is lists of ``str`` and None, Parquet is Arrow arrays. A file without rows gives one empty
-    chunk, one without columns none. Raises InvalidInput.
+    ``groups`` are the row groups to read of a Parquet file, by default all. Text is lists of
+    ``str`` and None, Parquet is Arrow arrays. A file without rows gives one empty chunk, one
+    without columns none. Raises InvalidInput.
     """
-    read = {"csv": _csv_chunks, "json": _json_chunks, "parquet": _parquet_chunks}[layout.format]
     with _named_errors(path, layout):
-        yield from read(path, layout, names, size)
+        if layout.format == "parquet":
+            yield from _parquet_chunks(path, names, size, groups)
+        else:
+            read = _csv_chunks if layout.format == "csv" else _json_chunks
+            yield from read(path, layout, names, size)
 
 
 def _csv_chunks(
@@ -211,12 +222,14 @@ def _json_cell(value: Any) -> str | None:
 
 
 def _parquet_chunks(
-    path: Path, layout: Layout, names: Sequence[str] | None, size: int
+    path: Path, names: Sequence[str] | None, size: int, groups: range | None
 ) -> Iterator[Chunk]:
     with pq.ParquetFile(path) as file:
         names = _present(path, file.schema_arrow.names, names)
-        start, batch = 1, None
-        for batch in file.iter_batches(size, columns=names):
+        meta, batch = file.metadata, None
+        groups = range(meta.num_row_groups) if groups is None else groups
+        start = 1 + sum(meta.row_group(group).num_rows for group in range(groups.start))
+        for batch in file.iter_batches(size, list(groups), names):
             columns = {name: batch.column(name) for name in names}
             yield Chunk(columns, range(start, start + batch.num_rows))
             start += batch.num_rows
@@ -224,6 +237,27 @@ def _parquet_chunks(
             yield Chunk(
                 {name: pa.nulls(0, file.schema_arrow.field(name).type) for name in names}, ()
             )
+
+
+def split_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The parts of Parquet files: path, first row group, and the one after the last."""
+    for path in _paths(batches):
+        with _named_errors(path, Layout("parquet")):
+            meta = pq.read_metadata(path)
+        parts, first, size = [], 0, 0
+        for group in range(meta.num_row_groups):
+            size += meta.row_group(group).total_byte_size
+            if size >= PART_BYTES or group == meta.num_row_groups - 1:
+                parts.append({"path": str(path), "first": first, "end": group + 1})
+                first, size = group + 1, 0
+        yield pa.RecordBatch.from_pylist(parts, PARTS)
+
+
+def _paths(batches: Iterable[pa.RecordBatch]) -> Iterator[Path]:
+    """The files that Spark lists, as ``file:/in/a.csv``."""
+    for batch in batches:
+        for path in batch.column(0).to_pylist():
+            yield Path(path.removeprefix("file://").removeprefix("file:"))
 
 
 def _present(path: Path, there: Sequence[str], names: Sequence[str] | None) -> Sequence[str]:
@@ -323,16 +357,21 @@ class Selection:
 
     def read_files(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of the files whose paths are given, for mapInArrow."""
-        for batch in batches:
-            for path in batch.column(0).to_pylist():
-                yield from self.read(Path(path.removeprefix("file://").removeprefix("file:")))
+        for path in _paths(batches):
+            yield from self.read(path)
 
-    def read(self, path: Path) -> Iterator[pa.RecordBatch]:
-        """The rows of a file. Raises InvalidInput."""
+    def read_parts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of what ``split_files`` gives, for mapInArrow."""
+        for batch in batches:
+            for part in batch.to_pylist():
+                yield from self.read(Path(part["path"]), range(part["first"], part["end"]))
+
+    def read(self, path: Path, groups: range | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of a file, or of some row groups of it. Raises InvalidInput."""
         partitions = partitions_of(path, self.roots)
         names = [self.key, self.time, *self.values, *self.carried]
         wanted = list(dict.fromkeys(n for n in names if n is not None and n not in partitions))
-        for chunk in read_chunks(path, self.layout, wanted):
+        for chunk in read_chunks(path, self.layout, wanted, groups=groups):
             found = {name: [text] * len(chunk.rows) for name, text in partitions.items()}
             with _named_errors(path, self.layout):
                 yield self._rows(path, chunk, {**chunk.columns, **found})

@@ -34,12 +34,14 @@ from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.job import Job
 from spark_integration.cli.readers import (
     ORIGIN,
+    PARTS,
     UTC_MICROS,
     Layout,
     Selection,
     is_number,
     partitions_of,
     read_chunks,
+    split_files,
     type_in_results,
     type_of_time,
     unreadable_time,
@@ -49,6 +51,8 @@ from spark_integration.errors import InvalidInput, InvalidRequest
 SAMPLE_ROWS = 1000
 ROWS_PER_BATCH = 500_000
 TAIL_BYTES = 1 << 16
+#: Parquet files beyond this are read by several cores.
+LARGE_FILE = 32 << 20
 TIME_NAMES = ("timestamp", "ts", "time", "event_time", "datetime", "date")
 KEY_NAMES = ("key", "device", "device_id", "sensor", "sensor_id", "id", "symbol", "name")
 VALUE_NAMES = ("value", "watts", "price", "amount")
@@ -210,7 +214,15 @@ def read_input(
         reader = spark.readStream.option("maxFilesPerTrigger", str(files_per_batch))
     files = reader.format("binaryFile").schema(LISTED).options(**options).load(path).select("path")
     selection = select_columns(job, source)
-    rows = files.mapInArrow(selection.read_files, from_arrow_schema(selection.schema))
+    schema = from_arrow_schema(selection.schema)
+    if source.format == "parquet" and any(
+        file.stat().st_size > LARGE_FILE for file in source.files
+    ):
+        parts = files.mapInArrow(split_files, from_arrow_schema(PARTS))
+        parts = parts.repartition(spark.sparkContext.defaultParallelism)
+        rows = parts.mapInArrow(selection.read_parts, schema)
+    else:
+        rows = files.mapInArrow(selection.read_files, schema)
     rows = rows.withColumn("time", time_column(job, source))
     unread = F.when(F.isnotnull("c1") & F.isnull("time"), F.lit(unreadable_time(selection.time)))
     rows = rows.withColumn("reason", F.coalesce("reason", unread))

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mta.cli.console import ProgressLine
-from spark_integration.cli import main
+from spark_integration.cli import main, readers, sources
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import Job
 from spark_integration.cli.progress import Progress, without_held_pages
@@ -415,3 +415,19 @@ def test_a_failed_run_does_not_promise_that_pages_are_sent_later():
     cause = str(WriteBuffer(MemoryStore(), deadline=1)._unavailable("refused"))
     assert "held" in cause
     assert without_held_pages(cause).endswith("has taken no page for 1 s (refused)")
+
+
+def test_a_large_parquet_file_is_read_in_parts(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "PART_BYTES", 1)  # workers have their own: row groups suffice
+    monkeypatch.setattr(sources, "LARGE_FILE", 1)
+    rows = pa.table({"k": ["a"] * 10, "ts": [AT] * 10, "v": list(range(10))})
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=3)
+    listed = pa.RecordBatch.from_pydict({"path": [f"file:{tmp_path}/a.parquet"]})
+    parts = [part for batch in readers.split_files([listed]) for part in batch.to_pylist()]
+    groups = [range(part["first"], part["end"]) for part in parts]
+    assert groups == [range(0, 1), range(1, 2), range(2, 3), range(3, 4)]
+    pieces = [
+        read_chunks(tmp_path / "a.parquet", Layout("parquet"), ["v"], 2, part) for part in groups
+    ]
+    assert [row for chunks in pieces for chunk in chunks for row in chunk.rows] == [*range(1, 11)]
+    assert rows_of(spark, tmp_path, {}) == [("a", float(value)) for value in range(10)]
