@@ -2,7 +2,8 @@
 
 - ``commands``: what Spark adds to the commands of ``mta.cli``
 - ``job``, ``expressions``: what ``mta run`` is asked to do
-- ``sources``, ``readers``: the input's files and columns, and the rows of one file
+- ``sources``, ``readers``, ``rows``, ``stream``: the input's files and columns, what is in one
+  file, its rows, and the stream of them
 - ``run``, ``progress``, ``plot``: rows in, results and a picture out
 - ``checkpoints``: inspect, check and sweep what a run has left
 - ``demo``, ``failures``: a demonstration, and Spark's failures in few words

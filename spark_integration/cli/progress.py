@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mta.cli.console import ProgressLine, plural, say
 from spark_integration.checkpoint import last_batch
 from spark_integration.cli.failures import RunFailed, explain
-from spark_integration.cli.sources import INPUT_METRICS
+from spark_integration.cli.stream import INPUT_METRICS
 from spark_integration.sliding import METRICS
 
 POLL_SECONDS = 0.25

@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mta.cli.console import ProgressLine
-from spark_integration.cli import main, readers, sources
+from spark_integration.cli import main, readers, stream
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import Job
 from spark_integration.cli.progress import Progress, without_held_pages
 from spark_integration.cli.readers import Layout, read_chunks
-from spark_integration.cli.sources import open_source, read_input, resolve_columns
+from spark_integration.cli.sources import open_source, resolve_columns
+from spark_integration.cli.stream import read_input
 from stores import MemoryStore
 from stores.errors import WindowStoreError
 from stores.write_buffer import WriteBuffer
@@ -287,6 +288,11 @@ REFUSED = {
         {},
         r"--time 'ts' holds time32\[ms\], not.*in one column",
     ),
+    "a type that Spark lacks": (
+        {"a.parquet": parquet(k=["a"], v=[1], n=pa.array([b"12"], pa.binary(2)))},
+        {"keep": ("n",)},
+        r"the column 'n' holds fixed_size_binary\[2\], a type that Spark lacks",
+    ),
     "keys of two kinds": (
         {"a.parquet": parquet(k=[7], v=[1]), "b.parquet": parquet(k=["007"], v=[1])},
         {},
@@ -419,13 +425,13 @@ def test_a_failed_run_does_not_promise_that_pages_are_sent_later():
 
 def test_a_large_parquet_file_is_read_in_parts(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(readers, "PART_BYTES", 1)  # workers have their own: row groups suffice
-    monkeypatch.setattr(sources, "LARGE_FILE", 1)
+    monkeypatch.setattr(stream, "LARGE_FILE", 1)
     rows = pa.table({"k": ["a"] * 10, "ts": [AT] * 10, "v": list(range(10))})
     pq.write_table(rows, tmp_path / "a.parquet", row_group_size=3)
     listed = pa.RecordBatch.from_pydict({"path": [f"file:{tmp_path}/a.parquet"]})
     parts = [part for batch in readers.split_files([listed]) for part in batch.to_pylist()]
     groups = [range(part["first"], part["end"]) for part in parts]
-    assert groups == [range(0, 1), range(1, 2), range(2, 3), range(3, 4)]
+    assert groups == [range(1), range(1, 2), range(2, 3), range(3, 4)]
     pieces = [
         read_chunks(tmp_path / "a.parquet", Layout("parquet"), ["v"], 2, part) for part in groups
     ]
