@@ -2,7 +2,9 @@
 
 - ``commands``: what Spark adds to the commands of ``mta.cli``
 - ``job``, ``expressions``: what ``mta run`` is asked to do
-- ``sources``, ``run``, ``plot``: files in, results and a picture out
+- ``sources``, ``readers``, ``rows``, ``stream``: the input's files and columns, what is in one
+  file, its rows, and the stream of them
+- ``run``, ``progress``, ``plot``: rows in, results and a picture out
 - ``checkpoints``: inspect, check and sweep what a run has left
 - ``demo``, ``generator``: a demonstration, and the stream that it generates
 - ``failures``: Spark's failures in few words

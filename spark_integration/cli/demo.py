@@ -19,7 +19,8 @@ from spark_integration.cli.expressions import Aggregation, parse_aggregation, pa
 from spark_integration.cli.generator import write_stream
 from spark_integration.cli.job import Job
 from spark_integration.cli.run import read_results, run
-from spark_integration.cli.sources import guess_job, key_column, open_source, read_input
+from spark_integration.cli.sources import guess_job, key_column, open_source
+from spark_integration.cli.stream import read_input
 from spark_integration.errors import InvalidRequest
 from spark_integration.session import local_session
 from stores.errors import WindowStoreError

@@ -37,9 +37,9 @@ def explain(error: PySparkException) -> str:
         # The last line of a Python traceback is the first that is not indented.
         last = text.rpartition("Traceback (most recent call last):\n")[2]
         if match := re.search(r"^\S.*(?:\n(?!\s*at |\s*SQLSTATE).+)*", last, re.MULTILINE):
-            return _with_forms(re.sub(r"^[\w.]+\.(\w+: )", r"\1", match.group().strip()))
-    if raised := re.search(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: \w+)*$", text, re.M):
-        return raised[1]
+            return re.sub(r"^[\w.]+\.(\w+: )", r"\1", match.group().strip())
+    if raised := re.search(r"InvalidInput: .+?(?=(?: SQLSTATE: \w+)*$)", text, re.MULTILINE):
+        return raised[0]  # of an expression of ours, around which Spark's versions put their words
     causes = re.findall(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)", text, re.MULTILINE)
     cause = causes[-1] if causes else text.split("\n\tat ")[0].strip()
     # Which file could not be read is in the error, and why in the cause of its cause.
@@ -47,15 +47,6 @@ def explain(error: PySparkException) -> str:
     if full := next((words for words in FULL_DISK if words in f"{text}\n{below}"), None):
         return f"{cause.partition(full)[0].strip()}\n{full}: {MAKE_ROOM}".strip()
     return cause if not below or below in text else f"{cause}\n{below}"
-
-
-def _with_forms(cause: str) -> str:
-    """In files, what is there but cannot be read is null too."""
-    if cause.startswith("InvalidTime: null"):
-        return f"{cause}; a time of another form counts as none, --time-format tells which is read"
-    if cause.startswith("InvalidValue: null"):
-        return f"{cause}; a text that is no number counts as none"
-    return cause
 
 
 def _root(error: BaseException) -> str:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mta.cli.console import ProgressLine, plural, say
 from spark_integration.checkpoint import last_batch
 from spark_integration.cli.failures import RunFailed, explain
-from spark_integration.cli.sources import INPUT_METRICS
+from spark_integration.cli.stream import INPUT_METRICS
 from spark_integration.sliding import METRICS
 
 POLL_SECONDS = 0.25
@@ -151,10 +151,19 @@ def follow_query(
     progress.seconds = progress.busy_seconds if by_work else time.monotonic() - began
     line.end()
     if failure := query.exception():
-        cause = _HELD.sub("", explain(failure))
+        cause = without_held_pages(explain(failure))
         raise RunFailed(f"{cause}\n{_WHAT_TO_DO}") from failure
     if progress.stopped:
         say("stopped; the same command continues from here")
+
+
+def without_held_pages(cause: str) -> str:
+    """A store's error, without its promise to send pages, which ends with the process.
+
+    >>> without_held_pages("no page; 7 bytes are held and will be sent when it is back: retry then")
+    'no page'
+    """
+    return _HELD.sub("", cause)
 
 
 def _doing(query: StreamingQuery) -> str:

@@ -20,7 +20,7 @@ from mta.times import to_duration
 from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import has_commits, is_of_this_release, ping_home
-from spark_integration.cli import sources
+from spark_integration.cli import sources, stream
 from spark_integration.cli.checkpoints import list_windows, store_totals
 from spark_integration.cli.expressions import (
     Aggregation,
@@ -74,7 +74,7 @@ def run(job: Job) -> Progress:
                     "the files' modification times do not follow their events' times: "
                     f"all {batching.files} files are read in one batch, to be sorted there"
                 )
-            rows = _with_watermark(sources.read_input(spark, job, source, batching.files), job)
+            rows = _with_watermark(stream.read_input(spark, job, source, batching.files), job)
             progress = _new_progress(job, source)
             query = _start(sliding_aggregate(rows, **arguments), job)
             follow_query(query, progress, stop, by_work=job.follow)
@@ -91,7 +91,7 @@ def _new_progress(job: Job, source: sources.Source) -> Progress:
     return Progress(
         files=files_done(job.checkpoint, files),
         all_files=None if job.follow else len(files),
-        reasons=[Reason(text) for text in sources.select_columns(job, source).reasons],
+        reasons=[Reason(text) for text in stream.select_columns(job, source).reasons],
     )
 
 
@@ -280,7 +280,7 @@ def _report(
     if progress.invalid:
         say(f"invalid   {plural(progress.invalid, 'row')}, dropped")
         for reason in filter(lambda reason: reason.rows, progress.reasons):
-            say(f"          {reason.describe(sources.unit_of(source))}")
+            say(f"          {reason.describe(stream.unit_of(source))}")
         if others := progress.invalid - sum(reason.rows for reason in progress.reasons):
             say(f"          {others:,} x a value that an aggregation does not take")
     if has_commits(job.checkpoint) and INSTALLED >= (4, 0):  # else nothing reads a checkpoint

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import os
 from datetime import date, time
 
 import pandas as pd
@@ -13,12 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_integration.cli import main
+from mta.cli.console import ProgressLine
+from spark_integration.cli import main, readers, stream
 from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import Job
+from spark_integration.cli.progress import Progress, without_held_pages
 from spark_integration.cli.readers import Layout, read_chunks
-from spark_integration.cli.sources import open_source, read_input, resolve_columns
+from spark_integration.cli.sources import open_source, resolve_columns
+from spark_integration.cli.stream import read_input
+from stores import MemoryStore
 from stores.errors import WindowStoreError
+from stores.write_buffer import WriteBuffer
 
 AT = "2024-01-01 00:00:00"
 HEAD = "k,ts,v\n"
@@ -56,54 +62,124 @@ def rows_of(spark, folder, files, **options):
 ONE = [("a", 1.0)]
 #: What is in the files, the options, and the keys and values that are right.
 READ = {
-    "quotes are doubled": ({"a.csv": f'k,ts,note,v\na,{AT},"size ""L"", 5, red",7\n'}, {}, [("a", 7.0)]),
+    "quotes are doubled": (
+        {"a.csv": f'k,ts,note,v\na,{AT},"size ""L"", 5, red",7\n'},
+        {},
+        [("a", 7.0)],
+    ),
     "newlines in quotes": ({"a.csv": HEAD + f'"a\nb",{AT},1\n'}, {}, [("a\nb", 1.0)]),
     "a backslash is a character": ({"a.csv": HEAD + f'"a\\",{AT},1\n'}, {}, [("a\\", 1.0)]),
-    "keys lose their quotes": ({"a.csv": table(('"a"', 1), ("a", 2))}, {}, [("a", 1.0), ("a", 2.0)]),
+    "keys lose their quotes": (
+        {"a.csv": table(('"a"', 1), ("a", 2))},
+        {},
+        [("a", 1.0), ("a", 2.0)],
+    ),
     "ends of lines of any kind": ({"a.csv": table(("a", 1)).replace("\n", "\r\n")}, {}, ONE),
     "a byte order mark": ({"a.csv": "\ufeff" + table(("a", 1))}, {}, ONE),
     "semicolons": ({"a.csv": table(("a", 1)).replace(",", ";")}, {"delimiter": ";"}, ONE),
     "tabs": ({"a.csv": table(("a", 1)).replace(",", "\t")}, {"delimiter": "\\t"}, ONE),
     "other quotes": ({"a.csv": HEAD + f"'a,b',{AT},1\n"}, {"quote": "'"}, [("a,b", 1.0)]),
     "no quotes": ({"a.csv": table(('5"', 1))}, {"quote": ""}, [('5"', 1.0)]),
-    "Latin-1": ({"a.csv": table(("Genève", 1)).encode("latin-1")}, {"encoding": "latin-1"}, [("Genève", 1.0)]),
+    "Latin-1": (
+        {"a.csv": table(("Genève", 1)).encode("latin-1")},
+        {"encoding": "latin-1"},
+        [("Genève", 1.0)],
+    ),
     "UTF-16": ({"a.csv": table(("é", 1)).encode("utf-16")}, {"encoding": "utf-16"}, [("é", 1.0)]),
     "suffixes in any case": (
-        {"A.CSV": table(("a", 1)), "b.csv": table(("b", 2)), "c.Csv.GZ": gzip.compress(table(("c", 3)).encode())},
-        {}, [("a", 1.0), ("b", 2.0), ("c", 3.0)],
+        {
+            "A.CSV": table(("a", 1)),
+            "b.csv": table(("b", 2)),
+            "c.Csv.GZ": gzip.compress(table(("c", 3)).encode()),
+        },
+        {},
+        [("a", 1.0), ("b", 2.0), ("c", 3.0)],
     ),
-    "a named file of any suffix": ({"x.tsv": table(("a", 1))}, {"format": "csv", "inputs": ["x.tsv"]}, ONE),
-    "columns in another order": ({"a.csv": table(("a", 1)), "b.csv": f"v,k,ts\n2,b,{AT}\n"}, {}, [("a", 1.0), ("b", 2.0)]),
+    "a named file of any suffix": (
+        {"x.tsv": table(("a", 1))},
+        {"format": "csv", "inputs": ["x.tsv"]},
+        ONE,
+    ),
+    "columns in another order": (
+        {"a.csv": table(("a", 1)), "b.csv": f"v,k,ts\n2,b,{AT}\n"},
+        {},
+        [("a", 1.0), ("b", 2.0)],
+    ),
     "folders keep their zeros": (
-        {f"k={key}/a.csv": f"ts,v\n{AT},{value}\n" for key, value in (("7", 1), ("007", 2), ("7.0", 3))},
-        {}, [("007", 2.0), ("7", 1.0), ("7.0", 3.0)],
+        {
+            f"k={key}/a.csv": f"ts,v\n{AT},{value}\n"
+            for key, value in (("7", 1), ("007", 2), ("7.0", 3))
+        },
+        {},
+        [("007", 2.0), ("7", 1.0), ("7.0", 3.0)],
     ),
     "folders of Parquet keep their zeros": (
         {f"k={key}/a.parquet": parquet(v=[value]) for key, value in (("7", 1.0), ("007", 2.0))},
-        {}, [("007", 2.0), ("7", 1.0)],
+        {},
+        [("007", 2.0), ("7", 1.0)],
     ),
-    "JSON lines": ({"a.jsonl": f'{{"k":"007","ts":"{AT}","v":1}}\n\n{{"k":7,"ts":"{AT}","v":"2"}}\n'}, {}, [("007", 1.0), ("7", 2.0)]),
-    "a JSON array": ({"a.json": json.dumps([{"k": "a", "ts": AT, "v": 1}, {"k": "b", "ts": AT, "v": 2.5}], indent=1)}, {}, [("a", 1.0), ("b", 2.5)]),
+    "JSON lines": (
+        {"a.jsonl": f'{{"k":"007","ts":"{AT}","v":1}}\n\n{{"k":7,"ts":"{AT}","v":"2"}}\n'},
+        {},
+        [("007", 1.0), ("7", 2.0)],
+    ),
+    "a JSON array": (
+        {
+            "a.json": json.dumps(
+                [{"k": "a", "ts": AT, "v": 1}, {"k": "b", "ts": AT, "v": 2.5}], indent=1
+            )
+        },
+        {},
+        [("a", 1.0), ("b", 2.5)],
+    ),
     "seconds as text": ({"a.json": '{"k":"a","ts":"1704067200","v":1}'}, {}, ONE),
     "milliseconds in CSV": ({"a.csv": HEAD + "a,1704067200000,1\n"}, {}, ONE),
-    "nanoseconds in Parquet": ({"a.parquet": parquet(k=["a"], ts=pa.array([1704067200 * 10**9]), v=[1])}, {}, ONE),
+    "nanoseconds in Parquet": (
+        {"a.parquet": parquet(k=["a"], ts=pa.array([1704067200 * 10**9]), v=[1])},
+        {},
+        ONE,
+    ),
     "a form of its own": ({"a.csv": HEAD + "a,20240131,1\n"}, {"time_format": "yyyyMMdd"}, ONE),
-    "Parquet text": ({"a.parquet": parquet(k=["a", "b"], v=["1", " 2e0 "])}, {}, [("a", 1.0), ("b", 2.0)]),
-    "int and double": ({"a.parquet": parquet(k=["a"], v=[1]), "b.parquet": parquet(k=["b"], v=[2.5])}, {}, [("a", 1.0), ("b", 2.5)]),
+    "Parquet text": (
+        {"a.parquet": parquet(k=["a", "b"], v=["1", " 2e0 "])},
+        {},
+        [("a", 1.0), ("b", 2.0)],
+    ),
+    "int and double": (
+        {"a.parquet": parquet(k=["a"], v=[1]), "b.parquet": parquet(k=["b"], v=[2.5])},
+        {},
+        [("a", 1.0), ("b", 2.5)],
+    ),
     "narrow and wide keys": (
-        {"a.parquet": parquet(k=pa.array([1], "int8"), v=[1]), "b.parquet": parquet(k=[2**40], v=[2])},
-        {}, [(1, 1.0), (2**40, 2.0)],
+        {
+            "a.parquet": parquet(k=pa.array([1], "int8"), v=[1]),
+            "b.parquet": parquet(k=[2**40], v=[2]),
+        },
+        {},
+        [(1, 1.0), (2**40, 2.0)],
     ),
     "times of day are carried as text": (
-        {"a.parquet": parquet(k=["a"], v=[1], note=pa.array([time(1, 2)], "time32[ms]"))}, {"keep": ("note",)}, [("a", 1.0, "01:02:00.000")],
+        {"a.parquet": parquet(k=["a"], v=[1], note=pa.array([time(1, 2)], "time32[ms]"))},
+        {"keep": ("note",)},
+        [("a", 1.0, "01:02:00.000")],
     ),
     "dates": ({"a.parquet": parquet(k=["a"], v=[1], ts=pa.array([date(2024, 1, 1)]))}, {}, ONE),
-    "dictionaries": ({"a.parquet": parquet(k=pa.array(["a", "b"]).dictionary_encode(), v=[1, 2])}, {}, [("a", 1.0), ("b", 2.0)]),
-    "an aggregation of a column with parentheses": (
-        {"a.csv": f"k,ts,kW (net)\na,{AT},1\n"}, {"agg": ("peak=max(kW (net))",), "value": ()}, ONE,
+    "dictionaries": (
+        {"a.parquet": parquet(k=pa.array(["a", "b"]).dictionary_encode(), v=[1, 2])},
+        {},
+        [("a", 1.0), ("b", 2.0)],
     ),
-    "a value with parentheses": ({"a.csv": f"k,ts,kW (net)\na,{AT},1\n"}, {"value": ("kW (net)",)}, ONE),
-}  # fmt: skip
+    "an aggregation of a column with parentheses": (
+        {"a.csv": f"k,ts,kW (net)\na,{AT},1\n"},
+        {"agg": ("peak=max(kW (net))",), "value": ()},
+        ONE,
+    ),
+    "a value with parentheses": (
+        {"a.csv": f"k,ts,kW (net)\na,{AT},1\n"},
+        {"value": ("kW (net)",)},
+        ONE,
+    ),
+}
 
 
 @pytest.mark.parametrize("case", READ)
@@ -139,31 +215,101 @@ def test_numbers_are_those_of_python_without_underscores(spark, tmp_path):
 BAD_BYTES = table(*[("a", 1)] * 40_000).encode() + f"Gen\xe8ve,{AT},1\n".encode("latin-1")
 #: What is in the files, the options, and what the error says, before Spark starts or in it.
 REFUSED = {
-    "semicolons": ({"a.csv": table(("a", 1)).replace(",", ";")}, {}, r"one cell, 'k;ts;v': give --delimiter ';'"),
+    "semicolons": (
+        {"a.csv": table(("a", 1)).replace(",", ";")},
+        {},
+        r"one cell, 'k;ts;v': give --delimiter ';'",
+    ),
     "tabs": ({"a.csv": table(("a", 1)).replace(",", "\t")}, {}, r"give --delimiter '\\t'"),
-    "bytes beyond the sample": ({"a.csv": BAD_BYTES}, {}, r"a\.csv, line 40002: the bytes b'\\xe8ve,' are not utf-8"),
+    "bytes beyond the sample": (
+        {"a.csv": BAD_BYTES},
+        {},
+        r"a\.csv, line 40002: the bytes b'\\xe8ve,' are not utf-8",
+    ),
     "bytes of JSON": ({"a.json": b'{"k":"\xe8"}'}, {}, r"a\.json, line 1: the bytes .*--encoding"),
-    "an open quote": ({"a.csv": table(("a", 1), ('"b', 2), ("c", 3))}, {}, r"a\.csv, the row that starts in line 3: unexpected end"),
-    "text after a quote": ({"a.csv": table(('"b"c', 2))}, {}, r"a\.csv, the row that starts in line 2"),
-    "too few cells": ({"a.csv": table(("a", 1)) + "b,1\n"}, {}, r"a\.csv, line 3: the row cannot be read: 'cells 2, columns 3'"),
-    "no JSON": ({"a.jsonl": f'{{"k":"a","ts":"{AT}","v":1}}\nnope\n'}, {}, r"a\.jsonl, line 2: the row cannot be read: 'nope"),
-    "no number": ({"a.csv": table(("a", 1), ("a", "72F"))}, {}, r"a\.csv, line 3: v is no number: '72F'"),
-    "no number in Parquet": ({"a.parquet": parquet(k=["a", "b"], v=["1", "x"])}, {}, r"a\.parquet, row 2: v is no number: 'x'"),
+    "an open quote": (
+        {"a.csv": table(("a", 1), ('"b', 2), ("c", 3))},
+        {},
+        r"a\.csv, the row that starts in line 3: unexpected end",
+    ),
+    "text after a quote": (
+        {"a.csv": table(('"b"c', 2))},
+        {},
+        r"a\.csv, the row that starts in line 2",
+    ),
+    "too few cells": (
+        {"a.csv": table(("a", 1)) + "b,1\n"},
+        {},
+        r"a\.csv, line 3: the row cannot be read: 'cells 2, columns 3'",
+    ),
+    "no JSON": (
+        {"a.jsonl": f'{{"k":"a","ts":"{AT}","v":1}}\nnope\n'},
+        {},
+        r"a\.jsonl, line 2: the row cannot be read: 'nope",
+    ),
+    "no number": (
+        {"a.csv": table(("a", 1), ("a", "72F"))},
+        {},
+        r"a\.csv, line 3: v is no number: '72F'",
+    ),
+    "no number in Parquet": (
+        {"a.parquet": parquet(k=["a", "b"], v=["1", "x"])},
+        {},
+        r"a\.parquet, row 2: v is no number: 'x'",
+    ),
     "no time in Parquet": (
-        {"a.parquet": parquet(k=["a"] * 1500, v=[1] * 1500, ts=[AT] * 1400 + ["31/01/2024"] * 100)}, {},
+        {"a.parquet": parquet(k=["a"] * 1500, v=[1] * 1500, ts=[AT] * 1400 + ["31/01/2024"] * 100)},
+        {},
         r"a\.parquet, row 1401: ts cannot be read as a time: '31/01/2024'",
     ),
-    "no key": ({"a.csv": table(("a", 1), ("", 2))}, {}, r"a\.csv, line 3: no k; correct it, or .*--invalid drop"),
-    "a missing column": ({"a.csv": table(("a", 1)), "b.csv": "k,ts\n"}, {}, r"b\.csv has no column 'v'; its columns are k, ts"),
+    "no key": (
+        {"a.csv": table(("a", 1), ("", 2))},
+        {},
+        r"a\.csv, line 3: no k; correct it, or .*--invalid drop",
+    ),
+    "a missing column": (
+        {"a.csv": table(("a", 1)), "b.csv": "k,ts\n"},
+        {},
+        r"b\.csv has no column 'v'; its columns are k, ts",
+    ),
     "a column twice": ({"a.csv": f"k,ts,v,v\na,{AT},1,2\n"}, {}, r"a\.csv has several columns 'v'"),
-    "a packed file cut off": ({"a.csv.gz": gzip.compress(table(*[("a", 1)] * 9999).encode())[:-9]}, {}, r"a\.csv\.gz cannot be read as csv .*cut off"),
-    "a Parquet file cut off": ({"a.parquet": parquet(k=["a"], v=[1]), "b.parquet": parquet(k=["a"], v=[1])[:-9]}, {}, r"b\.parquet cannot be read as parquet"),
-    "times of day": ({"a.parquet": parquet(k=["a"], v=[1], ts=pa.array([time(1)], "time32[ms]"))}, {}, r"--time 'ts' holds time32\[ms\], not.*in one column"),
-    "keys of two kinds": ({"a.parquet": parquet(k=[7], v=[1]), "b.parquet": parquet(k=["007"], v=[1])}, {}, r"\.parquet: the column 'k' holds (string|int64), in the first file"),
-    "an encoding of nobody": ({"a.csv": HEAD}, {"encoding": "utf-99"}, "--encoding 'utf-99' is unknown"),
-    "a delimiter of two": ({"a.csv": HEAD}, {"delimiter": "::"}, "--delimiter '::': give one character"),
+    "a packed file cut off": (
+        {"a.csv.gz": gzip.compress(table(*[("a", 1)] * 9999).encode())[:-9]},
+        {},
+        r"a\.csv\.gz cannot be read as csv .*cut off",
+    ),
+    "a Parquet file cut off": (
+        {"a.parquet": parquet(k=["a"], v=[1]), "b.parquet": parquet(k=["a"], v=[1])[:-9]},
+        {},
+        r"b\.parquet cannot be read as parquet",
+    ),
+    "times of day": (
+        {"a.parquet": parquet(k=["a"], v=[1], ts=pa.array([time(1)], "time32[ms]"))},
+        {},
+        r"--time 'ts' holds time32\[ms\], not.*in one column",
+    ),
+    "a type that Spark lacks": (
+        {"a.parquet": parquet(k=["a"], v=[1], n=pa.array([[1]], pa.list_(pa.uint64())))},
+        {"keep": ("n",)},
+        r"the column 'n' holds list<.*>, a type that Spark lacks",
+    ),
+    "keys of two kinds": (
+        {"a.parquet": parquet(k=[7], v=[1]), "b.parquet": parquet(k=["007"], v=[1])},
+        {},
+        r"\.parquet: the column 'k' holds (string|int64), in the first file",
+    ),
+    "an encoding of nobody": (
+        {"a.csv": HEAD},
+        {"encoding": "utf-99"},
+        "--encoding 'utf-99' is unknown",
+    ),
+    "a delimiter of two": (
+        {"a.csv": HEAD},
+        {"delimiter": "::"},
+        "--delimiter '::': give one character",
+    ),
     "a quote of two": ({"a.csv": HEAD}, {"quote": "''"}, "--quote \"''\": give one character"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -237,9 +383,10 @@ def test_a_run_that_fails_says_what_to_do_and_goes_on(tmp_path, capsys):
     command = ("run", source, "--key", "k", "--output", out, "--no-plot", "--files-per-batch", 1)
     (source / "1.csv").write_text(table(("a", 1)))
     (source / "2.csv").write_text(table(("a", "oops")))
+    os.utime(source / "1.csv", (1_000, 1_000))
     assert mta(*command) == 2
     error = capsys.readouterr().err
-    assert f"mta: {source / '2.csv'}, line 2: v is no number: 'oops'" in error
+    assert f"mta: InvalidInput: {source / '2.csv'}, line 2: v is no number: 'oops'" in error
     assert "start the same command again" in error
     (source / "2.csv").write_text(table(("a", 2)))
     assert mta(*command) == 0
@@ -252,3 +399,41 @@ def test_a_run_of_which_no_row_can_be_used_fails(tmp_path, capsys):
     command = ("run", tmp_path / "1.csv", "--key", "k", "--value", "v", "--invalid", "drop")
     assert mta(*command, "--output", tmp_path / "out", "--no-plot") == 2
     assert "none of the 1 row read could be used" in capsys.readouterr().err
+
+
+def test_progress_names_files_rows_rate_and_time_left():
+    progress = Progress(files=2, all_files=10)
+    progress.files, progress.rows, progress.seconds = 5, 3_000, 30.0
+    assert progress.line() == "file 5 of 10 done, 3,000 rows, 100 rows/s, about 50 s left"
+    progress = Progress(rows=1, seconds=1.0)
+    assert progress.line() == "file 0 done, 1 row, 1 rows/s"
+
+
+def test_without_a_terminal_progress_is_a_line_per_ten_seconds(capsys):
+    line = ProgressLine()
+    for second in range(41):
+        line.show(f"after {second} s", second)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [f"after {second} s" for second in (0, 10, 20, 30, 40)]
+
+
+def test_a_failed_run_does_not_promise_that_pages_are_sent_later():
+    cause = str(WriteBuffer(MemoryStore(), deadline=1)._unavailable("refused"))
+    assert "held" in cause
+    assert without_held_pages(cause).endswith("has taken no page for 1 s (refused)")
+
+
+def test_a_large_parquet_file_is_read_in_parts(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "PART_BYTES", 1)  # workers have their own: row groups suffice
+    monkeypatch.setattr(stream, "LARGE_FILE", 1)
+    rows = pa.table({"k": ["a"] * 10, "ts": [AT] * 10, "v": list(range(10))})
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=3)
+    listed = pa.RecordBatch.from_pydict({"path": [f"file:{tmp_path}/a.parquet"]})
+    parts = [part for batch in readers.split_files([listed]) for part in batch.to_pylist()]
+    groups = [range(part["first"], part["end"]) for part in parts]
+    assert groups == [range(1), range(1, 2), range(2, 3), range(3, 4)]
+    pieces = [
+        read_chunks(tmp_path / "a.parquet", Layout("parquet"), ["v"], 2, part) for part in groups
+    ]
+    assert [row for chunks in pieces for chunk in chunks for row in chunk.rows] == [*range(1, 11)]
+    assert rows_of(spark, tmp_path, {}) == [("a", float(value)) for value in range(10)]

@@ -170,15 +170,6 @@ def test_whoever_leaves_the_password_to_the_note_is_told(tmp_path, monkeypatch, 
     assert ("give the store's whole address with --store" in capsys.readouterr().err) == (not store)
 
 
-@pytest.mark.parametrize(
-    ("kind", "hint"), [("Time", "--time-format tells which"), ("Value", "a text that is no number")]
-)
-def test_what_cannot_be_read_is_said_to_count_as_none(kind, hint):
-    traceback = "Traceback (most recent call last):\n  File a\nmta.errors."
-    assert hint in explain(Exception(f"{traceback}Invalid{kind}: null {kind.lower()}: 1 of 2"))
-    assert hint not in explain(Exception(f"{traceback}Invalid{kind}: beyond the range"))
-
-
 def test_ctrl_c_while_spark_starts_leaves_no_java_behind(source, tmp_path):
     command = [sys.executable, "-m", "spark_integration.cli", "run", str(source), "--time", "ts"]
     options = ["--value", "watts", "--output", str(tmp_path / "out")]

@@ -1,0 +1,268 @@
+"""The rows that a run takes from its files, as Spark's workers give them to Spark.
+
+- A row that cannot be used has a ``reason``, the text that was ``found``, and its file and line.
+- A text is a number where Python's ``float`` reads it and it has no underscore.
+- A column that several files hold as different kinds of values raises InvalidInput.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_integration.cli.readers import Chunk, Layout, listed_paths, named_errors, read_chunks
+from spark_integration.errors import InvalidInput
+
+UTC_MICROS = pa.timestamp("us", "UTC")
+#: The columns that follow those of the rows: where each row is, and why it cannot be used.
+ORIGIN = pa.schema(
+    {"file": pa.string(), "row": pa.int64(), "reason": pa.string(), "found": pa.string()}
+)
+MALFORMED = "the row cannot be read"
+#: A folder of a null value, as Hive and Spark name it.
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which columns of the files make the rows, and as what."""
+
+    layout: Layout
+    roots: tuple[Path, ...]
+    """The inputs; the folders below them may hold columns, as ``device=7``."""
+    key: str | None
+    """None where all rows have the key ``all``, or each file's name."""
+    key_from_file_name: bool
+    endings: tuple[str, ...]
+    """What a file's name ends with that is no part of the key."""
+    time: str
+    values: tuple[str, ...]
+    needed: frozenset[str]
+    """The values without which a row cannot be used."""
+    carried: tuple[str, ...]
+    types: dict[str, pa.DataType]
+    """The types of key, time and carried columns; the values are doubles."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The rows' columns: c0, the key, c1, the time, then values, carried ones and ORIGIN."""
+        types = [self.types.get(self.key or "", pa.string()), self.types[self.time]]
+        types += [pa.float64() for _ in self.values]
+        types += [self.types[name] for name in self.carried]
+        return pa.schema([(f"c{at}", kind) for at, kind in enumerate(types)] + list(ORIGIN))
+
+    @property
+    def reasons(self) -> list[str]:
+        """Every reason for which a row cannot be used."""
+        names = (self.key, self.time, *self.values)
+        return [
+            MALFORMED,
+            *(_missing(name) for name in names if name),
+            unreadable_time(self.time),
+            *(_no_number(name) for name in self.values),
+        ]
+
+    def read_files(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the files whose paths are given, for mapInArrow."""
+        for path in listed_paths(batches):
+            yield from self.read(path)
+
+    def read_parts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of what ``split_files`` gives, for mapInArrow."""
+        for batch in batches:
+            for part in batch.to_pylist():
+                yield from self.read(Path(part["path"]), range(part["first"], part["end"]))
+
+    def read(self, path: Path, groups: range | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of a file, or of some row groups of it. Raises InvalidInput."""
+        partitions = partitions_of(path, self.roots)
+        names = [self.key, self.time, *self.values, *self.carried]
+        wanted = list(dict.fromkeys(n for n in names if n is not None and n not in partitions))
+        for chunk in read_chunks(path, self.layout, wanted, groups=groups):
+            found = {name: [text] * len(chunk.rows) for name, text in partitions.items()}
+            with named_errors(path, self.layout):
+                yield self._rows(path, chunk, {**chunk.columns, **found})
+
+    def _rows(self, path: Path, chunk: Chunk, found: dict[str, Any]) -> pa.RecordBatch:
+        faults = _Faults({at: (MALFORMED, what) for at, what in chunk.malformed.items()})
+        rows = len(chunk.rows)
+        if self.key is None:
+            name = _without(path.name, self.endings) if self.key_from_file_name else "all"
+            columns = [pa.repeat(name, rows)]
+        else:
+            columns = [_as(self.types[self.key], found[self.key], path, self.key)]
+            faults.add_nulls(columns[0], _missing(self.key))
+        is_text = self.types[self.time] == pa.string()
+        families = ("text", "number") if is_text else ("time",)
+        columns.append(_as(self.types[self.time], found[self.time], path, self.time, families))
+        faults.add_nulls(columns[1], _missing(self.time))
+        for name in self.values:
+            numbers, wrong = to_numbers(found[name], path, name)
+            columns.append(numbers)
+            if name in self.needed:
+                faults.add(wrong, _no_number(name))
+                faults.add_nulls(numbers, _missing(name))
+        columns += [_as(self.types[name], found[name], path, name) for name in self.carried]
+        columns += [pa.repeat(str(path), rows), pa.array(chunk.rows, pa.int64())]
+        columns += faults.columns(rows)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+class _Faults(dict[int, tuple[str, str]]):
+    """The first reason against each row, and what was found there."""
+
+    def add(self, found: dict[int, str], reason: str) -> None:
+        for at, text in found.items():
+            self.setdefault(at, (reason, text))
+
+    def add_nulls(self, column: pa.Array, reason: str) -> None:
+        if column.null_count:
+            at = pc.indices_nonzero(column.is_null()).to_pylist()
+            self.add(dict.fromkeys(at, ""), reason)
+
+    def columns(self, rows: int) -> list[pa.Array]:
+        if not self:
+            return [pa.nulls(rows, pa.string())] * 2
+        pairs = [self.get(at, (None, None)) for at in range(rows)]
+        return [pa.array(column, pa.string()) for column in zip(*pairs, strict=True)]
+
+
+def _missing(name: str) -> str:
+    return f"no {name}"
+
+
+def _no_number(name: str) -> str:
+    return f"{name} is no number"
+
+
+def unreadable_time(name: str) -> str:
+    """The reason against a row whose time is a text of another form."""
+    return f"{name} cannot be read as a time"
+
+
+def partitions_of(path: Path, roots: Iterable[Path]) -> dict[str, str | None]:
+    """The columns that stand in the names of the folders below an input, always as text.
+
+    >>> partitions_of(Path("/in/device=007/a.csv"), [Path("/in")])
+    {'device': '007'}
+    """
+    for root in roots:
+        if path != root and path.is_relative_to(root):
+            pairs = [part.partition("=") for part in path.relative_to(root).parts[:-1]]
+            texts = {name: unquote(text) for name, equals, text in pairs if equals}
+            return {name: None if text == NULL_PARTITION else text for name, text in texts.items()}
+    return {}
+
+
+def _without(name: str, endings: Iterable[str]) -> str:
+    ending = next((end for end in endings if name.lower().endswith(end)), "")
+    return name[: len(name) - len(ending)]
+
+
+def to_number(cell: Any) -> float:
+    """A cell as a double, NaN included. Raises ValueError or TypeError for what is no number.
+
+    >>> [to_number(cell) for cell in (" 7 ", "1e3", "-.5", "inf", 3)]
+    [7.0, 1000.0, -0.5, inf, 3.0]
+    """
+    if isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell):
+        raise ValueError(cell)
+    return float(cell)
+
+
+def is_number(cell: Any) -> bool:
+    """Whether a cell that is not missing is a number."""
+    try:
+        to_number(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def to_numbers(cells: Any, path: Path, name: str) -> tuple[pa.Array, dict[int, str]]:
+    """A column as doubles, null for missing, blank, NaN and wrong cells, and the wrong ones."""
+    if isinstance(cells, pa.Array):
+        family = _family(cells.type)
+        if family == "number":
+            doubles = cells.cast(pa.float64(), safe=False)
+            return pc.if_else(pc.is_nan(doubles), pa.scalar(None, pa.float64()), doubles), {}
+        if family not in ("text", "null"):
+            raise InvalidInput(f"{path}: the column {name!r} holds {cells.type}, not numbers")
+        cells = cells.to_pylist()
+    numbers: list[float | None] = []
+    wrong = {}
+    for at, cell in enumerate(cells):
+        try:
+            number = None if cell is None else to_number(cell)
+        except ValueError:
+            number = None
+            if cell.strip():
+                wrong[at] = cell[:80]
+        numbers.append(None if number is None or math.isnan(number) else number)
+    return pa.array(numbers, pa.float64()), wrong
+
+
+def type_in_results(kind: pa.DataType) -> pa.DataType:
+    """As what a Parquet column of this type is carried; wide enough for what other files hold."""
+    family = _family(kind)
+    if family == "number":
+        if pa.types.is_decimal(kind):
+            return kind
+        if pa.types.is_uint64(kind):
+            return pa.decimal128(20, 0)
+        return pa.int64() if pa.types.is_integer(kind) else pa.float64()
+    if family in ("text", "null") or pa.types.is_time(kind):
+        return pa.string()
+    return UTC_MICROS if pa.types.is_timestamp(kind) else kind
+
+
+def type_of_time(kind: pa.DataType, what: str) -> pa.DataType:
+    """As what a time column of this type is read. Raises InvalidInput for what holds no times."""
+    family = _family(kind)
+    if family == "time":
+        return UTC_MICROS
+    if family in ("text", "number", "null"):
+        return pa.string()
+    hint = ": write date and time in one column" if pa.types.is_time(kind) else ""
+    raise InvalidInput(f"{what} holds {kind}, not timestamps, dates, numbers or text{hint}")
+
+
+def _family(kind: pa.DataType) -> str:
+    """Types whose values are converted into each other without a change of what they mean."""
+    is_a = pa.types
+    if is_a.is_dictionary(kind):
+        return _family(kind.value_type)
+    if is_a.is_string(kind) or is_a.is_large_string(kind) or str(kind) == "string_view":
+        return "text"
+    if is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind):
+        return "number"
+    return "time" if is_a.is_timestamp(kind) or is_a.is_date(kind) else str(kind)
+
+
+def _as(
+    kind: pa.DataType, cells: Any, path: Path, name: str, families: tuple[str, ...] = ()
+) -> pa.Array:
+    """A column as this type. Raises InvalidInput where the file has another kind of values."""
+    if not isinstance(cells, pa.Array):
+        cells = pa.array(cells, pa.string())
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    there = cells.type
+    try:
+        of_day = pa.types.is_time(there) and kind == pa.string() and not families
+        if not of_day and _family(there) not in ("null", *(families or [_family(kind)])):
+            raise pa.ArrowInvalid("another kind of values")
+        # Spark has no nanoseconds; what is finer than a microsecond is cut off.
+        return cells.cast(kind, safe=str(there).partition(",")[0] != "timestamp[ns")
+    except pa.ArrowInvalid as error:
+        raise InvalidInput(
+            f"{path}: the column {name!r} holds {there}, in the first file {kind} ({error}): "
+            "write all files with one type"
+        ) from error

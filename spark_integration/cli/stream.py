@@ -1,0 +1,170 @@
+"""The stream or batch of a run's rows: Spark lists the files, its workers read them.
+
+Spark notes in the checkpoint which files it has read. Its own readers are not used, as they replace
+bytes that they cannot decode, swallow what follows an open quote, read numbers by Java's rules, and
+do not know lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkTypeError
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+
+from mta.times import TimeUnit
+from spark_integration.cli.expressions import parse_aggregation
+from spark_integration.cli.job import Job
+from spark_integration.cli.readers import PARTS, split_files
+from spark_integration.cli.rows import (
+    ORIGIN,
+    UTC_MICROS,
+    Selection,
+    type_in_results,
+    type_of_time,
+    unreadable_time,
+)
+from spark_integration.cli.sources import SUFFIXES, Source, key_column, time_unit
+from spark_integration.errors import InvalidRequest
+
+#: What Spark's list of files has of each.
+LISTED = "path string, modificationTime timestamp, length long, content binary"
+#: The name of the counts of rows that cannot be used, in a query's ``observedMetrics``.
+INPUT_METRICS = "input"
+_NANOSECONDS: dict[TimeUnit, int] = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+#: Parquet files beyond this are read by several cores.
+LARGE_FILE = 32 << 20
+
+
+def read_input(
+    spark: SparkSession, job: Job, source: Source, files_per_batch: int | None = None
+) -> DataFrame:
+    """The input as rows of key, time, values and kept columns.
+
+    A stream of ``files_per_batch`` files at a time, or without it everything as one batch. A row
+    that cannot be used fails the query with its file and line, or, with ``invalid="drop"``, has
+    nulls and is counted in the stream's ``INPUT_METRICS``.
+    """
+    # Spark would otherwise pass over a new file that is a week older than the newest, in silence.
+    options = {"maxFileAge": "36500d", "recursiveFileLookup": "true"}
+    # Spark takes one path, and one that does not start with a slash as relative.
+    path = "/{" + ",".join(_glob(file).removeprefix("/") for file in source.files) + "}"
+    if len(source.inputs) == 1:
+        path = _glob(source.inputs[0])
+        if source.inputs[0].is_dir():
+            options["pathGlobFilter"] = (
+                "*{" + ",".join(map(_any_case, SUFFIXES[source.format])) + "}"
+            )
+    reader: Any = spark.read
+    if files_per_batch is not None:
+        reader = spark.readStream.option("maxFilesPerTrigger", str(files_per_batch))
+    files = reader.format("binaryFile").schema(LISTED).options(**options).load(path).select("path")
+    selection = select_columns(job, source)
+    schema = from_arrow_schema(selection.schema)
+    if source.format == "parquet" and any(
+        file.stat().st_size > LARGE_FILE for file in source.files
+    ):
+        parts = files.mapInArrow(split_files, from_arrow_schema(PARTS))
+        parts = parts.repartition(spark.sparkContext.defaultParallelism)
+        rows = parts.mapInArrow(selection.read_parts, schema)
+    else:
+        rows = files.mapInArrow(selection.read_files, schema)
+    rows = rows.withColumn("time", time_column(job, source))
+    unread = F.when(F.isnotnull("c1") & F.isnull("time"), F.lit(unreadable_time(selection.time)))
+    rows = rows.withColumn("reason", F.coalesce("reason", unread))
+    rows = rows.withColumn("found", F.coalesce("found", F.col("c1").cast("string")))
+    time = F.col("time")
+    if job.invalid == "error":
+        time = F.when(F.isnotnull("reason"), F.raise_error(_fault(source))).otherwise(time)
+    elif files_per_batch is not None:
+        rows = rows.observe(INPUT_METRICS, *_counts(selection.reasons))
+    values = [F.col(f"c{at}").alias(name) for at, name in enumerate([*job.value, *job.keep], 2)]
+    selected: DataFrame = rows.select(
+        F.col("c0").alias(key_column(job)), time.alias(selection.time), *values
+    )
+    return selected
+
+
+def select_columns(job: Job, source: Source) -> Selection:
+    """What the readers take from the files. Raises InvalidRequest for a type that has no use."""
+    time, schema = str(job.time), source.schema
+    types = {name: pa.string() for name in (job.key, time, *job.keep) if name is not None}
+    in_files = {} if schema is None else dict(zip(schema.names, schema.types, strict=True))
+    for name in types.keys() & in_files.keys():
+        kind, is_time = in_files[name], name == time
+        types[name] = type_of_time(kind, f"--time {name!r}") if is_time else type_in_results(kind)
+        try:
+            from_arrow_type(types[name])
+        except PySparkTypeError as error:
+            raise InvalidRequest(
+                f"the column {name!r} holds {kind}, a type that Spark lacks: leave it out, or "
+                "write it as text"
+            ) from error
+    used = (parse_aggregation(text, job.value) for text in job.agg)
+    return Selection(
+        layout=source.layout,
+        roots=source.inputs,
+        key=job.key,
+        key_from_file_name=job.key_from_file_name,
+        endings=tuple(end for ends in SUFFIXES.values() for end in ends),
+        time=time,
+        values=job.value,
+        needed=frozenset(each.input for each in used if each.input is not None),
+        carried=job.keep,
+        types=types,
+    )
+
+
+def _counts(reasons: Sequence[str]) -> list[Column]:
+    """For each reason how many rows there are, and the first of them as JSON."""
+    origin = F.struct(*(name for name in ORIGIN.names if name != "reason"))
+    columns = []
+    for at, reason in enumerate(reasons):
+        is_it = F.col("reason") == reason
+        columns += [F.count_if(is_it).alias(f"n{at}"),
+                    F.to_json(F.min(F.when(is_it, origin))).alias(f"e{at}")]  # fmt: skip
+    return columns
+
+
+def _fault(source: Source) -> Column:
+    """What an error says of a row that cannot be used."""
+    shown = F.regexp_replace("found", r"\s", " ")
+    found = F.when(F.length("found") > 0, F.concat(F.lit(": '"), shown, F.lit("'")))
+    hint = F.lit("; correct it, or drop and count such rows with --invalid drop")
+    at = F.concat(F.lit(f", {unit_of(source)} "), F.col("row").cast("string"), F.lit(": "))
+    return F.concat(
+        F.lit("InvalidInput: "), "file", at, "reason", F.coalesce(found, F.lit("")), hint
+    )
+
+
+def unit_of(source: Source) -> str:
+    """What the number of a row counts in its file."""
+    return "row" if source.format == "parquet" else "line"
+
+
+def time_column(job: Job, source: Source) -> Column:
+    """The time column ``c1`` as a timestamp: from text, from a number since 1970, or as it is."""
+    if select_columns(job, source).types[str(job.time)] == UTC_MICROS:
+        return F.col("c1")
+    unit = time_unit(job, source)
+    if unit is not None:
+        micros = f"try_cast(c1 as decimal(28, 6)) * {_NANOSECONDS[unit]} / 1000"
+        return F.expr(f"timestamp_micros(try_cast(floor({micros}) as bigint))")
+    formats = [F.lit(job.time_format)] if job.time_format else []
+    return F.try_to_timestamp(F.col("c1"), *formats)
+
+
+def _glob(path: Path) -> str:
+    """The path as a pattern that matches only itself."""
+    return re.sub(r"([\\*?\[\]{},])", r"\\\1", str(path))
+
+
+def _any_case(ending: str) -> str:
+    """A pattern of the ending in upper and lower case."""
+    return "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in ending)
