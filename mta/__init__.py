@@ -5,7 +5,7 @@ before it:
 
 - ``errors``, ``times``: what goes wrong, and times as whole microseconds
 - ``kernels``, ``columns``: numbers without a monoid; values and partials as columns
-- ``frames``: data frames of pandas, polars and Arrow
+- ``dataframes``: data frames of pandas, polars and Arrow
 - ``monoids``: what a window computes
 - ``in_order``: the papers' algorithms in memory
 - ``folds``: many ranges at once

@@ -28,9 +28,9 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "zstandard": ("stores/compression.py",),
     "shtab": ("mta/cli/commands.py",),
     "msgpack": ("mta/", "spark_integration/"),
-    "pandas": ("spark_integration/", "benchmarks/", "mta/frames/of_pandas.py"),
-    "polars": ("benchmarks/", "mta/frames/of_polars.py"),
-    "pyarrow": ("spark_integration/", "benchmarks/", "mta/frames/of_arrow.py"),
+    "pandas": ("spark_integration/", "benchmarks/", "mta/dataframes/of_pandas.py"),
+    "polars": ("benchmarks/", "mta/dataframes/of_polars.py"),
+    "pyarrow": ("spark_integration/", "benchmarks/", "mta/dataframes/of_arrow.py"),
     "pyspark": ("spark_integration/", "benchmarks/spark/"),
     "matplotlib": ("spark_integration/", "benchmarks/"),
     "pickle": (),
@@ -87,7 +87,7 @@ def test_the_core_needs_no_extra() -> None:
 #: The wings of each package from the ground up: each may import those before it.
 WINGS: dict[str, tuple[str, ...]] = {
     "mta": (
-        "errors", "times", "kernels", "columns", "frames", "monoids", "in_order", "folds",
+        "errors", "times", "kernels", "columns", "dataframes", "monoids", "in_order", "folds",
         "policies", "pages", "cursors", "levels", "reactive", "fiba", "windows", "triggers",
         "keyed", "audit", "laws", "cli", "__main__",
     ),

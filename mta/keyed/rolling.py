@@ -17,10 +17,10 @@ import numpy as np
 
 from mta.columns.reading import objects
 from mta.columns.schemas import Array, Objects, Record, Schema
+from mta.dataframes.base import Column, Frame, Result
+from mta.dataframes.opening import open_frame
+from mta.dataframes.sql_types import is_known
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
-from mta.frames.base import Column, Frame, Result
-from mta.frames.opening import open_frame
-from mta.frames.sql_types import is_known
 from mta.kernels.segments import inverse
 from mta.keyed.key_columns import codes_of
 from mta.keyed.windows import KeyedWindows

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from mta.columns.schemas import Decimals
+from mta.dataframes.base import Column, Frame, Moments, Result, require_no_null
 from mta.errors import InvalidValue
-from mta.frames.base import Column, Frame, Moments, Result, require_no_null
 
 
 class PandasFrame(Frame):
@@ -52,7 +52,7 @@ def _read(series: Any, name: str) -> Column:
     dtype = series.dtype
     arrow = _as_arrow(series)
     if arrow is not None:
-        from mta.frames.of_arrow import read
+        from mta.dataframes.of_arrow import read
 
         return replace(read(arrow, name), dtype=str(dtype))
     require_no_null(name, series.isna().to_numpy())
@@ -125,7 +125,7 @@ def _array(result: Result) -> Any:
     """Results as an array that a column can be."""
     values, form, like, _ = result
     if like is not None and like.dtype.endswith(_ARROW):
-        from mta.frames.of_arrow import to_arrow
+        from mta.dataframes.of_arrow import to_arrow
 
         return pd.arrays.ArrowExtensionArray(to_arrow(result))
     if form == "value" and like is not None:

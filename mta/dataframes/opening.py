@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from mta.frames.base import Frame
+from mta.dataframes.base import Frame
 
 #: By library and class, the module and the class here; subclasses are frames as well.
 _FRAMES = {
@@ -25,7 +25,7 @@ def open_frame(frame: Any) -> Frame:
                 "rolling computes at once, and a LazyFrame has no rows yet: give frame.collect()"
             )
         if found := _FRAMES.get((library, base.__name__)):
-            opened: Frame = getattr(import_module(f"mta.frames.{found[0]}"), found[1])(frame)
+            opened: Frame = getattr(import_module(f"mta.dataframes.{found[0]}"), found[1])(frame)
             return opened
     raise TypeError(
         f"rolling takes a pandas or polars DataFrame or an Arrow table, not {type(frame)!r}; "

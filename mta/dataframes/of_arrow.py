@@ -9,8 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from mta.columns.schemas import Decimals
-from mta.frames.base import SUM_DIGITS, Column, Frame, Moments, Result, flattened, require_no_null
-from mta.frames.sql_types import Maker, plain_value, read_type
+from mta.dataframes.base import (
+    SUM_DIGITS,
+    Column,
+    Frame,
+    Moments,
+    Result,
+    flattened,
+    require_no_null,
+)
+from mta.dataframes.sql_types import Maker, plain_value, read_type
 
 _types = pa.types
 
