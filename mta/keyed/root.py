@@ -184,14 +184,18 @@ def _require_possible(root: Root) -> None:
         raise corrupt("its lateness cannot be")
     if root.lateness is None and root.kept:
         raise corrupt("it has no lateness, and had one before")
+    if root.forgotten is not None and not (root.timed and _is_time(root.forgotten)):
+        raise corrupt("the moment up to which it has forgotten keys cannot be")
+    _require_possible_counts(root)
+
+
+def _require_possible_counts(root: Root) -> None:
     if len(root.counts) != 5 or not all(map(_is_number, root.counts)):
         raise corrupt("its counts cannot be")
     if root.counts[1] > root.counts[0]:
         raise corrupt("more keys are by themselves than there are")
     if not _is_number(root.number):
         raise corrupt("its number cannot be")
-    if root.forgotten is not None and not (root.timed and _is_time(root.forgotten)):
-        raise corrupt("the moment up to which it has forgotten keys cannot be")
 
 
 def _is_number(value: Any, most: int = _FAR) -> bool:
