@@ -326,6 +326,8 @@ def _as_array(values: Any) -> np.ndarray:
 
 def _to_micros(array: np.ndarray, unit: TimeUnit | None) -> np.ndarray:
     """Numbers of a unit, or values of any kind, as microseconds."""
+    if array.dtype.kind == "m":  # some of these would be listed as whole numbers
+        raise InvalidTime("durations are no times; add them to a datetime first")
     if array.dtype.kind not in "iuf":
         return np.fromiter((to_time(value, unit) for value in array.tolist()), "i8", len(array))
     if not len(array):
