@@ -686,11 +686,7 @@ class KeyedWindows:
         return source
 
     def lacking(self) -> list[Lacking]:
-        """Return the results that lack events since windows or aggregations were changed.
-
-        Each says from when on it is complete. A result that is not named is complete. No store
-        call.
-        """
+        """Return the results that lack events since a change, and when each is complete again."""
         return lacking(self._starts, self.monoid, self._kind.policies)
 
     @alone
