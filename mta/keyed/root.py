@@ -26,7 +26,7 @@ kind     = text, as "Array('<f8')"
 changes  = how often the windows or what is computed have been changed
 starts   = array of [name, moment, known]: what lacks some events since a change, a window or
            marks: at most those up to a moment in microseconds (nil: any that came before), but for
-           so many newest ones of each key at that time
+           so many of each key that came right before any event that it still accepted
 index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
 """
 
@@ -64,7 +64,7 @@ class Start(NamedTuple):
     moment: int | None
     """No event is lacking that is later, in microseconds; None where that is not known."""
     known: int
-    """Nor any of so many newest ones of each key at that time."""
+    """Nor any of so many of each key, the last ones before any event that it accepted then."""
 
 
 @dataclass(slots=True)
