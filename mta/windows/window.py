@@ -214,10 +214,11 @@ class Window(EventsFace[Out]):
         """The window that a handle describes; no store call until pages are needed.
 
         Settings as for a new window, but the arities are the handle's. With another policy, where
-        both go by counts and times, it goes on from the events that the window held (with FiBA, kept); ``reach`` says
-        what it lacks. Raises CorruptHandle for damaged bytes, and HandleMismatch when the handle is
-        of another monoid, of a policy that cannot be changed, or of another aggregator or (where
-        given) arity. Later, at most one page a level is read to build the stack.
+        both go by counts and times, it goes on from the events that the window held, or with FiBA
+        kept; ``reach`` says what it lacks. Raises CorruptHandle for damaged bytes, and
+        HandleMismatch when the handle is of another monoid, of a policy that cannot be changed, or
+        of another aggregator or (where given) arity. Later, at most one page a level is read to
+        build the stack.
         """
         state = Handle.decode(handle)
         checked = Settings.read(WindowSettings, settings).of_handle(state)
