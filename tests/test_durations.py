@@ -119,7 +119,7 @@ OF_TEXTS: dict[str, Door] = {
     "mta run --window session": lambda text: parse_window(f"session {text}").gap,
     "mta run --every": lambda text: EveryPeriod(parse_every(text)).period,
     "mta run --watermark": watermark,
-    "mta gc --grace": lambda text: round(_seconds(text) * 1e6),
+    "mta gc --grace": lambda text: round(_seconds("--grace", text) * 1e6),
     "store URL": url_option,
 }
 REFUSALS = (ValueError, TypeError, InvalidRequest, InvalidStoreURL)

@@ -184,9 +184,7 @@ class _Completion(Action):
         try:
             import shtab
         except ModuleNotFoundError as error:
-            missing = MissingDependency(
-                f"{option} needs shtab: pip install '{PACKAGE}[completion]'"
-            )
+            missing = MissingDependency(f"{option} needs shtab: {pip_install('completion')}")
             sys.stderr.write(f"mta: {missing}\n")
             raise SystemExit(exit_code(missing)) from error
         if values not in shtab.SUPPORTED_SHELLS:

@@ -27,6 +27,7 @@ from spark_integration.cli.demo import DemoFailed
 from spark_integration.cli.failures import RunFailed, explain
 from stores import open_store
 from stores.errors import WindowStoreError
+from stores.installing import pip_install
 from tests.support.documents import DOCS
 
 PAGE = (DOCS / "commands.md").read_text()
@@ -276,4 +277,4 @@ def test_without_shtab_completion_says_what_to_install(
     with pytest.raises(SystemExit) as caught:
         main(["--print-completion", "bash"])
     assert caught.value.code == 2
-    assert "needs shtab: pip install 'mta-windows[completion]'" in capsys.readouterr().err
+    assert f"needs shtab: {pip_install('completion')}" in capsys.readouterr().err

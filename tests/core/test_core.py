@@ -213,6 +213,7 @@ def test_every_module_of_the_core_needs_no_extra() -> None:
         "stores.redis",
         "stores.couchbase",
         "mta.monoids.sketches",
+        "mta.dataframes.of_",
     )
     names = [
         found.name

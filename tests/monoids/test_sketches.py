@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -35,6 +36,7 @@ from mta.monoids.summary import SummaryMonoid
 from mta.pages import page
 from mta.pages.handle import Handle
 from mta.pages.page import Group, Layout
+from stores.installing import pip_install
 from tests.support.catalogue import NUMBERS, WORDS
 
 pytest.importorskip("datasketches")
@@ -308,7 +310,7 @@ def test_settings_out_of_range() -> None:
 def test_without_the_library_only_sketches_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasketches", None)
     for make in (DistinctCount, KLLQuantiles, FrequentItems, CountMin):
-        with pytest.raises(MissingDependency, match=r"mta-windows\[sketches\]"):
+        with pytest.raises(MissingDependency, match=re.escape(pip_install("sketches"))):
             make()
     window = Window(BloomFilter(10), CountWindow(2))
     window.insert("a")

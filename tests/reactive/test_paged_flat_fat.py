@@ -106,7 +106,7 @@ def test_growing_and_shrinking_writes_no_page_again() -> None:
     assert store.counts.put.pages == 0
     for _ in range(2):
         window.checkpoint()
-        assert window.structure.height == heights[-1]  # the first of two handles needs the root
+        assert window.structure.height == heights[-1]  # retained snapshots need the root
     window.checkpoint()
     assert window.structure.height < heights[-1]
     assert store.counts.put.pages == 0

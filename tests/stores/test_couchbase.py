@@ -55,7 +55,7 @@ def bare(url: str) -> CouchbaseStore:
         ("couchbase://user@host/bucket", "user:password@host"),
         ("couchbase://user:hunter2@host/bucket?durability=much", "majority"),
         ("couchbase://user:hunter2@host/bucket?network=home", "external"),
-        ("couchbase://user:hunter2@host/bucket?ttl=soon", "whole number"),
+        ("couchbase://user:hunter2@host/bucket?ttl=soon", "numbers with their units"),
         ("couchbase://user:hunter2@host/bucket?verify=false", "couchbases://"),
         ("couchbases://host/bucket?cert_file=c", "go together"),
         ("couchbase://user:hunter2@host/bucket?prefix=a", "no option 'prefix'"),

@@ -1,9 +1,8 @@
 """Snapshots and pages with one thing changed each, under digests that fit: what a forger may write.
 
->>> for change in sorted(forged([1, b"ab"]), key=repr)[:2]:
-...     print(change)
-[-1, b'ab']
-[-2305843009213693952, b'ab']
+>>> changes = list(forged([1, b"ab"]))
+>>> [-1, b"ab"] in changes, [b"ab"] in changes, [1, b""] in changes
+(True, True, True)
 """
 
 from __future__ import annotations
