@@ -1,9 +1,9 @@
-"""Pages of tables (version 2), of which only what is asked for is read, of many pages at once.
+"""The format of tables in pages, of which only what is asked for is read, of many at once.
 
     page    = head column ...              numbers are "<i8"
     head    = "mta-keys" version run keys events columns size, [base, unit, bytes] ..., label
-    version = 2
-    run     = number of the run that the page belongs to, from 1 on
+    version = 1
+    run     = number of the run that the page belongs to, from 1 on; 0 of the table in a root
     columns = how many there are, each with three numbers in the head
     size    = bytes of the label
     label   = msgpack array [window, kinds]; kinds = array of text, those of the values' columns
@@ -48,7 +48,7 @@ from mta.keyed.keys import Keys, ints_of_hashes, lined_up, range_of
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
 
 MAGIC = b"mta-keys"
-VERSION = 2
+VERSION = 1
 _HASHES, _KEY_ENDS, _KEY_BYTES, _MARKS, _LEFT, _ENDS, _TIMES = range(7)
 _HANDLE_ENDS, _HANDLES, _VALUES = 7, 8, 9
 #: The columns of numbers.
@@ -103,7 +103,7 @@ def encode(layout: TableLayout, run: int, table: Table) -> bytes:
 
 
 def is_leaf(page: Buffer) -> bool:
-    """Whether a page is one of these, of any version from 2 on."""
+    """Whether a page is one of these, of any version."""
     return page[: len(MAGIC)] == MAGIC
 
 
