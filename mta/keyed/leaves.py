@@ -59,6 +59,8 @@ _FIXED, _MOST_COLUMNS = 6, 1 << 16
 _FEW = 16 if native.compiled is None else 4
 #: Where an event has no bytes, a page has no more of them.
 _MOST_OF_NOTHING = 1 << 26
+#: No key has more events that have left, so that those of all runs together are a number of C.
+_MOST_LEFT = 1 << 56
 #: The place in its page, of what ``native.meet`` has found.
 _PLACE = (1 << 32) - 1
 #: Which numbers of bytes a number of a column may have; the last one stands for all that are more.
@@ -353,7 +355,7 @@ class Leaves:
             kept = np.arange(len(numbers)) >= newest[numbers]
             numbers, pages, places = numbers[kept], pages[kept], places[kept]
         left = self._of_keys(_LEFT, pages, places)[0]
-        if (left < 0).any():
+        if (left < 0).any() or (left > _MOST_LEFT).any():
             raise CorruptPage("its counts cannot be")
         starts, counts = self._ranges(_ENDS, pages, places, self._events)
         of_key = bounds_of(np.bincount(numbers, minlength=count))

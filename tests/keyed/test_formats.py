@@ -266,6 +266,7 @@ TABLES: dict[str, tuple[bytes, str]] = {
     "shorter column": (headed(8, 8), "other lengths"),
     "marks": (tabled(marks=[0, 4]), "marks cannot be"),
     "left": (tabled(left=[-1, 0]), "counts cannot be"),
+    "left without end": (tabled(left=[(1 << 63) - 1, 0]), "counts cannot be"),
     "events before the first": (tabled(bounds=[0, -2, 5]), "ends before it begins"),
     "events behind the last": (tabled(bounds=[0, 6, 5]), "ends before|ends behind"),
     "order": (encode(INTS, 0, 4, int_table().take(np.array([1, 0]))), "out of order"),
