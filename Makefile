@@ -97,30 +97,34 @@ kernels: $(ALL)
 	echo "-- the suites that lean on kernels, with numpy alone"; \
 	MTA_KERNELS=numpy $$python -m pytest -q -n auto --dist worksteal -p no:cacheprovider $(SUITES)
 
-# Without the newest Python there is no wheel of libraries that are as old as these.
+# An environment is what pip makes of an old PySpark today. The libraries of its time are in a folder
+# beside, for the path. For the newest Python there are no wheels that are as old.
 SPARKS := $(OLDEST_SPARKS:%=$(VENV)/pyspark-%/.ready)
 $(SPARKS): $(VENV)/pyspark-%/.ready: $(VENV)/pyvenv.cfg
 	@set -e; python=$$(command -v python3.11 || command -v python3.12 || true); \
 	test -n "$$python" || { echo "-- PySpark $* not run: it wants Python 3.11 or 3.12"; exit 0; }; \
 	echo "-- installing PySpark $* into $(@D)"; rm -rf $(@D); $$python -m venv $(@D); \
 	$(@D)/bin/python $(PIP_INSTALL) $(UNCOMPRESSED) \
-		"pyspark==$*" "pandas==2.2.*" "polars==1.21.*" "pyarrow==15.*" "numpy==1.26.*" \
-		"protobuf==5.*" redis msgpack lmdb xxhash "pytest>=8" hypothesis; \
+		"pyspark==$*" $(SPARK) redis msgpack lmdb xxhash "pytest>=8" hypothesis; \
+	$(@D)/bin/python $(PIP_INSTALL) --target $(@D)/oldest \
+		"pandas==2.2.*" "polars==1.21.*" "pyarrow==15.*" "numpy==1.26.*" "protobuf==5.*"; \
 	touch $@
 
 ## make the environments of "make spark-versions", without the tests
 spark-environments: $(SPARKS)
 
 ## run the core of the tests with the oldest versions of PySpark, each with libraries of its
-## time; "make test" runs all tests with the newest
+## time and with those that pip picks today; "make test" runs all tests with the newest
 spark-versions: $(ALL) spark-environments
 	@set -e; export PATH="$$(dirname "$$($(BIN)/python -m spark_integration.java)"):$$PATH"; \
 	java -version 2>&1 | grep -Eq 'version "(17|18|19|20|21|22|23)' || { \
 		echo "-- PySpark $(OLDEST_SPARKS) not run: they want Java 17 to 23"; exit 0; }; \
 	for version in $(OLDEST_SPARKS); do \
 		place=$(VENV)/pyspark-$$version; test -f $$place/.ready || continue; \
-		$$place/bin/python -m pytest -q -p no:cacheprovider -W ignore tests/spark/test_versions.py; \
-		$$place/bin/python -m pytest -q -p no:cacheprovider -k polars \
+		pytest="$$place/bin/python -m pytest -q -p no:cacheprovider"; oldest=$$PWD/$$place/oldest; \
+		$$pytest tests/spark/test_fresh.py; \
+		PYTHONPATH=$$oldest $$pytest -W ignore tests/spark/test_versions.py; \
+		PYTHONPATH=$$oldest $$pytest -k polars \
 			tests/windows/test_doors.py tests/keyed/test_rolling.py; \
 		ran="$${ran:+$$ran, }$$version"; \
 	done; \

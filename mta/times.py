@@ -191,6 +191,19 @@ def to_time(value: Any, unit: TimeUnit | None = None) -> int:
         return _of_datetime(value)
     if isinstance(value, date):
         return (value - date(1970, 1, 1)).days * UNITS["day"]
+    number = _number(value)
+    if unit is None and not -CERTAIN < number < CERTAIN:
+        raise InvalidTime(doubt_of(number))
+    micros = _of_number(number, unit)
+    if not -_LIMIT < micros < _LIMIT:
+        raise InvalidTime(
+            f"{value!r} {TIME_UNITS[unit or 's']} is out of range; is the unit right?"
+        )
+    return micros
+
+
+def _number(value: Any) -> float | Fraction:
+    """What a time that is a number counts, exactly. Raises InvalidTime for what is no time."""
     if isinstance(value, (str, bytes)):
         raise InvalidTime(f"{value!r} is text; parse it into a datetime or a number first")
     try:
@@ -206,14 +219,7 @@ def to_time(value: Any, unit: TimeUnit | None = None) -> int:
         raise InvalidTime(
             f"{value!r} is not a time; give seconds, a datetime or a numpy datetime64"
         ) from None
-    if unit is None and not -CERTAIN < number < CERTAIN:
-        raise InvalidTime(doubt_of(number))
-    micros = _of_number(number, unit)
-    if not -_LIMIT < micros < _LIMIT:
-        raise InvalidTime(
-            f"{value!r} {TIME_UNITS[unit or 's']} is out of range; is the unit right?"
-        )
-    return micros
+    return number
 
 
 def _of_number(number: float | Fraction, unit: TimeUnit | None) -> int:
@@ -320,6 +326,8 @@ def _as_array(values: Any) -> np.ndarray:
 
 def _to_micros(array: np.ndarray, unit: TimeUnit | None) -> np.ndarray:
     """Numbers of a unit, or values of any kind, as microseconds."""
+    if array.dtype.kind == "m":  # some of these would be listed as whole numbers
+        raise InvalidTime("durations are no times; add them to a datetime first")
     if array.dtype.kind not in "iuf":
         return np.fromiter((to_time(value, unit) for value in array.tolist()), "i8", len(array))
     if not len(array):

@@ -7,6 +7,7 @@ PySpark is an extra, so it is imported only when one of these names is asked for
 - ``history``: the windows that a stream goes on from, made of a batch
 - ``request``, ``options``, ``plan``: from what is asked to plain data for the workers
 - ``chains``: several windows in one query
+- ``writers``: output modes and triggers that Spark cannot run windows with
 - ``step``: one micro-batch of some keys, without Spark
 - ``carriers``: how Spark calls the step
 - ``session``, ``java``, ``versions``: a local Spark, and what differs between its versions
@@ -68,4 +69,7 @@ def __getattr__(name: str) -> Any:
         if missing not in ("pyspark", "pandas", "pyarrow") or find_spec(missing):  # a part of it
             raise
         raise MissingDependency(f"{name} needs {missing}: {pip_install('spark')}") from error
+    except ImportError:
+        import_module(f"{__name__}.versions")  # which says what library does not suit another
+        raise
     return getattr(home, name)

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -246,7 +247,9 @@ class _Limit(NamedTuple):
             taken = time.monotonic() - begun
             left = self.seconds - taken
             if left <= 0:
-                with suppress(PySparkException):  # it ends later, in a folder that nobody reads
+                with suppress(
+                    PySparkException, Py4JError
+                ):  # it ends later, in a folder that nobody reads
                     query.stop()
                 raise TimeLimitReached(
                     f"Spark has not written the states in {self.seconds:g} seconds, and was "

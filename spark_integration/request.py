@@ -7,7 +7,8 @@ query and arrives inside a Java stack trace.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -53,7 +54,6 @@ class Request(NamedTuple):
 
 def make_request(df: DataFrame, options: Options) -> Request:
     """The request of one ``sliding_aggregate``; raises InvalidRequest. Reads no data."""
-    check_pipeline(df)
     check_store(options.store, df)
     by_value = df.isStreaming and not is_state_url(options.store or BATCH)
     check_workers(df.sparkSession, streams=by_value)
@@ -175,13 +175,14 @@ def result_schema(
     return T.StructType([*given, *results, *marks])
 
 
-def check_pipeline(df: DataFrame) -> None:
+@contextmanager
+def outside_pipelines() -> Iterator[None]:
     """Raises InvalidRequest inside a query function of a declarative pipeline.
 
     Spark refuses there what asks the server about a DataFrame, as for its columns.
     """
     try:
-        df.schema  # noqa: B018
+        yield
     except AnalysisException as error:
         if "PIPELINE_QUERY_FUNCTION" not in str(error):
             raise

@@ -27,7 +27,7 @@ from spark_integration.step.step import Step, step
 from .chains import check_chain
 from .options import Every, History, Lateness, Options
 from .plan import Corrections, OnBadRow, OnLate, Output, Plan, Silent
-from .request import WATERMARK_DELAY, Request, make_request, watermark_delay
+from .request import WATERMARK_DELAY, Request, make_request, outside_pipelines, watermark_delay
 from .versions import BY_FILE_SYSTEM
 from .writers import check_starts
 
@@ -147,11 +147,12 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
         retain=retain,
         start_from=start_from,
     )
-    request = make_request(df, options)
-    if isinstance(metrics, str):
-        check_chain(df, request.plan.store, metrics)
-    results = run_request(df, request, step, metrics)
-    check_starts(results)
+    with outside_pipelines():
+        request = make_request(df, options)
+        if isinstance(metrics, str):
+            check_chain(df, request.plan.store, metrics)
+        results = run_request(df, request, step, metrics)
+        check_starts(results)
     return results
 
 

@@ -17,7 +17,6 @@ from inspect import signature
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 import pyspark
 from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import types as T
@@ -45,6 +44,11 @@ if INSTALLED < OLDEST:
         f"PySpark {pyspark.__version__} is installed, and 3.5 or later is needed: "
         f"{pip_install('spark')}"
     )
+
+try:
+    import pyarrow as pa
+except ImportError as error:  # pyarrow 26 and numpy 1, which PySpark 3.5 asks for
+    raise MissingDependency(f"{error}: pip install 'pyarrow<{GIVES_DOUBLES}'") from error
 
 #: From 4.2 on times without a zone need a word; before, they are UTC unless one says otherwise.
 _IN_UTC: dict[str, Any] = (

@@ -41,7 +41,7 @@ def _has_windows(writer: Any) -> bool:
     """Whether a query has windows, by the columns that they put into its plan."""
     frame = getattr(writer, "_df", None)
     if frame is None:  # of Spark Connect
-        return BLOB in str(writer._write_proto)
+        return BLOB in str(writer._write_stream.command(writer._session.client))
     return BLOB in frame._jdf.queryExecution().logical().toString()
 
 

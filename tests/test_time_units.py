@@ -196,3 +196,8 @@ def test_a_duration_is_no_time() -> None:
     for value in (np.timedelta64(5, "s"), pd.Timedelta(5, "s")):
         with pytest.raises(InvalidTime, match="is not a time"):
             to_time(value)
+    for unit in ("s", "us", "ns"):
+        durations = np.array([1, 2, 3], f"m8[{unit}]")
+        for column in (durations, pl.Series(durations.astype("m8[us]")), pa.array(durations)):
+            with pytest.raises(InvalidTime, match="durations are no times"):
+                to_times(column)

@@ -17,7 +17,8 @@ from time import perf_counter, process_time
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.ours.memory import MIB, anonymous
+from benchmarks.ours.memory import MIB
+from benchmarks.ours.resident import anonymous
 from benchmarks.report.experiment import Experiment, Finding, Progress, Row, Rows, distinct
 from benchmarks.report.plots import lines
 from mta import KeyedWindows, Max, TimeWindow

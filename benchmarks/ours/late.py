@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ours.memory import MIB, anonymous
+from benchmarks.ours.memory import MIB
+from benchmarks.ours.resident import anonymous
 from benchmarks.report.beside import Figure, alternate, beside
 from mta import AmortizedMTA, FiBA, Max, TimeWindow, Window
 from mta.pages.structure import Aggregator

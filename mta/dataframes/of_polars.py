@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -42,21 +43,23 @@ class PolarsFrame(Frame):
         return self.frame.with_columns([_series(*pair) for pair in results.items()])
 
 
+def _restored(kind: pl.DataType, values: np.ndarray) -> Any:
+    """Results as a column of the type that was read."""
+    if values.dtype.kind in "mM":
+        raw = pl.Series(values.view("i8"))
+        return (raw.cast(pl.Int32) if kind == pl.Date else raw).cast(kind)
+    if values.dtype == object:
+        return pl.Series(values.tolist(), dtype=kind, strict=False)
+    return pl.Series(values).cast(kind)
+
+
 def _read(series: pl.Series, name: str) -> Column:
     kind = series.dtype
     if series.null_count():
         require_no_null(name, series.is_null().to_numpy())
 
-    def restored(values: np.ndarray) -> Any:
-        if values.dtype.kind in "mM":
-            raw = pl.Series(values.view("i8"))
-            return (raw.cast(pl.Int32) if kind == pl.Date else raw).cast(kind)
-        if values.dtype == object:
-            return pl.Series(values.tolist(), dtype=kind, strict=False)
-        return pl.Series(values).cast(kind)
-
     def made(type_: Any, values: Any, ordered: bool = True) -> Column:
-        return Column(name, str(kind), type_, values, restored, ordered)
+        return Column(name, str(kind), type_, values, partial(_restored, kind), ordered)
 
     if unit := _unit(kind):
         moments = series.to_physical().to_numpy().astype("i8").view(unit)

@@ -5,6 +5,7 @@
 - ``keys``: distinct keys, in order of their hashes
 - ``table``: keys and their events, column by column
 - ``sweep``: where windows begin, and their results
+- ``retention``: which events of a key are retained, and which it still accepts
 - ``sizes``: how large the groups of one of many windows are
 - ``kind``, ``work``: what all windows have in common, and a batch beside what is known
 - ``leaves``: tables as pages, out of which the keys of a batch are taken
@@ -16,6 +17,7 @@
 - ``windows``: what users hold
 - ``bucket``: windows of many keys at work: events in, results out, silent keys forgotten
 - ``changes``: other windows and aggregations for what is kept
+- ``coverage``: which results are incomplete since such a change, and until when
 - ``dealing``: keys dealt out to other roots
 - ``rolling``: the same over a data frame
 """

@@ -418,8 +418,8 @@ class Bucket:
                     window = touched[packed] = self.window_of(packed, work, place)
                     if self.kind.swept and marks[place] != HANDLE:
                         work.load(place, window)
-                    length = window.engine.structure.back
-                    work.before[place] = work.left(place) + length
+                    length = window.engine.taken
+                    work.before[place] = work.left(place) + window.engine.structure.back
                     work.extend(place, window)
                     table = self._shrunk(work, place, window)
                     if table is not None:
@@ -471,7 +471,7 @@ class Bucket:
         That is what the last root says of them, or nothing; what they have taken in since is lost.
         """
         failed = next(reversed(touched), None)
-        if failed is not None and touched[failed].engine.structure.back == length:
+        if failed is not None and touched[failed].engine.taken == length:
             del touched[failed]  # it has not taken in anything
         for packed in touched:
             self.open.pop(packed, None)

@@ -177,12 +177,17 @@ def _of_arrow(column: Any) -> Distinct:
         encoded = column.dictionary_encode()
     except NotImplementedError:
         return _of_objects(column.to_pylist())
+    return _of_encoded(encoded, are_whole=name.startswith(("int", "uint")))
+
+
+def _of_encoded(encoded: Any, *, are_whole: bool) -> Distinct:
+    """A column that Arrow has encoded: its dictionary has each value once."""
     if hasattr(encoded, "chunks"):
         encoded = encoded.unify_dictionaries().combine_chunks()
         if hasattr(encoded, "chunks"):  # in some versions
             encoded = encoded.chunk(0)
     codes = _as_numpy(encoded.indices).astype(np.int64, copy=False)
-    if name.startswith(("int", "uint")):
+    if are_whole:
         return _again(_of_array(_as_numpy(encoded.dictionary)), codes)
     return _again(_of_objects(encoded.dictionary.to_pylist()), codes)
 

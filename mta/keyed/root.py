@@ -27,7 +27,7 @@ kind     = text, as "Array('<f8')"
 changes  = how often the windows or what is computed have been changed
 starts   = array of [name, moment, known]: what lacks some events since a change, a window or
            marks: at most those up to a moment in microseconds (nil: any that came before), but for
-           so many newest ones of each key at that time
+           so many of each key that came right before any event that it still accepted
 index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
 """
 
@@ -67,7 +67,7 @@ class Start(NamedTuple):
     moment: int | None
     """No event is lacking that is later, in microseconds; None where that is not known."""
     known: int
-    """Nor any of so many newest ones of each key at that time."""
+    """Nor any of so many of each key, the last ones before any event that it accepted then."""
 
 
 @dataclass(slots=True)
@@ -186,14 +186,18 @@ def _require_possible(root: Root) -> None:
         raise corrupt("its lateness cannot be")
     if root.lateness is None and root.kept:
         raise corrupt("it has no lateness, and had one before")
+    if root.forgotten is not None and not (root.timed and _is_time(root.forgotten)):
+        raise corrupt("the moment up to which it has forgotten keys cannot be")
+    _require_possible_counts(root)
+
+
+def _require_possible_counts(root: Root) -> None:
     if len(root.counts) != 5 or not all(map(_is_number, root.counts)):
         raise corrupt("its counts cannot be")
     if root.counts[1] > root.counts[0]:
         raise corrupt("more keys are by themselves than there are")
     if not _is_number(root.number) or not _is_number(root.changes, _MOST_CHANGES):
         raise corrupt("its numbers cannot be")
-    if root.forgotten is not None and not (root.timed and _is_time(root.forgotten)):
-        raise corrupt("the moment up to which it has forgotten keys cannot be")
 
 
 def _is_number(value: Any, most: int = _FAR) -> bool:

@@ -568,7 +568,8 @@ class KeyedWindows:
         With other policies, or a Product of other aggregations, they go on from the events that are
         kept, all of which are read and written for it at once; ``lacking`` says what is not whole.
         Raises CorruptHandle for damaged bytes, and HandleMismatch when the root is of a monoid that
-        reads other values, of a smaller lateness, or of events without times.
+        reads other values, of events in order where a lateness is given or the other way round, or
+        of events without times.
         """
         if store is None:
             raise ValueError("a root's pages are in a store: give the one that has them")
@@ -690,7 +691,7 @@ class KeyedWindows:
         return source
 
     def lacking(self) -> list[Lacking]:
-        """Which results lack events since windows or aggregations were changed, and until when."""
+        """Return the results that lack events since a change, and when each is complete again."""
         return lacking(self._starts, self.monoid, self._kind.policies)
 
     @alone

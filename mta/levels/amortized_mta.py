@@ -77,8 +77,9 @@ class AmortizedMTA(RunningTree):
     def append(self, rows: Rows, times: np.ndarray | None, count: int) -> None:
         """Add events for which the leaf tail has room; ``count`` combines, no store call."""
         lifted = self.monoid.lift_rows(rows, count)
-        self.right = self.monoid.combine(self.right, self.monoid.fold(lifted, count))
-        self.levels.append_many(rows, times, count)
+        right = self.monoid.combine(self.right, self.monoid.fold(lifted, count))
+        self.levels.append_many(rows, times, count)  # first, as it may read the parts of a tail
+        self.right = right
 
     def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
         super().catch_up(new, gone, left, right)

@@ -105,12 +105,16 @@ class MonoidTree(SegmentedWindow):
 
     def _renew_right(self) -> None:
         """Fold the trees after the leftmost one from their root groups (Algorithm 5)."""
-        levels = self.levels
-        top = levels.top(self.front)
-        tails = levels.tails[: max(top, 1)]
-        start = 0 if top else max(self.middle, self.front) - tails[0].first
-        self.branch = [levels.fold_tail(t, 0 if t.level else start) for t in tails]
+        self.branch = self._new_branch(self.front, self.middle)
         self._fold_right()
+
+    def _new_branch(self, front: int, middle: int) -> list[Partial]:
+        """The folds of the tails after the leftmost tree; reads the parts of one."""
+        levels = self.levels
+        top = levels.top(front)
+        tails = levels.tails[: max(top, 1)]
+        start = 0 if top else max(middle, front) - tails[0].first
+        return [levels.fold_tail(t, 0 if t.level else start) for t in tails]
 
     def _fold_right(self) -> None:
         right = self.monoid.identity
@@ -178,9 +182,10 @@ class MonoidTree(SegmentedWindow):
         top = levels.top(front)
         middle = levels.end(top) if top else levels.back
         path = self._new_path(front, middle) if front < middle else []
-        self.middle = middle
+        branch = self._new_branch(front, middle)  # before anything changes, as it may read
+        self.middle, self.branch = middle, branch
         self._advance(front, path)
-        self._renew_right()
+        self._fold_right()
 
     def _give_back(self) -> None:
         """After ``take_back``: the leftmost tree may have been begun anew with that event in it."""

@@ -226,7 +226,11 @@ class Structure(ABC):
 
     @abstractmethod
     def hold(self, retain: int) -> None:
-        """A handle has been taken of what is now: keep its pages until ``retain`` are newer."""
+        """A handle has been taken of what is now.
+
+        Its pages stay until ``retain`` newer ones have been taken, and another one is begun, as
+        that may fail.
+        """
 
     @abstractmethod
     def delete_pages(self) -> None:

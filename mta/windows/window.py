@@ -183,15 +183,19 @@ class Window(EventsFace[Out]):
     def checkpoint(self, barrier: bool = True) -> bytes:
         """The window as a handle of a few kilobytes, once all its pages are in the store.
 
-        Save the handle before you take the next one: then pages that only older handles need are
-        deleted. ``barrier=False`` does not wait for the store; call its ``flush`` before the handle
-        is used. Costs one flush, and the deletion of pages that have left. Raises NotPageable.
+        Save the handle before you take the next one, which deletes the pages that none of the last
+        ``retain`` handles needs; where it fails, all of these can still be restored.
+        ``barrier=False`` does not wait for the store; call its ``flush`` before the handle is used.
+        Costs one flush, and the deletion of pages that have left. Raises NotPageable.
         """
         return self.engine.checkpoint(barrier)
 
     @alone
     def handle(self) -> bytes:
-        """As ``checkpoint``, for one who saves it with others: once that is done, ``hold``."""
+        """As ``checkpoint``, for one who saves it with others.
+
+        Call ``hold`` once that is done, before the next event.
+        """
         return self.engine.handle()
 
     def hold(self) -> None:
@@ -210,10 +214,11 @@ class Window(EventsFace[Out]):
         """The window that a handle describes; no store call until pages are needed.
 
         Settings as for a new window, but the arities are the handle's. With another policy, where
-        both go by counts and times, it goes on from the events that the window held; ``reach`` says
-        what it lacks. Raises CorruptHandle for damaged bytes, and HandleMismatch when the handle is
-        of another monoid, of a policy that cannot be changed, or of another aggregator or (where
-        given) arity. Later, at most one page a level is read to build the stack.
+        both go by counts and times, it goes on from the events that the window held, or with FiBA
+        kept; ``reach`` says what it lacks. Raises CorruptHandle for damaged bytes, and
+        HandleMismatch when the handle is of another monoid, of a policy that cannot be changed, or
+        of another aggregator or (where given) arity. Later, at most one page a level is read to
+        build the stack.
         """
         state = Handle.decode(handle)
         checked = Settings.read(WindowSettings, settings).of_handle(state)

@@ -56,8 +56,8 @@ from spark_integration.checkpoint import (
 )
 from spark_integration.cli.expressions import parse_aggregation, parse_windows
 from spark_integration.cli.failures import spark_errors
-from spark_integration.cli.job import read_job
-from spark_integration.errors import InvalidRequest
+from spark_integration.cli.job import read_job, read_note
+from spark_integration.errors import CorruptState, InvalidRequest
 from spark_integration.request import make_product
 from spark_integration.session import local_session
 from stores import PageStore, open_store
@@ -229,8 +229,15 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
 
 def note(path: Path, orphans: Iterable[str], now: Sighting) -> dict[str, Sighting]:
     """When each page was first seen, of those that are still unneeded; kept in the file."""
-    earlier: dict[str, list[Any]] = json.loads(path.read_text()) if path.is_file() else {}
-    first = {key: Sighting(*earlier.get(key, now)) for key in orphans}
+    remedy = "delete it, and pages wait from now on for as long as --grace says"
+    earlier = read_note(path, remedy) if path.is_file() else {}
+    first = {}
+    for key in orphans:
+        match earlier.get(key, list(now)):
+            case [int() | float() as seconds, int(batch)]:
+                first[key] = Sighting(seconds, batch)
+            case other:
+                raise CorruptState(f"{path} is damaged ({key}: {other!r}): {remedy}")
     replace_file(path, json.dumps(first) + "\n")
     return first
 

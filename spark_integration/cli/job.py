@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from mta.cli.commands import at_least_one
 from spark_integration.cli.expressions import FUNCTIONS
-from spark_integration.errors import InvalidRequest
+from spark_integration.errors import CorruptState, InvalidRequest
 from stores.address import without_credentials
 from stores.files import replace_file
 
@@ -217,12 +217,25 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def read_job(folder: Path) -> dict[str, Any] | None:
-    """The job that an earlier run noted in its output folder, if there is one."""
+    """The job that an earlier run noted in its output folder, if there is one.
+
+    Raises CorruptState for a note that is damaged.
+    """
     note = folder / "job.json"
     if not note.is_file():
         return None
-    job: dict[str, Any] = json.loads(note.read_text())
-    return job
+    return read_note(note, "write it again as the run had it, or start the run with --overwrite")
+
+
+def read_note(path: Path, remedy: str) -> dict[str, Any]:
+    """What a command noted in a file of its own. Raises CorruptState, with what to do."""
+    try:
+        found = json.loads(path.read_text())
+    except ValueError as error:  # of the bytes or of the JSON
+        raise CorruptState(f"{path} is damaged ({error}): {remedy}") from error
+    if not isinstance(found, dict):
+        raise CorruptState(f"{path} is damaged (it holds no JSON object): {remedy}")
+    return found
 
 
 def _choices(name: str) -> tuple[str, ...] | None:

@@ -14,7 +14,7 @@ import pytest
 
 from mta.cli.console import as_options
 from mta.cli.exits import Exit
-from spark_integration.cli import main, run
+from spark_integration.cli import checkpoints, main, run
 from spark_integration.cli.demo import _rolling
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.cli.failures import explain
@@ -22,7 +22,7 @@ from spark_integration.cli.job import Job
 from spark_integration.cli.plot import _figure, _panels
 from spark_integration.cli.run import claimed
 from spark_integration.cli.sources import open_source, plan_batches
-from spark_integration.errors import InvalidRequest
+from spark_integration.errors import CorruptState, InvalidRequest
 from stores.errors import StoreAccessDenied
 from tests.support.faulty import eventually
 from tests.support.patience import LONG
@@ -193,3 +193,21 @@ def _commands():
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended
             yield path.read_bytes()
+
+
+@pytest.mark.parametrize("note", [b"", b"{", b"[]", b"\xff", b"null"])
+def test_a_damaged_note_of_a_run_is_named(tmp_path, capsys, note):
+    (tmp_path / "job.json").write_bytes(note)
+    for command in ("inspect", "check", "gc"):
+        assert main([command, str(tmp_path)]) == Exit.DAMAGED
+        assert f"{tmp_path / 'job.json'} is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "sighting", ["{", '{"page": 3}', '{"page": [1, 2, 3]}', '{"page": ["1", 2]}']
+)
+def test_a_damaged_note_of_unneeded_pages_is_named(tmp_path, sighting):
+    path = tmp_path / "gc.json"
+    path.write_text(sighting)
+    with pytest.raises(CorruptState, match=r"gc\.json is damaged.*delete it"):
+        checkpoints.note(path, ["page"], checkpoints.Sighting(1.0, 2))

@@ -142,7 +142,7 @@ def test_the_commands_on_a_saved_handle(entry: str, saved: tuple[str, Path]) -> 
         assert sorted(store.keys()) == before
         store.delete_many([leaf])
     done = python(entry, "check", handle, "--store", address)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert f"page {leaf} " in done.stdout
 
 

@@ -104,8 +104,9 @@ def test_growing_and_shrinking_writes_no_page_again() -> None:
         window.evict(len(window) - left)
         window.check()
     assert store.counts.put.pages == 0
-    window.checkpoint()
-    assert window.structure.height == heights[-1]  # the first handle needs the root
+    for _ in range(2):
+        window.checkpoint()
+        assert window.structure.height == heights[-1]  # the first of two handles needs the root
     window.checkpoint()
     assert window.structure.height < heights[-1]
     assert store.counts.put.pages == 0

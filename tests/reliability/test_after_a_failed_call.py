@@ -167,7 +167,7 @@ def test_a_window_is_its_list_whichever_call_failed(
         for fault, how in FAULTS.items():
             for nth in count(1):
                 window, store, listed = kept.open()
-                for _ in range(nth % 3):  # then more is at hand
+                for _ in range(made % 3):  # then more is at hand
                     try_out(insert(), window, listed)
                 store.fail(nth, **how)
                 try_out(call, window, listed)
@@ -181,6 +181,31 @@ def test_a_window_is_its_list_whichever_call_failed(
                 if not fired:
                     break
     assert made > 50, "hardly a call was made"
+
+
+@pytest.mark.parametrize("tree", [AmortizedMTA, SteadyMTA])
+@pytest.mark.parametrize("call", [evict(500), extend(3, "last"), insert()])
+def test_a_restored_window_whose_open_leaf_cannot_be_read_stays_as_it_was(
+    tree: type[Aggregator], call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parts are read when they are first needed, as where the front comes to another tree."""
+    monkeypatch.setattr(page, "PART_BYTES", 160)
+    policy, memory, listed = CountWindow(680), MemoryStore(), Listed(CountWindow(680))
+    window = Window(oracle.joined(), policy, memory, "w", arity=2, leaf_arity=100, aggregator=tree)
+    try_out(extend(690), window, listed)
+    handle = window.checkpoint()
+    for nth in count(1):
+        store, copy = FaultyStore(memory), listed.copy()
+        window = Window.restore(handle, oracle.joined(), policy, store, aggregator=tree)
+        store.fail(nth, operations=["get"])
+        try_out(call, window, copy)
+        fired = store.fired
+        store.heal()
+        assert (window.query(), len(window)) == (copy.text, len(copy.held)), f"store call {nth}"
+        window.check()
+        if not fired:
+            break
+    assert nth > 1
 
 
 @pytest.mark.parametrize("tree", IN_ORDER)

@@ -89,6 +89,7 @@ spark.stop()
 
 
 @pytest.mark.proves("PySpark", "Spark Connect")
+@pytest.mark.refuses("PySpark", "query functions of declarative pipelines", "newest")
 def test_batches_and_streams(tmp_path: Path) -> None:
     for name, text in {"server.py": SERVER, "job.py": JOB}.items():
         (tmp_path / name).write_text(text)

@@ -10,8 +10,8 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
-from pyspark.find_spark_home import _find_spark_home
 
 from spark_integration.java import ensure_java
 from tests.support.documents import DOCS, ROOT, blocks
@@ -52,6 +52,8 @@ print("rows:", found.count(), "right:", found.where("n = least(100, 1 + floor(t 
 print("from:", *set(spark.sparkContext.parallelize([0], 1).mapPartitions(place).collect()))
 """
 BLOCKS = [block for block in blocks(DOCS / "install.md", "") if "spark-submit" in block]
+#: Spark as it is installed, which brings its workers PySpark.
+HOME = str(Path(pyspark.__file__).parent)
 #: What the nodes have, of the project: nothing.
 NEVER = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP", "SPARK_REMOTE")
 
@@ -70,7 +72,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with standalone_cluster(tmp_path_factory.mktemp("cluster"), free_port(), path="") as url:
+    with standalone_cluster(tmp_path_factory.mktemp("cluster"), free_port(), HOME, "") as url:
         yield url
 
 
@@ -85,10 +87,9 @@ def submit(place: Path, master: str, commands: str, **environment: str) -> str:
     }  # fmt: skip
     lines = (f"{name} {value}" for name, value in settings.items())
     (conf / "spark-defaults.conf").write_text("\n".join(lines))
-    home = _find_spark_home()
-    path = [str(Path(home, "bin")), str(Path(sys.executable).parent), os.environ["PATH"]]
+    path = [str(Path(HOME, "bin")), str(Path(sys.executable).parent), os.environ["PATH"]]
     given = {name: value for name, value in os.environ.items() if name not in NEVER}
-    given |= {"SPARK_HOME": home, "SPARK_CONF_DIR": str(conf), "PATH": os.pathsep.join(path)}
+    given |= {"SPARK_HOME": HOME, "SPARK_CONF_DIR": str(conf), "PATH": os.pathsep.join(path)}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands], cwd=place, text=True, capture_output=True,
         env={**given, "JAVA_HOME": str(ensure_java()), "PIP_NO_INPUT": "1", **environment},
@@ -99,6 +100,7 @@ def submit(place: Path, master: str, commands: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.proves("PySpark", "the commands that ship the packages to a cluster")
 def test_an_environment_is_shipped_and_then_the_packages_alone(place: Path, master: str) -> None:
     of_environment, of_wheel = BLOCKS
     said = submit(place, master, of_environment)

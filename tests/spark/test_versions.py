@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -23,7 +22,7 @@ from spark_integration.cli import main
 from spark_integration.errors import InvalidRequest
 from spark_integration.versions import check_pyarrow
 from stores.errors import MissingDependency
-from tests.support.spark.events import SCHEMA, in_form, last_n, make_events, oracle, write_files
+from tests.support.spark.events import in_form, last_n, make_events, oracle, write_files
 from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, counts_of, spread
 
 OLD = versions.INSTALLED < (4, 0)
@@ -139,30 +138,6 @@ def test_what_an_old_version_cannot_do_is_said_up_front(
     monkeypatch.setattr(versions, "INSTALLED", (3, 5))
     with pytest.raises(InvalidRequest, match=r"store='spark://state' needs .* redis://host"):
         sliding_aggregate(job.source(), **job.settings(store="spark://state"))
-
-
-#: What ``make spark-versions`` runs alone with old versions of PySpark and the newest pyarrow.
-SUITABLE = (
-    not any(version.startswith(("3.5", "4.0.0")) for version in [pyspark.__version__])
-    or pa.__version__ < "26"
-)
-
-
-def test_what_pip_picks_today_works_or_is_refused_with_what_to_install(
-    job: Job, events: pa.Table
-) -> None:
-    """In one micro-batch with more rows of a bucket than buckets, where pyarrow gives doubles."""
-    write_files(events, job.input, files=4)
-    frame = job.source(files=4)
-    if SUITABLE:
-        job.run_frame(sliding_aggregate(frame, **job.settings()))
-        assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
-        return
-    asked = rf"PySpark {pyspark.__version__} fail with pyarrow .* pip install 'pyarrow<26'"
-    with pytest.raises(InvalidRequest, match=asked):
-        sliding_aggregate(frame, **job.settings())
-    rows = job.spark.read.schema(SCHEMA).parquet(str(job.input))
-    assert sliding_aggregate(rows, **job.settings()).count() == events.num_rows
 
 
 @pytest.mark.parametrize(

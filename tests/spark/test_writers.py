@@ -80,4 +80,8 @@ def test_a_stream_needs_a_store_and_a_batch_none(job: Job, tmp_path: Path) -> No
 
 def everything_near(folder: Path) -> set[Path]:
     """All files where pages could be left: among the test's, here, and ours for a while."""
-    return {*folder.rglob("*"), *Path.cwd().glob("*"), *Path(tempfile.gettempdir()).glob("mta-*")}
+    return {
+        *folder.rglob("*"),
+        *Path.cwd().glob("*"),
+        *Path(tempfile.gettempdir()).glob("mta-pages-*"),
+    }

@@ -141,10 +141,12 @@ def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
 
 
 @contextmanager
-def standalone_cluster(folder: Path, port: int, path: str = str(ROOT)) -> Iterator[str]:
+def standalone_cluster(
+    folder: Path, port: int, home: str = "", path: str = str(ROOT)
+) -> Iterator[str]:
     """A master and two workers of one core, each with an address of its own; gives the URL.
 
-    Their Python finds modules in ``path``, too.
+    Spark is the one in ``home``, by default the tests' own. Workers also find modules in ``path``.
     On ``local-cluster`` all executors have one host's name, and Spark never runs a task's second
     attempt on the host of its first.
     """
@@ -155,10 +157,10 @@ def standalone_cluster(folder: Path, port: int, path: str = str(ROOT)) -> Iterat
     started = []
     try:
         with (folder / "cluster.log").open("ab") as log:
-            started.append(_spark_class(master, log, path))
+            started.append(_spark_class(master, log, home, path))
             for host in ("127.0.0.2", "127.0.0.3"):
                 here = [*worker, str(folder / host), "--host", host, url]
-                started.append(_spark_class(here, log, path))
+                started.append(_spark_class(here, log, home, path))
         yield url
     finally:
         for process in started:
@@ -166,8 +168,8 @@ def standalone_cluster(folder: Path, port: int, path: str = str(ROOT)) -> Iterat
             process.wait()
 
 
-def _spark_class(arguments: list[str], log: Any, path: str) -> subprocess.Popen[bytes]:
-    home = _find_spark_home()
+def _spark_class(arguments: list[str], log: Any, home: str, path: str) -> subprocess.Popen[bytes]:
+    home = home or _find_spark_home()
     environment = {**os.environ, "PYTHONPATH": path, "SPARK_HOME": home}
     environment["PYSPARK_PYTHON"] = sys.executable
     environment["SPARK_DAEMON_MEMORY"] = "256m"
