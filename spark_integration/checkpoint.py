@@ -1,4 +1,4 @@
-"""What a query's checkpoint holds: handles and roots in Spark's state, or pages as well.
+"""What a query's checkpoint holds: roots in Spark's state, or pages as well.
 
 Spark's reader of state stores tells it as it was after the last batch. Where the pages are in that
 state too (``spark://state``), they are copied to local disk to be read.
@@ -7,7 +7,7 @@ state too (``spark://state``), they are copied to local disk to be read.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -16,10 +16,9 @@ from typing import Any
 import msgpack
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_integration.carriers.labels import LABEL_TYPE, bucket_of
-from spark_integration.carriers.packing import LABEL
+from spark_integration.carriers.labels import bucket_of
 from spark_integration.carriers.state_pages import HANDLES, KEY, PAGE, PAGES, is_state_url
-from spark_integration.step.states import read_handles, read_root
+from spark_integration.step.states import State
 from spark_integration.versions import require_spark_4
 from stores import PageStore, open_store, ping_store
 
@@ -38,51 +37,23 @@ def last_batch(log: Path) -> int:
     )
 
 
-def saved_states(spark: SparkSession, checkpoint: Path, store_url: str) -> list[bytes]:
-    """Every bucket's state in Spark's state store after its last committed batch."""
-    return list(states_by_bucket(spark, checkpoint, store_url).values())
+def saved_roots(spark: SparkSession, checkpoint: Path, store_url: str) -> list[bytes]:
+    """The root of every bucket's windows after the last committed batch.
+
+    Raises CorruptState and StateMismatch.
+    """
+    states = states_by_bucket(spark, checkpoint, store_url).values()
+    return [State.decode(state).root for state in states]
 
 
 def states_by_bucket(spark: SparkSession, checkpoint: Path, store_url: str) -> dict[int, bytes]:
     """The state of each bucket in Spark's state store after its last committed batch."""
     variable = HANDLES if is_state_url(store_url) else None
-    found = _read_state(spark, checkpoint, variable)
-    number = _numbered(found)
     return {
-        number(row["key"][0]): state
-        for row in found.collect()
+        bucket_of(row["key"][0]): state
+        for row in _read_state(spark, checkpoint, variable).collect()
         for state in _binaries(row["value"].asDict(recursive=True))
     }
-
-
-def _numbered(found: DataFrame) -> Callable[[int], int]:
-    """The number of a bucket by its key, which was the number itself in earlier releases."""
-    return bucket_of if found.select("key.*").dtypes[0][1] == LABEL_TYPE else int
-
-
-def is_of_this_release(checkpoint: Path) -> bool:
-    """Whether Spark takes up its state: buckets have labels, and time can wake them.
-
-    Those of earlier releases had numbers, and in some nothing woke them.
-    """
-    notes = ("_metadata/v2/*", "_stateSchema/*/*", "*/_metadata/*")
-    found = [note for each in notes for note in checkpoint.glob(f"state/0/{each}")]
-    text = b"".join(note.read_bytes() for note in found if note.is_file())
-    labelled = f'"name":"{LABEL}","type":"long"'.encode() in text
-    return labelled and (b"timeoutTimestamp" in text or b"EventTime" in text)
-
-
-def roots_in(states: Iterable[bytes]) -> list[bytes]:
-    """The roots of those states whose windows are swept."""
-    return [root for root in map(read_root, states) if root is not None]
-
-
-def handles_in(states: Iterable[bytes]) -> list[tuple[str, bytes]]:
-    """The handle of every key, by key."""
-    saved = [
-        (shown(key), handle) for state in states for key, handle in read_handles(state).items()
-    ]
-    return sorted(saved, key=lambda pair: pair[0])
 
 
 def shown(key: bytes) -> str:
@@ -93,14 +64,6 @@ def shown(key: bytes) -> str:
 def read_pages(spark: SparkSession, checkpoint: Path) -> DataFrame:
     """A row for each page in Spark's state, with the columns ``key`` and ``page``."""
     return _read_state(spark, checkpoint, PAGES).selectExpr(*_PAGE)
-
-
-def pages_by_bucket(spark: SparkSession, checkpoint: Path) -> Iterator[tuple[int, str, bytes]]:
-    """Each page in Spark's state, with its bucket and key."""
-    found = _read_state(spark, checkpoint, PAGES)
-    number = _numbered(found)
-    for row in found.selectExpr("key AS bucket", *_PAGE).toLocalIterator():
-        yield number(row.bucket[0]), row.key, bytes(row.page)
 
 
 @contextmanager

@@ -26,7 +26,6 @@ from spark_integration.carriers.workers import store_of
 from spark_integration.step.columns import to_micros
 from spark_integration.step.rows import complete, sort_rows
 from spark_integration.step.starts import PREFIX, Start, begin, finish, pages_of, put_starts
-from spark_integration.step.states import Bucket
 from spark_integration.step.windows import Windows, sweeps
 from stores import open_store, ping_store
 
@@ -104,7 +103,7 @@ def _root(rows: pa.Table, plan: Plan, store: Any, seam: int) -> bytes:
     """The root of a bucket's windows after all of its rows before the seam."""
     rows = complete(rows, plan)
     rows = rows.filter(pc.less(pa.array(to_micros(rows.column(plan.time), plan.time_unit)), seam))
-    windows = Windows(plan, store, Bucket())
+    windows = Windows(plan, store, None)
     windows.advance(sort_rows(rows, plan))
     return windows.keyed.checkpoint()
 

@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from mta import FiBA, KeyedWindows, SharedWindows
-from mta.audit.description import HandleSummary, describe_handle
+from mta import KeyedWindows
+from mta.audit.description import HandleSummary
 from mta.audit.keyed import OpaqueKeys
 from mta.errors import HandleMismatch, MissingPage
-from mta.fiba.aggregator import KeptTree
 from mta.keyed.coverage import Lacking, later
 from mta.keyed.kind import AnyWindow
 from mta.keyed.work import given_back
@@ -26,14 +25,12 @@ from spark_integration.checkpoint import (
     last_batch,
     open_pages,
     ping_home,
-    roots_in,
-    saved_states,
+    saved_roots,
     shown,
 )
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import column_name, policies_of
 from spark_integration.request import make_product
-from spark_integration.step.states import read_handles
 from stores import PageStore
 
 #: How often a state is read of which a running query deletes pages.
@@ -54,7 +51,7 @@ def inspect_query(
     ``oldest`` and ``newest`` where windows look at times, ``pages`` of the key's own (0 of keys
     that share theirs) and ``bytes`` of its handle. With the query's ``aggregations`` and ``policy``
     also the results. Of several windows key by key ``events`` are those kept. The frame's
-    ``attrs`` have the ``bytes`` of all states, and ``lacking``: which results lack events since the
+    ``attrs`` have the ``bytes`` of all roots, and ``lacking``: which results lack events since the
     query was changed, and from when on they are whole (``mta.keyed.changes.Lacking``). Reads every
     table of keys; the query may go on running. Raises InvalidRequest, HandleMismatch for other
     aggregations or policies than the query's, MissingPage, and the store's errors.
@@ -70,7 +67,7 @@ def inspect_query(
             })  # fmt: skip
         frame = pd.DataFrame(rows, columns=None if rows else ["key", "events", "oldest", "newest"])
         frame = frame.sort_values("key", ignore_index=True)
-        frame.attrs.update(bytes=sum(map(len, inside.states)), lacking=inside.lacking())
+        frame.attrs.update(bytes=sum(map(len, inside.roots)), lacking=inside.lacking())
         return frame
 
     return _looked(checkpoint, store, aggregations, policy, look)
@@ -139,7 +136,7 @@ def _progress(checkpoint: Path) -> tuple[int, int]:
 
 
 class _Inside:
-    """A checkpoint's states and the store that their pages are in, for as long as it is open."""
+    """A checkpoint's roots and the store that their pages are in, for as long as it is open."""
 
     def __init__(
         self,
@@ -157,7 +154,7 @@ class _Inside:
         if not (folder / "state").is_dir():
             raise InvalidRequest(f"{folder} is no checkpoint of a query with a state")
         ping_home(store)
-        self.states = saved_states(session, folder, store)
+        self.roots = saved_roots(session, folder, store)
         self._pages = open_pages(session, folder, store)
         self._monoid = None if aggregations is None else make_product(aggregations)
         self._policy = policy
@@ -171,19 +168,16 @@ class _Inside:
 
     def windows(self) -> Iterator[tuple[bytes, HandleSummary, dict[str, Any]]]:
         """Every key, what is known of its window, and its results."""
-        for root in roots_in(self.states):
+        for root in self.roots:
             found = list(OpaqueKeys(root, self._store).summaries())
             results = self._results(root, [key for key, _ in found])
             for at, (key, summary) in enumerate(found):
                 yield key, summary, {name: column[at] for name, column in results.items()}
-        for state in self.states:
-            for key, handle in read_handles(state).items():
-                yield key, describe_handle(handle), self._results_of(handle)
 
     def lacking(self) -> list[Lacking]:
         """What results lack, in whichever bucket it is most."""
         found: dict[tuple[str, str], Lacking] = {}
-        for root in roots_in(self.states):
+        for root in self.roots:
             for each in OpaqueKeys(root, self._store).lacking():
                 key = each.window, each.aggregation
                 found[key] = later(found.get(key, each), each)
@@ -191,15 +185,11 @@ class _Inside:
 
     def window(self, key: bytes) -> AnyWindow | None:
         """A key's window, to read."""
-        for root in roots_in(self.states):
+        for root in self.roots:
             windows = self._restored(root)
             assert windows is not None
             if key in windows:
                 return windows.window(key)
-        for state in self.states:
-            handle = read_handles(state).get(key)
-            if handle is not None:
-                return self._opened(handle)
         return None
 
     def _restored(self, root: bytes) -> KeyedWindows | None:
@@ -228,21 +218,6 @@ class _Inside:
             return {}
         found = windows.query(keys)
         return _by_column(found if isinstance(self._policy, Mapping) else {"": found})
-
-    def _opened(self, handle: bytes) -> AnyWindow:
-        assert self._monoid is not None and self._policy is not None
-        by_time = describe_handle(handle).algorithm in (FiBA.name, KeptTree.name)
-        late: dict[str, Any] = {"lateness": 0} if by_time else {}
-        keyed = KeyedWindows(self._monoid, self._policy, self._store, **late)
-        return keyed.bucket_of("bytes").pattern.sibling(handle)
-
-    def _results_of(self, handle: bytes) -> dict[str, Any]:
-        if self._monoid is None or self._policy is None:
-            return {}
-        window = self._opened(handle)
-        if isinstance(window, SharedWindows):
-            return _by_column({name: window.query(name) for name in policies_of(self._policy)})
-        return _by_column({"": window.query()})
 
 
 def _by_column(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

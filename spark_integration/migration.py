@@ -5,9 +5,7 @@
     state: roots by the buckets of before  -->  roots by the buckets of today
     pages in the store of before           -->  pages in the store of today
 
-The keys are dealt out without a look at what is computed (``mta.keyed.dealing``). Where neither
-buckets nor store are to change, states and pages of any release go over as they are: so a query of
-an earlier one, whose buckets had numbers, gets their labels (``carriers.labels``). The state is
+The keys are dealt out without a look at what is computed (``mta.keyed.dealing``). The state is
 written by Spark: a query over a file with the new roots puts them into a checkpoint of its own,
 whose first version then gets the number that the last batch of before has led to. So the next batch
 has its own number, offsets and state, and each row counts once, whatever the sink notes of batches.
@@ -27,7 +25,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import islice
 from math import gcd
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,18 +47,16 @@ from spark_integration.carriers.packing import BLOB, LABEL, TIME
 from spark_integration.carriers.state_pages import KEY, PAGE, is_state_url
 from spark_integration.carriers.streaming import PROVIDER, STATE_SCHEMA
 from spark_integration.checkpoint import (
-    is_of_this_release,
     last_batch,
     open_home,
     open_pages,
-    pages_by_bucket,
     states_by_bucket,
 )
 from spark_integration.errors import CorruptState, InvalidRequest, TimeLimitReached
 from spark_integration.options import MAX_BUCKETS
 from spark_integration.sliding import recommended_conf
 from spark_integration.step.hashes import hasher_of
-from spark_integration.step.states import buckets_in, encode_root, read_fixed
+from spark_integration.step.states import State
 from stores import PageStore
 
 _AT_ONCE = 256
@@ -108,12 +103,14 @@ def migrate(
 ) -> Migrated:
     """Make a checkpoint from which a stopped query goes on, with what is given in place of its own.
 
-    With other buckets or into another store, reads all tables of keys once or twice and writes
-    them; into another store also all pages of windows by themselves. ``report`` is told what is
+    Reads all tables of keys once or twice and writes them; into another store also all pages of
+    windows by themselves. ``report`` is told what is
     done, and every 10 seconds how far Spark is. Raises InvalidRequest, StateMismatch and
     HandleMismatch, TimeLimitReached where Spark takes longer than ``time_limit`` seconds to write
     the states, what damaged pages raise, and the store's errors; then there is no target.
     """
+    if to is None and buckets is None:
+        raise InvalidRequest("nothing is to change: name another store, or a number of buckets")
     home = to or store
     batch, in_state = _require_still(checkpoint, target), is_state_url(home)
     if buckets is not None and not 1 <= buckets <= MAX_BUCKETS:
@@ -122,11 +119,9 @@ def migrate(
     states = states_by_bucket(spark, checkpoint, store)
     if not states:
         raise InvalidRequest(f"{checkpoint} has no key yet: give the query a new checkpoint")
-    count = buckets_in(next(iter(states.values())))
+    before = {bucket: State.decode(state) for bucket, state in states.items()}
+    count, fixed, _ = next(iter(before.values()))
     number = buckets or count
-    as_they_are = number == count and home == store
-    before = {} if as_they_are else {each: read_fixed(state) for each, state in states.items()}
-    fixed = next(iter(before.values()))[1] if before else ()
     place, into = _places(fixed, count, number)
     draft = target.with_name(f".{target.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
@@ -134,21 +129,17 @@ def migrate(
     given = draft / ".work" / "rows"
     given.mkdir(parents=True)
     with pq.ParquetWriter(given / "states.parquet", _ROWS) as rows:
-        if as_they_are and in_state:
-            report("the pages in the state are copied")
-            _copy_pages(rows, pages_by_bucket(spark, checkpoint))
-        elif not as_they_are:
-            report(f"keys and pages of {len(states)} buckets go to {number} buckets")
-            roots = {bucket: root for bucket, (_, _, root) in before.items()}
-            with open_pages(spark, checkpoint, store) as source, open_home(home) as pages:
-                same = home == store and not in_state
-                dealt = deal(
-                    roots, source, pages if not same else source, into, place,
-                    (lambda handle: None) if same else _bringer(source, pages),
-                )  # fmt: skip
-                if in_state:
-                    _give_pages(rows, dealt, pages)
-            states = {bucket: encode_root(root, number, fixed) for bucket, root in dealt.items()}
+        report(f"keys and pages of {len(states)} buckets go to {number} buckets")
+        roots = {bucket: state.root for bucket, state in before.items()}
+        with open_pages(spark, checkpoint, store) as source, open_home(home) as pages:
+            same = home == store and not in_state
+            dealt = deal(
+                roots, source, pages if not same else source, into, place,
+                (lambda handle: None) if same else _bringer(source, pages),
+            )  # fmt: skip
+            if in_state:
+                _give_pages(rows, dealt, pages)
+        states = {b: State(number, fixed, root).encode() for b, root in dealt.items()}
         rows.write(_table([(bucket, {BLOB: state}) for bucket, state in states.items()]))
     _copy_logs(checkpoint, draft)
     report(f"Spark writes the state of {len(states)} buckets")
@@ -158,12 +149,6 @@ def migrate(
         raise InvalidRequest(f"the query of {checkpoint} has gone on: stop it, and try again")
     draft.rename(target)
     return Migrated(batch, number, len(states))
-
-
-def _copy_pages(rows: pq.ParquetWriter, pages: Iterator[tuple[int, str, bytes]]) -> None:
-    """Every page in a state."""
-    while some := list(islice(pages, _AT_ONCE)):
-        rows.write(_table([(bucket, {KEY: key, PAGE: page}) for bucket, key, page in some]))
 
 
 def _give_pages(rows: pq.ParquetWriter, roots: dict[int, bytes], store: PageStore) -> None:
@@ -188,8 +173,7 @@ def _require_still(checkpoint: Path, target: Path) -> int:
     begun, ended = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
     if ended < 0:
         raise InvalidRequest(f"{checkpoint} has no committed batch: nothing is to be kept")
-    # One of an earlier release may have been tried, and Spark refused its state.
-    if begun != ended and is_of_this_release(checkpoint):
+    if begun != ended:
         raise InvalidRequest(
             f"batch {begun} of {checkpoint} has begun and not ended: stop the query, or start it "
             "once more as it was, with trigger(availableNow=True), so that it ends"

@@ -152,7 +152,7 @@ class Plan:
         return self.schema
 
     def fingerprint(self) -> bytes:
-        """16 bytes that change when the saved windows no longer suit this plan."""
+        """16 bytes for the names of windows: those of other keys or aggregations have others."""
         policies = sorted((name, one.fingerprint) for name, one in self.policies.items())
         parts = (
             *zip(self.keys, self.key_types, strict=True),
@@ -162,7 +162,7 @@ class Plan:
             policies if isinstance(self.policy, Mapping) else policies[0][1],
             self.arity,
             self.leaf_arity,
-            # The state's layout, not the lateness, which may change. Without it: as ever.
+            # Whether there is a lateness, not how much, which may change.
             *(() if self.lateness is None else ("by time",)),
         )
         return blake2b(repr(parts).encode(), digest_size=16).digest()

@@ -355,10 +355,7 @@ class FiBA(TreePages):
 
     def _note_left(self, newest: int, position: int) -> None:
         """The events before a position have left, the last of them of this time."""
-        if self.kept_from == 0:
-            self.newest_left = newest
-        elif self.newest_left is not None:
-            self.newest_left = max(self.newest_left, newest)
+        self.newest_left = max(newest, newest if self.newest_left is None else self.newest_left)
         self.kept_from = position
 
     # --- what late events may ask for -----------------------------------------------------------

@@ -11,9 +11,9 @@ In a handle, beside the common fields:
                many events it has, as in the root's columns; of no meaning where the root is a leaf
     spine    = from the root to the last leaf, [count, columns], columns as in a page; the page of
                the last subtree of each is the next one here, and has no name
-    newest   = microseconds since 1970 of the newest event that has left, nil where none has;
-               handles without this field are read too, and then it is not known
-    parts    = [size, gone, [[number, name], ...]], only where there are any: the pages that hold
+    newest   = microseconds since 1970 of the newest event that has left, nil where none has
+               and ``kept`` is 0
+    parts    = [size, gone, [[number, name], ...]], or [] where there are none: the pages that hold
                the first events of the last leaf, so many each; in ``spine`` are those after them,
                and of the first page so many have left (``fiba.parts``)
 """
@@ -80,7 +80,7 @@ class TreePages(Aggregator):
         self.front = self.last_insert = 0
         #: The position of the oldest event that the tree has.
         self.kept_from = 0
-        #: The time of the newest event that has left; None where that is not known, or none has.
+        #: The time of the newest event that has left; None where none has.
         self.newest_left: int | None = None
         #: Grows whenever events before the back have changed positions.
         self.stamp = 0
@@ -296,8 +296,7 @@ class TreePages(Aggregator):
             left = [partials.dump(tree.root.folds(0, 1)), tree.root.size_at(0)]
         serial, epochs = self.paged.serial, [*self.paged.epochs, self.paged.retired]
         parts = self._parts.state(tree.last_leaf)
-        more = [parts] if parts else []
-        return [self.kept_from, serial, epochs, left, spine, self.newest_left, *more]
+        return [self.kept_from, serial, epochs, left, spine, self.newest_left, parts]
 
     def _saved(self, node: Node) -> list[Any]:
         group = self.paged.to_group(node)
@@ -308,13 +307,15 @@ class TreePages(Aggregator):
         return [group.count, write_columns(group, self.layout_of(node.level))]
 
     def restore_state(self, handle: Handle) -> None:
-        if list(map(type, handle.state[:5])) != [int, int, list, list, list]:
-            raise corrupt("its state is not one of a tree")
-        kept, serial, epochs, left, spine, *rest = handle.state
-        newest, parts, *more = rest + [None, []][len(rest) :]
-        if more or type(parts) is not list:
-            raise corrupt("its state is not one of a tree")
-        if newest is not None and (type(newest) is not int or abs(newest) >= 1 << 62):
+        match handle.state:
+            case [
+                int(kept), int(serial), list(epochs), list(left), list(spine),
+                (int() | None) as newest, list(parts),
+            ] if bool not in map(type, handle.state):  # fmt: skip
+                pass
+            case _:
+                raise corrupt("its state is not one of a tree")
+        if abs(newest or 0) >= 1 << 62 or (newest is None) != (kept == 0):
             raise corrupt("the time of what has left cannot be")
         if not 0 <= kept <= handle.front or not 0 <= serial < _MAX_POSITION:
             raise corrupt("its positions are out of order")

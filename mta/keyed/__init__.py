@@ -9,7 +9,7 @@
 - ``sizes``: how large the groups of one of many windows are
 - ``kind``, ``work``: what all windows have in common, and a batch beside what is known
 - ``leaves``: tables as pages, out of which the keys of a batch are taken
-- ``pages``: indexes as pages, and tables as earlier versions wrote them
+- ``pages``: indexes, and lists of what is to be deleted, as pages
 - ``corrections``: events that replace or join others, and retractions
 - ``tiers``: which tables there are, and when they are merged
 - ``doomed``: what is to be deleted, and after how many roots

@@ -28,7 +28,7 @@ from mta.keyed.corrections import Retractions, meet, receding, standing_in
 from mta.keyed.doomed import LIST, Entry
 from mta.keyed.keys import Keys, of_packed
 from mta.keyed.kind import AnyWindow, Kind
-from mta.keyed.table import ALL, FORGOTTEN, HANDLE, Table, blank, join
+from mta.keyed.table import ALL, FORGOTTEN, HANDLE, Table, join
 from mta.keyed.tiers import Tiers
 from mta.keyed.work import Found, Want, Work, found_due, sweep_results, triggered
 from mta.levels.kept import KeptEvents, LeafReader
@@ -598,22 +598,6 @@ class Bucket:
     def earliest(self) -> int | None:
         """No key's newest event is older than this; None without keys. No store call."""
         return self.tiers.earliest() if self.keys else None
-
-    def carry_over(self, keys: Keys, times: list[int], handles: list[bytes]) -> None:
-        """Windows that were by themselves before there were any of these, into a new bucket."""
-        count, schema = len(keys), self.kind.reader.inputs
-        newest = None if self.tiers.layout.timed is False else np.array(times, "<i8")
-        # Of such an entry the time of its event is looked at, and nothing else.
-        bounds = np.arange(count + 1)
-        entries = Table.of(schema, keys, bounds, newest, blank(schema, count), HANDLE)
-        entries.handles = handles
-        self.tiers.add(entries)
-        self.keys += count
-        self.apart += count
-
-    def doom(self, handle: bytes, roots: int) -> None:
-        """Delete a window's pages with the root after so many more."""
-        self.tiers.doomed.groups.append((roots, [handle]))
 
     def delete_doomed(self) -> None:
         """Delete the pages that no root needs any more that may be restored."""

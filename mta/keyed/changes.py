@@ -74,7 +74,7 @@ def columns_of(monoid: AbstractMonoid) -> Columns:
 
 def with_marks(monoid: AbstractMonoid, root: Root) -> AbstractMonoid:
     """A monoid as the events of a root are stored for it."""
-    marked = {name for name, _ in root.columns or [] if name.startswith("\0")}
+    marked = {name for name, _ in root.columns if name.startswith("\0")}
     return _marked(monoid, lambda column: mark_of(column) in marked)
 
 
@@ -164,7 +164,6 @@ class Source:
 
     unread: Unread
     store: PageStore
-    columns: Columns
     like: AbstractMonoid
     """What reads some of the columns."""
     existing: Existing
@@ -175,6 +174,7 @@ class Source:
 
     def __post_init__(self) -> None:
         root = self.unread.root
+        self.columns = root.columns
         #: Whether events are bare values, not mappings.
         self.bare = [name for name, _ in self.columns] == [""]
         schemas = schemas_of(self.columns, self.like)

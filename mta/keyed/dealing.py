@@ -48,8 +48,8 @@ def deal(
 
     ``into`` says which roots may get keys of one, ``place`` which of several gets a key, ``bring``
     is called with the handle of each window by itself. All pages are durable at the end. Raises
-    CorruptHandle, MissingPage, CorruptPage, and HandleMismatch for roots of an earlier release, and
-    for ones to be put together that are not of the same windows.
+    CorruptHandle, MissingPage, CorruptPage, and HandleMismatch for roots to be put together that
+    are not of the same windows.
     """
     found = {number: Unread.decode(data) for number, data in sorted(roots.items())}
     latest = max((unread.root.number for unread in found.values()), default=0)
@@ -148,11 +148,6 @@ class _Made:
 
 
 def _layout(root: Root) -> TableLayout:
-    if root.columns is None:
-        raise HandleMismatch(
-            "a root of an earlier release did not note its columns: let its windows have rows "
-            "once, so that it is written anew"
-        )
     schemas = schemas_of(root.columns)
     bare = [name for name, _ in root.columns] == [""]
     schema = schemas[0] if bare else Record(schemas)

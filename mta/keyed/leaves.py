@@ -1,9 +1,9 @@
-"""Pages of tables (version 2), of which only what is asked for is read, of many pages at once.
+"""The format of tables in pages, of which only what is asked for is read, of many at once.
 
     page    = head column ...              numbers are "<i8"
     head    = "mta-keys" version run keys events columns size, [base, unit, bytes] ..., label
-    version = 2
-    run     = number of the run that the page belongs to, from 1 on
+    version = 1
+    run     = number of the run that the page belongs to, from 1 on; 0 of the table in a root
     columns = how many there are, each with three numbers in the head
     size    = bytes of the label
     label   = msgpack array [window, kinds]; kinds = array of text, those of the values' columns
@@ -48,7 +48,7 @@ from mta.keyed.keys import Keys, ints_of_hashes, lined_up, range_of
 from mta.keyed.table import FORGOTTEN, HANDLE, Table
 
 MAGIC = b"mta-keys"
-VERSION = 2
+VERSION = 1
 _HASHES, _KEY_ENDS, _KEY_BYTES, _MARKS, _LEFT, _ENDS, _TIMES = range(7)
 _HANDLE_ENDS, _HANDLES, _VALUES = 7, 8, 9
 #: The columns of numbers.
@@ -59,6 +59,8 @@ _FIXED, _MOST_COLUMNS = 6, 1 << 16
 _FEW = 16 if native.compiled is None else 4
 #: Where an event has no bytes, a page has no more of them.
 _MOST_OF_NOTHING = 1 << 26
+#: No key has more events that have left, so that those of all runs together are a number of C.
+_MOST_LEFT = 1 << 56
 #: The place in its page, of what ``native.meet`` has found.
 _PLACE = (1 << 32) - 1
 #: Which numbers of bytes a number of a column may have; the last one stands for all that are more.
@@ -103,7 +105,7 @@ def encode(layout: TableLayout, run: int, table: Table) -> bytes:
 
 
 def is_leaf(page: Buffer) -> bool:
-    """Whether a page is one of these, of any version from 2 on."""
+    """Whether a page is one of these, of any version."""
     return page[: len(MAGIC)] == MAGIC
 
 
@@ -353,7 +355,7 @@ class Leaves:
             kept = np.arange(len(numbers)) >= newest[numbers]
             numbers, pages, places = numbers[kept], pages[kept], places[kept]
         left = self._of_keys(_LEFT, pages, places)[0]
-        if (left < 0).any():
+        if (left < 0).any() or (left > _MOST_LEFT).any():
             raise CorruptPage("its counts cannot be")
         starts, counts = self._ranges(_ENDS, pages, places, self._events)
         of_key = bounds_of(np.bincount(numbers, minlength=count))

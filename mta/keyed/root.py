@@ -4,7 +4,7 @@ root     = body digest                                    (as a handle: ``mta.pa
 body     = msgpack array [magic, version, window, kind, monoid, policies, timed, lateness,
            number, counts, forgotten, runs, young, doomed, changed]
 magic    = "mta-keyed"
-version  = 2; in version 1 there is nothing after doomed
+version  = 1
 window   = text, the name of the windows
 kind     = of keys, one of those of ``mta.keyed.key_types``, or nil while there is no key
 monoid   = [text, 16-byte fingerprint]
@@ -16,7 +16,8 @@ number   = of the newest run there ever was
 counts   = [keys, keys with a window by itself, accepted, late, invalid events]
 forgotten = nil, or the latest moment at which the windows of a forgotten key became empty
 runs     = array of [number, weight, keys, events, height, index], the oldest first
-young    = nil, or a table that weighs too little for pages: [count, columns]
+young    = nil, or a table that weighs too little for pages, as a page of run 0
+           (``mta.keyed.leaves``)
 doomed   = what is to be deleted with later roots (``mta.keyed.doomed``)
 changed  = [columns, changes, starts]
 columns  = array of [name, kind]: what is stored of an event, in the order of pages; the name is ""
@@ -33,25 +34,27 @@ index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mta.errors import CorruptPage
-from mta.keyed import doomed
+from mta.keyed import doomed, leaves, pages
 from mta.keyed.doomed import Doomed
 from mta.keyed.key_types import KINDS
-from mta.keyed.leaves import TableLayout
-from mta.keyed.pages import MAX_HEIGHT, Index, Whole, dump, load
+from mta.keyed.leaves import Leaves, TableLayout
+from mta.keyed.pages import MAX_HEIGHT, Index
 from mta.keyed.table import Table
 from mta.keyed.tiers import Run
 from mta.pages.handle import NAME, corrupt, seal, unseal
 
 MAGIC = "mta-keyed"
-VERSION = 2
+VERSION = 1
 MAX_BYTES = 1 << 16
 #: The longest name, so that those of windows by themselves fit behind it.
 NAME_LENGTH = 60
 FINGERPRINT_BYTES = 16
+#: The number of the run that a table in a root is of, as no run has it.
+_YOUNG = 0
 #: Times and durations are below this, in microseconds, and so are all other numbers.
 _FAR = 1 << 62
 #: Windows are not changed so often: the number is in the names of pages.
@@ -84,15 +87,20 @@ class Root:
     runs: list[Run]
     young: Table | None
     doomed: Doomed
-    columns: list[tuple[str, str]] | None = None
-    """By name and kind; None in a root of version 1."""
-    changes: int = 0
-    starts: dict[str, Start] = field(default_factory=dict)
+    columns: list[tuple[str, str]]
+    changes: int
+    starts: dict[str, Start]
 
     def encode(self) -> bytes:
         """The root as bytes. Raises NotPageable for values that are no plain data."""
-        runs = [[r.number, r.weight, r.keys, r.events, r.height, _dump(r.top)] for r in self.runs]
-        young = None if self.young is None else _dump(self.young)
+        runs = [
+            [r.number, r.weight, r.keys, r.events, r.height, pages.dump(r.top)] for r in self.runs
+        ]
+        young = None
+        if self.young is not None:
+            assert self.kind is not None
+            layout = TableLayout(self.window, self.kind, self.young.schema, self.timed)
+            young = leaves.encode(layout, _YOUNG, self.young)
         lateness = [self.lateness, *self.kept] if self.kept else self.lateness
         groups = [[roots, doomed.dump(entries)] for roots, entries in self.doomed.groups]
         return seal(
@@ -111,25 +119,23 @@ class Unread:
 
     root: Root
     runs: list[Any]
-    young: Any
+    young: bytes | None
 
     @classmethod
     def decode(cls, data: bytes) -> Unread:
         """Bytes as a root. Raises CorruptHandle for damaged bytes or an unknown format."""
-        return unseal(data, MAGIC, (1, VERSION), "a root of keyed windows", _validated)
+        return unseal(data, MAGIC, VERSION, "a root of keyed windows", _validated)
 
     def read(self, layout: TableLayout) -> Root:
         """The root. Raises CorruptHandle."""
         root = self.root
         try:
             for number, weight, keys, events, height, index in self.runs:
-                top = load(layout, 1, *index)
+                top = pages.load(layout, 1, *index)
                 assert isinstance(top, Index)
                 root.runs.append(Run(number, weight, keys, events, height, top))
             if self.young is not None:
-                young = load(layout, 0, *self.young)
-                assert isinstance(young, Table)
-                root.young = young
+                root.young = Leaves(layout, [_YOUNG], [self.young]).table()
         except (CorruptPage, ValueError, TypeError) as error:
             raise corrupt(str(error)) from error
         return root
@@ -141,31 +147,27 @@ def is_root(data: bytes) -> bool:
     return head[1:11] == bytes([0xA0 | len(MAGIC)]) + MAGIC.encode()
 
 
-def _dump(content: Whole) -> list[Any]:
-    return [len(content), dump(content)]
-
-
 def _validated(values: list[Any]) -> Unread:
     match values:
         case [
-            int(version), str(window), str() | None as kind, [str(name), bytes(fingerprint)],
+            str(window), str() | None as kind, [str(name), bytes(fingerprint)],
             list(policies), bool(timed), (int() | None | [int(), *_]) as lateness, int(number),
             list(counts),
-            int() | None as forgotten, list(runs), (list() | None) as young, list(groups), *later,
+            int() | None as forgotten, list(runs), (bytes() | None) as young, list(groups),
+            [list(columns), changes, list(starts)],
         ]:  # fmt: skip
             lateness, *kept = lateness if isinstance(lateness, list) else [lateness]
             root = Root(
                 window, kind, (name, fingerprint), [_policy(p) for p in policies], timed,
                 lateness, [_kept(each) for each in kept], number, counts, forgotten, [], None,
-                Doomed([], [_group(group) for group in groups]), *_later(version, later),
+                Doomed([], [_group(group) for group in groups]), [_column(c) for c in columns],
+                changes, dict(map(_start, starts)),
             )  # fmt: skip
         case _:
             raise corrupt("its fields are of the wrong number or types")
     _require_possible(root)
     for run in runs:
         _require(run)
-    if young is not None:
-        _pair(young)
     return Unread(root, runs, young)
 
 
@@ -194,8 +196,8 @@ def _require_possible_counts(root: Root) -> None:
         raise corrupt("its counts cannot be")
     if root.counts[1] > root.counts[0]:
         raise corrupt("more keys are by themselves than there are")
-    if not _is_number(root.number):
-        raise corrupt("its number cannot be")
+    if not _is_number(root.number) or not _is_number(root.changes, _MOST_CHANGES):
+        raise corrupt("its numbers cannot be")
 
 
 def _is_number(value: Any, most: int = _FAR) -> bool:
@@ -218,18 +220,6 @@ def _kept(entry: Any) -> tuple[int, int]:
         case [lateness, until] if _is_number(lateness) and _is_time(until):
             return lateness, until
     raise corrupt("what it says of lateness is of the wrong types")
-
-
-def _later(
-    version: int, values: list[Any]
-) -> tuple[list[tuple[str, str]] | None, int, dict[str, Start]]:
-    """What version 2 has beside version 1."""
-    match version, values:
-        case 1, []:
-            return None, 0, {}
-        case 2, [[list(columns), changes, list(starts)]] if _is_number(changes, _MOST_CHANGES):
-            return [_column(c) for c in columns], changes, dict(map(_start, starts))
-    raise corrupt("its columns or changes are of the wrong types")
 
 
 def _column(entry: Any) -> tuple[str, str]:
@@ -260,11 +250,7 @@ def _require(run: Any) -> None:
         raise corrupt("its runs are of the wrong types")
     if run[4] > MAX_HEIGHT:
         raise corrupt("its runs cannot be")
-    _pair(run[-1])
-
-
-def _pair(entry: Any) -> None:
-    match entry:
+    match run[-1]:
         case [int(), list()]:
             return
-    raise corrupt("its tables are of the wrong types")
+    raise corrupt("its runs are of the wrong types")

@@ -40,8 +40,8 @@ from mta.kernels.segments import bounds_of
 from mta.keyed import doomed, pages
 from mta.keyed.doomed import LIST, Doomed, DoomedPages, Entry
 from mta.keyed.keys import Keys
-from mta.keyed.leaves import Leaves, TableLayout, is_leaf
-from mta.keyed.pages import Index, Whole
+from mta.keyed.leaves import Leaves, TableLayout
+from mta.keyed.pages import Content, Index
 from mta.keyed.table import FORGOTTEN, Table, join
 from mta.pages.page import key_of, name_of
 from stores import PageStore
@@ -142,7 +142,7 @@ class RunPages:
             index = Index(index.firsts[::_FANOUT], self.put(height, number, branches), oldest)
         return Run(number, weight, keys, events, height, index)
 
-    def put(self, level: int, number: int, contents: Sequence[Whole]) -> list[bytes]:
+    def put(self, level: int, number: int, contents: Sequence[Table | Content]) -> list[bytes]:
         """Write pages; their names. One ``put_many``."""
         names, found = [], {}
         for content in contents:
@@ -209,63 +209,42 @@ class RunPages:
         return self.see(places, of_spans)
 
     def _whole(self, places: Sequence[Place], found: Sequence[Buffer]) -> tuple[Table, np.ndarray]:
-        if is_leaf(found[0]):
-            read = Leaves(self.layout, [number for _, number, _ in places], found)
-            return read.table(), read.counts
-        pairs = zip(places, found, strict=True)
-        contents = [pages.opened(self.layout, *place, page) for place, page in pairs]
-        table = pages.load_tables(self.layout, contents)
-        return table, np.array([count for count, _ in contents])
+        read = self._opened(places, found)
+        return read.table(), read.counts
+
+    def _opened(self, places: Sequence[Place], found: Sequence[Buffer]) -> Leaves:
+        return Leaves(self.layout, [number for _, number, _ in places], found)
 
     def of_keys(
         self, runs: Sequence[tuple[int, Sequence[bytes]]], keys: Keys, late: bool
     ) -> list[Table]:
-        """What tables of runs say of keys, the oldest first. Raises MissingPage and CorruptPage.
+        """What tables of runs say of keys, if there are any. Raises MissingPage and CorruptPage.
 
         One ``view_many`` for all of them.
         """
-        return self._looked_into(
-            runs, lambda leaves, spans: leaves.find(keys, spans, late), lambda t: t.among(keys)
-        )
+        return self._looked_into(runs, lambda leaves, spans: leaves.find(keys, spans, late))
 
     def between(
         self, runs: Sequence[tuple[int, Sequence[bytes]]], low: int, high: int | None, late: bool
     ) -> list[Table]:
         """As ``of_keys``, of all keys of a range of hashes."""
-        return self._looked_into(
-            runs,
-            lambda leaves, spans: leaves.between(spans, low, high, late),
-            lambda table: table.between(low, high),
-        )
+        return self._looked_into(runs, lambda leaves, spans: leaves.between(spans, low, high, late))
 
     def _looked_into(
         self,
         runs: Sequence[tuple[int, Sequence[bytes]]],
         look: Callable[[Leaves, Sequence[tuple[int, int]]], Table],
-        cut: Callable[[Table], Table],
     ) -> list[Table]:
-        """What is wanted of tables of runs: by ``cut`` of those of version 1, which are older."""
+        """What is wanted of the tables of runs, the oldest first, as one; nothing of none."""
         places = [(0, number, name) for number, names in runs for name in names]
+        ends = bounds_of(np.array([len(names) for _, names in runs])).tolist()
+        spans = [(start, stop) for start, stop in pairwise(ends) if start < stop]
 
-        def found_in(found: list[Buffer]) -> list[Table]:
-            ends = np.cumsum([0, *(len(names) for _, names in runs)]).tolist()
-            spans = [(a, b) for a, b in pairwise(ends) if a < b]
-            old = [span for span in spans if not is_leaf(found[span[0]])]
-            tables = [self._named(self._whole, places[a:b], found[a:b])[0] for a, b in old]
-            first = old[-1][1] if old else 0
-            spans = [(a - first, b - first) for a, b in spans if a >= first]
+        def of_leaves(places: Sequence[Place], found: Sequence[Buffer]) -> Table:
+            within = spans if len(found) == ends[-1] else [(0, len(found))]
+            return look(self._opened(places, found), within)
 
-            def of_leaves(places: Sequence[Place], found: Sequence[Buffer]) -> Table:
-                numbers = [number for _, number, _ in places]
-                within = spans if len(found) == ends[-1] - first else [(0, len(found))]
-                return look(Leaves(self.layout, numbers, found), within)
-
-            tables = [cut(table) for table in tables]
-            if spans:
-                tables.append(self._named(of_leaves, places[first:], found[first:]))
-            return tables
-
-        return self.see(places, found_in) if places else []
+        return self.see(places, lambda f: [self._named(of_leaves, places, f)]) if places else []
 
     def _named(
         self,
@@ -300,10 +279,7 @@ class RunPages:
 
         def load(places: Sequence[Place], found: Sequence[Buffer]) -> list[Any]:
             pairs = zip(places, found, strict=True)
-            return [
-                pages.load(self.layout, place[0], *pages.opened(self.layout, *place, page))
-                for place, page in pairs
-            ]
+            return [pages.read(self.layout, level, run, page) for (level, run, _), page in pairs]
 
         return self.see(places, lambda found: self._named(load, places, found))
 

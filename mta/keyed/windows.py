@@ -620,17 +620,13 @@ class KeyedWindows:
     def _require_suitable(self, found: Root) -> None:
         """Raises HandleMismatch where events of a root cannot be those of these windows."""
         why = None
-        if found.monoid[1] != self.monoid.fingerprint:
-            named = isinstance(self.monoid, Product)
-            if found.columns is None:
-                why = (
-                    "it is of an earlier release, which did not note the columns: restore it with "
-                    "what it was made with, and take a checkpoint first"
-                )
-            elif found.columns != columns_of(self.monoid) and not (
-                named and all(name for name, _ in found.columns)
-            ):
-                why = "the monoids read other values: give a Product of columns that are stored"
+        named = isinstance(self.monoid, Product) and all(name for name, _ in found.columns)
+        if (
+            found.monoid[1] != self.monoid.fingerprint
+            and found.columns != columns_of(self.monoid)
+            and not named
+        ):
+            why = "the monoids read other values: give a Product of columns that are stored"
         if (found.lateness is None) != (self._kind.settings.lateness is None):
             why = "events are in the order in which they came, or in that of their times: " + (
                 "give no lateness" if found.lateness is None else "give a lateness, as they have"
@@ -679,16 +675,13 @@ class KeyedWindows:
     def _take(self, unread: Unread, store: PageStore) -> Source | None:
         """All that a root holds in a store, into a new bucket."""
         found = unread.root
-        columns = found.columns
-        if columns is None:  # of version 1, and of this monoid
-            columns = columns_of(self.reader)
-        self._kind = replace(self._kind, monoid=stored_after(self.monoid, columns))
+        self._kind = replace(self._kind, monoid=stored_after(self.monoid, found.columns))
         if found.kind is None:
             return None
-        require_observed(self._kind.reader, self._kind.policies, columns)
+        require_observed(self._kind.reader, self._kind.policies, found.columns)
         bucket = self.bucket_of(found.kind)
         existing = self._kind.settings.existing
-        source = Source(unread, store, columns, self._kind.reader, existing)
+        source = Source(unread, store, self._kind.reader, existing)
         if store is self.store and found.window == self.name:
             bucket.tiers.number = found.number
         carry(source, bucket)

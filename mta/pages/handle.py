@@ -5,7 +5,7 @@
     body     = msgpack array [magic, version, window, algorithm, monoid, policy, leaf_arity, arity,
                timed, front, back, front_time, last_time, counts, levels, pages, state]
     magic    = "mta-handle"
-    version  = 2
+    version  = 1
     window   = text, the window's name
     algorithm = the aggregator's name, as "Amortized MTA"
     monoid, policy = [text, 16-byte fingerprint]
@@ -34,7 +34,7 @@ import xxhash
 from mta.errors import CorruptHandle
 
 MAGIC = "mta-handle"
-VERSION = 2
+VERSION = 1
 #: No group is larger, so that a hostile handle cannot ask for unbounded memory.
 MAX_ARITY = 1 << 20
 #: No structure is higher: with groups of two it would hold 2^64 events.
@@ -84,13 +84,11 @@ def seal(magic: str, version: int, values: list[Any]) -> bytes:
 def unseal(
     data: bytes,
     magic: str,
-    versions: int | tuple[int, ...],
+    version: int,
     what: str,
     validated: Callable[[list[Any]], _Kind],
 ) -> _Kind:
-    """What ``validated`` makes of the values in a handle of any kind, of one of some formats.
-
-    Of several formats it is given the one that it is, before the values.
+    """What ``validated`` makes of the values in a handle of any kind.
 
     Raises CorruptHandle for damaged bytes and other kinds or formats, and where ``validated``
     raises it, a ValueError or a TypeError.
@@ -104,11 +102,9 @@ def unseal(
         body = msgpack.unpackb(packed)
         if not isinstance(body, list) or body[:1] != [magic]:
             raise corrupt(f"it is not {what}")
-        known = [versions] if isinstance(versions, int) else versions
-        if body[1:2] not in [[version] for version in known]:
-            formats = " and ".join(map(str, known))
-            raise corrupt(f"its format is {body[1:2]}, this release reads format {formats}")
-        return validated(body[2:] if isinstance(versions, int) else body[1:])
+        if body[1:2] != [version]:
+            raise corrupt(f"its format is {body[1:2]}, this release reads format {version}")
+        return validated(body[2:])
     except CorruptHandle:
         raise
     except (ValueError, TypeError, msgpack.UnpackException) as error:

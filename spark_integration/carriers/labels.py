@@ -7,9 +7,6 @@ hash is the bucket's number. Then the partition is ``bucket % partitions``, what
 
 The hash is Murmur3 (32 bits, seed 42) of the label's two words. Every step of it can be undone, so
 that for each number there is one label whose upper word is 0.
-
-Checkpoints of earlier releases have numbers in place of labels, as an ``int`` and not a ``bigint``:
-Spark refuses to take one for the other.
 """
 
 from __future__ import annotations

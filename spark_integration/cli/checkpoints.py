@@ -1,23 +1,23 @@
 """``mta inspect``, ``check``, ``gc`` and ``migrate`` for what a query left in its checkpoint.
 
-Its handles and roots are in Spark's state, which Spark's reader of state stores reads as it was
+Its roots are in Spark's state, which Spark's reader of state stores reads as it was
 after the last batch. Where the pages are in that state too (``spark://state``), nobody but the
 query itself writes them; so they are copied to local disk to be read, and cannot be repaired.
 
-``gc`` marks and sweeps: pages that no handle or root names are found, and deleted later. Such pages
-are left by tasks that died: pages of a batch whose handle was never committed, and of events that
-left, whose deletion was cut short. They are harmless but for the room they take. A page is deleted
+``gc`` marks and sweeps: pages that no root names are found, and deleted later. Such pages are left
+by tasks that died: pages of a batch whose root was never committed, and of events that left, whose
+deletion was cut short. They are harmless but for the room they take. A page is deleted
 when all of this holds, so that no page that is or will be needed ever is:
 
-1. No handle of the last committed batch names it, down to where earlier handles reach back
-   (``retain``), nor one of a key that fell silent and whose pages are still to be deleted; that is
-   found out twice, when it is noted and when it is deleted.
+1. No root of the last committed batch names it, down to where earlier roots reach back
+   (``retain``), nor what is still to be deleted of a key that fell silent; that is found out twice,
+   when it is noted and when it is deleted.
 2. It was noted for the first time at least a grace period ago: a task that was given up, but still
    runs, may still be writing.
 3. Every batch that had begun when it was noted has been committed since. A batch that broke off is
    run again and writes the same pages under the same keys, however long ago it did so first.
-4. Every inner page of its window can be read; else nobody knows what its window needs. Of many
-   keys that are swept together these are the indexes; all pages of the query wait for them.
+4. Every index of the query can be read, and every inner page of its window if it is one by
+   itself; else nobody knows what is needed.
 
 When each page was first seen is noted in ``gc.json`` in the output folder.
 """
@@ -33,9 +33,9 @@ from typing import Any, NamedTuple
 import msgpack
 from pyspark.sql import SparkSession
 
-from mta import KeyedWindows, describe_handle
+from mta import KeyedWindows
 from mta.audit.keyed import KeyedDamage, OpaqueKeys
-from mta.audit.walk import Audit, live_keys
+from mta.audit.walk import Audit
 from mta.cli import handles
 from mta.cli.console import plural, say
 from mta.cli.output import note as note_facts
@@ -46,14 +46,12 @@ from mta.windows.opaque import Opaque, restore_opaque
 from spark_integration import migration
 from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.checkpoint import (
-    handles_in,
     has_commits,
     last_batch,
     open_pages,
     ping_home,
     read_pages,
-    roots_in,
-    saved_states,
+    saved_roots,
     shown,
 )
 from spark_integration.cli.expressions import parse_aggregation, parse_windows
@@ -62,7 +60,6 @@ from spark_integration.cli.job import read_job, read_note
 from spark_integration.errors import CorruptState, InvalidRequest
 from spark_integration.request import make_product
 from spark_integration.session import local_session
-from spark_integration.step.states import read_doomed
 from stores import PageStore, open_store
 from stores.address import without_credentials
 from stores.files import replace_file
@@ -86,18 +83,14 @@ def list_windows(
     spark: SparkSession, checkpoint: Path, address: str, limit: int, key: str | None = None
 ) -> handles.Listing:
     """The first windows of a checkpoint by their keys and the totals of all, or that of one key."""
-    listing, states = handles.Listing(limit), saved_states(spark, checkpoint, address)
-    for name, handle in handles_in(states):
-        if key in (None, name):
-            listing.add(name, describe_handle(handle))
-    if roots := roots_in(states):
-        with open_pages(spark, checkpoint, address) as store:
-            keyed = [OpaqueKeys(root, store) for root in roots]
-            if key is not None:
-                listing.add_one(key, keyed, _NAMES)
-                return listing
-            for each in keyed:
-                listing.add_keys(each, _NAMES)
+    listing, roots = handles.Listing(limit), saved_roots(spark, checkpoint, address)
+    with open_pages(spark, checkpoint, address) as store:
+        keyed = [OpaqueKeys(root, store) for root in roots]
+        if key is not None:
+            listing.add_one(key, keyed, _NAMES)
+            return listing
+        for each in keyed:
+            listing.add_keys(each, _NAMES)
     return listing
 
 
@@ -133,12 +126,11 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
             "mta.audit.audit(window, repair=True)"
         )
     session = local_session()
-    states = saved_states(session, checkpoint, address)
-    saved, keys, found = handles_in(states), 0, Audit()
-    count = len(saved)
+    roots = saved_roots(session, checkpoint, address)
+    saved, keys, found = list[tuple[str, bytes]](), 0, Audit()
     note_facts(damaged=[])
     with open_pages(session, checkpoint, address) as pages:
-        for root in roots_in(states):
+        for root in roots:
             keyed = OpaqueKeys(root, pages)
             tables, apart = keyed.audit_tables()
             handles.add_up(found, tables, keyed.name)
@@ -146,7 +138,7 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
             keys += keyed.root.counts[0]
         if saved:
             handles.verify(found, windows_of(folder, saved, pages), repair)
-    left = handles.sum_up(found, plural(count + keys, "key"), address, repair)
+    left = handles.sum_up(found, plural(keys, "key"), address, repair)
     inner = any(damage.level and not isinstance(damage, KeyedDamage) for damage in found.left)
     if inner and not repair and not in_state and not by_handles:
         say("what can be rebuilt, --repair does")
@@ -177,7 +169,7 @@ def windows_of(
 
 
 class Sighting(NamedTuple):
-    """When a page was first seen that no handle names, and the last batch that had begun then."""
+    """When a page was first seen that no root names, and the last batch that had begun then."""
 
     seconds: float
     batch: int
@@ -185,7 +177,7 @@ class Sighting(NamedTuple):
 
 @spark_errors()
 def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
-    """Note the pages that no handle names, print them, and delete those that have been so long.
+    """Note the pages that no root names, print them, and delete those that have been so long.
 
     Lists the store's keys, and reads every inner page, and the pages found once for their size.
     """
@@ -201,14 +193,11 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
         # In this order: a page in the list was written by a batch that had begun by then.
         keys = list(pages.keys())
         begun, committed = last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")
-        states = saved_states(local_session(), checkpoint, address)
-        saved = handles_in(states)
-        doomed = [("", handle) for state in states for handle in read_doomed(state)]
-        live, damaged = _mark(folder, saved, doomed, pages) if saved + doomed else (set(), {})
-        prefixes = {_prefix(describe_handle(handle).window) for _, handle in saved + doomed}
-        swept = [OpaqueKeys(root, pages) for root in roots_in(states)]
+        roots = saved_roots(local_session(), checkpoint, address)
+        swept = [OpaqueKeys(root, pages) for root in roots]
+        prefixes = {_prefix(keyed.name) for keyed in swept}
+        live, damaged = set[str](), dict[str, str]()
         for keyed in swept:
-            prefixes.add(_prefix(keyed.name))
             try:
                 live.update(keyed.live_keys(damaged))
             except (MissingPage, CorruptPage) as error:
@@ -225,7 +214,7 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
             if sightings[key].batch <= committed and sightings[key].seconds <= until
         ]
         handles.say_store(address, len(keys))
-        count = len(saved) + sum(keyed.root.counts[0] for keyed in swept)
+        count = sum(keyed.root.counts[0] for keyed in swept)
         say(f"windows   {plural(count, 'key')}, {plural(len(live), 'page')} needed")
         note_facts(keys=count, needed=len(live))
         handles.print_unneeded(pages, orphans)
@@ -251,26 +240,6 @@ def note(path: Path, orphans: Iterable[str], now: Sighting) -> dict[str, Sightin
                 raise CorruptState(f"{path} is damaged ({key}: {other!r}): {remedy}")
     replace_file(path, json.dumps(first) + "\n")
     return first
-
-
-def _mark(
-    folder: Path,
-    saved: list[tuple[str, bytes]],
-    doomed: list[tuple[str, bytes]],
-    store: PageStore,
-) -> tuple[set[str], dict[str, str]]:
-    """The pages that the windows need, and which windows cannot tell, and why."""
-    live: set[str] = set()
-    damaged: dict[str, str] = {}
-    for at, (_, windows) in enumerate(windows_of(folder, saved + doomed, store)):
-        events = windows.engine.structure
-        try:
-            if at >= len(saved):
-                events.evict_to(events.back)  # some of its pages may be gone already
-            live.update(live_keys(windows))
-        except (MissingPage, CorruptPage) as error:
-            damaged[windows.engine.name] = str(error)
-    return live, damaged
 
 
 def _prefix(key: str) -> str:

@@ -134,7 +134,7 @@ class Job:
 
     @property
     def checkpoint(self) -> Path:
-        """Spark's checkpoint: which files were read, and every window's handle."""
+        """Spark's checkpoint: which files were read, and the roots of all windows."""
         return self.folder / "checkpoint"
 
     @property
@@ -161,16 +161,13 @@ class Job:
 
     def differences(self, earlier: Mapping[str, Any]) -> list[str]:
         """The settings that a checkpoint depends on and that are not as they were ``earlier``."""
-        now = self.described()
-        earlier = {each.name: each.default for each in fields(self)} | {**earlier}
-        changed = [name for name in FIXED if _text(now[name]) != _text(earlier[name])]
+        now, was = self.described(), earlier.get
+        changed = [name for name in FIXED if _text(now[name]) != _text(was(name))]
         changed += [
-            name
-            for name, value in DECISIVE.items()
-            if (now[name] == value) != (earlier[name] == value)
+            name for name, value in DECISIVE.items() if (now[name] == value) != (was(name) == value)
         ]
         return [
-            f"--{name.replace('_', '-')} was {_text(earlier[name])!r} and is {_text(now[name])!r}"
+            f"--{name.replace('_', '-')} was {_text(was(name))!r} and is {_text(now[name])!r}"
             for name in changed
         ]
 

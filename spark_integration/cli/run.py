@@ -19,7 +19,7 @@ from mta.cli.console import plural, say
 from mta.times import to_duration
 from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
-from spark_integration.checkpoint import has_commits, is_of_this_release, ping_home
+from spark_integration.checkpoint import has_commits, ping_home
 from spark_integration.cli import sources, stream
 from spark_integration.cli.checkpoints import list_windows, store_totals
 from spark_integration.cli.expressions import (
@@ -62,11 +62,6 @@ def run(job: Job) -> Progress:
         say("starting Spark")
         spark = local_session(cores=job.cores, memory=job.memory, log=job.folder / "spark.log")
         begun = has_commits(job.checkpoint)
-        if begun and not is_of_this_release(job.checkpoint):
-            raise InvalidRequest(
-                f"{job.folder} holds a run of an earlier release, which kept its windows in other "
-                "places: choose another --output, or --overwrite to make it again"
-            )
         with signalled(SIGINT, SIGTERM) as stop:
             batching = sources.plan_batches(job, source)
             if batching.out_of_order:

@@ -21,7 +21,7 @@ from spark_integration.plan import Plan
 from spark_integration.step.results import Counts, counts_of, results_of
 from spark_integration.step.rows import complete, sort_rows
 from spark_integration.step.starts import behind_the_seam, root_of
-from spark_integration.step.states import decode_state, encode_root
+from spark_integration.step.states import State
 from spark_integration.step.windows import Windows
 from stores.base import PageStore
 
@@ -69,7 +69,7 @@ def step(
     LateEvent, StateMismatch, CorruptState, and what the windows and the store raise; nothing is
     lost then, since the old state still stands.
     """
-    before = decode_state(state, plan.buckets, plan.fingerprint(), plan.fixed)
+    before = None if state is None else State.decode(state).root_for(plan.buckets, plan.fixed)
     if plan.silent == "emit" or plan.by_boundaries:
         rows = rows.cast(plan.row_schema)  # rows of no event have these types, and all must agree
     known = complete(rows, plan)
@@ -87,7 +87,7 @@ def step(
     store.hurry()
     # While its pages are written; only after the flush are they durable.
     found = results_of(plan, group, done, gone)
-    after = encode_root(root, plan.buckets, plan.fixed)
+    after = State(plan.buckets, plan.fixed, root).encode()
     timer = windows.timer(watermark)
     store.flush()
     return Advanced(after, found, counts, timer, windows.promotions, windows.merges)

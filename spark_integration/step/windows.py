@@ -29,8 +29,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from mta.errors import InvalidValue, LateEvent, NoSuchEvent
-from mta.keyed.bucket import NEVER, Advance, Batch, Bucket, Late
-from mta.keyed.keys import of_packed
+from mta.keyed.bucket import NEVER, Advance, Batch, Late
 from mta.keyed.sweep import is_swept
 from mta.keyed.table import Table
 from mta.keyed.windows import KeyedWindows
@@ -40,7 +39,6 @@ from mta.triggers.rules import EveryCount, EveryPeriod
 from spark_integration.plan import Plan
 from spark_integration.step.columns import DAY, Ints, to_numpy
 from spark_integration.step.rows import Sorted
-from spark_integration.step.states import Bucket as Handles
 from stores.base import PageStore
 
 #: Keys as the state knows them: each key's values as msgpack.
@@ -60,13 +58,13 @@ class Gone(NamedTuple):
 
 
 class Windows:
-    """The windows of one bucket, out of a root or of handles, or as they begin."""
+    """The windows of one bucket, out of a root, or as they begin."""
 
     def __init__(
         self,
         plan: Plan,
         store: PageStore,
-        before: bytes | Handles,
+        before: bytes | None,
         start: tuple[bytes, PageStore] | None = None,
     ) -> None:
         self.plan = plan
@@ -77,7 +75,7 @@ class Windows:
             settings |= {"arity": plan.arity, "leaf_arity": plan.leaf_arity}
         if plan.by_time:
             settings |= {"lateness": (plan.lateness or 0) / 1e6, "existing": plan.existing}
-        if isinstance(before, bytes):
+        if before is not None:
             settings["promote_at"] = PROMOTE_AT
             self.keyed = KeyedWindows.restore(before, plan.monoid, plan.policy, store, **settings)
         else:
@@ -90,8 +88,6 @@ class Windows:
                 self.keyed.take_over(*start)
         self.bucket = self.keyed.bucket_of(_KIND)
         self._apart, self._runs = self.bucket.apart, self._numbers()
-        if isinstance(before, Handles):
-            _carry_over(before, self.bucket, plan)
 
     def _numbers(self) -> set[int]:
         return {run.number for run in self.bucket.tiers.runs}
@@ -201,24 +197,6 @@ def _wanted(plan: Plan) -> Want:
     if plan.appends and plan.by_time:
         return "changed" if plan.output == "event" else "newest"
     return "each" if plan.output == "event" else "last"
-
-
-def _carry_over(handles: Handles, bucket: Bucket, plan: Plan) -> None:
-    """The windows of a state of handles, each a window by itself from now on."""
-    packed = sorted(handles.keys)
-    if packed:
-        keys = of_packed(_KIND, packed)
-        saved = [handles.keys[keys.packed(at)] for at in range(len(keys))]
-        bucket.carry_over(keys, [each.last_time for each in saved], [s.handle for s in saved])
-        # Where a greater lateness was allowed shortly before, or a key had begun anew.
-        floors = [(each.last_time, each.floor) for each in saved if each.floor is not None]
-        less = [(last, last - floor) for last, floor in floors if last - floor < plan.patience]
-        if less:
-            lateness, until = min(late for _, late in less), max(last for last, _ in less)
-            bucket.kind.retention.note(lateness, until)
-    bucket.forgotten = handles.forgotten
-    for doomed in handles.doomed:
-        bucket.doom(doomed.handle, doomed.calls)
 
 
 def _no_such_event(missing: Ints, group: Sorted, plan: Plan) -> NoSuchEvent:

@@ -13,7 +13,7 @@ import pytest
 from mta import KeyedWindows, TimeWindow
 from mta.cli.exits import Exit
 from spark_integration.cli import main
-from spark_integration.cli.checkpoints import Sighting, last_batch, note, roots_in, saved_states
+from spark_integration.cli.checkpoints import Sighting, last_batch, note, saved_roots
 from spark_integration.cli.expressions import parse_aggregation
 from spark_integration.request import make_product
 from spark_integration.session import local_session
@@ -231,7 +231,7 @@ def attempt_and_die(out):
     monoid = make_product({each.name: (each.input, each.monoid()) for each in aggregations})
     with open_store(address) as store:
         before = set(store.keys())
-        for root in roots_in(saved_states(local_session(), out / "checkpoint", address)):
+        for root in saved_roots(local_session(), out / "checkpoint", address):
             windows = KeyedWindows.restore(root, monoid, TimeWindow("7 days"), store, timed=True)
             keys = [msgpack.packb([f"new {number}"]) for number in range(1000)]
             times = np.full(1000, np.datetime64("2025-01-09"))

@@ -68,7 +68,6 @@ def test_the_note_of_a_job_tells_what_has_changed(tmp_path):
         "--key-from-file-name was False and is True",
         "--window was '24 hours' and is '1 hour'",
     ]
-    del earlier["silent"]  # as an earlier version noted it
     changed = first.replace(late="side", silent="drop").differences(earlier)
     assert changed == [
         "--late was 'error' and is 'side'",

@@ -10,11 +10,9 @@ import time
 import pandas as pd
 import pytest
 
-from spark_integration import sliding
 from spark_integration.cli import main
 from spark_integration.cli.failures import explain
 from tests.support.patience import LONG
-from tests.support.spark.jobs import by_number
 
 
 def events(start, rows, device="a"):
@@ -40,21 +38,6 @@ def results(folder):
 def rolling(rows):
     window = rows.set_index("ts").groupby("device")["watts"].rolling("24h")
     return pd.DataFrame({"peak": window.max(), "mean": window.mean()}).reset_index()
-
-
-def test_a_run_of_an_earlier_release_is_made_again(tmp_path, capsys, monkeypatch):
-    source, out = tmp_path / "in", tmp_path / "out"
-    source.mkdir()
-    write(source / "1.csv", events("2025-01-01", 30), mtime=1_000)
-    command = ("run", source, "--key", "device", "--output", out, "--no-plot")
-    with monkeypatch.context() as patch:
-        patch.setattr(sliding, "packed_rows", by_number)
-        assert mta(*command) == 0
-    before = results(out)
-    assert mta(*command) == 2
-    assert "a run of an earlier release" in capsys.readouterr().err
-    assert mta(*command, "--overwrite") == 0
-    assert results(out).equals(before)
 
 
 def test_run_continue_inspect(tmp_path, capsys):

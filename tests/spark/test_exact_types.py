@@ -5,18 +5,15 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-import msgpack
 import pyarrow as pa
 import pytest
-import xxhash
 from pyspark.sql import DataFrame, SparkSession
 
 from mta import ArgMax, ArgMin, CountWindow, First, Last, Max, Mean, Min, Sum, TimeWindow
 from spark_integration import sliding_aggregate
-from spark_integration.errors import InvalidRequest, StateMismatch
+from spark_integration.errors import InvalidRequest
 from spark_integration.options import Options
 from spark_integration.request import make_request
-from spark_integration.step.states import decode_state
 from spark_integration.step.step import step
 from stores import MemoryStore
 
@@ -136,22 +133,3 @@ def test_decimals_that_are_too_long_are_refused(spark: SparkSession, store: str)
         run(rows(spark), store, {"sum": ("long", Sum())})
     done = run(rows(spark), store, {"sum": ("long", Sum("float64")), "mean": ("long", Mean())})
     assert done["sum"].to_pylist() == [1.0, 2.0, 2.0, 2.0]
-
-
-def test_checkpoints_of_doubles_go_on_where_doubles_are_asked_for(spark: SparkSession) -> None:
-    def asked(monoid: Any, column: str = "big") -> bytes:
-        options = Options(
-            key="device", time="ts", policy=CountWindow(2), store="file:///nowhere",
-            aggregations={"top": (column, monoid)},
-        )  # fmt: skip
-        return make_request(rows(spark), options).plan.fingerprint()
-
-    assert asked(Max("float64")).hex() == OF_DOUBLES
-    body = msgpack.packb(["mta-spark", 4, 64, asked(Max("float64")), b"root"])
-    state = xxhash.xxh3_64_digest(body) + body
-    with pytest.raises(StateMismatch, match=r"doubles .* Max\(\"float64\"\)"):
-        decode_state(state, 64, asked(Max()))
-
-
-#: Of the plan as it was when every column of numbers was read as doubles.
-OF_DOUBLES = "90410492f1d502953387ba6a4bd8ae9b"

@@ -20,7 +20,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from spark_integration import sliding_aggregate
-from spark_integration.cli.checkpoints import saved_states
+from spark_integration.checkpoint import saved_roots
 from stores import open_store
 from tests.support.servers import RedisServer, free_port
 from tests.support.spark.checkpoints import (
@@ -78,13 +78,13 @@ def check_output(spark: SparkSession, driver: Driver, events: pa.Table) -> None:
 
 
 def check_pages(spark: SparkSession, driver: Driver, events: pa.Table, abandoned: int = 0) -> None:
-    """Only pages that the states after the last batch name, and all of these.
+    """Only pages that the roots after the last batch name, and all of these.
 
     So many attempts were ``abandoned``, and may have gone on beside the batches after theirs.
     """
-    states = saved_states(spark, driver.checkpoint, driver.store)
+    roots = saved_roots(spark, driver.checkpoint, driver.store)
     with open_store(driver.store) as pages:
-        assert check_places(states, pages, events, WINDOW, abandoned * MOST_PAGES) > 0
+        assert check_places(roots, pages, events, WINDOW, abandoned * MOST_PAGES) > 0
 
 
 # --- the driver -----------------------------------------------------------------------------------
@@ -190,10 +190,10 @@ def test_soak_of_a_million_keys(
     assert_last_n(found, events, window)
     check_batches(driver, files)
     with open_store(driver.store) as pages:
-        states = saved_states(spark, driver.checkpoint, driver.store)
+        roots = saved_roots(spark, driver.checkpoint, driver.store)
         # An attempt writes all that is kept anew at most, some 64 bytes an event, and what it had.
         anew = keys * window * 64 // PAGE + 2 * MOST_PAGES
-        check_places(states, pages, events, window, orphans=2 * done * anew)
+        check_places(roots, pages, events, window, orphans=2 * done * anew)
     with capsys.disabled():
         print(f"{story}, {events.num_rows} rows, nothing lost, {_since(began)}")  # noqa: T201
 

@@ -16,7 +16,6 @@ from spark_integration import History, delete_history, save_history, sliding_agg
 from spark_integration.errors import InvalidRequest, StateMismatch
 from spark_integration.plan import StartFrom
 from spark_integration.step.starts import Start, put_starts
-from spark_integration.step.states import read_root
 from spark_integration.step.step import step
 from stores import MemoryStore, open_store
 from tests.support.spark.events import (
@@ -31,6 +30,7 @@ from tests.support.spark.events import (
 )
 from tests.support.spark.jobs import ALIASES, FOLDS, WINDOW, Job, counts_of, spread
 from tests.support.spark.plans import make_plan
+from tests.support.spark.saved import root_in
 from tests.support.spark.silences import rows_of
 
 SEAM = START + 100 * SECOND
@@ -41,8 +41,7 @@ def begun(store: MemoryStore, until: int | None) -> Any:
     product = Product({"sum": ("watts", Sum())})
     plan = make_plan(policy=TimeWindow(30), monoid=product, results={"sum": pa.float64()})
     rows = rows_of(*(("a", float(i), 1.0) for i in range(100)))
-    root = read_root(step(None, rows, plan, store).state)
-    assert root is not None
+    root = root_in(step(None, rows, plan, store).state)
     put_starts(store, "h", {0: Start(1, until, plan.fixed, root)})
     return plan
 

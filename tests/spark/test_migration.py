@@ -14,30 +14,25 @@ import msgpack
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.state import GroupStateTimeout
 
 from mta import Collect, CountWindow, Max, TimeWindow
 from mta.keyed import dealing
-from spark_integration import migration, recommended_conf, sliding, sliding_aggregate
-from spark_integration.carriers import streaming
+from spark_integration import migration, recommended_conf, sliding_aggregate
 from spark_integration.carriers.streaming import PROVIDER
 from spark_integration.checkpoint import states_by_bucket
 from spark_integration.cli import main
-from spark_integration.errors import InvalidRequest, StateMismatch, TimeLimitReached
+from spark_integration.errors import InvalidRequest, TimeLimitReached
 from spark_integration.migration import migrate
 from spark_integration.step.columns import plain
 from spark_integration.step.hashes import hasher_of
-from spark_integration.step.states import Bucket, encode_root, read_fixed
-from spark_integration.step.step import step
+from spark_integration.step.states import State
 from stores import open_store
 from tests.support.servers import RedisServer
 from tests.support.spark.checkpoints import entries
 from tests.support.spark.events import last_n, last_seconds, make_events, oracle, write_files
-from tests.support.spark.jobs import FOLDS, WINDOW, Job, by_number, spread
-from tests.support.spark.saved import encode_handles
+from tests.support.spark.jobs import FOLDS, WINDOW, Job, spread
 
 # --- hashes ---------------------------------------------------------------------------------------
 
@@ -220,64 +215,22 @@ def test_a_folder_of_results_goes_on(spark: SparkSession, tmp_path: Path) -> Non
 @pytest.mark.proves("stores", "`mta migrate` from there", "file", "spark://state")
 @pytest.mark.proves("stores", "`mta migrate` to there", "file", "spark://state")
 def test_pages_go_into_sparks_own_state_and_come_out(
-    spark: SparkSession, tmp_path: Path, in_hdfs_format: None, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, in_hdfs_format: None
 ) -> None:
-    """From a checkpoint of an earlier release, whose state has no timers; a window is large."""
+    """From a state in HDFS format; a window is large."""
     job = Job(spark, tmp_path)
     keys = pa.array(["d0" if n % 2 else f"d{n % 38}" for n in range(3000)])
     events = spread(make_events(3000, 20)).set_column(0, "device", keys)
     asked = {"policy": CountWindow(1100)}
     write_files(events.slice(0, 2600), job.input, files=1)
-    with monkeypatch.context() as patch:
-        patch.setattr(streaming.GroupStateTimeout, "EventTimeTimeout", GroupStateTimeout.NoTimeout)
-        job.run_step(lambda *given: step(*given)._replace(timer=None), **asked)
+    job.run(**asked)
     write_files(events.slice(2600, 200), job.input, files=1, first=1)
-    with pytest.raises(StreamingQueryException, match="STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"):
-        job.run(**asked)
     spark.conf.set(PROVIDER, recommended_conf()[PROVIDER])
     moved(job, "in state", to="spark://state", buckets=3).run(buckets=3, **asked)
     write_files(events.slice(2800), job.input, files=1, first=2)
     moved(job, "out-again", to=f"file://{tmp_path}/home", buckets=2).run(**asked)
     assert sorted(job.batches) == [0, 1, 2]
     assert job.results() == oracle(events, last_n(1100), FOLDS)
-
-
-@pytest.mark.parametrize("store", ["file", "spark://state"])
-def test_buckets_by_number_come_by_their_labels(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
-) -> None:
-    """A checkpoint of an earlier release is refused by Spark, made anew, and goes on."""
-    job, events = Job(spark, tmp_path), spread(make_events(900, 12))
-    if store != "file":
-        job.store = store
-    write_files(events.slice(0, 600), job.input, files=2)
-    with monkeypatch.context() as patch:
-        patch.setattr(sliding, "packed_rows", by_number)
-        job.run()
-    before = states_of(job)
-    assert set(before) <= set(range(job.settings()["buckets"])) and len(before) > 1
-    write_files(events.slice(600), job.input, files=1, first=2)
-    with pytest.raises(StreamingQueryException, match=r"STATE_STORE_\w+_NOT_COMPATIBLE"):
-        job.run()
-    assert states_of(moved(job, "by-label")) == before
-    job.run()
-    assert sorted(job.batches) == [0, 1, 2]
-    assert job.results() == oracle(events, last_n(WINDOW), FOLDS)
-
-
-def test_states_of_handles_are_put_as_they_are(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the first release wrote them; the first batch that runs makes roots of them."""
-    job, state = Job(spark, tmp_path), encode_handles(Bucket(), 2, b"plan")
-    write_files(spread(make_events(100, 4)), job.input, files=1)
-    monkeypatch.setattr(sliding, "packed_rows", by_number)
-    job.run_step(lambda *given: step(*given)._replace(state=state))
-    before = states_of(job)
-    assert before and set(before.values()) == {state}
-    with pytest.raises(StateMismatch, match="mta migrate without --to and --buckets"):
-        migrate(spark, job.checkpoint, tmp_path / "dealt", job.store, buckets=3)
-    assert states_of(moved(job, "by-label")) == before
 
 
 @pytest.fixture
@@ -359,7 +312,7 @@ def test_the_command(stopped: Job, tmp_path: Path, capsys: pytest.CaptureFixture
     assert "new is there already" in capsys.readouterr().err
     (stopped.checkpoint.parent / "job.json").write_text("{}")
     try:
-        assert main(["migrate", *given]) == 2
+        assert main(["migrate", *given, "--buckets", "7"]) == 2
     finally:
         (stopped.checkpoint.parent / "job.json").unlink()
     assert "is of 'mta run'" in capsys.readouterr().err
@@ -371,30 +324,27 @@ def test_what_cannot_be_made_anew_is_refused(
     job, copy = stopped, tmp_path / "copy"
     shutil.copytree(job.checkpoint, copy)
     asked: Any = (job.spark, copy, tmp_path / "new", job.store)
+    with pytest.raises(InvalidRequest, match="nothing is to change"):
+        migrate(*asked)
     with pytest.raises(InvalidRequest, match="must be between 1 and 65536"):
         migrate(*asked, buckets=1 << 17)
     (copy / "offsets" / "1").write_text("v1")
     with pytest.raises(InvalidRequest, match=r"batch 1 of .* has begun and not ended"):
-        migrate(*asked)
+        migrate(*asked, buckets=3)
     (copy / "offsets" / "1").unlink()
     (copy / "state" / "1").mkdir()
     with pytest.raises(InvalidRequest, match="2 operators that have a state"):
-        migrate(*asked)
+        migrate(*asked, buckets=3)
     (copy / "state" / "1").rmdir()
     (copy / "commits" / "0").write_text('v1\n{"stateUniqueIds":{}}')
     with pytest.raises(InvalidRequest, match="version 2 of Spark's format"):
-        migrate(*asked)
+        migrate(*asked, buckets=3)
     shutil.copy2(job.checkpoint / "commits" / "0", copy / "commits" / "0")
     (copy / "commits" / ".0.crc").unlink()
     state = next(iter(states_of(job).values()))
-    buckets, _, root = read_fixed(state)
-    odd = {0: encode_root(root, buckets, [("key", "k string collate UNICODE")])}
+    odd = {0: State.decode(state)._replace(fixed=[("key", "k string collate UNICODE")]).encode()}
     monkeypatch.setattr(migration, "states_by_bucket", lambda *_: odd)
     with pytest.raises(InvalidRequest, match="is not known here"):
-        migrate(*asked, buckets=3)
-    older = {0: encode_handles(Bucket(), 2, b"plan")}
-    monkeypatch.setattr(migration, "states_by_bucket", lambda *_: older)
-    with pytest.raises(StateMismatch, match="until each bucket has had rows"):
         migrate(*asked, buckets=3)
     monkeypatch.setattr(migration, "states_by_bucket", lambda *_: {})
     with pytest.raises(InvalidRequest, match="has no key yet"):

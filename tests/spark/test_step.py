@@ -14,13 +14,13 @@ from mta.audit.keyed import OpaqueKeys
 from mta.errors import InvalidTime, InvalidValue, LateEvent, ResultOutOfRange
 from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan
-from spark_integration.step.states import read_root
 from spark_integration.step.step import Advanced, step
 from stores import PageStore
 from stores.memory import MemoryStore
 from tests.support.spark.events import Fold, last_n, last_of_each, last_seconds, make_events, oracle
 from tests.support.spark.places import check_places
 from tests.support.spark.plans import make_plan
+from tests.support.spark.saved import root_in
 
 
 @pytest.fixture
@@ -123,9 +123,7 @@ def test_a_large_window_goes_on_by_itself(policy: Any, store: MemoryStore) -> No
     done = advance(events, plan, store, 6)
     expected = last_n(1500) if isinstance(policy, CountWindow) else last_seconds(1500)
     assert gather(done) == oracle(events, expected, FOLDS)
-    root = read_root(done[-1].state)
-    assert root is not None
-    keyed = OpaqueKeys(root, store)
+    keyed = OpaqueKeys(root_in(done[-1].state), store)
     assert keyed.root.counts[:2] == [2, 1]
     pages = set(store.keys())
     assert any(":" in key for key in pages)  # of a window with a name of its own
@@ -140,7 +138,7 @@ def test_keys_without_rows_keep_their_windows(store: MemoryStore) -> None:
     order = np.argsort(events.column("device").to_numpy(), kind="stable")
     done = advance(events.take(order), plan, store, 3)
     # Each batch brought one key, and the last of them goes on for all three.
-    check_places([done[-1].state], store, events, 100)
+    check_places([root_in(done[-1].state)], store, events, 100)
     more = distinct_times(make_events(990, 3, seed=8)).slice(900)
     last = step(done[-1].state, more, plan, store)
     expected = oracle(pa.concat_tables([events, more]), last_n(100), FOLDS)

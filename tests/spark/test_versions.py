@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import spark_integration
 from mta import Count, CountWindow, Mean, Monoid, TimeWindow
 from spark_integration import sliding_aggregate, versions
-from spark_integration.checkpoint import saved_states
+from spark_integration.checkpoint import saved_roots
 from spark_integration.cli import main
 from spark_integration.errors import InvalidRequest
 from spark_integration.versions import check_pyarrow
@@ -116,9 +116,9 @@ def test_the_state_of_a_checkpoint_is_read(job: Job, events: pa.Table) -> None:
     job.run()
     if OLD:
         with pytest.raises(InvalidRequest, match=r"reading a checkpoint needs PySpark 4\.0"):
-            saved_states(job.spark, job.checkpoint, job.store)
+            saved_roots(job.spark, job.checkpoint, job.store)
     else:
-        assert saved_states(job.spark, job.checkpoint, job.store)
+        assert saved_roots(job.spark, job.checkpoint, job.store)
 
 
 @pytest.mark.proves("PySpark", "`mta run`")

@@ -54,6 +54,9 @@ def _bytes(value: bytes) -> Iterator[bytes]:
     if len(value) > _DIGEST and xxhash.xxh3_128_digest(value[:-_DIGEST]) == value[-_DIGEST:]:
         yield from snapshots(value)
         return
+    if is_leaf(value):
+        yield from pages(value)
+        return
     for number in (0, 1, -1, 1 << 40, -(1 << 63), (1 << 63) - 1):
         if len(value) >= 8:
             yield np.int64(number).tobytes() + value[8:]

@@ -8,18 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mta import Count, CountWindow, Max, Sum
 from spark_integration import sliding_aggregate
-from spark_integration.carriers.packing import LABEL
 from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.checkpoint import has_commits, open_pages, read_pages, saved_states
+from spark_integration.checkpoint import has_commits, open_pages, read_pages, saved_roots
 from spark_integration.options import Options
-from spark_integration.plan import Plan
 from spark_integration.request import make_request
-from spark_integration.sliding import packed_rows, run_request
+from spark_integration.sliding import run_request
 from spark_integration.step.step import Step
 from stores import open_store
 from tests.support.spark.checkpoints import forget_commit
@@ -105,9 +102,9 @@ class Job:
 
     def check_places(self, events: pa.Table, orphans: int = 0) -> int:
         """As ``check_places``, after the last committed batch, which came up to these events."""
-        states = saved_states(self.spark, self.checkpoint, self.store)
+        roots = saved_roots(self.spark, self.checkpoint, self.store)
         with open_pages(self.spark, self.checkpoint, self.store) as store:
-            return check_places(states, store, events, WINDOW, orphans)
+            return check_places(roots, store, events, WINDOW, orphans)
 
 
 def counts_of(query: StreamingQuery) -> dict[str, int]:
@@ -129,8 +126,3 @@ def spread(events: pa.Table) -> pa.Table:
     at = events.column_names.index("ts")
     times = [1_700_000_000_000_000 + i * 1_000_000 for i in range(events.num_rows)]
     return events.set_column(at, "ts", pa.array(times, pa.timestamp("us", "UTC")))
-
-
-def by_number(df: DataFrame, plan: Plan) -> DataFrame:
-    """Packed rows with buckets by number, as earlier releases had them: the hash of a label."""
-    return packed_rows(df, plan).withColumn(LABEL, F.hash(LABEL))
