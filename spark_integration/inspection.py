@@ -234,7 +234,7 @@ class _Inside:
         by_time = describe_handle(handle).algorithm in (FiBA.name, KeptTree.name)
         late: dict[str, Any] = {"lateness": 0} if by_time else {}
         keyed = KeyedWindows(self._monoid, self._policy, self._store, **late)
-        return keyed.bucket_of("bytes").pattern.sibling(handle)
+        return keyed.bucket_of("bytes").pattern.restore_like(handle)
 
     def _results_of(self, handle: bytes) -> dict[str, Any]:
         if self._monoid is None or self._policy is None:

@@ -645,11 +645,11 @@ class FiBA(TreePages):
     # --- handles --------------------------------------------------------------------------------
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def preserving_state(self) -> Iterator[None]:
         cursor = self._cursor
         self._cursor = copy(cursor)
         try:
-            with super().undisturbed():
+            with super().preserving_state():
                 yield
         finally:
             self._cursor = cursor

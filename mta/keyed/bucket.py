@@ -269,7 +269,7 @@ class Bucket:
         window = self.open.get(packed)
         if window is None:
             handle = known.handles[int(known.handle_numbers[place])]
-            window = self.open[packed] = self.pattern.sibling(handle)
+            window = self.open[packed] = self.pattern.restore_like(handle)
         return window
 
     def _no_such_event(self, batch: Batch, rows: np.ndarray) -> NoSuchEvent:
@@ -497,7 +497,7 @@ class Bucket:
         if window is None:
             handle = work.handle(place)
             if handle:
-                return self.pattern.sibling(handle)
+                return self.pattern.restore_like(handle)
             window = self.begin(packed, work.coming(place))
         return window
 
@@ -570,7 +570,7 @@ class Bucket:
         return gone
 
     def _has_pages(self, handle: bytes) -> bool:
-        return bool(handle) and self.pattern.sibling(handle).engine.structure.page_count > 0
+        return bool(handle) and self.pattern.restore_like(handle).engine.structure.page_count > 0
 
     def due(self, gone: Table, trigger: EveryPeriod) -> Found:
         """The results of forgotten keys up to the boundary at which their windows are empty."""
@@ -583,7 +583,7 @@ class Bucket:
         parts = [sweep_results(kind, gone, of, nowhere, rows, moments)]
         held = np.flatnonzero(gone.marks == HANDLE).tolist()
         for place, handle in zip(held, gone.handles, strict=True):
-            window = triggered(self.pattern.sibling(handle), trigger, int(newest[place]))
+            window = triggered(self.pattern.restore_like(handle), trigger, int(newest[place]))
             parts += found_due(kind, place, window.advance(np.datetime64(int(ends[place]), "us")))
         return Found.joined(parts, kind.monoid, len(kind.policies))
 
@@ -623,7 +623,7 @@ class Bucket:
     def _delete(self, entry: Entry) -> None:
         if isinstance(entry, bytes):
             try:
-                self.pattern.sibling(entry).delete_pages()
+                self.pattern.restore_like(entry).delete_pages()
             except (HandleMismatch, CorruptHandle):  # of before a change
                 assert self.kind.store is not None
                 restore_opaque(entry, self.kind.store).engine.structure.delete_pages()
@@ -640,7 +640,7 @@ class Bucket:
             held = np.flatnonzero(table.marks == HANDLE).tolist()
             for place, handle in zip(held, table.handles, strict=True):
                 window = self.open.get(table.keys.packed(place))
-                (window or self.pattern.sibling(handle)).delete_pages()
+                (window or self.pattern.restore_like(handle)).delete_pages()
         for entry in [*self.tiers.doomed.all(), *self.tiers.all_pages()]:
             self._delete(entry)
         self.tiers.clear()

@@ -291,7 +291,7 @@ def _swept(
             {name: _taken(column, some) for name, column in values.items()} or range(len(some)),
             None if moments is None else moments[some],
         )
-        windows.checkpoint(barrier=False)
+        windows.checkpoint(wait=False)
         parts.append(found)
     return _joined(parts, inverse(order))
 

@@ -431,7 +431,7 @@ class KeyedWindows:
         window = self._bucket.open.get(known.keys.packed(place))
         if window is None:
             handle = known.handles[int(known.handle_numbers[place])]
-            window = self._bucket.pattern.sibling(handle)
+            window = self._bucket.pattern.restore_like(handle)
         return window
 
     @alone
@@ -448,7 +448,7 @@ class KeyedWindows:
             window = self._apart(known, 0)
             if self.store is None:
                 return deepcopy(window)
-            return window.sibling(known.handles[0] or window.handle())
+            return window.restore_like(known.handles[0] or window.handle())
         kind = replace(self._kind, promote_at=0, store=None)
         window = kind.open(known.keys.packed(0))
         times = None if known.times is None else known.times.view("M8[us]")
@@ -505,7 +505,7 @@ class KeyedWindows:
     # --- roots and pages --------------------------------------------------------------------------
 
     @alone
-    def checkpoint(self, barrier: bool = True) -> bytes:
+    def checkpoint(self, wait: bool = True) -> bytes:
         """The windows as a root of at most 64 KiB, once all their pages are in the store.
 
         As ``Window.checkpoint``: save the root before you take the next one. Writes what has come
@@ -520,7 +520,7 @@ class KeyedWindows:
         bucket.write_handles()
         tiers.settle(_INLINE, self._kind.settings.retain)
         bucket.delete_doomed()
-        if barrier:
+        if wait:
             self.store.flush()
         bucket.hold()
         data = self._root(bucket).encode()
@@ -579,7 +579,7 @@ class KeyedWindows:
         windows._restore(unread)
         return windows
 
-    def sibling(self, root: bytes) -> Self:
+    def restore_like(self, root: bytes) -> Self:
         """The windows that a root describes, with all settings and the store of these ones."""
         unread = Unread.decode(root)
         windows = object.__new__(type(self))

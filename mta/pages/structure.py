@@ -158,7 +158,7 @@ class Structure(ABC):
     def __init__(self, setting: Setting) -> None:
         self.setting, self.monoid = setting, setting.monoid
 
-    def sibling(self, setting: Setting) -> Self:
+    def empty_like(self, setting: Setting) -> Self:
         """An empty structure of another window with the same monoid, policy and store."""
         return type(self)(setting)
 
@@ -262,7 +262,7 @@ class Structure(ABC):
     # --- verifying ------------------------------------------------------------------------------
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def preserving_state(self) -> Iterator[None]:
         """What is read meanwhile is forgotten at the end, as though nobody had asked for it."""
         yield
 

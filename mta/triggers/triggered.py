@@ -229,7 +229,7 @@ class ResultsWhenDue(Face, ABC, Generic[Out]):
     # --- handles --------------------------------------------------------------------------------
 
     @alone
-    def checkpoint(self, barrier: bool = True) -> bytes:
+    def checkpoint(self, wait: bool = True) -> bytes:
         """The window, its trigger's state and what is still to be given, as ``Window.checkpoint``.
 
         Raises NotPageable where held results are no plain data.
@@ -238,7 +238,7 @@ class ResultsWhenDue(Face, ABC, Generic[Out]):
         # What may not be plain data first: once the window's handle is taken, older ones may go.
         columns = self._outputs.dump(held) if len(moments) else []
         part, trigger = self._slice_state(), self.trigger.describe()
-        window = self.engine.checkpoint(barrier)
+        window = self.engine.checkpoint(wait)
         return TriggeredHandle(
             window, trigger, self.progress, moments.tolist(), columns, part
         ).encode()
@@ -360,7 +360,7 @@ class SharedDue(ResultsWhenDue[dict[str, Any]]):
                 cursor.settle(moment)
             self.engine.put_result(column, at, cursor)
 
-    def checkpoint(self, barrier: bool = True) -> bytes:
+    def checkpoint(self, wait: bool = True) -> bytes:
         raise UnsupportedOperation("take the handle of the windows themselves")
 
 

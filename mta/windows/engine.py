@@ -222,7 +222,7 @@ class Engine(Generic[Out]):
             self.timed, self.policy, settings.lateness or 0, settings.existing,
         )  # fmt: skip
         self._structure: Structure = (
-            settings.aggregator(setting) if like is None else like.sibling(setting)
+            settings.aggregator(setting) if like is None else like.empty_like(setting)
         )
         paged: Literal["events"] | None = None if self.store is None else "events"
         self.intake = Intake(self.monoid, self.policy, self.main.name, settings, paged)
@@ -276,10 +276,10 @@ class Engine(Generic[Out]):
 
     # --- handles and pages ----------------------------------------------------------------------
 
-    def checkpoint(self, barrier: bool = True) -> bytes:
+    def checkpoint(self, wait: bool = True) -> bytes:
         """The handle of what is now; reads a page only where the oldest time is not at hand."""
         data = self.handle()
-        if barrier and self.store is not None:
+        if wait and self.store is not None:
             self.store.flush()
         self.hold()
         return data
@@ -341,7 +341,7 @@ class Engine(Generic[Out]):
         self.intake.late_count, self.intake.invalid_count = handle.counts
         self.hold()
 
-    def sibling(self, handle: Handle) -> Self:
+    def restore_like(self, handle: Handle) -> Self:
         """The engine of another handle, with all settings and the store of this one."""
         engine = object.__new__(type(self))
         engine.__dict__.update(self.__dict__)

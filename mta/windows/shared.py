@@ -211,20 +211,20 @@ class SharedWindows(EventsFace[Out]):
         """How far back a window reaches, and how many events it lacks; at most a page a level."""
         engine = self.engine
         cursor = engine.window(name)
-        with self.structure.undisturbed():
+        with self.structure.preserving_state():
             return engine.reach(engine.looked_at(cursor), engine.settings.lateness or 0)
 
     # --- handles and pages ------------------------------------------------------------------------
 
     @alone
-    def checkpoint(self, barrier: bool = True) -> bytes:
+    def checkpoint(self, wait: bool = True) -> bytes:
         """All windows as one handle of a few kilobytes, once all their pages are in the store.
 
         As ``Window.checkpoint``: save the handle before you take the next one.
         """
         engine = self.engine
         engine.evict()
-        return self._as_handle(engine.checkpoint(barrier))
+        return self._as_handle(engine.checkpoint(wait))
 
     @alone
     def handle(self) -> bytes:
@@ -274,11 +274,11 @@ class SharedWindows(EventsFace[Out]):
         engine.place(windows, fronts)
         return cls._of(engine)
 
-    def sibling(self, handle: bytes) -> Self:
+    def restore_like(self, handle: bytes) -> Self:
         """The windows that a handle describes, with all settings and the store of these ones."""
         state, windows = SharedHandle.decode(handle), self.windows
         fronts = state.fronts_for(windows)
-        engine = self.engine.sibling(Handle.decode(state.events))
+        engine = self.engine.restore_like(Handle.decode(state.events))
         engine.place(windows, fronts)
         return self._of(engine)
 
@@ -300,7 +300,7 @@ class SharedWindows(EventsFace[Out]):
     def stats(self) -> SharedStats:
         """Sizes and counts; a page a level for each window that is not settled."""
         engine, structure, intake = self.engine, self.structure, self.engine.intake
-        with structure.undisturbed():
+        with structure.preserving_state():
             sizes = {name: len(engine.looked_at(c)) for name, c in engine.cursors.items()}
         return SharedStats(
             sizes,
@@ -328,7 +328,7 @@ class SharedWindows(EventsFace[Out]):
         Reads all pages. Raises InvariantViolation.
         """
         self.structure.check()
-        with self.structure.undisturbed():
+        with self.structure.preserving_state():
             for name, cursor in self.engine.cursors.items():
                 self._check_window(name, self.engine.looked_at(cursor))
 

@@ -180,15 +180,15 @@ class Window(EventsFace[Out]):
     # --- handles and pages ----------------------------------------------------------------------
 
     @alone
-    def checkpoint(self, barrier: bool = True) -> bytes:
+    def checkpoint(self, wait: bool = True) -> bytes:
         """The window as a handle of a few kilobytes, once all its pages are in the store.
 
         Save the handle before you take the next one, which deletes the pages that none of the last
         ``retain`` handles needs; where it fails, all of these can still be restored.
-        ``barrier=False`` does not wait for the store; call its ``flush`` before the handle is used.
+        ``wait=False`` does not wait for the store; call its ``flush`` before the handle is used.
         Costs one flush, and the deletion of pages that have left. Raises NotPageable.
         """
-        return self.engine.checkpoint(barrier)
+        return self.engine.checkpoint(wait)
 
     @alone
     def handle(self) -> bytes:
@@ -226,13 +226,13 @@ class Window(EventsFace[Out]):
         engine.restore(state, others=True)
         return cls._of(engine)
 
-    def sibling(self, handle: bytes) -> Self:
+    def restore_like(self, handle: bytes) -> Self:
         """The window that a handle describes, with all settings and the store of this one.
 
         As ``restore``, for those who restore many windows of one kind: what they share is not made
         anew for each.
         """
-        return self._of(self.engine.sibling(Handle.decode(handle)))
+        return self._of(self.engine.restore_like(Handle.decode(handle)))
 
     # --- looking at it --------------------------------------------------------------------------
 

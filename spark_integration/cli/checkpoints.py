@@ -170,7 +170,7 @@ def windows_of(
     late: dict[str, Any] = {} if job.get("allowed_lateness") is None else {"lateness": 0}
     keyed = KeyedWindows(monoid, parse_windows(job["window"]), store, **late)
     for key, handle in saved:
-        yield key, keyed.bucket_of("bytes").pattern.sibling(handle)
+        yield key, keyed.bucket_of("bytes").pattern.restore_like(handle)
 
 
 # gc

@@ -109,7 +109,7 @@ def test_pages_leave_with_the_longest_window() -> None:
         times = [start + i - 7 * (i % 3 == 0) * (start > 0) for i in range(20)]
         windows.extend(["x"] * 20, times)
         handle = windows.checkpoint()
-        again = windows.sibling(handle)
+        again = windows.restore_like(handle)
         assert set(live_keys(again)) == set(store.keys())
     assert windows.stats().kept < 100
 

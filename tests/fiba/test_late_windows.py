@@ -48,7 +48,7 @@ def test_a_window_of_late_events_is_a_sorted_list(
                 kept = kept[: stream.random.choice([1, len(kept)])]
                 handle, events, stream.newest = kept[-1]
                 stream.events = list(events)
-                stream.window = stream.window.sibling(handle)
+                stream.window = stream.window.restore_like(handle)
                 assert not audit(stream.window).damaged
             elif action in ("insert", "extend", "revise"):
                 getattr(stream, action)()
@@ -64,7 +64,7 @@ def test_pages_that_nobody_needs_disappear(lateness: int) -> None:
         for _ in range(3):
             stream.extend()
         handle = stream.window.checkpoint()
-        again = stream.window.sibling(handle)
+        again = stream.window.restore_like(handle)
         assert set(live_keys(again)) == set(store.keys())
     assert len(set(store.keys())) < 200
 
@@ -134,7 +134,7 @@ def test_an_event_older_than_one_that_has_left_for_good_has_left_as_well(scheme:
         window.range(15, 40)
     window.check()
     if scheme:
-        window = window.sibling(window.checkpoint())
+        window = window.restore_like(window.checkpoint())
         window.insert("h", 19)
         assert window.query() == "cf" and window.stats().inserted == 9
 
@@ -205,7 +205,7 @@ def test_an_event_behind_a_retracted_one_has_the_window_of_its_own_time(
     window.extend([*"abcde"], [261, 293, 299, 334, 352])
     window.retract(352)
     if again:
-        window = window.sibling(window.checkpoint())
+        window = window.restore_like(window.checkpoint())
     if asked:
         assert window.query() == "d"
     assert window.extend(["f", "g"], [336, 353]).tolist() == ["cdf", "dfg"]

@@ -50,7 +50,7 @@ def test_a_range_as_long_as_a_time_window_is_that_window(
                 for letter, time in zip(letters, times, strict=True):
                     window.insert(letter, time)
             if restored:
-                window = window.sibling(window.checkpoint())
+                window = window.restore_like(window.checkpoint())
             assert asked(window, now - size, now) == window.query()
 
 
@@ -72,7 +72,7 @@ def test_a_range_is_refused_only_where_events_have_left(
         window.insert(letter, time)
         events = sorted([*events, (time, letter)], key=lambda event: event[0])
         if random.random() < 0.2:
-            window = window.sibling(window.checkpoint())
+            window = window.restore_like(window.checkpoint())
         kept = window.structure.tree.size
         gone = events[: len(events) - kept]
         for _ in range(5):
@@ -106,7 +106,7 @@ def test_a_time_of_what_has_left_that_cannot_be(newest: object) -> None:
     ):  # fmt: skip
         handle.state = state
         with pytest.raises(CorruptHandle, match=wrong):
-            window.sibling(handle.encode())
+            window.restore_like(handle.encode())
 
 
 def test_a_late_event_does_not_stand_for_younger_ones_that_have_left() -> None:

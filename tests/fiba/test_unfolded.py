@@ -187,7 +187,7 @@ def test_any_steps_with_restores_between_them(  # noqa: C901, PLR0912
             elif step == 6 and handles:
                 handles = handles[: random.choice([1, 2])]
                 handle, front, back = handles[-1]
-                window = window.sibling(handle)
+                window = window.restore_like(handle)
             elif step == 7:
                 assert window.query() == ended(front, back)
             elif back > front:
@@ -234,7 +234,7 @@ def steps_of(
             found.append((handles[-1], pages_of(store)))
         elif handles:
             handles = handles[: random.choice([1, 2])]
-            window = window.sibling(handles[-1])
+            window = window.restore_like(handles[-1])
         look(window)
         tree = window.structure.tree
         found.append((tree.has_left, tree.is_folded, tree.size, window.structure.resident_rows))

@@ -485,14 +485,14 @@ def test_a_key_that_is_standalone_again_keeps_the_pages_that_it_had_before() -> 
     windows.extend(["a"] * 8, [1.0] * 8, range(8))
     for newest, later in ((7, 9), (9, 11), (11, 13)):
         windows.retract("a", newest)
-        windows = windows.sibling(windows.checkpoint())
+        windows = windows.restore_like(windows.checkpoint())
         assert windows.stats().apart == 1
         if later < 13:
             windows.extend(["a"], [1.0], [later])
-            windows = windows.sibling(windows.checkpoint())
+            windows = windows.restore_like(windows.checkpoint())
             assert windows.stats().apart == 0
     for moment in range(4):
         windows.extend(["b"], [1.0], [moment])
-        windows = windows.sibling(windows.checkpoint())
+        windows = windows.restore_like(windows.checkpoint())
         windows.check()
         assert windows.query("a") == 7.0

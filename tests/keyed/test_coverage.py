@@ -254,7 +254,7 @@ class Life:
         self.changed = self.number
         self.check_claims(old, before, known, bool(given_up))
         if rng.random() < 0.5:
-            self.windows = self.windows.sibling(self.windows.checkpoint())
+            self.windows = self.windows.restore_like(self.windows.checkpoint())
 
     def note_lateness(self) -> None:
         """Another lateness, perhaps."""
@@ -546,7 +546,7 @@ class Life:
                 if rng.random() < 0.2:
                     self.late()
                 if rng.random() < 0.4:
-                    self.windows = self.windows.sibling(self.windows.checkpoint())
+                    self.windows = self.windows.restore_like(self.windows.checkpoint())
                     self.windows.check()
             self.change()
         self.batch()
@@ -660,7 +660,7 @@ def test_a_key_whose_newest_event_was_retracted_keeps_its_cutoff(promote_at: int
         with pytest.raises(LateEvent):
             again.extend(["a"], ones(1), [moment])
     assert again.query("a") == {"s": 1.0} and again.lacking() == []
-    again = again.sibling(again.checkpoint())
+    again = again.restore_like(again.checkpoint())
     assert again.query("a") == {"s": 1.0}
     assert again.extend(["a", "a"], ones(2), [101, 105])["s"].tolist() == [2.0, 3.0]
     with pytest.raises(LateEvent):

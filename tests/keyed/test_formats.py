@@ -436,7 +436,7 @@ def test_roots_of_other_windows_are_refused() -> None:
         with pytest.raises(HandleMismatch, match=message):
             KeyedWindows.restore(root, monoid, policy, store, **settings)
     with pytest.raises(HandleMismatch, match="monoid"):
-        KeyedWindows(Sum("int64"), TimeWindow(60), store, lateness=2).sibling(root)
+        KeyedWindows(Sum("int64"), TimeWindow(60), store, lateness=2).restore_like(root)
     untimed = KeyedWindows(Max(), CountWindow(2), store)
     untimed.extend(["a"], [1.0])
     bare = untimed.checkpoint()

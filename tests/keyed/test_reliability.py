@@ -441,7 +441,7 @@ def test_a_monoid_that_fails_in_the_middle_of_a_batch(where: str | None) -> None
         with pytest.raises(PartialBatch, match="an earlier batch was taken in only in part"):
             call()
     if where:
-        again = windows.sibling(root)
+        again = windows.restore_like(root)
         assert again.query(["a", "b", "c"]).tolist() == ["1", "2", "3"]
 
 
@@ -476,6 +476,6 @@ def test_forgotten_windows_leave_no_pages() -> None:
     root = windows.checkpoint()
     for _ in range(3):
         root = windows.checkpoint()
-    assert windows.sibling(root).query(3) == [1]
+    assert windows.restore_like(root).query(3) == [1]
     windows.delete_pages()
     assert list(store.keys()) == []

@@ -86,7 +86,7 @@ def test_names_of_the_longest_length_promote() -> None:
     windows = KeyedWindows(Max(), CountWindow(9), "memory://", "x" * 60, promote_at=1, leaf_arity=2)
     windows.extend(["a"] * 9, np.arange(9.0))
     assert windows.stats().apart == 1
-    assert windows.sibling(windows.checkpoint()).query("a") == 8.0
+    assert windows.restore_like(windows.checkpoint()).query("a") == 8.0
 
 
 # --- batches --------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def test_a_call_in_the_middle_of_another_is_refused() -> None:
     thread.start()
     thread.join()
     assert errors
-    assert windows.sibling(root).query("a") == 1.0
+    assert windows.restore_like(root).query("a") == 1.0
     windows.busy = False
 
 
@@ -312,7 +312,7 @@ def test_a_sibling_has_the_name_of_its_root() -> None:
     one = KeyedWindows(Max(), CountWindow(9), store, "one", **settings)
     two = KeyedWindows(Max(), CountWindow(9), store, "two", **settings)
     two.extend(["a"] * 9, np.arange(9.0))
-    found = one.sibling(two.checkpoint())
+    found = one.restore_like(two.checkpoint())
     assert (found.name, found.query("a")) == ("two", 8.0)
     found.extend(["b"] * 9, np.arange(9.0))
     found.checkpoint()
@@ -380,7 +380,7 @@ def test_a_forgotten_key_begins_anew_and_old_events_are_late() -> None:
     assert windows.extend(["a", "c"], [1.0, 2.0], [110, 111]).tolist() == [1.0, 2.0]
     assert len(windows) == 3
     windows.check()
-    again = windows.sibling(windows.checkpoint())
+    again = windows.restore_like(windows.checkpoint())
     assert again.extend(["d"], [1.0], [109]).tolist() == []
     assert again.query("a") == 1.0
 

@@ -129,7 +129,7 @@ def test_scalars_go_in_as_python_values(value: Any) -> None:
         assert alike(rows[0], python) and alike(rows[2], python)
     window = Window(Collect(), CountWindow(4), name="w")
     window.extend([value, value])
-    assert alike(window.sibling(window.checkpoint()).query(), [python, python])
+    assert alike(window.restore_like(window.checkpoint()).query(), [python, python])
 
 
 def test_numpys_results_come_as_python_values() -> None:
@@ -314,7 +314,7 @@ def test_results_of_a_type_are_exact_on_every_way(
                         arity=2)  # fmt: skip
         batch = window.extend(values, range(len(values)))
         assert batch.tolist() == expected
-        window = window.sibling(window.checkpoint())
+        window = window.restore_like(window.checkpoint())
         assert window.query() == expected[-1] and type(window.query()) is type(expected[-1])
         single = Window(monoid, CountWindow(3), aggregator=aggregator)
         for at, value in enumerate(values):
@@ -373,4 +373,4 @@ def test_text_is_chosen_from(values: list[Any]) -> None:
         assert window.query() is None
         expected = [right(values[max(0, at - 1) : at + 1]) for at in range(len(values))]
         assert window.extend(values).tolist() == expected
-        assert window.sibling(window.checkpoint()).query() == expected[-1]
+        assert window.restore_like(window.checkpoint()).query() == expected[-1]

@@ -65,7 +65,7 @@ def read(window: Any) -> None:
         window.extend([5.0], [39])
         window.retract(40)
     window.checkpoint()
-    window.sibling(window.checkpoint()).query()
+    window.restore_like(window.checkpoint()).query()
     window.stats()
     window.check()
 

@@ -89,7 +89,7 @@ def test_policies_that_cannot_stand_for_each_other() -> None:
     with pytest.raises(HandleMismatch, match="not with Sum beside Sum"):
         Window.restore(handle, Sum(), BoundWindow(Sum(), at_most=3.0), store)
     with pytest.raises(HandleMismatch, match="made with the policy"):
-        Window(Sum(), CountWindow(4), store).sibling(handle)
+        Window(Sum(), CountWindow(4), store).restore_like(handle)
 
 
 @pytest.mark.parametrize("lateness", [None, 0, 5])

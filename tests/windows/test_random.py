@@ -123,7 +123,10 @@ def test_looking_changes_no_bit(aggregator: type[Aggregator], lateness: float) -
                 handles = alone.checkpoint(), watched.checkpoint()
                 assert handles[0] == handles[1], f"{step=} of {seed=}"
                 if random.random() < 0.5:
-                    alone, watched = alone.sibling(handles[0]), watched.sibling(handles[1])
+                    alone, watched = (
+                        alone.restore_like(handles[0]),
+                        watched.restore_like(handles[1]),
+                    )
             if random.random() < 0.5:
                 watched.check()
             if random.random() < 0.2:

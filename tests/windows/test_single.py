@@ -321,7 +321,7 @@ class LateWindow:
     def restore(self) -> None:
         handle = self.window.checkpoint()
         self.window.check()
-        self.window = self.window.sibling(handle)
+        self.window = self.window.restore_like(handle)
 
     def look(self) -> None:
         if len(self):

@@ -275,7 +275,7 @@ class SharedLife(Life):
             n: p.fingerprint for n, p in self.shared.windows.items()
         }
         if same and self.random.random() < 0.5:
-            self.shared = self.shared.sibling(handle)
+            self.shared = self.shared.restore_like(handle)
         else:
             assert self.store is not None
             self.shared = SharedWindows.restore(

@@ -286,7 +286,7 @@ class SingleLife(Life):
         stream, one = then
         self.stream, self.one = stream.copy(), one.copy()
         if self.random.random() < 0.5:
-            self.window = self.window.sibling(handle)
+            self.window = self.window.restore_like(handle)
         else:
             assert self.store is not None
             self.window = Window.restore(
