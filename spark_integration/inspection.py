@@ -217,7 +217,9 @@ class _Inside:
                 f"{self._monoid.name} over {asked}: give its own policies and aggregations, these "
                 "with the types of their columns, as Max('int64')"
             )
-        late: dict[str, Any] = {} if known.lateness is None else {"lateness": known.lateness / 1e6}
+        late: dict[str, Any] = (
+            {} if known.lateness is None else {"allowed_lateness": known.lateness / 1e6}
+        )
         return KeyedWindows.restore(
             root, self._monoid, self._policy, self._store, timed=known.timed, **late
         )
@@ -232,7 +234,7 @@ class _Inside:
     def _opened(self, handle: bytes) -> AnyWindow:
         assert self._monoid is not None and self._policy is not None
         by_time = describe_handle(handle).algorithm in (FiBA.name, KeptTree.name)
-        late: dict[str, Any] = {"lateness": 0} if by_time else {}
+        late: dict[str, Any] = {"allowed_lateness": 0} if by_time else {}
         keyed = KeyedWindows(self._monoid, self._policy, self._store, **late)
         return keyed.bucket_of("bytes").pattern.restore_like(handle)
 

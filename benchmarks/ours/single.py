@@ -242,7 +242,7 @@ def late(values: list[float], size: int, share: float) -> float:
     times: list[float] = (np.arange(float(len(values))) - behind).tolist()
     with tempfile.TemporaryDirectory() as folder:
         window = Window(
-            Max(), TimeWindow(size), f"file://{folder}", aggregator=FiBA, lateness=LATENESS
+            Max(), TimeWindow(size), f"file://{folder}", aggregator=FiBA, allowed_lateness=LATENESS
         )
         nanoseconds, result = fed(window, values, size, times)
     oldest = max(times) - size

@@ -40,7 +40,7 @@ def run(rows: pd.DataFrame, batch: int, store: str) -> tuple[pd.DataFrame, pd.Da
     """The readings that were taken in, and the dashboard: one row of results for each of them."""
     window = Window(
         GUSTS, TimeWindow("1 hour"), store, "gusts",
-        aggregator=FiBA, lateness="10 minutes", late="drop",
+        aggregator=FiBA, allowed_lateness="10 minutes", on_late="drop",
     )  # fmt: skip
     shown: dict[np.datetime64, tuple[float, float]] = {}
     taken = []

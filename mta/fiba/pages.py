@@ -112,7 +112,7 @@ class TreePages(Aggregator):
         """Write large leaves that events can come into no more. When the store fails, all stay."""
         newest = self.newest_time() if self.cache.has_made_some else None
         if newest is not None:
-            self.cache.settle(self.tree.is_spine, newest - self.setting.lateness)
+            self.cache.settle(self.tree.is_spine, newest - self.setting.allowed_lateness)
 
     # --- reading --------------------------------------------------------------------------------
 

@@ -219,7 +219,7 @@ class Engine(Generic[Out]):
         settings, self.name = self.settings, name
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
-            self.timed, self.policy, settings.lateness or 0, settings.existing,
+            self.timed, self.policy, settings.allowed_lateness or 0, settings.on_duplicate,
         )  # fmt: skip
         self._structure: Structure = (
             settings.aggregator(setting) if like is None else like.empty_like(setting)
@@ -411,6 +411,21 @@ class WindowEngine(Engine[Out]):
         self.single.put_back()
         return self._structure.taken
 
+    @classmethod
+    def restored(
+        cls,
+        handle: bytes,
+        monoid: AbstractMonoid[Out],
+        policy: AbstractPolicy,
+        store: StoreLike,
+        settings: Settings,
+    ) -> Self:
+        """The engine that a handle describes; see ``Window.restore``."""
+        state = Handle.decode(handle)
+        engine = cls(monoid, policy, store, state.window, settings.of_handle(state))
+        engine.restore(state, others=True)
+        return engine
+
     def restore(self, handle: Handle, others: bool = False) -> None:
         super().restore(handle, others)
         if handle.policy[1] != self.policy.fingerprint:
@@ -420,7 +435,7 @@ class WindowEngine(Engine[Out]):
     def reach(self) -> Reach:
         """How far back the window reaches; see ``Window.reach``."""
         structure, time = self.structure, self.intake.last_time if self.timed else None
-        late = self.settings.lateness or 0
+        late = self.settings.allowed_lateness or 0
         return reach_of(
             structure.remembered(), self.policy, structure.front, structure.back, time, late
         )
@@ -548,7 +563,7 @@ def by_time(structure: Structure) -> FiBA:
         return structure
     raise UnsupportedOperation(
         f"{structure.name} takes events in order, and out from the oldest on: for retractions "
-        "choose aggregator=FiBA, for several windows a lateness"
+        "set allowed_lateness, even 0"
     )
 
 

@@ -37,8 +37,8 @@ def begin(store: MemoryStore, lateness: int | None, retain: int = 2) -> SharedWi
     """Windows by count, and one by time where events may come late."""
     policies = {name: CountWindow(size) for name, size in SIZES.items()}
     return SharedWindows(
-        joined(), policies, store, "w", arity=3, leaf_arity=4, lateness=lateness, timed=True,
-        retain=retain,
+        joined(), policies, store, "w", arity=3, leaf_arity=4, timed=True,
+        allowed_lateness=lateness, retain=retain,
     )  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def beginnings() -> list[tuple[str, Begin]]:
     def alone(kind: type[Aggregator]) -> Begin:
         return lambda store: Window(
             joined(), CountWindow(90), store, "w", arity=3, leaf_arity=2, aggregator=kind, retain=3,
-            lateness=9 if kind.by_time else 0,
+            allowed_lateness=9 if kind.by_time else None,
         )  # fmt: skip
 
     shared: list[tuple[str, Begin]] = [

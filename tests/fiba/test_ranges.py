@@ -61,7 +61,13 @@ def test_a_range_is_refused_only_where_events_have_left(
 ) -> None:
     random, store, refused = Random(repr(policy)), MemoryStore(), 0
     window = Window(
-        joined(), policy, store, arity=2, leaf_arity=3, aggregator=CrowdedFiBA, lateness=lateness
+        joined(),
+        policy,
+        store,
+        arity=2,
+        leaf_arity=3,
+        aggregator=CrowdedFiBA,
+        allowed_lateness=lateness,
     )
     events: list[tuple[int, str]] = []
     newest = 0
@@ -110,7 +116,7 @@ def test_a_time_of_what_has_left_that_cannot_be(newest: object) -> None:
 
 
 def test_a_late_event_does_not_stand_for_younger_ones_that_have_left() -> None:
-    window = Window(joined(), TimeWindow(100), MemoryStore(), aggregator=FiBA, lateness=50)
+    window = Window(joined(), TimeWindow(100), MemoryStore(), aggregator=FiBA, allowed_lateness=50)
     window.extend("abcdefghij", range(10))
     window.evict(8)
     window.insert("!", 3)

@@ -97,7 +97,7 @@ def full(counted: Counted, store: PageStore, lateness: int = 300) -> Window:
         arity=ARITY,
         leaf_arity=LEAF,
         aggregator=FiBA,
-        lateness=lateness,
+        allowed_lateness=lateness,
     )
     for start in range(0, EVENTS, 550):
         window.extend([1.0] * 550, np.arange(start, start + 550), "last")
@@ -169,7 +169,7 @@ def test_a_late_event_changes_nothing_where_a_read_fails() -> None:
 def test_a_window_out_of_a_handle_slides_event_by_event() -> None:
     """Once the left spine has been read, a slide takes O(1) combines as ever."""
     counted = Counted()
-    window = full(counted, MemoryStore(), lateness=0)
+    window = full(counted, MemoryStore(), allowed_lateness=0)
     window.insert(1.0, EVENTS)
     assert window.structure.tree.has_left
     counted.combines = 0

@@ -28,7 +28,7 @@ def window_over(store: PageStore, lateness: float = 0, size: int = 10**9) -> Win
         aggregator=FiBA,
         leaf_arity=EVENTS // 2,
         arity=64,
-        lateness=lateness,
+        allowed_lateness=lateness,
     )
 
 

@@ -23,7 +23,7 @@ PLAIN = Monoid("", lambda a, b: a + b, lift=lambda v: f"{v:g};", name="plain tex
 SHAPES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "swept": (Max(), TimeWindow(30), {"promote_at": 1000, "page_bytes": 200}),
     "promoted": (Max(), TimeWindow(30), {"promote_at": 3, "page_bytes": 300}),
-    "late": (Max(), TimeWindow(30), {"promote_at": 3, "page_bytes": 300, "lateness": 5}),
+    "late": (Max(), TimeWindow(30), {"promote_at": 3, "page_bytes": 300, "allowed_lateness": 5}),
     "plain": (PLAIN, TimeWindow(30), {"page_bytes": 300}),
     "named": (
         Product({"m": ("v", Max())}), {"a": TimeWindow(30), "b": CountWindow(3) | TimeWindow(20)},

@@ -199,7 +199,7 @@ def test_what_is_missing_among_objects(value: Any, monoid: Monoid) -> None:
     assert is_missing(one) and not monoid.is_valid(one)
     mask = monoid.invalid(batch, 3)
     assert mask is not None and mask.tolist() == [False, True, False]
-    window = Window(monoid, CountWindow(3), store=None, invalid="drop")
+    window = Window(monoid, CountWindow(3), store=None, on_invalid="drop")
     window.extend(["a", value, 5])
     assert len(window) == 2 and window.stats().invalid == 1
 
@@ -209,7 +209,7 @@ def test_what_is_missing_among_floats(value: Any) -> None:
     assert np.isnan(read_value(value, Array("f8")))
     assert np.isnan(read_column([1.0, value], Array("f8"))[1])
     for action in ("insert", "extend"):
-        window = Window(Max(), CountWindow(3), invalid="drop")
+        window = Window(Max(), CountWindow(3), on_invalid="drop")
         getattr(window, action)(value if action == "insert" else [value])
         assert len(window) == 0 and window.stats().invalid == 1
 

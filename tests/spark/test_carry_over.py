@@ -129,7 +129,14 @@ def sums(done: Advanced) -> list[float]:
 def state_before(last: int, floor: int | None, plan: Plan, store: PageStore) -> bytes:
     """A state of handles with a key "a" that had an event of 1 each 10 s up to one at ``last``."""
     window = Window(
-        plan.monoid, plan.policy, store, "a", aggregator=FiBA, lateness=10, arity=4, leaf_arity=4
+        plan.monoid,
+        plan.policy,
+        store,
+        "a",
+        aggregator=FiBA,
+        allowed_lateness=10,
+        arity=4,
+        leaf_arity=4,
     )
     times = START + np.arange(0, last + 10, 10) * SECOND
     window.extend({"watts": np.ones(len(times))}, times.view("M8[us]"))
