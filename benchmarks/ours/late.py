@@ -82,7 +82,7 @@ class Slide:
             TimeWindow(size),
             self._store,
             aggregator=aggregator,
-            allowed_lateness=2 * distance,
+            allowed_lateness=2 * distance or None,
         )
         self._times = times_of(size + self.round_size * ROUNDS, distance)
         self._values = np.random.default_rng(1).normal(size=len(self._times))
@@ -124,7 +124,6 @@ def _measured(events: int) -> dict[str, int]:
             Max(),
             TimeWindow(size),
             store,
-            aggregator=FiBA,
             allowed_lateness=2 * LATE_BY,
             on_late="drop",
         )

@@ -127,7 +127,7 @@ class Sliced(Kind):
 
 KINDS: dict[str, Kind] = {
     **{tree.__name__: Single(tree) for tree in (*oracle.TREES, SteadyMTA)},
-    "late": Late(FiBA, allowed_lateness=10),
+    "late": Late(FiBA, lateness=10),
     "shared": Shared(None),
     "shared, by time": Shared(5),
     "triggered": Triggered(),
