@@ -433,9 +433,9 @@ def test_roots_of_other_windows_are_refused() -> None:
             Max(),
             TimeWindow(60),
             {},
-            r"set allowed_lateness(.|\n)*\* allowed lateness  2\.0 s .* in o",
+            r"set allowed_lateness(.|\n)*\* allowed lateness +2\.0 s .* in o",
         ),
-        (Max(), CountWindow(2), {}, r"\* window    TimeWindow.*  CountWindow\(2\)"),
+        (Max(), CountWindow(2), {}, r"\* window +TimeWindow.*  CountWindow\(2\)"),
     ]
     for monoid, policy, settings, message in others:
         with pytest.raises(HandleMismatch, match=message):
