@@ -25,7 +25,7 @@ except ImportError as error:
 
 
 class InvalidValue(WindowStoreError, ValueError):
-    """An event's value is null, NaN or of the wrong type: correct it, or choose invalid="drop"."""
+    """A value is null, NaN or of the wrong type: correct it, or choose on_invalid="drop"."""
 
 
 class InvalidTime(WindowStoreError, ValueError):
@@ -33,7 +33,7 @@ class InvalidTime(WindowStoreError, ValueError):
 
 
 class LateEvent(WindowStoreError, ValueError):
-    """An event is older than the last one: sort the events, or choose late="drop"."""
+    """An event is older than the last one: sort the events, or choose on_late="drop"."""
 
 
 class EmptyWindow(WindowStoreError, IndexError):

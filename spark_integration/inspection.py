@@ -207,7 +207,9 @@ class _Inside:
                 f"{self._monoid.name} over {asked}: give its own policies and aggregations, these "
                 "with the types of their columns, as Max('int64')"
             )
-        late: dict[str, Any] = {} if known.lateness is None else {"lateness": known.lateness / 1e6}
+        late: dict[str, Any] = (
+            {} if known.lateness is None else {"allowed_lateness": known.lateness / 1e6}
+        )
         return KeyedWindows.restore(
             root, self._monoid, self._policy, self._store, timed=known.timed, **late
         )

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args, get_origin, get_type_hints
 
-from mta import EveryCount, EveryPeriod, FiBA, Trigger
+from mta import EveryCount, EveryPeriod, Trigger
 from mta.monoids.product import Aggregations
-from mta.pages.structure import Existing
+from mta.pages.structure import OnDuplicate
 from mta.policies.base import AbstractPolicy
 from mta.times import Duration, TimeUnit, is_duration, require_unit
 from mta.windows.settings import to_lateness
@@ -61,7 +61,7 @@ class Options:
     allowed_lateness: Lateness = None
     time_unit: TimeUnit | None = None
     corrections: Corrections = "onward"
-    existing: Existing = "beside"
+    existing: OnDuplicate = "append"
     retractions: str | None = None
     missing: OnBadRow = "drop"
     invalid: OnBadRow = "error"
@@ -93,7 +93,7 @@ class Options:
         """The allowed lateness in microseconds; None for none at all."""
         given = self.allowed_lateness
         try:
-            return None if given is None else to_lateness(given, FiBA)
+            return None if given is None else to_lateness(given)
         except (TypeError, ValueError) as error:
             raise InvalidRequest(
                 f"allowed_lateness is {given!r}: give a duration, as '10 minutes', a timedelta or "
@@ -208,7 +208,7 @@ class Options:
 
     def _check_existing(self) -> None:
         """Rows can replace, join and take out others where windows are kept by time."""
-        if self.existing == "beside" and self.retractions is None:
+        if self.existing == "append" and self.retractions is None:
             return
         what = f"existing is {self.existing!r}, but "
         if self.retractions is not None:

@@ -14,7 +14,7 @@ from mta.monoids.product import column_names
 
 if TYPE_CHECKING:
     from mta import Product, Trigger
-    from mta.pages.structure import Existing
+    from mta.pages.structure import OnDuplicate
     from mta.policies.base import AbstractPolicy
     from mta.times import TimeUnit
 
@@ -74,7 +74,7 @@ class Plan:
     time_unit: TimeUnit | None = None
     """What numbers in the time column count; None where they must be seconds."""
     corrections: Corrections = "onward"
-    existing: Existing = "beside"
+    existing: OnDuplicate = "append"
     """What an event does at a time of its key that has one already."""
     retractions: str | None = None
     """The column that marks rows that take out an earlier event."""
@@ -113,7 +113,7 @@ class Plan:
     @property
     def corrects(self) -> bool:
         """Whether rows may replace, join or take out others."""
-        return self.retractions is not None or self.existing != "beside"
+        return self.retractions is not None or self.existing != "append"
 
     @property
     def appends(self) -> bool:
@@ -175,7 +175,7 @@ class Plan:
             *(("key", f"{name} {kind}") for name, kind in keys),
             ("time", self.time),
             ("late events", "none" if self.lateness is None else "taken in"),
-            *([("existing", self.existing)] if self.existing != "beside" else []),
+            *([("existing", self.existing)] if self.existing != "append" else []),
         ]
 
     def of_bucket(self, number: int) -> Self:

@@ -32,7 +32,7 @@ from .versions import BY_FILE_SYSTEM
 from .writers import check_starts
 
 if TYPE_CHECKING:
-    from mta.pages.structure import Existing
+    from mta.pages.structure import OnDuplicate
     from mta.policies.base import AbstractPolicy
     from mta.times import TimeUnit
 
@@ -59,7 +59,7 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     allowed_lateness: Lateness = None,
     time_unit: TimeUnit | None = None,
     corrections: Corrections = "onward",
-    existing: Existing = "beside",
+    existing: OnDuplicate = "append",
     retractions: str | None = None,
     missing: OnBadRow = "drop",
     invalid: OnBadRow = "error",
@@ -98,7 +98,7 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     - corrections: "append" gives events that follow a late one again, with the results that hold
       now, and true in a column ``corrected``; "onward" gives no row again
     - existing: with allowed_lateness, what a row does at a time of its key that has an event
-      already: it stands "beside" it, takes its place ("replace") or joins it ("combine")
+      already: it stands beside it ("append"), takes its place ("replace") or joins it ("combine")
     - retractions: a column of booleans, true in rows that take out the newest event of their key
       and time. They come out as they came, with null results. missing: "drop" drops and counts
       those that find none, "error" stops the query

@@ -119,7 +119,7 @@ class Paged:
     def _reopen(self) -> None:
         self._steps += 1
         if self._window.store is not None and self._steps % 23 == 0:
-            self._window = self._window.sibling(self._window.checkpoint())
+            self._window = self._window.restore_like(self._window.checkpoint())
 
     def query(self) -> Any:
         return self._window.query()

@@ -89,11 +89,11 @@ BATCHES: dict[str, Callable[[Any, Any], Any]] = {
 SINGLES: dict[str, Callable[[Any], Any]] = {
     "insert": lambda time: window().insert(1.0, time),
     "insert into memory": lambda time: window(store=None).insert(1.0, time),
-    "insert late": lambda time: window(aggregator=FiBA, lateness=1).insert(1.0, time),
+    "insert late": lambda time: window(aggregator=FiBA, allowed_lateness=1).insert(1.0, time),
     "insert into several": lambda time: SharedWindows(Sum(), {"w": TWO_MINUTES}).insert(1.0, time),
     "range": lambda time: window().range(0, time),
     "retract": lambda time: window(aggregator=FiBA).retract(time),
-    "retract of a key": lambda time: KeyedWindows(Sum(), TWO_MINUTES, lateness=0).retract(
+    "retract of a key": lambda time: KeyedWindows(Sum(), TWO_MINUTES, allowed_lateness=0).retract(
         "a", time
     ),
     "forget": lambda time: KeyedWindows(Sum(), TWO_MINUTES).forget(time),

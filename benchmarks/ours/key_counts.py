@@ -78,9 +78,9 @@ def _streamed(keys: int, batch: int, filling: int) -> Row:
             nonlocal root, now
             times = np.arange(now, now + len(some)).astype("M8[s]")
             now += len(some)
-            windows = pattern.sibling(root) if root else pattern
+            windows = pattern.restore_like(root) if root else pattern
             windows.extend(some, random.random(len(some)), times)
-            root = windows.checkpoint(barrier=False)
+            root = windows.checkpoint(wait=False)
 
         for start in range(0, keys * IN_WINDOW, filling):
             stop = min(start + filling, keys * IN_WINDOW)

@@ -83,7 +83,7 @@ class Slide:
             TimeWindow(size),
             self._store,
             aggregator=aggregator,
-            lateness=2 * distance,
+            allowed_lateness=2 * distance or None,
         )
         self._times = times_of(size + self.round_size * ROUNDS, distance)
         self._values = np.random.default_rng(1).normal(size=len(self._times))
@@ -122,7 +122,11 @@ def _measured(events: int) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as folder, open_store(f"file://{folder}") as store:
         size = max(events, 1)
         window = Window(
-            Max(), TimeWindow(size), store, aggregator=FiBA, lateness=2 * LATE_BY, late="drop"
+            Max(),
+            TimeWindow(size),
+            store,
+            allowed_lateness=2 * LATE_BY,
+            on_late="drop",
         )
         random = np.random.default_rng(1)
         for start in range(0, events + events // 8, MICRO_BATCH):

@@ -152,7 +152,9 @@ def ours(numbers: list[float], rows: list[Any], size: int) -> dict[str, Side]:
             sides[f"{name}, on disk, kernels"] = Side(side, compiled)
         sides[f"{name}, on disk, numpy"] = Side(partial(without_kernels, side), alone)
     return sides | {
-        "Max, by time, FiBA with a lateness, on disk": Side(lambda: late(numbers, size, 0.0)),
+        "Max, by time, FiBA with an allowed lateness, on disk": Side(
+            lambda: late(numbers, size, 0.0)
+        ),
         "the same, by time, 5 % late": Side(lambda: late(numbers, size, LATE_SHARE)),
         "Max, four shared windows, on disk": Side(lambda: four_on_disk(numbers, size, CountWindow)),
         "Max, four shared windows, by time, on disk": Side(
@@ -241,9 +243,7 @@ def late(values: list[float], size: int, share: float) -> float:
     behind[:size] = 0
     times: list[float] = (np.arange(float(len(values))) - behind).tolist()
     with tempfile.TemporaryDirectory() as folder:
-        window = Window(
-            Max(), TimeWindow(size), f"file://{folder}", aggregator=FiBA, lateness=LATENESS
-        )
+        window = Window(Max(), TimeWindow(size), f"file://{folder}", allowed_lateness=LATENESS)
         nanoseconds, result = fed(window, values, size, times)
     oldest = max(times) - size
     require(result == max(value for value, at in zip(values, times, strict=True) if at > oldest))

@@ -54,7 +54,7 @@ class FeatureStore:
         windows = self.windows(card)
         found = windows.extend({"euros": rows.euros.to_numpy()}, rows.time.to_numpy())
         # One flush for all cards, before their handles leave this process, instead of one for each.
-        self.handles[card] = windows.checkpoint(barrier=False)
+        self.handles[card] = windows.checkpoint(wait=False)
         columns = {f"{f}_{name}": column for name in found for f, column in found[name].items()}
         return rows.assign(**columns)
 

@@ -12,7 +12,7 @@ import argparse
 import numpy as np
 import pandas as pd
 
-from mta import FiBA, Max, Mean, Product, TimeWindow, Window
+from mta import Max, Mean, Product, TimeWindow, Window
 
 START = np.datetime64("2025-11-03T00:00:00", "us")
 GUSTS = Product({"strongest": ("gust", Max()), "mean": ("gust", Mean())})
@@ -40,7 +40,7 @@ def run(rows: pd.DataFrame, batch: int, store: str) -> tuple[pd.DataFrame, pd.Da
     """The readings that were taken in, and the dashboard: one row of results for each of them."""
     window = Window(
         GUSTS, TimeWindow("1 hour"), store, "gusts",
-        aggregator=FiBA, lateness="10 minutes", late="drop",
+        allowed_lateness="10 minutes", on_late="drop",
     )  # fmt: skip
     shown: dict[np.datetime64, tuple[float, float]] = {}
     taken = []

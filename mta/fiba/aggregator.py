@@ -39,7 +39,7 @@ from mta.fiba.pages import TreePages
 from mta.folds.sliding import Events
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.handle import Handle
-from mta.pages.structure import AtHand, Batch, Existing, Setting
+from mta.pages.structure import AtHand, Batch, OnDuplicate, Setting
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import TimeWindow
 from mta.times import clock
@@ -63,11 +63,11 @@ class Revised(NamedTuple):
     """Which of the events came with this batch."""
 
 
-def require_joins(monoid: AbstractMonoid, existing: Existing) -> None:
+def require_joins(monoid: AbstractMonoid, on_duplicate: OnDuplicate) -> None:
     """Raises UnsuitableMonoid where events are to be one, and the monoid has no value of two."""
-    if existing == "combine" and not monoid.joins_values:
+    if on_duplicate == "combine" and not monoid.joins_values:
         raise UnsuitableMonoid(
-            f"{monoid.name} cannot make one value of two: take existing='replace', or a monoid "
+            f"{monoid.name} cannot make one value of two: take on_duplicate='replace', or a monoid "
             "whose partials are its values, as Sum, Max or a Monoid without lift"
         )
 
@@ -94,7 +94,7 @@ class FiBA(TreePages):
         self._newest_ever: int | None = None
         #: The front for which it was last seen what nobody may ask for any more.
         self._cut_at = 0
-        require_joins(self.monoid, setting.existing)
+        require_joins(self.monoid, setting.on_duplicate)
 
     @property
     def taken(self) -> int:
@@ -144,7 +144,7 @@ class FiBA(TreePages):
             self.tree.insert(time, row)
             if self._cursor.back == position:
                 self._cursor.take_in(row)
-        if may_merge and self.setting.lateness and self.setting.policy.merges:
+        if may_merge and self.setting.allowed_lateness and self.setting.policy.merges:
             self._receded, self.front = self.front, self.kept_from
             self._front_time = (-1, 0)
 
@@ -155,13 +155,13 @@ class FiBA(TreePages):
 
         So has one that would replace or join the newest that has left.
         """
-        beside = self.setting.existing == "beside"
+        beside = self.setting.on_duplicate == "append"
         return self.newest_left is not None and time < self.newest_left + (not beside)
 
     def _met_by(self, time: int) -> int | None:
         """The position of the event that one of a time replaces or joins, if there is any."""
         newest = self.newest_time()
-        if self.setting.existing == "beside" or newest is None or time > newest:
+        if self.setting.on_duplicate == "append" or newest is None or time > newest:
             return None
         return self._position_of(time)
 
@@ -175,7 +175,9 @@ class FiBA(TreePages):
     def _joined(self, older: Row, newer: Row) -> Row:
         """The value that stands in place of two."""
         return (
-            newer if self.setting.existing == "replace" else self.monoid.join_values(older, newer)
+            newer
+            if self.setting.on_duplicate == "replace"
+            else self.monoid.join_values(older, newer)
         )
 
     def _put(self, position: int, row: Row) -> Row:
@@ -189,7 +191,7 @@ class FiBA(TreePages):
 
     def run_end(self, times: np.ndarray | None, start: int, stop: int) -> int:
         """One event that meets another, or as many as meet none, each of a time of its own."""
-        if self.setting.existing == "beside":
+        if self.setting.on_duplicate == "append":
             return stop
         assert times is not None
         if self._met_by(int(times[start])) is not None:
@@ -305,7 +307,7 @@ class FiBA(TreePages):
         if self._has_left(int(times[0])):
             assert self.newest_left is not None
             side: Literal["left", "right"] = (
-                "left" if self.setting.existing == "beside" else "right"
+                "left" if self.setting.on_duplicate == "append" else "right"
             )
             left = int(times.searchsorted(self.newest_left, side))
             self.monoid.lift_rows(inputs.cut(rows, 0, left), left)
@@ -324,9 +326,9 @@ class FiBA(TreePages):
         A few events of the first leaf take a combine each, amortised.
         """
         position = max(self.front, position)
-        if not self.setting.lateness and position > self.kept_from:
+        if not self.setting.allowed_lateness and position > self.kept_from:
             self.tree.load_left()
-        if position > self._cut_at and (self.tree.has_left or not self.setting.lateness):
+        if position > self._cut_at and (self.tree.has_left or not self.setting.allowed_lateness):
             self._cut_off(self._kept(position))
             self._cut_at = position
         if self._cursor.back == self.back:
@@ -362,7 +364,7 @@ class FiBA(TreePages):
 
     def needed_from(self, window: Cursor, front: int) -> int:
         """From where on a window with a front may still be asked for, as late events look back."""
-        newest, lateness, policy = self.newest_time(), self.setting.lateness, window.policy
+        newest, lateness, policy = self.newest_time(), self.setting.allowed_lateness, window.policy
         if not lateness or newest is None or not (policy.positional or policy.merges):
             return front
         return min(front, self._as_of(window, newest - lateness, self.first_after))
@@ -372,7 +374,7 @@ class FiBA(TreePages):
 
         Without a left spine, or one before it where a leaf begins; then no leaf is read.
         """
-        tree, policy, lateness = self.tree, self.setting.policy, self.setting.lateness
+        tree, policy, lateness = self.tree, self.setting.policy, self.setting.allowed_lateness
         if tree.has_left:
             return self.needed_from(self._cursor, front)
         newest = self.newest_time()
@@ -404,7 +406,7 @@ class FiBA(TreePages):
 
         On the same way as single events have it, so that it is the same to the last bit.
         """
-        if self.setting.lateness or self.front != self.kept_from:
+        if self.setting.allowed_lateness or self.front != self.kept_from:
             return self._standing().query()
         return self.tree.query()
 
@@ -424,9 +426,9 @@ class FiBA(TreePages):
         new leaf and after a late event O(arity * log n), and at most a page read a level.
         """
         setting = self.setting
-        if setting.existing != "beside":
+        if setting.on_duplicate != "append":
             return None
-        if not setting.lateness:
+        if not setting.allowed_lateness:
             return self.tree.at_hand(most) if self.front == self.kept_from else None
         room = self.tree.room
         if not room or self.back - self.front < 2:
@@ -452,7 +454,7 @@ class FiBA(TreePages):
         return found
 
     def catch_up(self, new: Events, gone: int, left: Partial, right: Partial) -> None:
-        if self.setting.lateness:
+        if self.setting.allowed_lateness:
             self.take_in(new)
             self.front += gone  # late events may still look at what has left
             self._cursor.catch_up(new.size, gone, right)
@@ -466,7 +468,7 @@ class FiBA(TreePages):
     @property
     def spare(self) -> int:
         """How many events may come in order without a store call."""
-        return self.tree.room if self.setting.existing == "beside" else 0
+        return self.tree.room if self.setting.on_duplicate == "append" else 0
 
     def take_in(self, new: Events) -> None:
         """Have the events that came by themselves, in order, no more than there was room for."""
@@ -642,11 +644,11 @@ class FiBA(TreePages):
     # --- handles --------------------------------------------------------------------------------
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def preserving_state(self) -> Iterator[None]:
         cursor = self._cursor
         self._cursor = copy(cursor)
         try:
-            with super().undisturbed():
+            with super().preserving_state():
                 yield
         finally:
             self._cursor = cursor

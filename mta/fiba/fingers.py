@@ -749,7 +749,7 @@ class FingerTree(Tree):
 
         Changes nothing: what is not there yet is not made.
         """
-        with self.cache.undisturbed():
+        with self.cache.preserving_state():
             self._check_spine(self.right, -1)
             if self._left is not None:
                 self._check_spine(self._left, 0)

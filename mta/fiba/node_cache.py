@@ -73,7 +73,7 @@ class NodeCache:
         """Subtrees of this level, the first of a parent, are no more."""
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def preserving_state(self) -> Iterator[None]:
         """What is read meanwhile is let go of at the end, as though nobody had asked for it."""
         yield
 
@@ -180,7 +180,7 @@ class PagedNodeCache(NodeCache):
         return Group(rows, times, [link.name for link in node.links], arity)
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def preserving_state(self) -> Iterator[None]:
         before = self._recent.copy()
         try:
             yield

@@ -89,7 +89,7 @@ class TreePages(Aggregator):
         #: Leaves that were handed out last as one; forgotten when events come in again.
         self._together: Leaf | None = None
 
-    def sibling(self, setting: Setting) -> Self:
+    def empty_like(self, setting: Setting) -> Self:
         return type(self)(setting, self.tree.kind)
 
     @property
@@ -112,7 +112,7 @@ class TreePages(Aggregator):
         """Write large leaves that events can come into no more. When the store fails, all stay."""
         newest = self.newest_time() if self.cache.has_made_some else None
         if newest is not None:
-            self.cache.settle(self.tree.is_spine, newest - self.setting.lateness)
+            self.cache.settle(self.tree.is_spine, newest - self.setting.allowed_lateness)
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -374,10 +374,10 @@ class TreePages(Aggregator):
     # --- verifying ------------------------------------------------------------------------------
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def preserving_state(self) -> Iterator[None]:
         known, together = self._leaves, self._together
         try:
-            with self.cache.undisturbed():
+            with self.cache.preserving_state():
                 yield
         finally:
             self._leaves, self._together = known, together
@@ -388,7 +388,7 @@ class TreePages(Aggregator):
             raise InvariantViolation(f"kept {self.kept_from}, front {self.front}")
         tree, monoid = self.tree, self.monoid
         tree.check()
-        with self.undisturbed():
+        with self.preserving_state():
             entries = islice(tree.entries(), self.front - self.kept_from, None)
             fold = Refold(monoid, (monoid.lift(row) for _, row in entries))
             # A query of all that is kept would fold what has not been folded yet.

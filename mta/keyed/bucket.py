@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from mta.times import clock
 from mta.triggers.rules import EveryPeriod
 from mta.windows.engine import by_time
 from mta.windows.opaque import restore_opaque
+from mta.windows.settings import OnMissing
 from mta.windows.shared import SharedWindows
 
 #: Windows by themselves that stay open from one root to the next.
@@ -63,7 +64,7 @@ class Batch:
     unordered: bool = False
     """Whether rows of one key and time come in no order: then retractions come first, but for those
     that find nothing."""
-    missing: Literal["error", "drop"] = "error"
+    on_missing: OnMissing = "raise"
     """What becomes of a retraction of nothing."""
 
     def __len__(self) -> int:
@@ -236,12 +237,12 @@ class Bucket:
             return found
 
         met = meet(
-            batch.codes[line], batch.times[line], takes, self.kind.settings.existing, standing,
+            batch.codes[line], batch.times[line], takes, self.kind.settings.on_duplicate, standing,
             batch.unordered,
         )  # fmt: skip
         if met.order is not None:
             line, takes = line[met.order], takes[met.order]
-        if met.missing.any() and batch.missing == "error":
+        if met.missing.any() and batch.on_missing == "raise":
             raise self._no_such_event(batch, line[met.missing])
         good = takes & ~met.missing
         events = ~takes
@@ -269,7 +270,7 @@ class Bucket:
         window = self.open.get(packed)
         if window is None:
             handle = known.handles[int(known.handle_numbers[place])]
-            window = self.open[packed] = self.pattern.sibling(handle)
+            window = self.open[packed] = self.pattern.restore_like(handle)
         return window
 
     def _no_such_event(self, batch: Batch, rows: np.ndarray) -> NoSuchEvent:
@@ -279,7 +280,7 @@ class Bucket:
             f"{len(rows)} of {int(batch.retracts.sum())} retractions find no event to take out, "
             f"the first at index {place}: key {batch.keys.at(int(batch.codes[place]))!r}, time "
             f"{clock(int(batch.times[place]))}; it never came, was taken out before, or has left; "
-            'nothing was changed; correct them, or choose missing="drop"'
+            'nothing was changed; correct them, or choose on_missing="drop"'
         )
 
     def _line_up(
@@ -304,12 +305,16 @@ class Bucket:
                 if behind.any():
                     late = Late(np.zeros(len(line), bool), floors, newest)
                     late.mask[line] = behind
-                    if self.kind.settings.late == "error":
+                    if self.kind.settings.on_late == "raise":
                         raise self._late_event(batch, late)
                     bad = behind if bad is None else bad | behind
         if bad is not None:
             line, codes = line[~bad], codes[~bad]
-        if batch.times is not None and self.kind.settings.lateness is not None and not in_order:
+        if (
+            batch.times is not None
+            and self.kind.settings.allowed_lateness is not None
+            and not in_order
+        ):
             order = sort_within(batch.times[line], codes)
             if order is not None:
                 line = line[order]
@@ -321,7 +326,7 @@ class Bucket:
     ) -> np.ndarray:  # fmt: skip
         """Which events, key by key, come too late."""
         floor = floors[codes]
-        if self.kind.settings.lateness is None:
+        if self.kind.settings.allowed_lateness is None:
             steps = times if bad is None else np.where(bad, floor, times)
             bounds = bounds_of(np.bincount(codes, minlength=len(floors)))
             behind: np.ndarray = times < running_max(np.maximum(steps, floor), bounds)
@@ -345,7 +350,7 @@ class Bucket:
             return floors
         some = np.flatnonzero(newest != NEVER)
         found = self.kind.retention.cutoffs(newest[some])
-        lateness = self.kind.settings.lateness
+        lateness = self.kind.settings.allowed_lateness
         if lateness and self.forgotten is not None and least < self.forgotten:
             late = np.flatnonzero(found < self.forgotten)
             places = at[some[late]]
@@ -383,15 +388,15 @@ class Bucket:
         place = int(np.argmax(late.mask))
         key = int(batch.codes[place])
         assert batch.times is not None
-        lateness = self.kind.settings.lateness
+        lateness = self.kind.settings.allowed_lateness
         allowed = f"by more than {lateness / 1e6} s " if lateness else ""
-        remedy = "sort the events by time" if lateness is None else "allow a greater lateness"
+        remedy = "sort the events by time" if lateness is None else "set a larger allowed_lateness"
         last = int(late.floors[key]) + (lateness or 0)
         return LateEvent(
             f"{int(late.mask.sum())} of {len(late.mask)} events are {allowed}older than their "
             f"key's last one, the first at index {place}: key {batch.keys.at(key)!r}, time "
             f"{clock(int(batch.times[place]))}, last {clock(last)}; nothing was inserted; "
-            f'{remedy}, or choose late="drop"'
+            f'{remedy}, or choose on_late="drop"'
         )
 
     # --- windows by themselves ------------------------------------------------------------------
@@ -443,7 +448,7 @@ class Bucket:
             packed = work.new.keys.packed(place)
             del self.open[packed]
             self.changed.remove(packed)
-        late = self.kind.settings.lateness is not None
+        late = self.kind.settings.allowed_lateness is not None
         return join([entries.take(np.flatnonzero(~np.isin(places, [*back]))), *back.values()], late)
 
     def _shrunk(self, work: Work, place: int, window: AnyWindow) -> Table | None:
@@ -497,7 +502,7 @@ class Bucket:
         if window is None:
             handle = work.handle(place)
             if handle:
-                return self.pattern.sibling(handle)
+                return self.pattern.restore_like(handle)
             window = self.begin(packed, work.coming(place))
         return window
 
@@ -570,7 +575,7 @@ class Bucket:
         return gone
 
     def _has_pages(self, handle: bytes) -> bool:
-        return bool(handle) and self.pattern.sibling(handle).engine.structure.page_count > 0
+        return bool(handle) and self.pattern.restore_like(handle).engine.structure.page_count > 0
 
     def due(self, gone: Table, trigger: EveryPeriod) -> Found:
         """The results of forgotten keys up to the boundary at which their windows are empty."""
@@ -583,7 +588,7 @@ class Bucket:
         parts = [sweep_results(kind, gone, of, nowhere, rows, moments)]
         held = np.flatnonzero(gone.marks == HANDLE).tolist()
         for place, handle in zip(held, gone.handles, strict=True):
-            window = triggered(self.pattern.sibling(handle), trigger, int(newest[place]))
+            window = triggered(self.pattern.restore_like(handle), trigger, int(newest[place]))
             parts += found_due(kind, place, window.advance(np.datetime64(int(ends[place]), "us")))
         return Found.joined(parts, kind.monoid, len(kind.policies))
 
@@ -607,7 +612,7 @@ class Bucket:
     def _delete(self, entry: Entry) -> None:
         if isinstance(entry, bytes):
             try:
-                self.pattern.sibling(entry).delete_pages()
+                self.pattern.restore_like(entry).delete_pages()
             except (HandleMismatch, CorruptHandle):  # of before a change
                 assert self.kind.store is not None
                 restore_opaque(entry, self.kind.store).engine.structure.delete_pages()
@@ -624,7 +629,7 @@ class Bucket:
             held = np.flatnonzero(table.marks == HANDLE).tolist()
             for place, handle in zip(held, table.handles, strict=True):
                 window = self.open.get(table.keys.packed(place))
-                (window or self.pattern.sibling(handle)).delete_pages()
+                (window or self.pattern.restore_like(handle)).delete_pages()
         for entry in [*self.tiers.doomed.all(), *self.tiers.all_pages()]:
             self._delete(entry)
         self.tiers.clear()

@@ -52,7 +52,7 @@ from mta.keyed.work import given_back
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.begun import MARKS, begun, mark_of
 from mta.monoids.product import Product, column_names
-from mta.pages.structure import Existing
+from mta.pages.structure import OnDuplicate
 from mta.policies.base import AbstractPolicy
 from mta.policies.known import policy_of
 from mta.windows.opaque import restore_opaque
@@ -166,7 +166,7 @@ class Source:
     store: PageStore
     like: AbstractMonoid
     """What reads some of the columns."""
-    existing: Existing
+    on_duplicate: OnDuplicate
     """What an event does at a time of its key that has one already."""
     #: The time of the newest event.
     newest: int | None = None
@@ -187,7 +187,7 @@ class Source:
         found = {name: policy_of(text, mark) for name, text, mark in root.policies}
         #: The windows, where all of them go by counts and times.
         self.policies = {name: policy for name, policy in found.items() if policy is not None}
-        self._retention = Retention(self.policies, root.lateness, self.existing, root.kept)
+        self._retention = Retention(self.policies, root.lateness, self.on_duplicate, root.kept)
         self.losses = Losses(self._retention, root.starts)
         if root.forgotten is not None:
             self.losses.add(Start(root.forgotten, 0))
@@ -392,7 +392,7 @@ class _Apart:
             rows = given_back(bucket.kind.reader, leaf.rows, leaf.count)
             times = None if leaf.times is None else leaf.times.view("M8[us]")
             window.extend(rows, times, "last")
-        if bucket.kind.settings.lateness is not None:
+        if bucket.kind.settings.allowed_lateness is not None:
             window.engine.intake.advance(last)  # which is later where the newest was retracted
             if isinstance(window, Window):
                 window.engine.pass_to(last)

@@ -4,7 +4,8 @@ What a batch brings is taken key by key, in order of time, and what is of one ti
 
     known     a  1x 5y            the events of a key that are held
     batch     a  5z 5- 9u         5- takes out the newest event at 5
-    existing  "beside": 1x 5y 9u      "replace", "combine": 1x 9u
+    result    a  1x 5y 9u         with on_duplicate="append"
+              a  1x 9u            with "replace" and "combine"
 
 Retractions of events that are held, and events that replace or join others, are worked out by whole
 columns (``correct``): the union of what is held and what is new loses the rows that no longer
@@ -30,7 +31,7 @@ from mta.kernels.segments import bounds_of, first_later, spread
 from mta.keyed.sweep import Lanes, empties, folds
 from mta.keyed.table import ALL, Table
 from mta.monoids.base import AbstractMonoid
-from mta.pages.structure import Existing
+from mta.pages.structure import OnDuplicate
 from mta.policies.base import AbstractPolicy
 
 #: How many events there are at a time of a key, for the places of keys and times.
@@ -68,7 +69,7 @@ def meet(
     codes: np.ndarray,
     times: np.ndarray,
     retracts: np.ndarray,
-    existing: Existing,
+    on_duplicate: OnDuplicate,
     standing: Standing,
     put_off: bool,
 ) -> Met:
@@ -86,7 +87,7 @@ def meet(
     some = np.add.reduceat(retracts.astype(np.int64), starts) > 0
     first, lengths = starts[some], sizes[some]
     before = standing(codes[first], times[first])
-    beside = existing == "beside"
+    beside = on_duplicate == "append"
     missing, own = _play(first, lengths, before, retracts, beside)
     if not (put_off and missing.any()):
         return Met(None, missing, own)
@@ -171,7 +172,7 @@ def correct(
     newest: np.ndarray,
     of: np.ndarray,
     moments: np.ndarray,
-    existing: Existing,
+    on_duplicate: OnDuplicate,
     monoid: AbstractMonoid,
 ) -> Corrected:
     """The union of what is held and what is new, in which the new ones meet the others.
@@ -196,11 +197,11 @@ def correct(
         end -= before[end] - before[begin]
         stays[spread(end - sizes, sizes)] = False
     values = union.rows
-    if existing != "beside":
+    if on_duplicate != "append":
         alive = np.flatnonzero(stays)
         again = (union.times[alive[1:]] == union.times[alive[:-1]]) & is_new[alive[1:]]
         again &= codes[alive[1:]] == codes[alive[:-1]]
-        if existing == "combine" and again.any():
+        if on_duplicate == "combine" and again.any():
             values = _joined(schema.take(values, alive), alive, again, union, monoid)
         stays[alive[:-1][again]] = False
     bounds = bounds_of(stays)

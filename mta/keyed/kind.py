@@ -8,12 +8,10 @@ from typing import Any
 
 import xxhash
 
-from mta.fiba import FiBA
 from mta.keyed.retention import Retention
 from mta.keyed.sizes import grown, small_groups
 from mta.keyed.sweep import is_swept
 from mta.keyed.table import Table
-from mta.levels.amortized_mta import AmortizedMTA
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import reader_of
 from mta.policies.base import AbstractPolicy
@@ -49,12 +47,12 @@ class Kind:
         observed = [each[1:] for policy in self.policies.values() for each in policy.observers]
         self.reader = reader_of(self.monoid, observed)
         settings = self.settings
-        self.retention = Retention(self.policies, settings.lateness, settings.existing)
+        self.retention = Retention(self.policies, settings.allowed_lateness, settings.on_duplicate)
 
     @property
     def corrects(self) -> bool:
         """Whether an event takes the place of another of its time, or joins it."""
-        return self.settings.existing != "beside"
+        return self.settings.on_duplicate != "append"
 
     @property
     def single(self) -> AbstractPolicy | None:
@@ -75,21 +73,21 @@ class Kind:
         """
         settings, sizes = self.settings, (self.settings.leaf_arity, self.settings.arity)
         if self.swept and sizes == (None, None):
-            late = settings.lateness is not None
+            late = settings.allowed_lateness is not None
             leaf_arity, arity = small_groups(self.monoid, *self.policies.values(), by_time=late)
             sizes = grown(leaf_arity, events), arity
         change = f"{self.changes}-" if self.changes else ""
         name = f"{self.name}:{change}{xxhash.xxh3_128_hexdigest(packed, begun)}"
         given: dict[str, Any] = {
             "store": self.store, "name": name, "leaf_arity": sizes[0], "arity": sizes[1],
-            "late": settings.late, "invalid": "accept", "retain": settings.retain,
+            "on_late": settings.on_late, "on_invalid": "accept", "retain": settings.retain,
         }  # fmt: skip
-        if settings.lateness is not None:
-            given |= {"lateness": settings.lateness / 1e6, "existing": settings.existing}
+        if settings.allowed_lateness is not None:
+            given["allowed_lateness"] = settings.allowed_lateness / 1e6
+            given["on_duplicate"] = settings.on_duplicate
         if self.single is None:
             return SharedWindows(self.monoid, self.policies, **given)
-        late = settings.lateness is not None
-        return Window(self.monoid, self.single, aggregator=FiBA if late else AmortizedMTA, **given)
+        return Window(self.monoid, self.single, **given)
 
     def trimmed(self, table: Table) -> Table:
         """A table without the events that no window of its keys needs any more."""

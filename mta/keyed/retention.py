@@ -24,7 +24,7 @@ from mta.fiba import FiBA
 from mta.kernels.segments import first_later
 from mta.keyed.sweep import Lanes
 from mta.keyed.table import Table
-from mta.pages.structure import Existing
+from mta.pages.structure import OnDuplicate
 from mta.policies.base import AbstractPolicy
 
 #: How many restores with a larger lateness are remembered one by one.
@@ -45,12 +45,12 @@ class Retention:
         self,
         policies: Mapping[str, AbstractPolicy],
         lateness: int | None,
-        existing: Existing = "beside",
+        on_duplicate: OnDuplicate = "append",
         kept: Iterable[tuple[int, int]] = (),
     ) -> None:
         self.policies, self.lateness = policies, lateness
         #: Whether an event meets the one that its key has at the same time already.
-        self._meets = existing != "beside"
+        self._meets = on_duplicate != "append"
         #: The smaller latenesses that applied before, each up to a moment.
         self.kept = [Kept(*each) for each in kept]
 

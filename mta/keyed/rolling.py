@@ -100,7 +100,7 @@ def rolling(
     columns = {name: table.column(name) for name in read}
     typed = {alias: _typed(alias, *pair, columns) for alias, pair in pairs.items()}
     keys, times = _keys(table, names), _times(table, on, time_unit)
-    late: dict[str, Any] = {} if times is None else {"lateness": 0}
+    late: dict[str, Any] = {} if times is None else {"allowed_lateness": 0}
     # A name of its own: others may be at work in the same store.
     of_all = policies if named else policies[""]
     rows = KeyedWindows(Product(typed), of_all, store, f"rolling-{uuid4().hex}", **late)
@@ -291,7 +291,7 @@ def _swept(
             {name: _taken(column, some) for name, column in values.items()} or range(len(some)),
             None if moments is None else moments[some],
         )
-        windows.checkpoint(barrier=False)
+        windows.checkpoint(wait=False)
         parts.append(found)
     return _joined(parts, inverse(order))
 

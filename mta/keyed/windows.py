@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self, Unpack, get_args
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from mta.errors import (
     UnsuitableKey,
     UnsupportedOperation,
 )
-from mta.fiba.aggregator import FiBA, require_joins
+from mta.fiba.aggregator import require_joins
 from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
     Source,
@@ -56,38 +56,21 @@ from mta.keyed.work import given_back
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of
 from mta.pages.handle import NAME
-from mta.pages.structure import Existing
+from mta.pages.structure import OnDuplicate
 from mta.policies.base import AbstractPolicy
-from mta.times import TimeUnit, in_unit, to_count, to_time, to_times
+from mta.times import TimeUnit, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store
-from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
+from mta.windows.settings import Lateness, OnInvalid, OnLate, OnMissing, Settings
 from mta.windows.shared import SharedWindows
 from stores import PageStore, StoreLike
 
 #: How many roots may stay restorable, so that what these need has room in each of them.
 MAX_RETAIN = 256
+#: The bytes of a page of keys, unless they are given.
+_LOCAL_PAGE, _REMOTE_PAGE = 1 << 18, 1 << 14
 #: Tables that weigh less stay in the root.
 _INLINE = 1 << 12
-
-
-class KeyedSettings(EventSettings, total=False):
-    """Keywords of keyed windows, beside those of all windows."""
-
-    lateness: Lateness
-    """How much older than its key's newest an event may be; unless given, events come in order."""
-    existing: Existing
-    """What an event does at a time of its key that has one already; with a lateness."""
-    missing: Literal["error", "drop"]
-    """What becomes of a retraction that finds no event."""
-    timed: bool
-    """Whether events have times, and come in their order, though no policy looks at them."""
-    promote_at: int
-    """How many events a key's window has at most before it becomes one by itself."""
-    page_bytes: int
-    """About how large a page of keys is: 256 KiB, and 16 KiB where a store is remote."""
-    cache_bytes: int
-    """How many bytes of pages stay in memory once they were read."""
 
 
 class Latest(NamedTuple):
@@ -128,7 +111,7 @@ class KeyedStats:
 class KeyedWindows:
     """The aggregate of each key's newest events, after every event of that key.
 
-    ``policy`` is one policy, or several by name, as for ``SharedWindows``. Windows by count and
+    ``window`` is one policy, or several by name, as for ``SharedWindows``. Windows by count and
     time, and these joined by ``|`` and ``&``, under a monoid of columns are *swept*: many keys cost
     as much as one key with as many events, 0.1 to 2 us an event. With other policies or monoids
     every key has a window by itself, at 200 us a key and batch.
@@ -137,53 +120,66 @@ class KeyedWindows:
     the batch. Keys are integers, text, bytes, booleans, floats, decimals, dates, datetimes,
     durations, times of day, UUIDs, or tuples of these, all of one type; they come back in it.
 
-    Settings are those of ``Window``; beside them ``lateness`` (events may come so late), with it
-    ``existing`` (what an event does at a time that has one) and ``missing`` (what becomes of a
-    retraction of nothing), ``promote_at``, ``page_bytes`` and ``cache_bytes``. One call at a time.
+    One call at a time. Settings are those of ``Window``, without ``aggregator``, and:
+
+    - ``timed``: whether events have times, and come in their order, even if no policy needs them.
+    - ``allowed_lateness``: how much older than the newest event of its key an event may be. Unless
+      it is given, the events of a key come in order.
+    - ``on_missing="raise"`` or "drop": what to do with a retraction that finds no event.
+    - ``promote_at``: how many events the window of a key may have before it becomes standalone.
+    - ``page_bytes``: the approximate size of a page of keys, by default 256 KiB, and 16 KiB where
+      the store is remote. ``cache_bytes``: how many bytes of the pages read stay in memory.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
         monoid: AbstractMonoid,
-        policy: AbstractPolicy | Mapping[str, AbstractPolicy],
+        window: AbstractPolicy | Mapping[str, AbstractPolicy],
         store: StoreLike | None = "memory://",
         name: str = "windows",
-        **settings: Unpack[KeyedSettings],
+        *,
+        timed: bool = False,
+        arity: int | None = None,
+        leaf_arity: int | None = None,
+        allowed_lateness: Lateness | None = None,
+        on_duplicate: OnDuplicate = "append",
+        on_missing: OnMissing = "raise",
+        on_late: OnLate = "raise",
+        on_invalid: OnInvalid = "raise",
+        promote_at: int = 1024,
+        page_bytes: int | None = None,
+        cache_bytes: int = 1 << 23,
+        retain: int = 2,
     ) -> None:
-        self._use(monoid, policy, store, name, settings)
+        self._use(monoid, window, store, name, Settings.read(locals()), timed)
 
     def _use(
         self,
         monoid: AbstractMonoid,
-        policy: AbstractPolicy | Mapping[str, AbstractPolicy],
+        window: AbstractPolicy | Mapping[str, AbstractPolicy],
         store: StoreLike | None,
         name: str,
-        given: KeyedSettings,
+        settings: Settings,
+        timed: bool,
     ) -> None:
         require_monoid(monoid)
-        policies = dict(policy) if isinstance(policy, Mapping) else {"": policy}
+        policies = dict(window) if isinstance(window, Mapping) else {"": window}
         for each in policies.values():
             require_policy(each)
-        if not policies or (isinstance(policy, Mapping) and "" in policies):
+        if not policies or (isinstance(window, Mapping) and "" in policies):
             raise ValueError("policies are one, or several by name, each name a text of its own")
         if not NAME.fullmatch(name) or len(name) > NAME_LENGTH:
             raise ValueError(f"a name is 1 to {NAME_LENGTH} of A-Z a-z 0-9 . _ : -, not {name!r}")
         opened = require_store(store)
-        sizes, rest, lateness, timed = _sizes(given, opened)
-        existing: Existing = rest.pop("existing", "beside")
-        self._missing: Literal["error", "drop"] = rest.pop("missing", "error")
-        if self._missing not in ("error", "drop"):
-            raise ValueError(f"missing is 'error' or 'drop', not {self._missing!r}")
-        settings = Settings.read(EventSettings, rest)
         if settings.retain > MAX_RETAIN:
             raise ValueError(f"of keyed windows retain is at most {MAX_RETAIN}")
-        settings = _late(settings, lateness, existing)
-        require_joins(monoid, existing)
-        timed |= lateness is not None or any(each.needs_times for each in policies.values())
-        self.monoid, self.policy, self.name = monoid, policy, name
+        require_joins(monoid, settings.on_duplicate)
+        timed |= settings.allowed_lateness is not None
+        timed |= any(each.needs_times for each in policies.values())
+        self.monoid, self.policy, self.name = monoid, window, name
         self.store, self._owns_store = opened, opened is not store
-        self._kind = Kind(monoid, policies, settings, timed, sizes.promote_at, name, self.store)
-        self._sizes = sizes
+        promote_at = settings.promote_at
+        self._kind = Kind(monoid, policies, settings, timed, promote_at, name, self.store)
         self._key_kind: str | None = None
         self._bucket: Bucket | None = None
         self._starts: dict[str, Start] = {}
@@ -207,9 +203,10 @@ class KeyedWindows:
             layout = TableLayout(self.name, kind, self._kind.reader.inputs, self._kind.timed)
             pages = None
             if self.store is not None:
-                size = PageSize(self._sizes.page_bytes, self._sizes.cache_bytes)
-                pages = RunPages(self.store, layout, size)
-            late = self._kind.settings.lateness is not None
+                settings, remote = self._kind.settings, self.store.capabilities.remote
+                page_bytes = settings.page_bytes or (_REMOTE_PAGE if remote else _LOCAL_PAGE)
+                pages = RunPages(self.store, layout, PageSize(page_bytes, settings.cache_bytes))
+            late = self._kind.settings.allowed_lateness is not None
             self._bucket = Bucket(self._kind, Tiers(layout, pages, self._kind.trimmed, late))
         return self._bucket
 
@@ -272,13 +269,14 @@ class KeyedWindows:
 
     @alone
     def retract(self, key: Any, time: Any) -> None:
-        """Take out the newest event of a key at a time, wherever it lies; with a ``lateness``.
+        """Take out the newest event of a key at a time, wherever it lies.
 
-        As ``Window.retract``, and as ``extend`` of one row with ``retracts``; a key is written anew
-        with the next root. Raises NoSuchEvent, with the key, unless ``missing="drop"``.
+        Needs ``allowed_lateness``, even 0. As ``Window.retract``, and as ``extend`` of one row with
+        ``retracts``; the next root writes the whole key. Raises NoSuchEvent, with the key, unless
+        ``on_missing="drop"``.
 
         >>> from mta import KeyedWindows, Max, TimeWindow
-        >>> rooms = KeyedWindows(Max(), TimeWindow("1 hour"), name="retracted", lateness=60)
+        >>> rooms = KeyedWindows(Max(), TimeWindow("1 hour"), name="retracted", allowed_lateness=60)
         >>> _ = rooms.extend(["hall", "hall"], [9.0, 3.0], [0, 60])
         >>> rooms.retract("hall", 0)
         >>> rooms.query("hall")
@@ -293,10 +291,10 @@ class KeyedWindows:
 
     def _mark(self, batch: Batch, retracts: Any) -> None:
         """Note which rows of a batch are retractions."""
-        if self._kind.settings.lateness is None:
+        if self._kind.settings.allowed_lateness is None:
             raise UnsupportedOperation(
                 "these windows take events in order, and out from the oldest on: for retractions "
-                "give a lateness, though it be 0"
+                "set allowed_lateness, even 0"
             )
         marks = np.asarray(retracts)
         if marks.dtype != bool or marks.shape != (len(batch),):
@@ -305,7 +303,7 @@ class KeyedWindows:
                 f"{marks.dtype} of shape {marks.shape}"
             )
         if marks.any():
-            batch.retracts, batch.missing = marks, self._missing
+            batch.retracts, batch.on_missing = marks, self._kind.settings.on_missing
 
     def _as_results(self, results: list[Rows]) -> Any:
         found = [self.monoid.results(rows) for rows in results]
@@ -345,7 +343,7 @@ class KeyedWindows:
 
     def _invalid(self, batch: Batch, count: int) -> np.ndarray | None:
         """Which events to drop for their values; None for none. Raises InvalidValue."""
-        if self._kind.settings.invalid == "accept" or not count:
+        if self._kind.settings.on_invalid == "accept" or not count:
             return None
         invalid = self.reader.invalid(batch.rows, count)
         if invalid is None:
@@ -354,11 +352,11 @@ class KeyedWindows:
             invalid &= ~batch.retracts
             if not invalid.any():
                 return None
-        if self._kind.settings.invalid == "error":
+        if self._kind.settings.on_invalid == "raise":
             raise InvalidValue(
                 f"{int(invalid.sum())} of {count} values are null, NaN or outside what "
                 f"{self.monoid.name} takes, the first at index {int(np.argmax(invalid))}; nothing "
-                'was inserted; correct them, or choose invalid="drop" or invalid="accept"'
+                'was inserted; correct them, or choose on_invalid="drop" or on_invalid="accept"'
             )
         return invalid
 
@@ -431,7 +429,7 @@ class KeyedWindows:
         window = self._bucket.open.get(known.keys.packed(place))
         if window is None:
             handle = known.handles[int(known.handle_numbers[place])]
-            window = self._bucket.pattern.sibling(handle)
+            window = self._bucket.pattern.restore_like(handle)
         return window
 
     @alone
@@ -448,7 +446,7 @@ class KeyedWindows:
             window = self._apart(known, 0)
             if self.store is None:
                 return deepcopy(window)
-            return window.sibling(known.handles[0] or window.handle())
+            return window.restore_like(known.handles[0] or window.handle())
         kind = replace(self._kind, promote_at=0, store=None)
         window = kind.open(known.keys.packed(0))
         times = None if known.times is None else known.times.view("M8[us]")
@@ -505,7 +503,7 @@ class KeyedWindows:
     # --- roots and pages --------------------------------------------------------------------------
 
     @alone
-    def checkpoint(self, barrier: bool = True) -> bytes:
+    def checkpoint(self, wait: bool = True) -> bytes:
         """The windows as a root of at most 64 KiB, once all their pages are in the store.
 
         As ``Window.checkpoint``: save the root before you take the next one. Writes what has come
@@ -520,7 +518,7 @@ class KeyedWindows:
         bucket.write_handles()
         tiers.settle(_INLINE, self._kind.settings.retain)
         bucket.delete_doomed()
-        if barrier:
+        if wait:
             self.store.flush()
         bucket.hold()
         data = self._root(bucket).encode()
@@ -529,7 +527,7 @@ class KeyedWindows:
 
     def _root(self, bucket: Bucket | None) -> Root:
         kind, tiers = self._kind, None if bucket is None else bucket.tiers
-        lateness = kind.settings.lateness
+        lateness = kind.settings.allowed_lateness
         if bucket is not None and bucket.kept_till_now is not None:
             lateness = bucket.kept_till_now  # nothing has come since
         counts = [0] * 5
@@ -555,31 +553,43 @@ class KeyedWindows:
         )
 
     @classmethod
-    def restore(
+    def restore(  # noqa: PLR0913 (public: explicit keywords)
         cls,
         root: bytes,
         monoid: AbstractMonoid,
-        policy: AbstractPolicy | Mapping[str, AbstractPolicy],
+        window: AbstractPolicy | Mapping[str, AbstractPolicy],
         store: StoreLike = "memory://",
-        **settings: Unpack[KeyedSettings],
+        *,
+        timed: bool = False,
+        arity: int | None = None,
+        leaf_arity: int | None = None,
+        allowed_lateness: Lateness | None = None,
+        on_duplicate: OnDuplicate = "append",
+        on_missing: OnMissing = "raise",
+        on_late: OnLate = "raise",
+        on_invalid: OnInvalid = "raise",
+        promote_at: int = 1024,
+        page_bytes: int | None = None,
+        cache_bytes: int = 1 << 23,
+        retain: int = 2,
     ) -> Self:
         """The windows that a root describes; no store call until pages are needed.
 
         With other policies, or a Product of other aggregations, they go on from the events that are
         kept, all of which are read and written for it at once; ``lacking`` says what is not whole.
         Raises CorruptHandle for damaged bytes, and HandleMismatch when the root is of a monoid that
-        reads other values, of events in order where a lateness is given or the other way round, or
-        of events without times.
+        reads other values, of events in order where ``allowed_lateness`` is given or the other way
+        round, or of events without times.
         """
         if store is None:
             raise ValueError("a root's pages are in a store: give the one that has them")
-        unread = Unread.decode(root)
+        unread, settings = Unread.decode(root), Settings.read(locals())
         windows = cls.__new__(cls)
-        windows._use(monoid, policy, store, unread.root.window, settings)
+        windows._use(monoid, window, store, unread.root.window, settings, timed)
         windows._restore(unread)
         return windows
 
-    def sibling(self, root: bytes) -> Self:
+    def restore_like(self, root: bytes) -> Self:
         """The windows that a root describes, with all settings and the store of these ones."""
         unread = Unread.decode(root)
         windows = object.__new__(type(self))
@@ -612,7 +622,7 @@ class KeyedWindows:
 
     def _note_lateness(self, bucket: Bucket, found: Root) -> None:
         """For how little lateness events of a root were kept."""
-        kept, asked = found.lateness, self._kind.settings.lateness
+        kept, asked = found.lateness, self._kind.settings.allowed_lateness
         self._kind.retention.kept = [Kept(*each) for each in found.kept]
         if kept is not None and asked is not None and kept < asked:
             bucket.kept_till_now = kept
@@ -627,9 +637,9 @@ class KeyedWindows:
             and not named
         ):
             why = "the monoids read other values: give a Product of columns that are stored"
-        if (found.lateness is None) != (self._kind.settings.lateness is None):
+        if (found.lateness is None) != (self._kind.settings.allowed_lateness is None):
             why = "events are in the order in which they came, or in that of their times: " + (
-                "give no lateness" if found.lateness is None else "give a lateness, as they have"
+                "leave out allowed_lateness" if found.lateness is None else "set allowed_lateness"
             )
         if found.timed != self._kind.timed:
             why = "events have times or have none: " + (
@@ -680,8 +690,8 @@ class KeyedWindows:
             return None
         require_observed(self._kind.reader, self._kind.policies, found.columns)
         bucket = self.bucket_of(found.kind)
-        existing = self._kind.settings.existing
-        source = Source(unread, store, self._kind.reader, existing)
+        on_duplicate = self._kind.settings.on_duplicate
+        source = Source(unread, store, self._kind.reader, on_duplicate)
         if store is self.store and found.window == self.name:
             bucket.tiers.number = found.number
         carry(source, bucket)
@@ -766,49 +776,12 @@ class KeyedWindows:
         return f"<KeyedWindows {self.name!r}: {what}, {len(self)} keys in {where}>"
 
 
-class _Sizes(NamedTuple):
-    promote_at: int
-    page_bytes: int
-    cache_bytes: int
-
-
-def _sizes(
-    given: KeyedSettings, store: PageStore | None
-) -> tuple[_Sizes, dict[str, Any], Any, bool]:
-    """The sizes, the settings of all windows, the lateness, and whether there are times."""
-    rest: dict[str, Any] = dict(given)
-    lateness, timed = rest.pop("lateness", None), bool(rest.pop("timed", False))
-    remote = store is not None and store.capabilities.remote
-    defaults = {
-        "promote_at": (1024, 1 << 24),
-        "page_bytes": (1 << 14 if remote else 1 << 18, 1 << 28),
-        "cache_bytes": (1 << 23, 1 << 40),
-    }
-    found = {
-        name: to_count(rest.pop(name, default), name, 1, most)
-        for name, (default, most) in defaults.items()
-    }
-    return _Sizes(**found), rest, lateness, timed
-
-
-def _late(settings: Settings, lateness: Lateness | None, existing: Existing) -> Settings:
-    """Settings of windows by time, where there is a lateness. Raises ValueError."""
-    if existing not in get_args(Existing):
-        raise ValueError(f"existing is one of {get_args(Existing)}, not {existing!r}")
-    if lateness is None:
-        if existing != "beside":
-            raise ValueError(f"for existing={existing!r} give a lateness, though it be 0")
-        return settings
-    micros = to_lateness(lateness, FiBA)
-    return replace(settings, aggregator=FiBA, lateness=micros, existing=existing)
-
-
 def _described(root: Root) -> list[tuple[str, str]]:
     """A root's windows, line by line."""
     lateness = "in order" if root.lateness is None else f"{root.lateness / 1e6} s"
     return [
         ("monoid", root.monoid[0]),
         *((f"window {name}".rstrip(), text) for name, text, _ in sorted(root.policies)),
-        ("lateness", lateness),
+        ("allowed lateness", lateness),
         ("timed", str(root.timed)),
     ]

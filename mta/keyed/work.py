@@ -38,7 +38,7 @@ from mta.keyed.sweep import Lanes, empties, folds
 from mta.keyed.table import ALL, HANDLE, Table, blank
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product
-from mta.pages.structure import Existing
+from mta.pages.structure import OnDuplicate
 from mta.triggers.rules import EveryCount, EveryPeriod, Progress
 from mta.triggers.triggered import Due, SharedDue, TriggeredWindow
 from mta.windows.engine import by_time
@@ -164,13 +164,13 @@ class Work:
             return np.zeros(0, np.int64)
         part = new if len(places) == len(new) else new.take(places)
         held, at = self._held(places)
-        late = self.kind.settings.lateness is not None
+        late = self.kind.settings.allowed_lateness is not None
         self._union, newest = _union(held, at, part, late)
         self._swept, self._corrected = places, None
         if self._corrects:
             of, times, floors = self._taken_of(places)
-            existing, monoid = self.kind.settings.existing, self.kind.monoid
-            self._corrected = correct(self._union, newest, of, times, existing, monoid)
+            on_duplicate, monoid = self.kind.settings.on_duplicate, self.kind.monoid
+            self._corrected = correct(self._union, newest, of, times, on_duplicate, monoid)
             self._union, newest = self._corrected.lanes, self._corrected.newest
             if len(of) and self._union.times is not None:
                 bounds, first = self._union.bounds, self._corrected.first
@@ -365,7 +365,7 @@ class Work:
         elif want != "each":
             picked = picked[-1:]
         # After the last of late ones the window is not as it is now.
-        late = want == "last" and self.kind.settings.lateness is not None
+        late = want == "last" and self.kind.settings.allowed_lateness is not None
         every = want == "each" or late or (isinstance(want, EveryCount) and len(picked) > 0)
         results = window.extend(rows, times, "all" if every else "last")
         if len(picked):
@@ -411,7 +411,7 @@ class Work:
         taken, new, times = self.taken, self.new, self.new.times
         assert taken is not None and times is not None
         done, end = int(new.bounds[place]), int(new.bounds[place + 1])
-        stands, begun = _Stands(self.kind.settings.existing), len(self._parts)
+        stands, begun = _Stands(self.kind.settings.on_duplicate), len(self._parts)
         revises = self.want in ("changed", "newest")
         for at in range(first, last + 1):
             slot = int(taken.slots[at]) if at < last else end
@@ -435,7 +435,7 @@ class Work:
             if revises:
                 until = int(taken.times[at + 1]) if at + 1 < last else None
                 if done < end and (until is None or taken.slots[at + 1] > done):
-                    until = int(times[done]) + (stands.existing == "beside")
+                    until = int(times[done]) + (stands.on_duplicate == "append")
                 floor = max(moment, int(taken.floors[at]))
                 self._parts += self._again(place, window, floor, until, stands)
         parts, self._parts = self._parts[begun:], self._parts[:begun]
@@ -509,7 +509,7 @@ class Work:
         The events are in the windows; of what they brought nothing stays here.
         """
         new, (held, at) = self.new.take(places), self._held(places)
-        union = _union(held, at, new, self.kind.settings.lateness is not None)[0]
+        union = _union(held, at, new, self.kind.settings.allowed_lateness is not None)[0]
         entries = union.without_oldest(union.bounds[1:] - 1)
         marks = np.full(len(places), HANDLE, "u1")
         left = np.zeros(len(places), "<i8")
@@ -522,13 +522,13 @@ class Work:
 class _Stands:
     """How many events of a batch, of one key, stand at each time."""
 
-    def __init__(self, existing: Existing) -> None:
-        self.existing, self.counts = existing, dict[int, int]()
+    def __init__(self, on_duplicate: OnDuplicate) -> None:
+        self.on_duplicate, self.counts = on_duplicate, dict[int, int]()
 
     def add(self, times: np.ndarray) -> None:
         """Events of these times came."""
         for time in times.tolist():
-            count = self.counts.get(time, 0) if self.existing == "beside" else 0
+            count = self.counts.get(time, 0) if self.on_duplicate == "append" else 0
             self.counts[time] = count + 1
 
     def retract(self, time: int) -> None:

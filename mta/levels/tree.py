@@ -261,7 +261,7 @@ class MonoidTree(SegmentedWindow):
     # --- looking at it ----------------------------------------------------------------------------
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def preserving_state(self) -> Iterator[None]:
         path = self.path
         try:
             yield
@@ -270,7 +270,7 @@ class MonoidTree(SegmentedWindow):
 
     def check(self) -> None:
         """As ever; the head path stays as it was, so that no later result tells of this."""
-        with self.undisturbed():
+        with self.preserving_state():
             self.check_levels()
             self._check_folds(list(self.events()))
 

@@ -31,7 +31,7 @@ from mta.policies.base import AbstractPolicy
 from stores import PageStore
 
 #: What an event does to one at the same time, where events are kept by time.
-Existing = Literal["beside", "replace", "combine"]
+OnDuplicate = Literal["append", "replace", "combine"]
 #: How to see one observed aggregate in a partial (or in rows): its monoid, and where it stands.
 Lens = tuple[AbstractMonoid, Callable[[Any], Any]]
 
@@ -51,9 +51,9 @@ class Setting:
     arity: int
     timed: bool
     policy: AbstractPolicy
-    lateness: int = 0
+    allowed_lateness: int = 0
     """How many microseconds an event may be older than the newest one before its batch."""
-    existing: Existing = "beside"
+    on_duplicate: OnDuplicate = "append"
     """What an event does at a time that has one already."""
 
 
@@ -158,7 +158,7 @@ class Structure(ABC):
     def __init__(self, setting: Setting) -> None:
         self.setting, self.monoid = setting, setting.monoid
 
-    def sibling(self, setting: Setting) -> Self:
+    def empty_like(self, setting: Setting) -> Self:
         """An empty structure of another window with the same monoid, policy and store."""
         return type(self)(setting)
 
@@ -262,7 +262,7 @@ class Structure(ABC):
     # --- verifying ------------------------------------------------------------------------------
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def preserving_state(self) -> Iterator[None]:
         """What is read meanwhile is forgotten at the end, as though nobody had asked for it."""
         yield
 

@@ -271,7 +271,7 @@ class BlockPager(Pager):
         return opened + list((self._ends | self._held).values())
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def preserving_state(self) -> Iterator[None]:
         """The blocks that are held meanwhile are let go of at the end, and others held again."""
         held, ends = self._held.copy(), self._ends
         path, tails = self._path, self._tails

@@ -425,7 +425,7 @@ class PagedReactiveAggregator(Aggregator):
 
     def check(self) -> None:
         self.fat.check()
-        with self.fat.undisturbed():
+        with self.fat.preserving_state():
             count = sum(1 for _ in self.events())
             if count != self._count or self.fat.query()[1] != count:
                 raise InvariantViolation(f"{count} events in a window of {self._count}")

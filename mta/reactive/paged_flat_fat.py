@@ -434,7 +434,7 @@ class PagedFlatFAT(SegmentedWindow):
         return max(0, self.front - named.first) // self.levels.span(named.level)
 
     def check(self) -> None:
-        with self.undisturbed():
+        with self.preserving_state():
             self.check_levels()
             monoid, events = self.monoid, list(self.events())
             if len(events) != len(self):
@@ -449,11 +449,11 @@ class PagedFlatFAT(SegmentedWindow):
                     raise InvariantViolation(f"the result is {found!r} instead of {fold!r}")
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def preserving_state(self) -> Iterator[None]:
         """What is read and folded meanwhile is forgotten at the end, as if nobody had asked."""
         known = self.left, self.left_at, self._rest, self._rest_at
         try:
-            with self.blocks.undisturbed():
+            with self.blocks.preserving_state():
                 yield
         finally:
             self.left, self.left_at, self._rest, self._rest_at = known

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from mta.columns.schemas import Row, Rows
 from mta.errors import HandleMismatch
 from mta.monoids.base import AbstractMonoid, Out, same_value
 from mta.pages.handle import Handle
+from mta.pages.structure import Aggregator
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import Duration, is_duration
@@ -39,7 +40,7 @@ from mta.triggers.rules import EveryCount, EveryPeriod, Plan, Trigger
 from mta.triggers.triggered import ResultsWhenDue
 from mta.windows.engine import WindowEngine, require_monoid
 from mta.windows.intake import Intake
-from mta.windows.settings import Settings, SlicedSettings
+from mta.windows.settings import OnInvalid, OnLate, Settings
 from stores import StoreLike
 
 #: How many slices go in at once.
@@ -92,27 +93,33 @@ class Prelifted(AbstractMonoid):
 class SlicedWindow(ResultsWhenDue[Out]):
     """A time or count window with a result every ``slide``, kept as one partial a slide.
 
-    ``policy`` is a TimeWindow with a duration as ``slide``, or a CountWindow with a number of
+    ``window`` is a TimeWindow with a duration as ``slide``, or a CountWindow with a number of
     events; without ``slide`` it tumbles. Results equal those of
-    ``TriggeredWindow(Window(monoid, policy), EveryPeriod(slide))``, or ``EveryCount(slide)``. An
+    ``TriggeredWindow(Window(monoid, window), EveryPeriod(slide))``, or ``EveryCount(slide)``. An
     event costs 1 combine, a slide what an event of a window of size / slide events costs. The other
     settings are those of ``Window``. Raises ValueError where slicing would be wrong.
     """
 
     engine: WindowEngine
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
         monoid: AbstractMonoid[Out],
-        policy: AbstractPolicy,
+        window: AbstractPolicy,
         slide: float | Duration | None = None,
         store: StoreLike | None = "memory://",
         name: str = "window",
-        **settings: Unpack[SlicedSettings],
+        *,
+        arity: int | None = None,
+        leaf_arity: int | None = None,
+        aggregator: type[Aggregator] | None = None,
+        on_late: OnLate = "raise",
+        on_invalid: OnInvalid = "raise",
+        retain: int = 2,
     ) -> None:
-        checked = Settings.read(SlicedSettings, settings)
+        checked = Settings.read(locals())
         require_monoid(monoid)
-        self._use(monoid, policy, slide, store, name, checked)
+        self._use(monoid, window, slide, store, name, checked)
 
     def _use(
         self,
@@ -126,11 +133,11 @@ class SlicedWindow(ResultsWhenDue[Out]):
         trigger, over = slices_of(policy, slide)
         self.monoid, self.policy = monoid, policy
         self._open, self._count = monoid.identity, 0
-        beneath = replace(settings, late="error", invalid="error")  # nothing such comes there
+        beneath = replace(settings, on_late="raise", on_invalid="raise")  # nothing such comes there
         self.engine = WindowEngine(Prelifted(monoid), over, store, name, beneath)
         paged: Literal["partials"] | None = None if self.engine.store is None else "partials"
         # Slices are closed in order, so events come in order, whatever keeps the slices.
-        in_order = replace(settings, lateness=None)
+        in_order = replace(settings, allowed_lateness=None)
         intake = Intake(monoid, policy, monoid.name, in_order, paged)
         self._begin(trigger, intake, policy.lifetime)
 
@@ -214,14 +221,20 @@ class SlicedWindow(ResultsWhenDue[Out]):
         )
 
     @classmethod
-    def restore(
+    def restore(  # noqa: PLR0913 (public: explicit keywords)
         cls,
         handle: bytes,
         monoid: AbstractMonoid[Out],
-        policy: AbstractPolicy,
+        window: AbstractPolicy,
         slide: float | Duration | None = None,
         store: StoreLike = "memory://",
-        **settings: Unpack[SlicedSettings],
+        *,
+        arity: int | None = None,
+        leaf_arity: int | None = None,
+        aggregator: type[Aggregator] | None = None,
+        on_late: OnLate = "raise",
+        on_invalid: OnInvalid = "raise",
+        retain: int = 2,
     ) -> Self:
         """The window that a handle describes, as ``Window.restore``.
 
@@ -230,15 +243,15 @@ class SlicedWindow(ResultsWhenDue[Out]):
         state = TriggeredHandle.decode(handle)
         if state.slice is None:
             raise HandleMismatch("the handle is of a TriggeredWindow; restore it as one")
-        if (state.slice.policy, state.slice.monoid) != (policy.fingerprint, monoid.fingerprint):
+        if (state.slice.policy, state.slice.monoid) != (window.fingerprint, monoid.fingerprint):
             raise HandleMismatch(
                 "the handle was made with another monoid or policy than "
-                f"{monoid!r} and {policy!r}; restore with the same ones"
+                f"{monoid!r} and {window!r}; restore with the same ones"
             )
         events, part = Handle.decode(state.window), state.slice
-        checked = Settings.read(SlicedSettings, settings).of_handle(events)
+        checked = Settings.read(locals()).of_handle(events)
         restored = cls.__new__(cls)
-        restored._use(monoid, policy, slide, store, events.window, checked)
+        restored._use(monoid, window, slide, store, events.window, checked)
         restored.engine.restore(events)
         restored._restore(state)
         if part.count:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any, Generic, NamedTuple, Self, Unpack
+from typing import Any, Generic, NamedTuple, Self
 
 import numpy as np
 
@@ -23,13 +23,14 @@ from mta.columns.reading import plain
 from mta.columns.schemas import Record, Row, Rows, Schema
 from mta.errors import HandleMismatch, UnsupportedOperation
 from mta.monoids.base import AbstractMonoid, Out
+from mta.pages.structure import Aggregator, OnDuplicate
 from mta.policies.base import AbstractPolicy
 from mta.times import TimeUnit, in_unit, to_time
 from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
 from mta.triggers.rules import EveryPeriod, OnDemand, Plan, Progress, Trigger
 from mta.windows.engine import Face, WindowEngine, alone, require_kind
 from mta.windows.intake import Intake
-from mta.windows.settings import WindowSettings
+from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from mta.windows.shared import SharedEngine, SharedWindows
 from mta.windows.window import Window
 from stores import StoreLike
@@ -229,7 +230,7 @@ class ResultsWhenDue(Face, ABC, Generic[Out]):
     # --- handles --------------------------------------------------------------------------------
 
     @alone
-    def checkpoint(self, barrier: bool = True) -> bytes:
+    def checkpoint(self, wait: bool = True) -> bytes:
         """The window, its trigger's state and what is still to be given, as ``Window.checkpoint``.
 
         Raises NotPageable where held results are no plain data.
@@ -238,7 +239,7 @@ class ResultsWhenDue(Face, ABC, Generic[Out]):
         # What may not be plain data first: once the window's handle is taken, older ones may go.
         columns = self._outputs.dump(held) if len(moments) else []
         part, trigger = self._slice_state(), self.trigger.describe()
-        window = self.engine.checkpoint(barrier)
+        window = self.engine.checkpoint(wait)
         return TriggeredHandle(
             window, trigger, self.progress, moments.tolist(), columns, part
         ).encode()
@@ -269,8 +270,9 @@ class TriggeredWindow(ResultsWhenDue[Out]):
     """A window that gives results when a trigger says so.
 
     Any window and policy. A policy on times is asked once more at each boundary, so that what time
-    alone evicts is out. Events must come in order: raises ValueError for a window with ``lateness``
-    unless the trigger is ``OnDemand()``, as late events would change results that were given.
+    alone evicts is out. Events must come in order: raises ValueError for a window with
+    ``allowed_lateness`` unless the trigger is ``OnDemand()``, as late events would change results
+    that were given.
     """
 
     engine: WindowEngine[Out]
@@ -279,10 +281,10 @@ class TriggeredWindow(ResultsWhenDue[Out]):
         require_kind(window, Window, "a trigger is for a Window")
         require_kind(trigger, Trigger, "a trigger is one of mta's, as EveryPeriod('1 minute')")
         self.window, self.engine, self.monoid = window, window.engine, window.monoid
-        if self.engine.intake.lateness and not isinstance(trigger, OnDemand):
+        if self.engine.intake.allowed_lateness and not isinstance(trigger, OnDemand):
             raise ValueError(
-                f"late events would change results that {trigger!r} has given; choose lateness=0, "
-                "or OnDemand()"
+                f"late events would change results that {trigger!r} has given; choose "
+                "allowed_lateness=0, or OnDemand()"
             )
         self._begin(trigger, self.engine.intake, window.policy.lifetime)
 
@@ -299,14 +301,22 @@ class TriggeredWindow(ResultsWhenDue[Out]):
         self.engine.put_result(out, at)
 
     @classmethod
-    def restore(
+    def restore(  # noqa: PLR0913 (public: explicit keywords)
         cls,
         handle: bytes,
-        trigger: Trigger,
         monoid: AbstractMonoid[Out],
-        policy: AbstractPolicy,
+        window: AbstractPolicy,
+        trigger: Trigger,
         store: StoreLike = "memory://",
-        **settings: Unpack[WindowSettings],
+        *,
+        arity: int | None = None,
+        leaf_arity: int | None = None,
+        aggregator: type[Aggregator] | None = None,
+        allowed_lateness: Lateness | None = None,
+        on_duplicate: OnDuplicate = "append",
+        on_late: OnLate = "raise",
+        on_invalid: OnInvalid = "raise",
+        retain: int = 2,
     ) -> Self:
         """The window that a handle describes, as ``Window.restore``, which takes the settings.
 
@@ -315,7 +325,9 @@ class TriggeredWindow(ResultsWhenDue[Out]):
         state = TriggeredHandle.decode(handle)
         if state.slice is not None:
             raise HandleMismatch("the handle is of a SlicedWindow; restore it as one")
-        restored = cls(Window.restore(state.window, monoid, policy, store, **settings), trigger)
+        settings = Settings.read(locals())
+        events = Window._of(WindowEngine.restored(state.window, monoid, window, store, settings))
+        restored = cls(events, trigger)
         restored._restore(state)
         return restored
 
@@ -360,7 +372,7 @@ class SharedDue(ResultsWhenDue[dict[str, Any]]):
                 cursor.settle(moment)
             self.engine.put_result(column, at, cursor)
 
-    def checkpoint(self, barrier: bool = True) -> bytes:
+    def checkpoint(self, wait: bool = True) -> bytes:
         raise UnsupportedOperation("take the handle of the windows themselves")
 
 

@@ -219,10 +219,10 @@ class Engine(Generic[Out]):
         settings, self.name = self.settings, name
         setting = Setting(
             self.monoid, self.store, name, leaf_arity, arity,
-            self.timed, self.policy, settings.lateness or 0, settings.existing,
+            self.timed, self.policy, settings.allowed_lateness or 0, settings.on_duplicate,
         )  # fmt: skip
         self._structure: Structure = (
-            settings.aggregator(setting) if like is None else like.sibling(setting)
+            settings.aggregator(setting) if like is None else like.empty_like(setting)
         )
         paged: Literal["events"] | None = None if self.store is None else "events"
         self.intake = Intake(self.monoid, self.policy, self.main.name, settings, paged)
@@ -276,10 +276,10 @@ class Engine(Generic[Out]):
 
     # --- handles and pages ----------------------------------------------------------------------
 
-    def checkpoint(self, barrier: bool = True) -> bytes:
+    def checkpoint(self, wait: bool = True) -> bytes:
         """The handle of what is now; reads a page only where the oldest time is not at hand."""
         data = self.handle()
-        if barrier and self.store is not None:
+        if wait and self.store is not None:
             self.store.flush()
         self.hold()
         return data
@@ -341,7 +341,7 @@ class Engine(Generic[Out]):
         self.intake.late_count, self.intake.invalid_count = handle.counts
         self.hold()
 
-    def sibling(self, handle: Handle) -> Self:
+    def restore_like(self, handle: Handle) -> Self:
         """The engine of another handle, with all settings and the store of this one."""
         engine = object.__new__(type(self))
         engine.__dict__.update(self.__dict__)
@@ -411,6 +411,21 @@ class WindowEngine(Engine[Out]):
         self.single.put_back()
         return self._structure.taken
 
+    @classmethod
+    def restored(
+        cls,
+        handle: bytes,
+        monoid: AbstractMonoid[Out],
+        policy: AbstractPolicy,
+        store: StoreLike,
+        settings: Settings,
+    ) -> Self:
+        """The engine that a handle describes; see ``Window.restore``."""
+        state = Handle.decode(handle)
+        engine = cls(monoid, policy, store, state.window, settings.of_handle(state))
+        engine.restore(state, others=True)
+        return engine
+
     def restore(self, handle: Handle, others: bool = False) -> None:
         super().restore(handle, others)
         if handle.policy[1] != self.policy.fingerprint:
@@ -420,7 +435,7 @@ class WindowEngine(Engine[Out]):
     def reach(self) -> Reach:
         """How far back the window reaches; see ``Window.reach``."""
         structure, time = self.structure, self.intake.last_time if self.timed else None
-        late = self.settings.lateness or 0
+        late = self.settings.allowed_lateness or 0
         return reach_of(
             structure.remembered(), self.policy, structure.front, structure.back, time, late
         )
@@ -548,7 +563,7 @@ def by_time(structure: Structure) -> FiBA:
         return structure
     raise UnsupportedOperation(
         f"{structure.name} takes events in order, and out from the oldest on: for retractions "
-        "choose aggregator=FiBA, for several windows a lateness"
+        "set allowed_lateness, even 0"
     )
 
 

@@ -18,9 +18,9 @@ from mta.windows.settings import Settings
 class Intake:
     """Reads events for one window and counts those it drops.
 
-    ``late`` says what happens to an event older than the last one, or (by ``lateness``) older by
-    more than so many microseconds than the newest before its batch; ``invalid`` what happens to a
-    null or NaN.
+    ``on_late`` of the settings says what happens to an event older than the last one, or (with
+    ``allowed_lateness``) older by more than so many microseconds than the newest before its batch;
+    ``on_invalid`` what happens to a null or NaN.
     """
 
     def __init__(
@@ -34,8 +34,8 @@ class Intake:
         self.monoid, self._name = monoid, name
         #: What puts times into rows, where a policy's aggregate reads them.
         self._stamped = monoid.stamped if isinstance(monoid, Observed) else _as_it_is
-        self._late, self._invalid = settings.late, settings.invalid
-        self.lateness = lateness = settings.lateness
+        self._on_late, self._on_invalid = settings.on_late, settings.on_invalid
+        self.allowed_lateness = lateness = settings.allowed_lateness
         #: The policy or trigger that needs a time with every event, if there is one.
         self.needed_by: object = policy if policy.needs_times else None
         #: Whether times are read, and put to the test.
@@ -62,11 +62,11 @@ class Intake:
         Raises InvalidValue, InvalidTime or LateEvent.
         """
         row = self.monoid.row(value)
-        if not self.monoid.is_valid(row) and self._invalid != "accept":
-            if self._invalid == "error":
+        if not self.monoid.is_valid(row) and self._on_invalid != "accept":
+            if self._on_invalid == "raise":
                 raise InvalidValue(
                     f"the value {value!r} is null, NaN or outside what {self._name} takes; correct "
-                    'it, or choose invalid="drop" or invalid="accept"'
+                    'it, or choose on_invalid="drop" or on_invalid="accept"'
                 )
             self.invalid_count += 1
             return None
@@ -78,8 +78,8 @@ class Intake:
             self._require_none_needed()
             return self._stamped(row, self.last_time or 0), self.last_time or 0  # behind all others
         micros = to_time(time)
-        if self.last_time is not None and micros < self.last_time - (self.lateness or 0):
-            if self._late == "error":
+        if self.last_time is not None and micros < self.last_time - (self.allowed_lateness or 0):
+            if self._on_late == "raise":
                 raise LateEvent(
                     f"the event at {clock(micros)} is {self._too_old} the last one, at "
                     f"{clock(self.last_time)}; {self._remedy}"
@@ -94,14 +94,16 @@ class Intake:
 
     @property
     def _too_old(self) -> str:
-        allowed = f"by more than {(self.lateness or 0) / 1e6} s " if self.lateness else ""
+        allowed = (
+            f"by more than {(self.allowed_lateness or 0) / 1e6} s " if self.allowed_lateness else ""
+        )
         return f"{allowed}older than"
 
     @property
     def _remedy(self) -> str:
-        if self.lateness is None:
-            return 'sort the events by time, or choose late="drop"'
-        return 'allow a greater lateness, or choose late="drop"'
+        if self.allowed_lateness is None:
+            return 'sort the events by time, or choose on_late="drop"'
+        return 'set a larger allowed_lateness, or choose on_late="drop"'
 
     def advance(self, micros: int | None) -> None:
         """Note the time of an event that was taken in."""
@@ -171,20 +173,20 @@ class Intake:
         """The same in order of time, and with it; events of one time stay as they came."""
         if micros is None:
             return rows, None, count
-        if self.lateness is not None and not (in_order or are_in_order(micros)):
+        if self.allowed_lateness is not None and not (in_order or are_in_order(micros)):
             self.order = np.argsort(micros, kind="stable")
             rows, micros = self.monoid.inputs.take(rows, self.order), micros[self.order]
         return self._stamped(rows, micros), micros, count
 
     def _invalid_mask(self, rows: Rows, count: int) -> np.ndarray | None:
-        if self._invalid == "accept":
+        if self._on_invalid == "accept":
             return None
         mask = self.monoid.invalid(rows, count)
-        if mask is not None and self._invalid == "error":
+        if mask is not None and self._on_invalid == "raise":
             raise InvalidValue(
                 f"{int(mask.sum())} of {count} values are null, NaN or outside what {self._name} "
                 f"takes, the first at index {int(np.argmax(mask))}; nothing was inserted; correct "
-                'them, or choose invalid="drop" or invalid="accept"'
+                'them, or choose on_invalid="drop" or on_invalid="accept"'
             )
         return mask
 
@@ -192,7 +194,7 @@ class Intake:
         self, micros: np.ndarray, in_order: bool, invalid: np.ndarray | None
     ) -> np.ndarray | None:
         """Which valid events are too old: see the class; None when none are."""
-        last, lateness = self.last_time, self.lateness
+        last, lateness = self.last_time, self.allowed_lateness
         if last is None and lateness is not None:
             return None
         floor = np.iinfo("i8").min if last is None else last - (lateness or 0)
@@ -207,9 +209,9 @@ class Intake:
             mask &= ~invalid
         if not mask.any():
             return None
-        if self._late == "error":
+        if self._on_late == "raise":
             where, older = int(np.argmax(mask)), "older than one before them"
-            if self.lateness is not None and last is not None:
+            if self.allowed_lateness is not None and last is not None:
                 older = f"{self._too_old} the last one before it, at {clock(last)}"
             raise LateEvent(
                 f"{int(mask.sum())} events of the batch are {older}, the first at index {where}, "

@@ -98,7 +98,7 @@ def restore_opaque(
             f"{sorted(known)}; use the release that wrote it"
         )
     monoid, policy = _UnknownMonoid(state, values), _UnknownPolicy(state)
-    settings = Settings(aggregator=aggregator, lateness=0 if aggregator.by_time else None)
+    settings = Settings(aggregator=aggregator, allowed_lateness=0 if aggregator.by_time else None)
     engine = Engine(monoid, policy, store, state.window, settings.of_handle(state))
     engine.restore(state)
     return Opaque(engine, fronts)

@@ -1,7 +1,7 @@
 """What a batch with late events changes: new results, and earlier ones that no longer hold.
 
->>> from mta import CountWindow, FiBA, Sum, Window
->>> window = Window(Sum(), CountWindow(2), name="late", aggregator=FiBA, lateness=60)
+>>> from mta import CountWindow, Sum, Window
+>>> window = Window(Sum(), CountWindow(2), name="late", allowed_lateness=60)
 >>> window.extend([1.0, 4.0], [10, 30]).tolist()
 [1.0, 5.0]
 >>> revision = window.revise([2.0, 8.0], [20, 40])

@@ -1,25 +1,26 @@
 """What windows of every kind may be set to: read once, checked, and never changed again.
 
-The public calls take these as keywords (``WindowSettings`` and the like, for type checkers); inside
-there is one ``Settings`` of checked values.
+The public calls take these as keywords; inside there is one ``Settings`` of checked values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, TypedDict, get_args
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, Self, get_args
 
 from mta.errors import HandleMismatch
+from mta.fiba.aggregator import FiBA
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.monoids.base import AbstractMonoid
 from mta.pages.handle import MAX_ARITY, Handle
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
-from mta.pages.structure import Aggregator, Existing, Structure
+from mta.pages.structure import Aggregator, OnDuplicate, Structure
 from mta.times import Duration, to_count, to_duration
 
-Late = Literal["error", "drop"]
-Invalid = Literal["error", "drop", "accept"]
+OnLate = Literal["raise", "drop"]
+OnInvalid = Literal["raise", "drop", "accept"]
+OnMissing = Literal["raise", "drop"]
 Lateness = float | Duration
 
 #: A leaf page of 32512 rows of 8 bytes just fits 64 disk pages of 4 KiB, envelope included. So many
@@ -34,35 +35,24 @@ _INNER_BYTES, _MAX_INNER_ARITY = 8192, 256
 #: What a leaf page may weigh, and the stack, which holds a partial for every event of the head leaf
 #: group.
 _MOST_BYTES = 1 << 22
-
-
-class EventSettings(TypedDict, total=False):
-    """Keywords of every kind of window."""
-
-    arity: int | None
-    """Size of groups, and of leaf groups unless given; the default suits one large window."""
-    leaf_arity: int | None
-    late: Late
-    """What to do with an event older than the last one, where times are looked at."""
-    invalid: Invalid
-    """What to do with nulls and NaN."""
-    retain: int
-    """How many handles stay restorable, from 2 on."""
-
-
-class SlicedSettings(EventSettings, total=False):
-    """Keywords of a window over slices."""
-
-    aggregator: type[Aggregator]
-
-
-class WindowSettings(SlicedSettings, total=False):
-    """Keywords of a single window."""
-
-    lateness: Lateness
-    """How much older than the newest an event may be; for ``aggregator=FiBA``."""
-    existing: Existing
-    """What an event does at a time that has one already; for ``aggregator=FiBA``."""
+#: What each of these settings may be.
+_CHOICES = {
+    "on_late": get_args(OnLate),
+    "on_invalid": get_args(OnInvalid),
+    "on_duplicate": get_args(OnDuplicate),
+    "on_missing": get_args(OnMissing),
+}
+#: Those that None leaves out.
+_OPTIONAL = ("arity", "leaf_arity", "aggregator", "allowed_lateness", "page_bytes")
+#: What errors call these, and the least and the largest number that each may be.
+_COUNTS = {
+    "arity": ("an arity", 2, MAX_ARITY),
+    "leaf_arity": ("an arity", 2, MAX_ARITY),
+    "retain": ("retain", 0, None),
+    "promote_at": ("promote_at", 1, 1 << 24),
+    "page_bytes": ("page_bytes", 1, 1 << 28),
+    "cache_bytes": ("cache_bytes", 1, 1 << 40),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,38 +62,57 @@ class Settings:
     arity: int | None = None
     leaf_arity: int | None = None
     aggregator: type[Structure] = AmortizedMTA
-    late: Late = "error"
-    invalid: Invalid = "error"
+    on_late: OnLate = "raise"
+    on_invalid: OnInvalid = "raise"
     retain: int = 2
-    lateness: int | None = None
+    allowed_lateness: int | None = None
     """In microseconds; None where events must come in order."""
-    existing: Existing = "beside"
+    on_duplicate: OnDuplicate = "append"
+    on_missing: OnMissing = "raise"
+    """This and what follows are settings of keyed windows."""
+    promote_at: int = 1024
+    page_bytes: int | None = None
+    cache_bytes: int = 1 << 23
 
     @classmethod
-    def read(cls, keywords: type[EventSettings], given: Mapping[str, Any]) -> Self:
-        """A caller's keywords. Raises TypeError and ValueError, saying what would do."""
-        known = sorted(keywords.__annotations__)
-        for name in given:
-            if name not in known:
-                raise TypeError(f"there is no setting {name!r} here; the settings are {known}")
-        found = dict(given) | _counts(given)
-        for name, choices in (
-            ("late", get_args(Late)), ("invalid", get_args(Invalid)),
-            ("existing", get_args(Existing)),
-        ):  # fmt: skip
-            if name in found and found[name] not in choices:
-                raise ValueError(f"{name} is one of {choices}, not {found[name]!r}")
-        kind = found.get("aggregator", AmortizedMTA)
-        if not (isinstance(kind, type) and issubclass(kind, Aggregator)):
-            raise TypeError(f"an aggregator is a class such as AmortizedMTA or FiBA, not {kind!r}")
-        if found.get("existing", "beside") != "beside" and not kind.by_time:
+    def read(
+        cls,
+        arguments: Mapping[str, Any],
+        in_order: type[Structure] = AmortizedMTA,
+        by_time: type[Structure] = FiBA,
+    ) -> Self:
+        """The settings among the arguments of a public call, checked.
+
+        ``arguments`` are the ``locals()`` of that call, so that its signature alone lists its
+        settings. Unless an aggregator is given, events are kept ``in_order``, or ``by_time`` where
+        an ``allowed_lateness`` or another ``on_duplicate`` than "append" needs that. Raises
+        TypeError and ValueError, saying what would do.
+        """
+        names = {each.name for each in fields(cls)}
+        left_out = {name for name in _OPTIONAL if arguments.get(name) is None}
+        given = {name: arguments[name] for name in arguments.keys() & (names - left_out)}
+        for name, choices in _CHOICES.items():
+            if name in given and given[name] not in choices:
+                raise ValueError(f"{name} is one of {choices}, not {given[name]!r}")
+        for name, bounds in _COUNTS.items():
+            if name in given:
+                given[name] = to_count(given[name], *bounds)
+        if given.get("retain", 2) < 2:
             raise ValueError(
-                f"{kind.name} takes events in order, each beside the others: for existing="
-                f"{found['existing']!r} choose aggregator=FiBA"
+                "retain must be at least 2: a handle is only safe once the next one is saved"
             )
-        if "lateness" in found or kind.by_time:
-            found["lateness"] = to_lateness(found.get("lateness", 0), kind)
-        return cls(**found)
+        lateness = to_lateness(given.get("allowed_lateness", 0))
+        needs_times = "allowed_lateness" in given or given.get("on_duplicate", "append") != "append"
+        kind = given.get("aggregator", by_time if needs_times else in_order)
+        if "aggregator" in given and not (isinstance(kind, type) and issubclass(kind, Aggregator)):
+            raise TypeError(f"an aggregator is a class such as AmortizedMTA or FiBA, not {kind!r}")
+        if needs_times and not kind.by_time:
+            raise ValueError(
+                f"{kind.name} takes events in order, and appends each: for allowed_lateness= and "
+                "on_duplicate= leave aggregator= out, or choose aggregator=FiBA"
+            )
+        given |= {"aggregator": kind, "allowed_lateness": lateness if kind.by_time else None}
+        return cls(**given)
 
     def of_handle(self, handle: Handle) -> Self:
         """These with the arities of a handle. Raises HandleMismatch where others were given."""
@@ -139,27 +148,6 @@ class Settings:
         return leaf_arity, arity
 
 
-def _counts(given: Mapping[str, Any]) -> dict[str, int]:
-    """The settings that are counts, checked. Raises TypeError and ValueError."""
-    found = {
-        name: to_count(given[name], "an arity", 2, MAX_ARITY)
-        for name in ("arity", "leaf_arity")
-        if given.get(name) is not None
-    }
-    if "retain" in given:
-        found["retain"] = to_count(given["retain"], "retain")
-        if found["retain"] < 2:
-            raise ValueError(
-                "retain must be at least 2: a handle is only safe once the next one is saved"
-            )
-    return found
-
-
-def to_lateness(lateness: Any, aggregator: type[Structure]) -> int | None:
-    """How late events may come, in microseconds; None where they must come in order."""
-    micros = to_duration(lateness, "lateness", least=0)
-    if micros and not aggregator.by_time:
-        raise ValueError(
-            f"{aggregator.name} takes events in order: for late ones choose aggregator=FiBA"
-        )
-    return micros if aggregator.by_time else None
+def to_lateness(allowed_lateness: Any) -> int:
+    """How late events may come, in microseconds. Raises TypeError and ValueError."""
+    return to_duration(allowed_lateness, "allowed_lateness", least=0)

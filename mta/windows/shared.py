@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, Unpack, get_args, overload
+from dataclasses import dataclass
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 
@@ -36,12 +36,12 @@ from mta.levels.kept import KeepAll, KeptEvents
 from mta.monoids.base import AbstractMonoid, Out, Refold
 from mta.monoids.product import Columns
 from mta.pages.handle import Handle
-from mta.pages.structure import Existing, Structure
+from mta.pages.structure import OnDuplicate, Structure
 from mta.policies.base import AbstractPolicy
 from mta.times import TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
 from mta.windows.engine import Engine, EventsFace, alone, by_time, require_kind, require_policy
-from mta.windows.settings import EventSettings, Lateness, Settings, to_lateness
+from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from mta.windows.shared_handle import MAX_NAME_BYTES, SharedHandle, WindowState
 from mta.windows.shared_single import SharedSingles
 from mta.windows.single import UNKNOWN
@@ -75,15 +75,14 @@ class SharedWindows(EventsFace[Out]):
 
     ``windows`` are policies by name. ``keep``, a window by count or time, says what to keep for
     ranges and for windows to come, though no window holds it; ``timed`` keeps times though no
-    policy looks at them yet. With ``lateness`` events may come that much late: they are kept in
-    order of time, and a result is that of the window which ends with its event (of a window whose
-    policy looks at values: with the newest). ``existing`` and the other settings are those of
-    ``Window``, but that there is no aggregator to choose.
+    policy looks at them yet. The other settings are those of ``Window``, without ``aggregator``:
+    with ``allowed_lateness`` events are kept in order of time, and a result is that of the window
+    which ends with its event (of a window whose policy looks at values: with the newest).
     """
 
     engine: SharedEngine[Out]
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
         monoid: AbstractMonoid[Out],
         windows: Mapping[str, AbstractPolicy],
@@ -92,11 +91,15 @@ class SharedWindows(EventsFace[Out]):
         *,
         keep: AbstractPolicy | None = None,
         timed: bool = False,
-        lateness: Lateness | None = None,
-        existing: Existing = "beside",
-        **settings: Unpack[EventSettings],
+        arity: int | None = None,
+        leaf_arity: int | None = None,
+        allowed_lateness: Lateness | None = None,
+        on_duplicate: OnDuplicate = "append",
+        on_late: OnLate = "raise",
+        on_invalid: OnInvalid = "raise",
+        retain: int = 2,
     ) -> None:
-        checked = _settings(settings, lateness, existing)
+        checked = Settings.read(locals(), KeptEvents, KeptTree)
         _check_policies(windows, keep)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
         self._use(SharedEngine(monoid, windows, store, name, checked, timed, keep))
@@ -128,7 +131,7 @@ class SharedWindows(EventsFace[Out]):
     def retract(self, time: Any) -> None:
         """Take out the event at a time from all windows, as ``Window.retract``.
 
-        For windows with a ``lateness``. Each stands then where its policy says.
+        For windows with ``allowed_lateness``. Each stands then where its policy says.
         """
         self.engine.retract(time)
 
@@ -194,7 +197,7 @@ class SharedWindows(EventsFace[Out]):
         require_policy(policy)
         engine = self.engine
         cursor = engine.ready(engine.cursor(policy))
-        reach = engine.reach(cursor, engine.settings.lateness or 0)
+        reach = engine.reach(cursor, engine.settings.allowed_lateness or 0)
         engine.require_observed((engine.policies | {name: policy}).values())
         engine.cursors[name] = cursor
         return reach
@@ -211,20 +214,20 @@ class SharedWindows(EventsFace[Out]):
         """How far back a window reaches, and how many events it lacks; at most a page a level."""
         engine = self.engine
         cursor = engine.window(name)
-        with self.structure.undisturbed():
-            return engine.reach(engine.looked_at(cursor), engine.settings.lateness or 0)
+        with self.structure.preserving_state():
+            return engine.reach(engine.looked_at(cursor), engine.settings.allowed_lateness or 0)
 
     # --- handles and pages ------------------------------------------------------------------------
 
     @alone
-    def checkpoint(self, barrier: bool = True) -> bytes:
+    def checkpoint(self, wait: bool = True) -> bytes:
         """All windows as one handle of a few kilobytes, once all their pages are in the store.
 
         As ``Window.checkpoint``: save the handle before you take the next one.
         """
         engine = self.engine
         engine.evict()
-        return self._as_handle(engine.checkpoint(barrier))
+        return self._as_handle(engine.checkpoint(wait))
 
     @alone
     def handle(self) -> bytes:
@@ -245,7 +248,7 @@ class SharedWindows(EventsFace[Out]):
         return SharedHandle(events, states).encode()
 
     @classmethod
-    def restore(
+    def restore(  # noqa: PLR0913 (public: explicit keywords)
         cls,
         handle: bytes,
         monoid: AbstractMonoid[Out],
@@ -253,9 +256,13 @@ class SharedWindows(EventsFace[Out]):
         store: StoreLike = "memory://",
         *,
         keep: AbstractPolicy | None = None,
-        lateness: Lateness | None = None,
-        existing: Existing = "beside",
-        **settings: Unpack[EventSettings],
+        arity: int | None = None,
+        leaf_arity: int | None = None,
+        allowed_lateness: Lateness | None = None,
+        on_duplicate: OnDuplicate = "append",
+        on_late: OnLate = "raise",
+        on_invalid: OnInvalid = "raise",
+        retain: int = 2,
     ) -> Self:
         """Windows over the events that a handle describes; no store call until pages are needed.
 
@@ -268,17 +275,17 @@ class SharedWindows(EventsFace[Out]):
         state = SharedHandle.decode(handle)
         _check_policies(windows, keep)
         fronts, events = state.fronts_of(windows), Handle.decode(state.events)
-        checked = _settings(settings, lateness, existing).of_handle(events)
+        checked = Settings.read(locals(), KeptEvents, KeptTree).of_handle(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
         engine.restore(events)
         engine.place(windows, fronts)
         return cls._of(engine)
 
-    def sibling(self, handle: bytes) -> Self:
+    def restore_like(self, handle: bytes) -> Self:
         """The windows that a handle describes, with all settings and the store of these ones."""
         state, windows = SharedHandle.decode(handle), self.windows
         fronts = state.fronts_for(windows)
-        engine = self.engine.sibling(Handle.decode(state.events))
+        engine = self.engine.restore_like(Handle.decode(state.events))
         engine.place(windows, fronts)
         return self._of(engine)
 
@@ -300,7 +307,7 @@ class SharedWindows(EventsFace[Out]):
     def stats(self) -> SharedStats:
         """Sizes and counts; a page a level for each window that is not settled."""
         engine, structure, intake = self.engine, self.structure, self.engine.intake
-        with structure.undisturbed():
+        with structure.preserving_state():
             sizes = {name: len(engine.looked_at(c)) for name, c in engine.cursors.items()}
         return SharedStats(
             sizes,
@@ -328,7 +335,7 @@ class SharedWindows(EventsFace[Out]):
         Reads all pages. Raises InvariantViolation.
         """
         self.structure.check()
-        with self.structure.undisturbed():
+        with self.structure.preserving_state():
             for name, cursor in self.engine.cursors.items():
                 self._check_window(name, self.engine.looked_at(cursor))
 
@@ -343,19 +350,6 @@ class SharedWindows(EventsFace[Out]):
     def __repr__(self) -> str:
         what, where = f"{self.monoid!r} over {self.windows!r}", self.engine.where()
         return f"<SharedWindows {self.name!r}: {what}, {self.structure.back} events in {where}>"
-
-
-def _settings(given: EventSettings, lateness: Lateness | None, existing: Existing) -> Settings:
-    """The settings of the events: by level queues, or by a tree where they may come late."""
-    checked = Settings.read(EventSettings, given)
-    if existing not in get_args(Existing):
-        raise ValueError(f"existing is one of {get_args(Existing)}, not {existing!r}")
-    if lateness is None:
-        if existing != "beside":
-            raise ValueError(f"for existing={existing!r} give a lateness, though it be 0")
-        return replace(checked, aggregator=KeptEvents)
-    micros = to_lateness(lateness, KeptTree)
-    return replace(checked, aggregator=KeptTree, lateness=micros, existing=existing)
 
 
 def _check_policies(windows: Mapping[str, AbstractPolicy], keep: AbstractPolicy | None) -> None:

@@ -472,7 +472,7 @@ class SingleEvents(NewEvents[WindowOwner]):
 
         For what somebody evicts they may not.
         """
-        if self._intake.lateness:
+        if self._intake.allowed_lateness:
             return False
         return self._gone() < self._end or (self._renew() and self._end > 0)
 

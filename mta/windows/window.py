@@ -11,18 +11,18 @@ One window takes one call at a time (WindowBusy); windows share a store safely.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Self
 
 from mta.cursors.reach import Reach
 from mta.monoids.base import AbstractMonoid, Out
 from mta.pages.handle import Handle
-from mta.pages.structure import Aggregator
+from mta.pages.structure import Aggregator, OnDuplicate
 from mta.policies.base import AbstractPolicy
 from mta.times import TimeUnit, in_unit
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsFace, WindowEngine, alone
 from mta.windows.revision import Revision, revise
-from mta.windows.settings import Settings, WindowSettings
+from mta.windows.settings import Lateness, OnInvalid, OnLate, Settings
 from stores import StoreLike
 
 
@@ -56,15 +56,16 @@ class Window(EventsFace[Out]):
 
     - ``arity``: the size of groups and, unless ``leaf_arity`` is given, of leaf groups. The
       defaults suit a single large window.
-    - ``aggregator``: AmortizedMTA unless given. With SteadyMTA no single event waits while a group
-      is folded, which pays where a combine takes long. With FiBA events are kept in order of time,
-      a result is that of the window which ends with its event, and late is what is older than the
-      newest by more than ``lateness`` (0 unless given). ``existing="beside"``, "replace" or
-      "combine" says what an event does at a time that has one already.
-    - ``late="error"`` or "drop": what to do with an event older than the last one, where the policy
-      looks at times.
-    - ``invalid="error"``, "drop" or "accept": what to do with nulls and NaN.
-    - ``retain``: how many of the last handles stay restorable, 2 unless given.
+    - ``allowed_lateness``: how much older than the newest event an event may be. FiBA then keeps
+      events in order of time, and a result is that of the window which ends with its event.
+    - ``on_duplicate="append"``, "replace" or "combine": what an event does at a time that has one
+      already. The last two select FiBA too, with an ``allowed_lateness`` of 0 unless it is given.
+    - ``on_late="raise"`` or "drop": what to do with an event older than the last one, or by more
+      than ``allowed_lateness``, where the policy looks at times.
+    - ``on_invalid="raise"``, "drop" or "accept": what to do with nulls and NaN.
+    - ``aggregator``: what keeps the events, AmortizedMTA or FiBA unless given. With SteadyMTA no
+      single event waits while a group is folded, which pays where a combine takes long.
+    - ``retain``: how many of the last handles stay restorable.
 
     Attributes: ``monoid``, ``policy``, ``store``, ``name``; for tests, audits and experts
     ``structure``, which keeps the events. Raises TypeError and ValueError for settings that cannot
@@ -73,16 +74,23 @@ class Window(EventsFace[Out]):
 
     engine: WindowEngine[Out]
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (public: explicit keywords)
         self,
         monoid: AbstractMonoid[Out],
-        policy: AbstractPolicy,
+        window: AbstractPolicy,
         store: StoreLike | None = "memory://",
         name: str = "window",
-        **settings: Unpack[WindowSettings],
+        *,
+        arity: int | None = None,
+        leaf_arity: int | None = None,
+        aggregator: type[Aggregator] | None = None,
+        allowed_lateness: Lateness | None = None,
+        on_duplicate: OnDuplicate = "append",
+        on_late: OnLate = "raise",
+        on_invalid: OnInvalid = "raise",
+        retain: int = 2,
     ) -> None:
-        checked = Settings.read(WindowSettings, settings)
-        self._use(WindowEngine(monoid, policy, store, name, checked))
+        self._use(WindowEngine(monoid, window, store, name, Settings.read(locals())))
 
     def _use(self, engine: Any) -> None:
         self.engine, self.name, self.store = engine, engine.name, engine.store
@@ -116,13 +124,13 @@ class Window(EventsFace[Out]):
     def retract(self, time: Any) -> None:
         """Take out the event at a time, the newest of several, wherever it lies.
 
-        For ``aggregator=FiBA``. O(arity * log d) combines at distance d from the nearer end, and
-        O(log n) page reads and writes. The policy is asked again; what has left stays away. Raises
-        NoSuchEvent, EventsGone where the event may have left, UnsupportedOperation; then nothing
-        has changed.
+        Needs ``allowed_lateness``, even 0. O(arity * log d) combines at distance d from the nearer
+        end, and O(log n) page reads and writes. The policy is asked again; what has left stays
+        away. Raises NoSuchEvent, EventsGone where the event may have left, UnsupportedOperation;
+        then nothing has changed.
 
-        >>> from mta import FiBA, Max, TimeWindow, Window
-        >>> window = Window(Max(), TimeWindow("1 hour"), name="retracted", aggregator=FiBA)
+        >>> from mta import Max, TimeWindow, Window
+        >>> window = Window(Max(), TimeWindow("1 hour"), name="retracted", allowed_lateness=0)
         >>> _ = window.extend([3.0, 5.0, 4.0], [0, 60, 120])
         >>> window.retract(60)
         >>> window.query()
@@ -164,8 +172,8 @@ class Window(EventsFace[Out]):
     def revise(self, values: Any, times: Any, time_unit: TimeUnit | None = None) -> Revision:
         """Add a batch that may hold late events, and return every result that it changes.
 
-        For ``aggregator=FiBA`` with a count or a time window; costs and errors as for ``extend``,
-        and NotRevisable.
+        Needs ``allowed_lateness``, even 0, and a count or a time window; costs and errors as for
+        ``extend``, and NotRevisable.
         """
         return revise(self.engine, values, in_unit(times, time_unit))
 
@@ -180,15 +188,15 @@ class Window(EventsFace[Out]):
     # --- handles and pages ----------------------------------------------------------------------
 
     @alone
-    def checkpoint(self, barrier: bool = True) -> bytes:
+    def checkpoint(self, wait: bool = True) -> bytes:
         """The window as a handle of a few kilobytes, once all its pages are in the store.
 
         Save the handle before you take the next one, which deletes the pages that none of the last
         ``retain`` handles needs; where it fails, all of these can still be restored.
-        ``barrier=False`` does not wait for the store; call its ``flush`` before the handle is used.
+        ``wait=False`` does not wait for the store; call its ``flush`` before the handle is used.
         Costs one flush, and the deletion of pages that have left. Raises NotPageable.
         """
-        return self.engine.checkpoint(barrier)
+        return self.engine.checkpoint(wait)
 
     @alone
     def handle(self) -> bytes:
@@ -203,13 +211,21 @@ class Window(EventsFace[Out]):
         self.engine.hold()
 
     @classmethod
-    def restore(
+    def restore(  # noqa: PLR0913 (public: explicit keywords)
         cls,
         handle: bytes,
         monoid: AbstractMonoid[Out],
-        policy: AbstractPolicy,
+        window: AbstractPolicy,
         store: StoreLike = "memory://",
-        **settings: Unpack[WindowSettings],
+        *,
+        arity: int | None = None,
+        leaf_arity: int | None = None,
+        aggregator: type[Aggregator] | None = None,
+        allowed_lateness: Lateness | None = None,
+        on_duplicate: OnDuplicate = "append",
+        on_late: OnLate = "raise",
+        on_invalid: OnInvalid = "raise",
+        retain: int = 2,
     ) -> Self:
         """The window that a handle describes; no store call until pages are needed.
 
@@ -220,19 +236,16 @@ class Window(EventsFace[Out]):
         of another aggregator or (where given) arity. Later, at most one page a level is read to
         build the stack.
         """
-        state = Handle.decode(handle)
-        checked = Settings.read(WindowSettings, settings).of_handle(state)
-        engine = WindowEngine(monoid, policy, store, state.window, checked)
-        engine.restore(state, others=True)
-        return cls._of(engine)
+        settings = Settings.read(locals())
+        return cls._of(WindowEngine.restored(handle, monoid, window, store, settings))
 
-    def sibling(self, handle: bytes) -> Self:
+    def restore_like(self, handle: bytes) -> Self:
         """The window that a handle describes, with all settings and the store of this one.
 
         As ``restore``, for those who restore many windows of one kind: what they share is not made
         anew for each.
         """
-        return self._of(self.engine.sibling(Handle.decode(handle)))
+        return self._of(self.engine.restore_like(Handle.decode(handle)))
 
     # --- looking at it --------------------------------------------------------------------------
 

@@ -159,10 +159,10 @@ def windows_of(
         return
     parsed = [parse_aggregation(text, job["value"]) for text in job["agg"]]
     monoid = make_product({agg.name: (agg.input, agg.monoid()) for agg in parsed})
-    late: dict[str, Any] = {} if job.get("allowed_lateness") is None else {"lateness": 0}
+    late: dict[str, Any] = {} if job.get("allowed_lateness") is None else {"allowed_lateness": 0}
     keyed = KeyedWindows(monoid, parse_windows(job["window"]), store, **late)
     for key, handle in saved:
-        yield key, keyed.bucket_of("bytes").pattern.sibling(handle)
+        yield key, keyed.bucket_of("bytes").pattern.restore_like(handle)
 
 
 # gc

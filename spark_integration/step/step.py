@@ -83,7 +83,7 @@ def step(
     counts = counts_of(plan, rows.num_rows, begun, done, lacking)
     if plan.temporary:
         return Advanced(b"", results_of(plan, group, done, gone), counts)
-    root = windows.keyed.checkpoint(barrier=False)
+    root = windows.keyed.checkpoint(wait=False)
     store.hurry()
     # While its pages are written; only after the flush are they durable.
     found = results_of(plan, group, done, gone)

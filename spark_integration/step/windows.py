@@ -69,12 +69,13 @@ class Windows:
     ) -> None:
         self.plan = plan
         settings: dict[str, Any] = {
-            "late": "drop", "invalid": "drop", "retain": plan.retain, "timed": True,
+            "on_late": "drop", "on_invalid": "drop", "retain": plan.retain, "timed": True,
         }  # fmt: skip
         if plan.sized or not sweeps(plan):
             settings |= {"arity": plan.arity, "leaf_arity": plan.leaf_arity}
         if plan.by_time:
-            settings |= {"lateness": (plan.lateness or 0) / 1e6, "existing": plan.existing}
+            settings["allowed_lateness"] = (plan.lateness or 0) / 1e6
+            settings["on_duplicate"] = plan.existing
         if before is not None:
             settings["promote_at"] = PROMOTE_AT
             self.keyed = KeyedWindows.restore(before, plan.monoid, plan.policy, store, **settings)
@@ -131,7 +132,7 @@ class Windows:
                 invalid = invalid & ~retracts
         batch = Batch(
             keys, codes, rows, group.times, invalid, late_first=True, retracts=retracts,
-            unordered=True, missing="drop",
+            unordered=True, on_missing="drop",
         )  # fmt: skip
         done = self.bucket.advance(batch, _wanted(plan))
         if done.late is not None and plan.late == "error":

@@ -37,8 +37,8 @@ def begin(store: MemoryStore, lateness: int | None, retain: int = 2) -> SharedWi
     """Windows by count, and one by time where events may come late."""
     policies = {name: CountWindow(size) for name, size in SIZES.items()}
     return SharedWindows(
-        joined(), policies, store, "w", arity=3, leaf_arity=4, lateness=lateness, timed=True,
-        retain=retain,
+        joined(), policies, store, "w", arity=3, leaf_arity=4, timed=True,
+        allowed_lateness=lateness, retain=retain,
     )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def test_a_whole_handle_is_whole(lateness: int | None) -> None:
     windows = begin(store, lateness)
     go_on(windows, N)
     handle = windows.checkpoint()
-    windows = windows.sibling(handle)
+    windows = windows.restore_like(handle)
     keys = set(store.keys())
     for held in (windows, restore_opaque(handle, store)):
         found = audit(held)
@@ -96,7 +96,7 @@ def test_damage_is_named_with_the_windows_that_it_is_in(lateness: int | None) ->
     windows = begin(store, lateness)
     go_on(windows, N)
     handle = windows.checkpoint()
-    windows = windows.sibling(handle)
+    windows = windows.restore_like(handle)
     seen = set()
     for at, (key, data) in enumerate(pages_of(store).items()):
         store.delete_many([key])
@@ -119,7 +119,7 @@ def test_inner_pages_of_several_windows_are_rebuilt() -> None:
     store = MemoryStore()
     windows = begin(store, None)
     go_on(windows, 190)
-    windows = windows.sibling(windows.checkpoint())
+    windows = windows.restore_like(windows.checkpoint())
     whole = pages_of(store)
     inner = [key for key in whole if not key.startswith("w/0/")]
     store.delete_many(inner)
@@ -146,7 +146,7 @@ def test_garbage_is_what_a_writer_that_was_given_up_has_left(lateness: int | Non
     lost = set(store.keys()) - set(live_keys(held))
     assert len(lost) > 50
     assert not any(is_garbage(held, key) for key in lost), "another writer may be putting them"
-    windows = windows.sibling(handle)
+    windows = windows.restore_like(handle)
     go_on(windows, 400)  # more events, as they may take fewer pages
     held = restore_opaque(newer := windows.checkpoint(), store)
     orphans = set(store.keys()) - set(live_keys(held))
@@ -155,7 +155,7 @@ def test_garbage_is_what_a_writer_that_was_given_up_has_left(lateness: int | Non
     assert len(garbage) > len(lost) - 10
     assert not any(is_garbage(held, key) for key in ("other/0/0/00", "w/0/x/00", "w/0", "w"))
     store.delete_many(garbage)
-    again = windows.sibling(newer)
+    again = windows.restore_like(newer)
     again.check()
     assert again.query() == windows.query()
     assert not audit(again).damaged
@@ -170,7 +170,7 @@ def beginnings() -> list[tuple[str, Begin]]:
     def alone(kind: type[Aggregator]) -> Begin:
         return lambda store: Window(
             joined(), CountWindow(90), store, "w", arity=3, leaf_arity=2, aggregator=kind, retain=3,
-            lateness=9 if kind.by_time else 0,
+            allowed_lateness=9 if kind.by_time else None,
         )  # fmt: skip
 
     shared: list[tuple[str, Begin]] = [
@@ -193,17 +193,17 @@ def test_garbage_never_becomes_alive(beginning: Begin, seed: int) -> None:
     for _ in range(60):
         add(windows, random.choice((1, 7, 40)), random.choice(("", "", "x")), random)
         if random.random() < 0.3:  # a kill: what was not saved is written again, or otherwise
-            windows = windows.sibling(saved[-1])
+            windows = windows.restore_like(saved[-1])
         if random.random() < 0.6:
             saved.append(windows.checkpoint())
             held = restore_opaque(saved[-1], store)
             live = set(live_keys(held))
-            assert live == set(live_keys(windows.sibling(saved[-1])))
+            assert live == set(live_keys(windows.restore_like(saved[-1])))
             assert not live & garbage, "a page that was told to be garbage is needed"
             garbage |= {key for key in pages_of(store) if key not in live and is_garbage(held, key)}
         store.delete_many([key for key in garbage if random.random() < 0.5])
     for handle in saved:
-        assert not [d for d in audit(windows.sibling(handle)).damaged if d.needed]
+        assert not [d for d in audit(windows.restore_like(handle)).damaged if d.needed]
     windows.check()
     assert bool(garbage) != (windows.engine.structure.name in WRITTEN_ANEW)
 
@@ -229,7 +229,7 @@ def test_any_window_is_verified_by_its_handle_alone(kind: type[Aggregator]) -> N
     window = Window(Max(), TimeWindow(100), store, "w", arity=3, leaf_arity=2, aggregator=kind)
     window.extend([float(at) for at in range(300)], range(300))
     handle = window.checkpoint()
-    window = window.sibling(handle)
+    window = window.restore_like(handle)
     held = restore_opaque(handle, store)
     assert (set(live_keys(held)), held.fronts) == (set(live_keys(window)), None)
     for key, data in pages_of(store).items():

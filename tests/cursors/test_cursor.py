@@ -564,7 +564,13 @@ def test_what_follows_a_leaf_is_folded_once_for_many_leaves() -> None:
     """Of a wide tree; else it takes near nine combines an event."""
     counted, events, batch = Counted(), 2**13, 64
     window = Window(
-        counted.max, CountWindow(4000), None, leaf_arity=2, arity=64, aggregator=FiBA, lateness=1
+        counted.max,
+        CountWindow(4000),
+        None,
+        leaf_arity=2,
+        arity=64,
+        aggregator=FiBA,
+        allowed_lateness=1,
     )
     for start in range(0, events, batch):
         if start == events // 2:

@@ -7,14 +7,16 @@ import inspect
 import re
 import subprocess
 import tomllib
-import typing
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import mta
 import mta.errors
 from mta import KeyedWindows, SharedWindows, SlicedWindow, TriggeredWindow, Window
+from mta.windows.settings import Settings
 from spark_integration.cli.commands import command_line
 from stores.errors import WindowStoreError
 from stores.installing import SOURCE
@@ -56,12 +58,29 @@ def test_options_of_sliding_aggregate() -> None:
 
 
 def parameters(kind: type) -> set[str]:
-    """What a kind of window is made with; of ``**settings`` each setting."""
-    found = set(inspect.signature(kind).parameters)
-    if "settings" in found:
-        (settings,) = typing.get_args(typing.get_type_hints(kind.__init__)["settings"])
-        found = found - {"settings"} | set(settings.__annotations__)
-    return found
+    """What a kind of window is made with."""
+    return set(inspect.signature(kind).parameters)
+
+
+def settings(call: Any) -> dict[str, Any]:
+    """The defaults of a call's settings."""
+    found = inspect.signature(call).parameters.values()
+    return {p.name: p.default for p in found if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_settings_are_written_out() -> None:
+    """Each call names its settings, so that ``help()`` shows them, and all of them are read."""
+    checked = {each.name: each.default for each in fields(Settings)} | {"aggregator": None}
+    for kind in (Window, SharedWindows, SlicedWindow, KeyedWindows):
+        own = settings(kind)
+        assert own and all(own[name] == checked[name] for name in own.keys() - {"keep", "timed"})
+        left_out = {"timed"} if kind is SharedWindows else set()  # the handle says it
+        assert settings(kind.restore).items() == {n: own[n] for n in own.keys() - left_out}.items()
+    assert settings(TriggeredWindow.restore) == settings(Window)
+    for kind in (Window, SharedWindows, SlicedWindow, TriggeredWindow, KeyedWindows):
+        for call in (kind, kind.restore):
+            found = inspect.signature(call).parameters.values()
+            assert inspect.Parameter.VAR_KEYWORD not in [p.kind for p in found]
 
 
 @pytest.mark.parametrize(

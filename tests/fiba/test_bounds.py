@@ -290,7 +290,7 @@ def test_what_is_near_the_newest_is_found_by_the_finger(
     policy = CountWindow(1 << 30)
     window = Window(
         Monoid(float("-inf"), max, name="max"), policy, None, "w",
-        arity=min_arity, leaf_arity=min_arity, aggregator=FiBA, lateness="365 days",
+        arity=min_arity, leaf_arity=min_arity, aggregator=FiBA, allowed_lateness="365 days",
     )  # fmt: skip
     times = [i * GAP for i in range(size)]
     window.extend([1.0] * size, np.array(times, "M8[us]"), results="last")
@@ -322,7 +322,7 @@ def test_a_correction_near_an_end_visits_few_nodes(
     """The paper's insert at a time that is there, and its evict, at distance d: O(log d) nodes."""
     window = Window(
         Monoid(float("-inf"), max, name="max"), CountWindow(1 << 30), None, "w",
-        arity=min_arity, leaf_arity=min_arity, aggregator=FiBA, lateness="365 days",
+        arity=min_arity, leaf_arity=min_arity, aggregator=FiBA, allowed_lateness="365 days",
     )  # fmt: skip
     times = [i * GAP for i in range(size)]
     window.extend([1.0] * size, np.array(times, "M8[us]"), results="last")
@@ -332,7 +332,7 @@ def test_a_correction_near_an_end_visits_few_nodes(
     ends = [(end, d) for end in (False, True) for d in (0, 1, 2, 4, 16, 64, 256)]
     # One tree for all, as it takes long to make: it keeps its shape until events are taken out.
     for existing in ("replace", "combine"):
-        fiba.setting = replace(fiba.setting, existing=existing)  # type: ignore[arg-type]
+        fiba.setting = replace(fiba.setting, on_duplicate=existing)  # type: ignore[arg-type]
         for from_oldest, distance in ends:
             high = 1 + math.log(distance + 1, min_arity)
             time = times[distance if from_oldest else len(times) - distance - 1]

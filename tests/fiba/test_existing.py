@@ -58,7 +58,7 @@ RULES: dict[str, Callable[[], Rule]] = {
 everywhere = [
     pytest.param(rule, existing, id=f"{rule}-{existing}")
     for rule in RULES
-    for existing in ("beside", "replace", "combine")
+    for existing in ("append", "replace", "combine")
     if (rule, existing) != ("bound", "combine")  # the policy looks at the values
 ]
 
@@ -96,7 +96,7 @@ class Listed:
         Windows by count may be short where events were taken out.
         """
         at = bisect_right(self.events, time, key=lambda event: event[0])
-        met = self.existing != "beside" and at > 0 and self.events[at - 1][0] == time
+        met = self.existing != "append" and at > 0 and self.events[at - 1][0] == time
         if met:
             at -= 1
             older = self.events[at][1]
@@ -152,8 +152,8 @@ def test_windows_are_lists(rule: str, existing: Any, aggregator: type) -> None: 
         lateness = random.choice([0, LATE, LATE])
         listed = Listed(RULES[rule](), existing, lateness)
         settings: dict[str, Any] = {
-            "aggregator": aggregator, "existing": existing, "late": "drop",
-            "lateness": timedelta(microseconds=lateness),
+            "aggregator": aggregator, "on_duplicate": existing, "on_late": "drop",
+            "allowed_lateness": timedelta(microseconds=lateness),
         }  # fmt: skip
         arity = random.choice([2, 3, 8])
         window = Window(
@@ -199,7 +199,7 @@ def test_windows_are_lists(rule: str, existing: Any, aggregator: type) -> None: 
             assert window.query() == listed.held, f"seed {seed}, step {step}: {what}"
 
 
-@pytest.mark.parametrize("existing", ["beside", "replace", "combine"])
+@pytest.mark.parametrize("existing", ["append", "replace", "combine"])
 def test_windows_that_share_events(existing: Any) -> None:  # noqa: C901
     rules = {"time": span(20 * SECOND), "short": span(4 * SECOND), "gap": session(5 * SECOND)}
     for seed in range(3):
@@ -207,7 +207,8 @@ def test_windows_that_share_events(existing: Any) -> None:  # noqa: C901
         listed = {name: Listed(rule, existing, LATE) for name, rule in rules.items()}
         policies = {name: rule.policy() for name, rule in rules.items()}
         settings: dict[str, Any] = {
-            "existing": existing, "late": "drop", "lateness": timedelta(microseconds=LATE)
+            "on_duplicate": existing, "on_late": "drop",
+            "allowed_lateness": timedelta(microseconds=LATE),
         }  # fmt: skip
         windows = SharedWindows(TEXT.monoid(True), policies, store, arity=2, **settings)
         now = 1_700_000_000 * SECOND
@@ -245,7 +246,12 @@ def test_windows_that_share_events(existing: Any) -> None:  # noqa: C901
 def test_what_a_correction_changes() -> None:
     """``revise`` gives the results of the event that took another's place, and of all after it."""
     window = Window(
-        Sum(), TimeWindow(60), aggregator=FiBA, lateness=100, existing="replace", arity=2
+        Sum(),
+        TimeWindow(60),
+        aggregator=FiBA,
+        allowed_lateness=100,
+        on_duplicate="replace",
+        arity=2,
     )
     window.extend([1.0, 2.0, 4.0, 8.0], [0, 20, 40, 70])
     revision = window.revise([100.0, 5.0], [20, 30])
@@ -261,7 +267,9 @@ def test_what_a_correction_changes() -> None:
 
 def test_values_of_one_minute_are_one() -> None:
     """As the paper has it for panes: times rounded to minutes, and values joined as they come."""
-    window = Window(Sum(), TimeWindow("3 minutes"), aggregator=FiBA, existing="combine", arity=2)
+    window = Window(
+        Sum(), TimeWindow("3 minutes"), aggregator=FiBA, on_duplicate="combine", arity=2
+    )
     seconds = np.arange(0, 600, 7)
     results = window.extend(np.ones(len(seconds)), seconds // 60 * 60)
     minutes = seconds // 60
@@ -272,10 +280,12 @@ def test_values_of_one_minute_are_one() -> None:
 
 def test_a_product_joins_column_by_column() -> None:
     parts = Product({"peak": ("x", Max()), "sum": ("y", Sum())})
-    window = Window(parts, TimeWindow(60), aggregator=FiBA, existing="combine")
+    window = Window(parts, TimeWindow(60), aggregator=FiBA, on_duplicate="combine")
     window.extend({"x": [1.0, 3.0, 2.0], "y": [1.0, 2.0, 4.0]}, [0, 10, 10])
     assert window.query() == {"peak": 3.0, "sum": 7.0} and len(window) == 2
-    sessions = Window(Max(), SessionWindow(5), aggregator=FiBA, existing="combine", lateness=60)
+    sessions = Window(
+        Max(), SessionWindow(5), aggregator=FiBA, on_duplicate="combine", allowed_lateness=60
+    )
     sessions.extend([1.0, 9.0, 2.0, 3.0], [0, 3, 3, 60])
     sessions.insert(5.0, 57)
     sessions.insert(4.0, 57)
@@ -288,7 +298,7 @@ def test_a_product_joins_column_by_column() -> None:
 ], ids=repr)  # fmt: skip
 def test_what_cannot_be_one_value(monoid: Any) -> None:
     with pytest.raises(UnsuitableMonoid, match="cannot make one value of two"):
-        Window(monoid, TimeWindow(60), aggregator=FiBA, existing="combine")
+        Window(monoid, TimeWindow(60), aggregator=FiBA, on_duplicate="combine")
 
 
 def test_what_is_not_there() -> None:
@@ -311,20 +321,20 @@ def test_what_is_not_there() -> None:
     assert window.query() == "" and len(window) == 0
     window.insert("e", 40)
     assert window.query() == "e"
-    with pytest.raises(UnsupportedOperation, match="choose aggregator=FiBA"):
+    with pytest.raises(UnsupportedOperation, match="set allowed_lateness"):
         Window(Max(), CountWindow(2), aggregator=AmortizedMTA).retract(0)
-    with pytest.raises(UnsupportedOperation, match="a lateness"):
+    with pytest.raises(UnsupportedOperation, match="set allowed_lateness"):
         SharedWindows(Max(), {"a": TimeWindow(2)}).retract(0)
     with pytest.raises(ValueError, match="takes events in order"):
-        Window(Max(), CountWindow(2), existing="replace")
-    with pytest.raises(ValueError, match="existing is one of"):
-        Window(Max(), CountWindow(2), aggregator=FiBA, existing="join")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="give a lateness"):
-        SharedWindows(Max(), {"a": TimeWindow(2)}, existing="replace")
+        Window(Max(), CountWindow(2), aggregator=AmortizedMTA, on_duplicate="replace")
+    with pytest.raises(ValueError, match="on_duplicate is one of"):
+        Window(Max(), CountWindow(2), aggregator=FiBA, on_duplicate="join")  # type: ignore[arg-type]
 
 
 def test_the_newest_of_several_is_retracted() -> None:
-    window = Window(TEXT.monoid(True), CountWindow(9), aggregator=FiBA, lateness=60, arity=2)
+    window = Window(
+        TEXT.monoid(True), CountWindow(9), aggregator=FiBA, allowed_lateness=60, arity=2
+    )
     window.extend(["a", "b", "c", "d"], [0, 10, 10, 20])
     window.retract(10)
     assert window.query() == "abd"
@@ -358,7 +368,11 @@ def test_combines_at_a_distance() -> None:
 def test_pages_of_a_correction(operation: str) -> None:
     """Of a window out of a handle: a few pages a level are read, and those of one path written."""
     store = CountingStore(MemoryStore())
-    settings: dict[str, Any] = {"aggregator": CrowdedFiBA, "lateness": 10**6, "existing": "replace"}
+    settings: dict[str, Any] = {
+        "aggregator": CrowdedFiBA,
+        "allowed_lateness": 10**6,
+        "on_duplicate": "replace",
+    }
     window = Window(Sum(), CountWindow(8192), store, "w", arity=4, leaf_arity=4, **settings)
     window.extend(np.ones(4096), np.arange(4096))
     handle, levels = window.checkpoint(), window.stats().levels
@@ -384,7 +398,7 @@ def test_a_policy_that_raises_changes_nothing(operation: str) -> None:
             raise ZeroDivisionError
         return total - prefix > 100
 
-    settings: dict[str, Any] = {"lateness": 100, "existing": "replace", "arity": 2}
+    settings: dict[str, Any] = {"allowed_lateness": 100, "on_duplicate": "replace", "arity": 2}
     window = Window(Sum(), Policy(evicts, on=Max(), name="far"), aggregator=FiBA, **settings)
     window.extend([float(i) for i in range(20)], range(20))
     for time in (3, 12, 19):
@@ -400,14 +414,14 @@ def test_a_policy_that_raises_changes_nothing(operation: str) -> None:
         assert window.range_of_positions(time, time + 1) == float(time)
 
 
-@pytest.mark.parametrize("existing", ["beside", "replace", "combine"])
+@pytest.mark.parametrize("existing", ["append", "replace", "combine"])
 @pytest.mark.parametrize("shared", [False, True], ids=["one", "shared"])
 def test_a_failing_store_loses_nothing(existing: Any, shared: bool) -> None:
     """Each call of the store in turn fails: a correction is whole then, or has not begun."""
     memory = MemoryStore()
     store = FaultyStore(memory)
     settings: dict[str, Any] = {
-        "lateness": 10**6, "existing": existing, "arity": 2, "leaf_arity": 4
+        "allowed_lateness": 10**6, "on_duplicate": existing, "arity": 2, "leaf_arity": 4
     }  # fmt: skip
     policies = {"few": CountWindow(150), "all": TimeWindow(10**6)}
 

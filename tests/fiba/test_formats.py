@@ -32,8 +32,8 @@ def numbers(store: MemoryStore) -> Window:
         arity=2,
         leaf_arity=3,
         aggregator=CrowdedFiBA,
-        lateness=20,
-        late="drop",
+        allowed_lateness=20,
+        on_late="drop",
     )
     window.extend([0.5 * (7 * i % 23) for i in range(40)], [(i * 7) % 31 for i in range(40)])
     window.checkpoint()
@@ -52,7 +52,7 @@ def texts(store: MemoryStore) -> Window:
         arity=2,
         leaf_arity=2,
         aggregator=CrowdedFiBA,
-        lateness=5,
+        allowed_lateness=5,
     )
     batch = {"n": list(range(20)), "t": list("abcdefghijklmnopqrst")}
     window.extend(batch, [i - 3 * (i % 4 == 3) for i in range(20)])
@@ -63,7 +63,7 @@ def parted(store: MemoryStore) -> Window:
     """A leaf of more events than a part has: some have left, and one came late."""
     window = Window(
         JOINED, CountWindow(700), store, "parted", leaf_arity=600, arity=2, aggregator=FiBA,
-        lateness=100,
+        allowed_lateness=100,
     )  # fmt: skip
     letters = [chr(97 + i % 26) for i in range(1000)]
     window.extend(letters[:690], range(690), results="last")

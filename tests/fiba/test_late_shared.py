@@ -57,7 +57,7 @@ def test_windows_over_late_events_are_sorted_lists(scheme: str | None, lateness:
     for seed in range(8):
         random = Random(seed)
         store = None if scheme is None else open_store(f"{scheme}://")
-        options: dict[str, Any] = {"late": "drop", "lateness": lateness}
+        options: dict[str, Any] = {"on_late": "drop", "allowed_lateness": lateness}
         sizes = {"arity": random.choice([2, 3]), "leaf_arity": random.choice([2, 4])}
         windows = SharedWindows(joined(), POLICIES, store, **sizes, **options)
         events: list[Event] = []
@@ -103,26 +103,28 @@ def test_pages_leave_with_the_longest_window() -> None:
     store = open_store("memory://")
     windows = SharedWindows(
         joined(), {"a": CountWindow(5), "b": TimeWindow(50)}, store,
-        arity=2, leaf_arity=2, lateness=10,
+        arity=2, leaf_arity=2, allowed_lateness=10,
     )  # fmt: skip
     for start in range(0, 600, 20):
         times = [start + i - 7 * (i % 3 == 0) * (start > 0) for i in range(20)]
         windows.extend(["x"] * 20, times)
         handle = windows.checkpoint()
-        again = windows.sibling(handle)
+        again = windows.restore_like(handle)
         assert set(live_keys(again)) == set(store.keys())
     assert windows.stats().kept < 100
 
 
 def test_a_policy_on_values_answers_as_of_the_newest_event() -> None:
-    windows = SharedWindows(joined(), {"bound": BoundWindow(letters(), at_most=3)}, lateness=100)
+    windows = SharedWindows(
+        joined(), {"bound": BoundWindow(letters(), at_most=3)}, allowed_lateness=100
+    )
     assert list(windows.extend(["a", "b", "c", "d"], [1, 2, 3, 4])["bound"])[-1] == "bcd"
     windows.insert("X", 3.5)
     assert windows.query("bound") == "cXd"
 
 
 def test_ranges_and_lateness() -> None:
-    windows = SharedWindows(joined(), {"long": TimeWindow(100)}, lateness="5 seconds")
+    windows = SharedWindows(joined(), {"long": TimeWindow(100)}, allowed_lateness="5 seconds")
     windows.extend(["a", "c", "b"], [10, 30, 20])
     windows.insert("x", 27)
     assert windows.range(10, 27) == "bx"
@@ -133,7 +135,7 @@ def test_ranges_and_lateness() -> None:
 def test_an_event_older_than_one_that_no_window_kept_has_left_as_well() -> None:
     policies = {"two": BoundWindow(letters(), at_most=2)}
     store = open_store("memory://")
-    windows = SharedWindows(joined(), policies, store, arity=2, lateness=100)
+    windows = SharedWindows(joined(), policies, store, arity=2, allowed_lateness=100)
     windows.extend(["a", "bbb", "c"], [10, 20, 30])
     windows.checkpoint()  # only now do events leave
     windows.insert("d", 15)

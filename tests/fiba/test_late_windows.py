@@ -11,10 +11,21 @@ from typing import Any
 
 import pytest
 
-from mta import BoundWindow, CountWindow, FiBA, Policy, TimeWindow, Window
+from mta import (
+    AmortizedMTA,
+    BoundWindow,
+    CountWindow,
+    FiBA,
+    KeyedWindows,
+    Policy,
+    SharedWindows,
+    Sum,
+    TimeWindow,
+    Window,
+)  # fmt: skip
 from mta.audit.walk import audit, live_keys
 from mta.cursors import cursor
-from mta.errors import EventsGone, LateEvent, NotRevisable
+from mta.errors import EventsGone, HandleMismatch, LateEvent, NotRevisable
 from mta.policies.base import AbstractPolicy
 from stores import MemoryStore, open_store
 from tests.support.late_streams import POLICIES, Event, Stream
@@ -48,7 +59,7 @@ def test_a_window_of_late_events_is_a_sorted_list(
                 kept = kept[: stream.random.choice([1, len(kept)])]
                 handle, events, stream.newest = kept[-1]
                 stream.events = list(events)
-                stream.window = stream.window.sibling(handle)
+                stream.window = stream.window.restore_like(handle)
                 assert not audit(stream.window).damaged
             elif action in ("insert", "extend", "revise"):
                 getattr(stream, action)()
@@ -64,7 +75,7 @@ def test_pages_that_nobody_needs_disappear(lateness: int) -> None:
         for _ in range(3):
             stream.extend()
         handle = stream.window.checkpoint()
-        again = stream.window.sibling(handle)
+        again = stream.window.restore_like(handle)
         assert set(live_keys(again)) == set(store.keys())
     assert len(set(store.keys())) < 200
 
@@ -89,17 +100,17 @@ def test_a_replayed_batch_writes_the_same_pages() -> None:
 
 
 def test_what_is_later_than_allowed_is_refused_or_dropped() -> None:
-    options: dict[str, Any] = {"arity": 2, "aggregator": FiBA, "lateness": "5 seconds"}
+    options: dict[str, Any] = {"arity": 2, "aggregator": FiBA, "allowed_lateness": "5 seconds"}
     window = Window(joined(), TimeWindow(100), **options)
     window.extend(["a", "b"], [10, 20])
-    with pytest.raises(LateEvent, match=r"by more than 5.0 s older .* greater lateness"):
+    with pytest.raises(LateEvent, match=r"by more than 5.0 s older .* larger allowed_lateness"):
         window.insert("c", 14.9)
     with pytest.raises(LateEvent, match=r"1 events of the batch .* at index 1"):
         window.extend(["d", "e"], [30, 14])
     assert window.query() == "ab"
     window.insert("c", 15)
     assert window.query() == "acb"
-    dropping = Window(joined(), TimeWindow(100), late="drop", **options)
+    dropping = Window(joined(), TimeWindow(100), on_late="drop", **options)
     dropping.extend(["a", "b"], [10, 20])
     assert list(dropping.extend(["c", "d"], [14, 16])) == ["ad"]
     assert dropping.stats().late == 1 and dropping.last_accepted.tolist() == [False, True]
@@ -113,14 +124,37 @@ def test_a_batch_is_taken_in_order_of_time_and_answered_in_its_own() -> None:
 def test_what_cannot_be_revised_says_so() -> None:
     with pytest.raises(NotRevisable, match="Amortized MTA takes events in order"):
         Window(joined(), CountWindow(2)).revise(["a"], [1])
+
+
+@pytest.mark.parametrize("settings", [{"allowed_lateness": 0}, {"on_duplicate": "replace"}])
+def test_settings_that_need_times_select_the_structure(settings: dict[str, Any]) -> None:
+    policy = TimeWindow(60)
+    window = Window(Sum(), policy, store := MemoryStore(), **settings)
+    windows = SharedWindows(Sum(), {"w": policy}, store, "shared", **settings)
+    keys = KeyedWindows(Sum(), policy, store, "keys", **settings)
+    handles = [each.checkpoint() for each in (window, windows)]
+    again = Window.restore(handles[0], Sum(), policy, store, **settings)
+    shared = SharedWindows.restore(handles[1], Sum(), {"w": policy}, store, **settings)
+    assert isinstance(again.structure, FiBA) and isinstance(shared.structure, FiBA)
+    for each in (window, windows, again, shared):
+        each.extend([1.0, 4.0], [30, 10])
+    keys.extend(["a", "a"], [1.0, 4.0], [30, 10])
+    each_result = [window.query(), again.query(), windows.query("w"), keys.query("a")]
+    assert [*each_result, shared.query("w")] == [5.0] * 5
+    assert isinstance(Window(Sum(), policy, on_duplicate="append").structure, AmortizedMTA)
     with pytest.raises(ValueError, match="choose aggregator=FiBA"):
-        Window(joined(), CountWindow(2), lateness=5)
+        Window(Sum(), policy, aggregator=AmortizedMTA, **settings)
+    with pytest.raises(HandleMismatch, match="aggregator"):
+        Window.restore(handles[0], Sum(), policy, store)
 
 
 @pytest.mark.parametrize("scheme", ["memory://", None])
 def test_an_event_older_than_one_that_has_left_for_good_has_left_as_well(scheme: Any) -> None:
     """Between it and the window there would be a hole."""
-    policy, settings = BoundWindow(letters(), at_most=2), {"aggregator": FiBA, "lateness": 100}
+    policy, settings = (
+        BoundWindow(letters(), at_most=2),
+        {"aggregator": FiBA, "allowed_lateness": 100},
+    )
     window = Window(joined(), policy, scheme, **settings)
     window.extend(["a", "bbb", "c"], [10, 20, 30])
     window.insert("d", 15)
@@ -134,7 +168,7 @@ def test_an_event_older_than_one_that_has_left_for_good_has_left_as_well(scheme:
         window.range(15, 40)
     window.check()
     if scheme:
-        window = window.sibling(window.checkpoint())
+        window = window.restore_like(window.checkpoint())
         window.insert("h", 19)
         assert window.query() == "cf" and window.stats().inserted == 9
 
@@ -148,7 +182,7 @@ def test_an_event_that_left_at_once_is_taken_back_when_the_policy_fails() -> Non
         return total - prefix >= 2
 
     policy = Policy(evicts, on=letters(), name="last two", checked=True)
-    window = Window(joined(), policy, aggregator=FiBA, lateness=100)
+    window = Window(joined(), policy, aggregator=FiBA, allowed_lateness=100)
     window.extend(["a", "b", "c"], [10, 20, 30])
     fails.append(1)
     with pytest.raises(ZeroDivisionError):
@@ -163,7 +197,7 @@ def test_an_event_that_left_at_once_is_taken_back_when_the_policy_fails() -> Non
 
 @pytest.mark.parametrize("counts", [[2], [1, 1]], ids=str)
 def test_what_a_user_has_evicted_leaves_no_hole_either(counts: list[int]) -> None:
-    window = Window(joined(), CountWindow(4), aggregator=FiBA, lateness=100)
+    window = Window(joined(), CountWindow(4), aggregator=FiBA, allowed_lateness=100)
     window.extend("abc", [10, 20, 30])
     for count in counts:
         window.evict(count)
@@ -184,7 +218,7 @@ class OwnTime(TimeWindow):
 def test_a_users_own_kind_of_window_takes_late_events(own: type, ours: type) -> None:
     """What a late event may ask for is known from its cuts, one at a time."""
     mine, known = (
-        Window(joined(), kind(3), None, aggregator=FiBA, lateness=5) for kind in (own, ours)
+        Window(joined(), kind(3), None, aggregator=FiBA, allowed_lateness=5) for kind in (own, ours)
     )
     for time in (0, 1, 2, 5, 6, 4, 7, 20, 16):
         for window in (mine, known):
@@ -200,12 +234,17 @@ def test_an_event_behind_a_retracted_one_has_the_window_of_its_own_time(
     again: bool, asked: bool
 ) -> None:
     """It is the newest that is left, and late all the same."""
-    options: dict[str, Any] = {"aggregator": FiBA, "lateness": 80, "arity": 2, "leaf_arity": 2}
+    options: dict[str, Any] = {
+        "aggregator": FiBA,
+        "allowed_lateness": 80,
+        "arity": 2,
+        "leaf_arity": 2,
+    }
     window = Window(joined(), TimeWindow(40), "memory://", **options)
     window.extend([*"abcde"], [261, 293, 299, 334, 352])
     window.retract(352)
     if again:
-        window = window.sibling(window.checkpoint())
+        window = window.restore_like(window.checkpoint())
     if asked:
         assert window.query() == "d"
     assert window.extend(["f", "g"], [336, 353]).tolist() == ["cdf", "dfg"]

@@ -29,13 +29,13 @@ def parts_of_three_events(monkeypatch: pytest.MonkeyPatch) -> None:
 def begin(store: PageStore, **more: Any) -> Window:
     return Window(
         Sum(), TimeWindow(SIZE), store, "w", leaf_arity=LEAF, arity=3, aggregator=FiBA,
-        lateness=20, **more,
+        allowed_lateness=20, **more,
     )  # fmt: skip
 
 
 def again(handle: bytes, store: PageStore, **more: Any) -> Window:
     return Window.restore(
-        handle, Sum(), TimeWindow(SIZE), store, aggregator=FiBA, lateness=20, **more
+        handle, Sum(), TimeWindow(SIZE), store, aggregator=FiBA, allowed_lateness=20, **more
     )
 
 
@@ -50,7 +50,7 @@ def parts_of(window: Any) -> Any:
 def test_the_store_holds_what_retained_handles_name(size: int, retain: int, restores: bool) -> None:
     """With late events, evictions, and windows that never outgrow their one leaf."""
     store, random, policy = MemoryStore(), Random(retain), TimeWindow(size)
-    settings: dict[str, Any] = {"aggregator": FiBA, "lateness": size / 2, "retain": retain}
+    settings: dict[str, Any] = {"aggregator": FiBA, "allowed_lateness": size / 2, "retain": retain}
     window = Window(Sum(), policy, store, "w", leaf_arity=LEAF, arity=3, **settings)
     events, handles, now = list[tuple[float, int]](), list[Any](), 0
     seen = 0
@@ -225,9 +225,13 @@ def test_a_handle_stays_small_however_many_columns_there_are(
         sums = Product({f"sum {i}": (f"column {i}", Sum()) for i in range(columns)})
         window: Any
         if shared:
-            window = SharedWindows(sums, {"day": TimeWindow("1 day")}, name="w", lateness="1 hour")
+            window = SharedWindows(
+                sums, {"day": TimeWindow("1 day")}, name="w", allowed_lateness="1 hour"
+            )
         else:
-            window = Window(sums, TimeWindow("1 day"), name="w", aggregator=FiBA, lateness="1 hour")
+            window = Window(
+                sums, TimeWindow("1 day"), name="w", aggregator=FiBA, allowed_lateness="1 hour"
+            )
         full = 2 * window.structure.setting.leaf_arity - 2
         rows = {f"column {i}": np.random.default_rng(i).random(full) for i in range(columns)}
         window.extend(rows, np.arange(full), results="last")

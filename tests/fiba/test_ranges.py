@@ -49,7 +49,7 @@ def test_a_range_as_long_as_a_time_window_is_that_window(
                 for letter, time in zip(letters, times, strict=True):
                     window.insert(letter, time)
             if restored:
-                window = window.sibling(window.checkpoint())
+                window = window.restore_like(window.checkpoint())
             assert asked(window, now - size, now) == window.query()
 
 
@@ -60,7 +60,13 @@ def test_a_range_is_refused_only_where_events_have_left(
 ) -> None:
     random, store, refused = Random(repr(policy)), MemoryStore(), 0
     window = Window(
-        joined(), policy, store, arity=2, leaf_arity=3, aggregator=CrowdedFiBA, lateness=lateness
+        joined(),
+        policy,
+        store,
+        arity=2,
+        leaf_arity=3,
+        aggregator=CrowdedFiBA,
+        allowed_lateness=lateness,
     )
     events: list[tuple[int, str]] = []
     newest = 0
@@ -71,7 +77,7 @@ def test_a_range_is_refused_only_where_events_have_left(
         window.insert(letter, time)
         events = sorted([*events, (time, letter)], key=lambda event: event[0])
         if random.random() < 0.2:
-            window = window.sibling(window.checkpoint())
+            window = window.restore_like(window.checkpoint())
         kept = window.structure.tree.size
         gone = events[: len(events) - kept]
         for _ in range(5):
@@ -97,11 +103,11 @@ def test_a_time_of_what_has_left_that_cannot_be(newest: object) -> None:
     for forged in ([*state, newest, parts], [*state, left], [*state, left, parts, 0]):
         handle.state = forged
         with pytest.raises(CorruptHandle, match=r"has left|not one of a tree"):
-            window.sibling(handle.encode())
+            window.restore_like(handle.encode())
 
 
 def test_a_late_event_does_not_stand_for_younger_ones_that_have_left() -> None:
-    window = Window(joined(), TimeWindow(100), MemoryStore(), aggregator=FiBA, lateness=50)
+    window = Window(joined(), TimeWindow(100), MemoryStore(), aggregator=FiBA, allowed_lateness=50)
     window.extend("abcdefghij", range(10))
     window.evict(8)
     window.insert("!", 3)

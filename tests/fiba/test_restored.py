@@ -27,7 +27,7 @@ LEAF, ARITY, EVENTS = 20, 10, 6050
 
 def restored(stream: Stream, handle: bytes) -> Window:
     """The same window in a process of its own."""
-    return stream.window.sibling(handle)
+    return stream.window.restore_like(handle)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
@@ -97,11 +97,11 @@ def full(counted: Counted, store: PageStore, lateness: int = 300) -> Window:
         arity=ARITY,
         leaf_arity=LEAF,
         aggregator=FiBA,
-        lateness=lateness,
+        allowed_lateness=lateness,
     )
     for start in range(0, EVENTS, 550):
         window.extend([1.0] * 550, np.arange(start, start + 550), "last")
-    window = window.sibling(window.checkpoint())
+    window = window.restore_like(window.checkpoint())
     assert window.stats().levels == 3 and not window.structure.tree.has_left
     return window
 
@@ -112,7 +112,7 @@ def test_to_take_a_window_out_of_a_handle_takes_no_combine_and_no_store_call() -
     handle = window.checkpoint()
     counted.combines = 0
     store.reset()
-    again = window.sibling(handle)
+    again = window.restore_like(handle)
     assert counted.combines == 0
     assert again.query() == 1.0
     assert store.counts.get.calls == 2  # on the way to the leaf that the window begins in
@@ -132,7 +132,7 @@ def test_batches_in_order_write_each_event_once_and_read_what_the_window_begins_
     counted.combines = 0
     store.reset()
     for start in range(EVENTS, EVENTS + 10 * rounds, 10):
-        window = window.sibling(handle)
+        window = window.restore_like(handle)
         window.extend([1.0] * 10, np.arange(start, start + 10))
         handle = window.checkpoint()
         behind = window.structure.back - 3300 - window.structure.kept_from
@@ -149,7 +149,7 @@ def test_a_late_event_changes_nothing_where_a_read_fails() -> None:
     window = full(Counted(), store)
     handle = window.checkpoint()
     for nth in range(1, 20):
-        window = window.sibling(handle)
+        window = window.restore_like(handle)
         store.fail(nth)
         try:
             results = window.extend([2.0], [EVENTS - 100])
@@ -169,7 +169,7 @@ def test_a_late_event_changes_nothing_where_a_read_fails() -> None:
 def test_a_window_out_of_a_handle_slides_event_by_event() -> None:
     """Once the left spine has been read, a slide takes O(1) combines as ever."""
     counted = Counted()
-    window = full(counted, MemoryStore(), lateness=0)
+    window = full(counted, MemoryStore(), allowed_lateness=0)
     window.insert(1.0, EVENTS)
     assert window.structure.tree.has_left
     counted.combines = 0

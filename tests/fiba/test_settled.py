@@ -28,7 +28,7 @@ def window_over(store: PageStore, lateness: float = 0, size: int = 10**9) -> Win
         aggregator=FiBA,
         leaf_arity=EVENTS // 2,
         arity=64,
-        lateness=lateness,
+        allowed_lateness=lateness,
     )
 
 
@@ -107,6 +107,6 @@ def test_where_the_store_fails_the_batch_is_in_and_the_next_one_says_so() -> Non
     for at in range(number, number + 3):
         assert np.array_equal(window.extend(*batch(at)), expected.extend(*batch(at)))
     assert len(unwritten(window)) <= 4
-    again = window.sibling(window.checkpoint())
+    again = window.restore_like(window.checkpoint())
     assert again.query() == expected.query()
     again.check()

@@ -58,7 +58,7 @@ def test_a_window_asked_now_and_then_keeps_what_came_between_two_evictions() -> 
     window.extend("abcde", range(5))
     handle = window.checkpoint()
     window = TriggeredWindow.restore(
-        handle, OnDemand(), joined(), CountWindow(5), store, aggregator=FiBA
+        handle, joined(), CountWindow(5), OnDemand(), store, aggregator=FiBA
     )
     window.extend("f", [5])
     window.extend("g", [6])
@@ -72,7 +72,7 @@ def test_results_of_periods_have_what_came_between_two_evictions() -> None:
     window = TriggeredWindow(Window(joined(), policy, store, "w", aggregator=FiBA), trigger)
     window.extend("abcdefghij", range(10))
     restored = TriggeredWindow.restore(
-        window.checkpoint(), trigger, joined(), policy, store, aggregator=FiBA
+        window.checkpoint(), joined(), policy, trigger, store, aggregator=FiBA
     )
     for time, letter in enumerate("klmnopqrstuvwxyz", 10):
         found, expected = restored.extend([letter], [time]), window.extend([letter], [time])
@@ -157,7 +157,7 @@ def test_any_steps_with_restores_between_them(  # noqa: C901, PLR0912
         random, store = Random(f"{seed} {size} {lateness}"), MemoryStore()
         window = Window(
             neighbours(), CountWindow(size), store, arity=2, leaf_arity=random.choice([2, 5, 64]),
-            aggregator=aggregator, lateness=lateness,
+            aggregator=aggregator, allowed_lateness=lateness,
         )  # fmt: skip
         back = front = 0
         handles: list[tuple[bytes, int, int]] = []
@@ -187,7 +187,7 @@ def test_any_steps_with_restores_between_them(  # noqa: C901, PLR0912
             elif step == 6 and handles:
                 handles = handles[: random.choice([1, 2])]
                 handle, front, back = handles[-1]
-                window = window.sibling(handle)
+                window = window.restore_like(handle)
             elif step == 7:
                 assert window.query() == ended(front, back)
             elif back > front:
@@ -211,7 +211,7 @@ def steps_of(
     random, store = Random(seed), MemoryStore()
     window = Window(
         joined(), policy, store, arity=2, leaf_arity=random.choice([2, 5, 30]),
-        aggregator=CrowdedFiBA, late="drop", lateness=lateness,
+        aggregator=CrowdedFiBA, on_late="drop", allowed_lateness=lateness,
     )  # fmt: skip
     found: list[object] = []
     handles: list[bytes] = []
@@ -234,7 +234,7 @@ def steps_of(
             found.append((handles[-1], pages_of(store)))
         elif handles:
             handles = handles[: random.choice([1, 2])]
-            window = window.sibling(handles[-1])
+            window = window.restore_like(handles[-1])
         look(window)
         tree = window.structure.tree
         found.append((tree.has_left, tree.is_folded, tree.size, window.structure.resident_rows))

@@ -86,4 +86,4 @@ def test_a_structure_takes_whole_numbers(aggregator: type[Aggregator], wrong: An
     window.check()
     assert window.query() == "abcdefg"
     window.structure.evict_to(np.int32(1))
-    assert window.sibling(window.checkpoint()).query() == "bcdefg"
+    assert window.restore_like(window.checkpoint()).query() == "bcdefg"

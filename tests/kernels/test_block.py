@@ -114,9 +114,9 @@ def live(seed: int) -> tuple[list[Any], bool]:
     kind = rng.choice(KEPT_BY)
     settings: dict[str, Any] = {"leaf_arity": rng.choice([4, 64, 2000]), "arity": 4}
     if kind is FiBA and rng.random() < 0.5:
-        settings["lateness"] = 40
+        settings["allowed_lateness"] = 40
     if rng.random() < 0.3:
-        settings["invalid"] = rng.choice(["drop", "accept"])
+        settings["on_invalid"] = rng.choice(["drop", "accept"])
     settings |= {"aggregator": kind}
     window, used = Window(monoid, policy, name="w", **settings), False
     timed, seen = window.engine.timed, []
@@ -267,7 +267,7 @@ def test_a_window_in_the_middle_of_a_call_takes_no_event(policy: Any) -> None:
 
 
 def test_a_late_event_finds_those_in_the_block() -> None:
-    window = lent(TimeWindow(30), aggregator=FiBA, lateness=100)
+    window = lent(TimeWindow(30), aggregator=FiBA, allowed_lateness=100)
     window.insert(5.0, 60.5)
     assert window.query() == 35.0
     assert window.range(60.0, 61.0) == 6.0

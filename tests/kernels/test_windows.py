@@ -127,7 +127,9 @@ def one_life_by_time(seed: int) -> None:
     came = batches(rng, [1, 2, 5, 50, 700, 1500])
 
     def live() -> list[Any]:
-        window = Window(make(), policy, name="w", aggregator=FiBA, lateness=lateness, **sizes)
+        window = Window(
+            make(), policy, name="w", aggregator=FiBA, allowed_lateness=lateness, **sizes
+        )
         seen, random_moves = [], np.random.default_rng(seed)
         for values, times in came:
             if lateness:
@@ -183,7 +185,7 @@ def test_keyed_windows(seed: int) -> None:
 
     def live() -> list[Any]:
         monoid = make()
-        settings: Any = {} if lateness is None else {"lateness": lateness}
+        settings: Any = {} if lateness is None else {"allowed_lateness": lateness}
         windows = KeyedWindows(monoid, policy, name="k", timed=True, promote_at=200, **settings)
         return [bits(windows.extend(keys, given(monoid, v), t)) for v, t, keys in came]
 

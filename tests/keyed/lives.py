@@ -16,7 +16,6 @@ from mta import (
     Collect,
     Count,
     CountWindow,
-    FiBA,
     First,
     KeyedWindows,
     Last,
@@ -93,11 +92,11 @@ class Plan:
         self.keys: int = rng.choice([1, 3, 20])
         policies = self.policy.values() if isinstance(self.policy, dict) else [self.policy]
         self.timed = self.lateness is not None or any(p.needs_times for p in policies)
-        self.invalid: str = rng.choice(["error", "drop", "drop"])
-        self.late: str = rng.choice(["drop", "drop", "error"])
+        self.invalid: str = rng.choice(["raise", "drop", "drop"])
+        self.late: str = rng.choice(["drop", "drop", "raise"])
         self.settings: dict[str, Any] = {
             "arity": rng.choice([2, 3]), "leaf_arity": rng.choice([2, 4]),
-            "late": self.late, "invalid": self.invalid,
+            "on_late": self.late, "on_invalid": self.invalid,
         }  # fmt: skip
         self.retain: int = rng.choice([2, 2, 4])
         self.sizes: dict[str, Any] = {
@@ -105,7 +104,7 @@ class Plan:
             "cache_bytes": rng.choice([1, 10**6]), "retain": self.retain,
         }  # fmt: skip
         if self.lateness is not None:
-            self.sizes["lateness"] = self.lateness
+            self.sizes["allowed_lateness"] = self.lateness
         self.store = rng.choice([None, MemoryStore(), MemoryStore()])
         self.steps: int = rng.choice([5, 30])
 
@@ -124,11 +123,11 @@ class Plan:
     def single(self) -> Any:
         """A window for one key."""
         if isinstance(self.policy, dict):
-            late = {} if self.lateness is None else {"lateness": self.lateness}
+            late = {} if self.lateness is None else {"allowed_lateness": self.lateness}
             return SharedWindows(self.monoid, self.policy, None, "x", **self.settings, **late)
         settings = dict(self.settings)
         if self.lateness is not None:
-            settings |= {"lateness": self.lateness, "aggregator": FiBA}
+            settings["allowed_lateness"] = self.lateness
         return Window(self.monoid, self.policy, None, "x", **settings)
 
     def values(self, values: list[float], rows: list[int] | None = None) -> Any:
@@ -309,7 +308,7 @@ class Life:
         """A batch was refused: so does the window of one of its keys, and nothing has changed."""
         plan = self.plan
         is_late = isinstance(error, LateEvent)
-        assert (plan.late if is_late else plan.invalid) == "error", (plan, error)
+        assert (plan.late if is_late else plan.invalid) == "raise", (plan, error)
         if not is_late:
             assert any(value != value for value in values)
             return

@@ -13,7 +13,7 @@ from stores import MemoryStore
 
 
 @pytest.mark.parametrize("retain", [2, 4])
-@pytest.mark.parametrize("late", [{}, {"lateness": 3}])
+@pytest.mark.parametrize("late", [{}, {"allowed_lateness": 3}])
 @pytest.mark.usefixtures("tiny")
 def test_every_page_in_the_store_is_live_and_no_other(retain: int, late: dict[str, Any]) -> None:
     store = MemoryStore()

@@ -83,7 +83,7 @@ class Listed:
     def add(self, time: float, value: str) -> int:
         """Take an event in; where it stands then."""
         at = self.place(time)
-        if self.existing != "beside" and at and self.events[at - 1][0] == time:
+        if self.existing != "append" and at and self.events[at - 1][0] == time:
             at -= 1
             older = self.events[at][1]
             self.events[at] = (time, older + value if self.existing == "combine" else value)
@@ -144,9 +144,10 @@ class Life:
             else {n: s.policy() for n, s in self.shapes.items()}
         )
         self.settings: dict[str, Any] = {
-            "lateness": self.lateness, "existing": existing, "late": "drop", "missing": "drop",
-            "promote_at": random.choice([3, 1000]), "page_bytes": random.choice([1, 16384]),
-            "cache_bytes": 1, "arity": 2, "leaf_arity": random.choice([2, 4]),
+            "allowed_lateness": self.lateness, "on_duplicate": existing, "on_late": "drop",
+            "on_missing": "drop", "promote_at": random.choice([3, 1000]),
+            "page_bytes": random.choice([1, 16384]), "cache_bytes": 1, "arity": 2,
+            "leaf_arity": random.choice([2, 4]),
         }  # fmt: skip
         self.windows = KeyedWindows(self.monoid, self.policy, self.store, "w", **self.settings)
         self.lists: dict[int, Listed] = {}
@@ -275,7 +276,7 @@ class Life:
         (shape,) = self.shapes.values()
         keys, codes = read_keys(names, self.windows._key_kind)
         rows, _ = self.windows.reader.rows(values, len(names))
-        batch = Batch(keys, codes, rows, times.view("i8"), None, retracts=marks, missing="drop")
+        batch = Batch(keys, codes, rows, times.view("i8"), None, retracts=marks, on_missing="drop")
         done = self.windows.bucket_of("text").advance(batch, "changed")
         found: Found = done.found
         if not len(found):
@@ -342,7 +343,7 @@ class Life:
 SETS = [["time"], ["short"], ["count"], ["one"], ["time", "count"], ["short", "one", "time"]]
 
 
-@pytest.mark.parametrize("existing", ["beside", "replace", "combine"])
+@pytest.mark.parametrize("existing", ["append", "replace", "combine"])
 @pytest.mark.parametrize("swept", [True, False], ids=["swept", "apart"])
 @pytest.mark.parametrize("shapes", SETS, ids="-".join)
 def test_keyed_windows_are_lists(shapes: list[str], existing: str, swept: bool) -> None:
@@ -358,7 +359,11 @@ def test_values_join_by_columns(named: bool) -> None:
     random = Random(5)
     monoid: Any = Product({"peak": ("x", Max()), "sum": ("y", Sum("int64"))})
     monoid = monoid if named else Sum("int64")
-    settings: dict[str, Any] = {"lateness": 120, "existing": "combine", "late": "drop"}
+    settings: dict[str, Any] = {
+        "allowed_lateness": 120,
+        "on_duplicate": "combine",
+        "on_late": "drop",
+    }
     windows = KeyedWindows(monoid, TimeWindow("3 minutes"), MemoryStore(), promote_at=9, **settings)
     single = [
         Window(monoid, TimeWindow("3 minutes"), None, aggregator=FiBA, **settings) for _ in range(4)
@@ -387,7 +392,7 @@ def test_values_join_by_columns(named: bool) -> None:
 
 
 def test_what_is_refused() -> None:
-    windows = KeyedWindows(Sum(), CountWindow(3), "memory://", "r", lateness=60)
+    windows = KeyedWindows(Sum(), CountWindow(3), "memory://", "r", allowed_lateness=60)
     windows.extend(["a", "a", "b"], [1.0, 2.0, 4.0], [0, 10, 10])
     root = windows.checkpoint()
     with pytest.raises(NoSuchEvent, match=r"1 of 2 .* index 1: key 'b', time 1970-01-01T00:00:05"):
@@ -399,27 +404,25 @@ def test_what_is_refused() -> None:
     assert windows.query(["a", "b"]).tolist() == [6.0, 12.0]
     with pytest.raises(InvalidValue, match="a column of 1 booleans"):
         windows.extend(["a"], [1.0], [20], retracts=[1])
-    with pytest.raises(UnsupportedOperation, match="give a lateness"):
+    with pytest.raises(UnsupportedOperation, match="set allowed_lateness"):
         KeyedWindows(Sum(), TimeWindow(3), None).retract("a", 10)
-    with pytest.raises(ValueError, match="give a lateness"):
-        KeyedWindows(Sum(), TimeWindow(3), None, existing="replace")
-    with pytest.raises(ValueError, match="existing is one of"):
-        KeyedWindows(Sum(), TimeWindow(3), None, lateness=1, existing="join")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="missing is"):
-        KeyedWindows(Sum(), TimeWindow(3), None, lateness=1, missing="no")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="on_duplicate is one of"):
+        KeyedWindows(Sum(), TimeWindow(3), None, on_duplicate="join")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="on_missing is one of"):
+        KeyedWindows(Sum(), TimeWindow(3), None, on_missing="no")  # type: ignore[arg-type]
     with pytest.raises(UnsuitableMonoid):
-        KeyedWindows(Mean(), TimeWindow(3), None, lateness=1, existing="combine")
+        KeyedWindows(Mean(), TimeWindow(3), None, allowed_lateness=1, on_duplicate="combine")
 
 
 def test_the_newest_goes_and_comes_again() -> None:
     """A key whose newest event goes stands where it stood, until something as new has come."""
-    windows = KeyedWindows(Sum(), TimeWindow(10), MemoryStore(), "n", lateness=3)
+    windows = KeyedWindows(Sum(), TimeWindow(10), MemoryStore(), "n", allowed_lateness=3)
     windows.extend(["a", "a", "b"], [1.0, 2.0, 4.0], [0, 9, 9])
     windows.retract("a", 9)
     assert (windows.query("a"), windows.stats().apart) == (1.0, 1)
     with pytest.raises(LateEvent):
         windows.extend(["a"], [1.0], [5])
-    settings: dict[str, Any] = {"lateness": 3}
+    settings: dict[str, Any] = {"allowed_lateness": 3}
     for _ in range(2):
         root = windows.checkpoint()
         windows = KeyedWindows.restore(root, Sum(), TimeWindow(10), windows.store, **settings)
@@ -433,7 +436,7 @@ def test_the_newest_goes_and_comes_again() -> None:
     windows.check()
 
 
-@pytest.mark.parametrize("existing", ["beside", "replace", "combine"])
+@pytest.mark.parametrize("existing", ["append", "replace", "combine"])
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "answer lost"])
 def test_every_call_fails_in_turn(existing: Any, done: bool) -> None:
     """A batch of corrections that fails is given again after the last root, with equal results."""
@@ -441,8 +444,8 @@ def test_every_call_fails_in_turn(existing: Any, done: bool) -> None:
     def run(store: PageStore) -> tuple[list[Any], list[bytes]]:
         random, found, roots = Random(9), [], []
         settings: dict[str, Any] = {
-            "lateness": 20, "existing": existing, "missing": "drop", "promote_at": 4, "arity": 2,
-            "leaf_arity": 2, "page_bytes": 200, "cache_bytes": 1,
+            "allowed_lateness": 20, "on_duplicate": existing, "on_missing": "drop", "promote_at": 4,
+            "arity": 2, "leaf_arity": 2, "page_bytes": 200, "cache_bytes": 1,
         }  # fmt: skip
         windows = KeyedWindows(Sum(), TimeWindow(30), store, "w", **settings)
         roots.append(windows.checkpoint())
@@ -480,19 +483,19 @@ def test_every_call_fails_in_turn(existing: Any, done: bool) -> None:
 
 def test_a_key_that_is_standalone_again_keeps_the_pages_that_it_had_before() -> None:
     """They have the content of those that it left, which are deleted a few roots later."""
-    store, settings = MemoryStore(), {"lateness": 60, "leaf_arity": 2, "arity": 2}
+    store, settings = MemoryStore(), {"allowed_lateness": 60, "leaf_arity": 2, "arity": 2}
     windows = KeyedWindows(Sum(), TimeWindow(1000), store, **settings)
     windows.extend(["a"] * 8, [1.0] * 8, range(8))
     for newest, later in ((7, 9), (9, 11), (11, 13)):
         windows.retract("a", newest)
-        windows = windows.sibling(windows.checkpoint())
+        windows = windows.restore_like(windows.checkpoint())
         assert windows.stats().apart == 1
         if later < 13:
             windows.extend(["a"], [1.0], [later])
-            windows = windows.sibling(windows.checkpoint())
+            windows = windows.restore_like(windows.checkpoint())
             assert windows.stats().apart == 0
     for moment in range(4):
         windows.extend(["b"], [1.0], [moment])
-        windows = windows.sibling(windows.checkpoint())
+        windows = windows.restore_like(windows.checkpoint())
         windows.check()
         assert windows.query("a") == 7.0

@@ -299,7 +299,7 @@ def test_a_window_that_begins_with_many_events_has_larger_groups(
     several: bool, lateness: int | None
 ) -> None:
     """So a batch of it writes and reads few pages, and few events make a small handle."""
-    late: dict[str, Any] = {} if lateness is None else {"lateness": lateness}
+    late: dict[str, Any] = {} if lateness is None else {"allowed_lateness": lateness}
     policy: Any = {"a": TimeWindow(30_000), "b": TimeWindow(500)} if several else TimeWindow(30_000)
     least = 240 if lateness is None else 120
     for events in (1_100, 24 * least, 40_000):

@@ -162,12 +162,12 @@ class Life:
 
     @property
     def settings(self) -> dict[str, Any]:
-        late = {"timed": True} if self.lateness is None else {"lateness": self.lateness}
+        late = {"timed": True} if self.lateness is None else {"allowed_lateness": self.lateness}
         return {
             "promote_at": self.rng.choice([2, 6]) if self.promotes else 1000,
             "page_bytes": self.rng.choice([1, 16384]),
             "leaf_arity": self.rng.choice([2, 4]), "arity": 2,
-            "late": "drop", "missing": "drop", **late,
+            "on_late": "drop", "on_missing": "drop", **late,
         }  # fmt: skip
 
     def choose(self) -> None:
@@ -254,7 +254,7 @@ class Life:
         self.changed = self.number
         self.check_claims(old, before, known, bool(given_up))
         if rng.random() < 0.5:
-            self.windows = self.windows.sibling(self.windows.checkpoint())
+            self.windows = self.windows.restore_like(self.windows.checkpoint())
 
     def note_lateness(self) -> None:
         """Another lateness, perhaps."""
@@ -528,7 +528,7 @@ class Life:
         root, copy = self.windows.checkpoint(), MemoryStore()
         copy.put_many(pages_of(self.store))
         windows = KeyedWindows.restore(
-            root, self.product, self.policies, copy, **{**self.settings, "late": "error"}
+            root, self.product, self.policies, copy, **{**self.settings, "on_late": "raise"}
         )
         with pytest.raises(LateEvent):
             windows.extend([key], values, [cutoff - 1])
@@ -546,7 +546,7 @@ class Life:
                 if rng.random() < 0.2:
                     self.late()
                 if rng.random() < 0.4:
-                    self.windows = self.windows.sibling(self.windows.checkpoint())
+                    self.windows = self.windows.restore_like(self.windows.checkpoint())
                     self.windows.check()
             self.change()
         self.batch()
@@ -580,11 +580,11 @@ def ones(count: int) -> dict[str, list[float]]:
 def test_a_larger_lateness_does_not_bring_back_what_had_left() -> None:
     """What is missing goes by the lateness that applied, not by the one that applies now."""
     store = MemoryStore()
-    windows = sums(TimeWindow(10), store, lateness=0)
+    windows = sums(TimeWindow(10), store, allowed_lateness=0)
     windows.extend(["a"] * 101, ones(101), range(101))
-    windows = sums(TimeWindow(10), store, windows.checkpoint(), lateness=1000)
+    windows = sums(TimeWindow(10), store, windows.checkpoint(), allowed_lateness=1000)
     windows.extend(["b"], ones(1), [100])
-    windows = sums(TimeWindow(100), store, windows.checkpoint(), lateness=1000)
+    windows = sums(TimeWindow(100), store, windows.checkpoint(), allowed_lateness=1000)
     (lack,) = windows.lacking()
     assert lack.moment == np.datetime64(190, "s")  # the events up to 90 had left
     assert windows.extend(["a"], ones(1), [101])["n"].tolist() == [11.0]
@@ -605,10 +605,10 @@ def test_a_key_that_has_to_begin_empty_makes_every_window_incomplete() -> None:
 @pytest.mark.parametrize(("promote_at", "known"), [(1000, 10), (4, 10)])
 def test_events_newer_than_a_late_one_are_not_in_its_window(promote_at: int, known: int) -> None:
     store = MemoryStore()
-    windows = sums(TimeWindow(10), store, lateness=10, promote_at=promote_at)
+    windows = sums(TimeWindow(10), store, allowed_lateness=10, promote_at=promote_at)
     windows.extend(["a"] * 41, ones(41), range(41))
     root = windows.checkpoint()
-    windows = sums(CountWindow(15), store, root, lateness=10, promote_at=promote_at)
+    windows = sums(CountWindow(15), store, root, allowed_lateness=10, promote_at=promote_at)
     (lack,) = windows.lacking()
     # Of the events held, those from 21 to 30 are older than whatever comes.
     assert lack.events == 15 - known
@@ -618,9 +618,9 @@ def test_events_newer_than_a_late_one_are_not_in_its_window(promote_at: int, kno
 
 def test_windows_joined_by_and_are_whole_once_both_are() -> None:
     store = MemoryStore()
-    windows = sums(TimeWindow(5), store, lateness=0)
+    windows = sums(TimeWindow(5), store, allowed_lateness=0)
     windows.extend(["a"] * 20, ones(20), range(20))
-    windows = sums(TimeWindow(9) & CountWindow(7), store, windows.checkpoint(), lateness=0)
+    windows = sums(TimeWindow(9) & CountWindow(7), store, windows.checkpoint(), allowed_lateness=0)
     (lack,) = windows.lacking()
     assert (lack.moment, lack.events) == (None, None)
     assert lack.both == (np.datetime64(23, "s"), 2)
@@ -630,11 +630,11 @@ def test_windows_joined_by_and_are_whole_once_both_are() -> None:
 
 def test_a_column_and_a_window_are_whole_once_both_are() -> None:
     store = MemoryStore()
-    windows = sums(TimeWindow(5), store, lateness=0)
+    windows = sums(TimeWindow(5), store, allowed_lateness=0)
     windows.extend(["a"] * 20, ones(20), range(20))
     other = Product({"low": ("b", Min())})
     either = TimeWindow(9) | CountWindow(7)
-    windows = KeyedWindows.restore(windows.checkpoint(), other, either, store, lateness=0)
+    windows = KeyedWindows.restore(windows.checkpoint(), other, either, store, allowed_lateness=0)
     (lack,) = windows.lacking()
     assert (lack.moment, lack.events) == (np.datetime64(28, "s"), 7)
 
@@ -644,7 +644,7 @@ def test_a_column_and_a_window_are_whole_once_both_are() -> None:
 def test_a_key_whose_newest_event_was_retracted_keeps_its_cutoff(promote_at: int, way: str) -> None:
     store = MemoryStore()
     two = Product({"s": ("v", Sum()), "m": ("v", Max())})
-    settings: dict[str, Any] = {"lateness": 0, "promote_at": promote_at}
+    settings: dict[str, Any] = {"allowed_lateness": 0, "promote_at": promote_at}
     windows = KeyedWindows(two, TimeWindow(10), store, **settings)
     windows.extend(["a"] * 3, ones(3), [88, 96, 101])
     windows.retract("a", 101)
@@ -660,7 +660,7 @@ def test_a_key_whose_newest_event_was_retracted_keeps_its_cutoff(promote_at: int
         with pytest.raises(LateEvent):
             again.extend(["a"], ones(1), [moment])
     assert again.query("a") == {"s": 1.0} and again.lacking() == []
-    again = again.sibling(again.checkpoint())
+    again = again.restore_like(again.checkpoint())
     assert again.query("a") == {"s": 1.0}
     assert again.extend(["a", "a"], ones(2), [101, 105])["s"].tolist() == [2.0, 3.0]
     with pytest.raises(LateEvent):
@@ -674,7 +674,7 @@ def test_what_has_left_is_not_retracted_however_a_key_is_stored(
 ) -> None:
     """23 is older than any event to come, which is at 31 at least, and in no window of one."""
     windows = KeyedWindows(
-        Sum(), policy, None, lateness=5, missing="drop", arity=4, leaf_arity=4
+        Sum(), policy, None, allowed_lateness=5, on_missing="drop", arity=4, leaf_arity=4
     )  # fmt: skip
     # A retraction of what its own batch brought takes a window of its own.
     times, retracts = [23, 24, 36, 36], [False, False, False, True]
@@ -689,7 +689,9 @@ def test_what_has_left_is_not_retracted_however_a_key_is_stored(
 @pytest.mark.parametrize("promote_at", [2, 1000])
 def test_a_key_from_before_others_were_forgotten_takes_late_events(promote_at: int) -> None:
     """However it is stored: its events from then are all known."""
-    windows = KeyedWindows(Sum(), TimeWindow(10), MemoryStore(), lateness=50, promote_at=promote_at)
+    windows = KeyedWindows(
+        Sum(), TimeWindow(10), MemoryStore(), allowed_lateness=50, promote_at=promote_at
+    )
     windows.extend(["gone", "a", "a", "a"], [1.0] * 4, [0, 5, 6, 7])
     windows.forget(before=12)
     assert windows.keys and len(windows) == 1

@@ -23,10 +23,14 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         {"few": CountWindow(3), "long": TimeWindow(60)},
         {"promote_at": 8},
     ),
-    "late": (Product({"peak": ("v", Max())}), TimeWindow(50), {"lateness": 5, "promote_at": 6}),
+    "late": (
+        Product({"peak": ("v", Max())}),
+        TimeWindow(50),
+        {"allowed_lateness": 5, "promote_at": 6},
+    ),
     "key by key": (Monoid(identity=-np.inf, combine=max, name="plain"), CountWindow(4), {}),
 }
-SMALL: dict[str, Any] = {"page_bytes": 128, "arity": 2, "leaf_arity": 2, "invalid": "drop"}
+SMALL: dict[str, Any] = {"page_bytes": 128, "arity": 2, "leaf_arity": 2, "on_invalid": "drop"}
 
 
 def number_of(key: bytes, count: int) -> int:

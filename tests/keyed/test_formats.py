@@ -96,7 +96,7 @@ CONTENTS: dict[str, tuple[TableLayout, int, Any]] = {
 def windows() -> KeyedWindows:
     """What the golden root is of: runs, a young table, what is doomed, and what was forgotten."""
     found = KeyedWindows(
-        Max(), POLICY, MemoryStore(), "g", leaf_arity=2, arity=2, late="drop", **SETTINGS
+        Max(), POLICY, MemoryStore(), "g", leaf_arity=2, arity=2, on_late="drop", **SETTINGS
     )
     for step in range(12):
         keys = [f"key {step * 9 + n % 24}" for n in range(48)] + ["large"] * 2
@@ -109,7 +109,7 @@ def windows() -> KeyedWindows:
     return found
 
 
-SETTINGS: dict[str, Any] = {"lateness": 2, "promote_at": 5, "page_bytes": 200, "retain": 3}
+SETTINGS: dict[str, Any] = {"allowed_lateness": 2, "promote_at": 5, "page_bytes": 200, "retain": 3}
 POLICY = {"t": TimeWindow(60), "c": CountWindow(2) | TimeWindow(30)}
 
 
@@ -400,21 +400,26 @@ def test_forged_tables_of_a_root_are_named(change: Any) -> None:
 
 def test_roots_of_other_windows_are_refused() -> None:
     store = MemoryStore()
-    made = KeyedWindows(Max(), TimeWindow(60), store, lateness=2)
+    made = KeyedWindows(Max(), TimeWindow(60), store, allowed_lateness=2)
     made.extend(["a"], [1.0], [5])
     root = made.checkpoint()
     others: list[tuple[Any, Any, dict[str, Any], str]] = [
-        (Sum("int64"), TimeWindow(60), {"lateness": 2}, "read other values"),
-        (Product({"m": ("v", Max())}), TimeWindow(60), {"lateness": 2}, "read other values"),
-        (Max("f4"), TimeWindow(60), {"lateness": 2}, "read other values"),
-        (Max(), TimeWindow(60), {}, r"give a lateness(.|\n)*\* lateness  2\.0 s .* in order"),
-        (Max(), CountWindow(2), {}, r"\* window    TimeWindow.*  CountWindow\(2\)"),
+        (Sum("int64"), TimeWindow(60), {"allowed_lateness": 2}, "read other values"),
+        (Product({"m": ("v", Max())}), TimeWindow(60), {"allowed_lateness": 2}, "read other"),
+        (Max("f4"), TimeWindow(60), {"allowed_lateness": 2}, "read other values"),
+        (
+            Max(),
+            TimeWindow(60),
+            {},
+            r"set allowed_lateness(.|\n)*\* allowed lateness +2\.0 s .* in o",
+        ),
+        (Max(), CountWindow(2), {}, r"\* window +TimeWindow.*  CountWindow\(2\)"),
     ]
     for monoid, policy, settings, message in others:
         with pytest.raises(HandleMismatch, match=message):
             KeyedWindows.restore(root, monoid, policy, store, **settings)
     with pytest.raises(HandleMismatch, match="monoid"):
-        KeyedWindows(Sum("int64"), TimeWindow(60), store, lateness=2).sibling(root)
+        KeyedWindows(Sum("int64"), TimeWindow(60), store, allowed_lateness=2).restore_like(root)
     untimed = KeyedWindows(Max(), CountWindow(2), store)
     untimed.extend(["a"], [1.0])
     bare = untimed.checkpoint()
@@ -423,10 +428,10 @@ def test_roots_of_other_windows_are_refused() -> None:
     with pytest.raises(HandleMismatch, match=r"\* window    CountWindow\(2\)  TimeWindow"):
         KeyedWindows.restore(bare, Max(), TimeWindow(2), store)
     with pytest.raises(ValueError, match="a root's pages are in a store"):
-        KeyedWindows.restore(root, Max(), TimeWindow(60), None, lateness=2)  # type: ignore[arg-type]
+        KeyedWindows.restore(root, Max(), TimeWindow(60), None, allowed_lateness=2)  # type: ignore[arg-type]
     # Its own settings are other ones' to choose.
     found = KeyedWindows.restore(
-        root, Max(), TimeWindow(60), store, lateness=2, promote_at=1, page_bytes=1, retain=9
+        root, Max(), TimeWindow(60), store, allowed_lateness=2, promote_at=1, page_bytes=1, retain=9
     )
     assert found.query("a") == 1.0
 

@@ -27,7 +27,7 @@ def test_a_window_goes_and_comes_back_with_its_events(
 ) -> None:
     """Bursts of 60 events make it one by itself, and 30 s with one event each 9 s swept again."""
     store = MemoryStore() if stored else None
-    late: dict[str, Any] = {} if lateness is None else {"lateness": lateness}
+    late: dict[str, Any] = {} if lateness is None else {"allowed_lateness": lateness}
     windows = KeyedWindows(Sum(), policy, store, "w", **late, **SIZES)
     known: list[tuple[float, float]] = []
     apart, now, rng = [], 0.0, np.random.default_rng(5)
@@ -71,9 +71,9 @@ def test_a_window_goes_and_comes_back_with_its_events(
 def test_another_lateness_gives_exact_results_or_late_events(seed: int, promote_at: int) -> None:
     """Whatever is taken in has the result that all events give; what the root kept is taken in."""
     rng, store, policy = np.random.default_rng(seed), MemoryStore(), TimeWindow(SIZE)
-    sizes = {**SIZES, "promote_at": promote_at, "late": "drop"}
+    sizes = {**SIZES, "promote_at": promote_at, "on_late": "drop"}
     lateness, root = 10, b""
-    windows = KeyedWindows(Sum(), policy, store, "w", lateness=lateness, **sizes)
+    windows = KeyedWindows(Sum(), policy, store, "w", allowed_lateness=lateness, **sizes)
     known: dict[int, list[tuple[int, float]]] = {}
     floors: dict[int, int] = {}
     now, taken, refused = 1000, 0, 0
@@ -81,7 +81,9 @@ def test_another_lateness_gives_exact_results_or_late_events(seed: int, promote_
         if step % 4 == 3:
             root = windows.checkpoint()
             lateness = int(rng.choice([0, 10, 40, 90]))
-            windows = KeyedWindows.restore(root, Sum(), policy, store, lateness=lateness, **sizes)
+            windows = KeyedWindows.restore(
+                root, Sum(), policy, store, allowed_lateness=lateness, **sizes
+            )
         now += int(rng.integers(0, 9))
         count = int(rng.integers(1, 5))
         keys = rng.integers(0, 3, count)
@@ -115,18 +117,18 @@ def test_another_lateness_gives_exact_results_or_late_events(seed: int, promote_
 
 def test_what_was_kept_for_more_is_taken_at_once() -> None:
     store, policy = MemoryStore(), TimeWindow(SIZE)
-    windows = KeyedWindows(Max(), policy, store, "w", lateness=10)
+    windows = KeyedWindows(Max(), policy, store, "w", allowed_lateness=10)
     windows.extend(["a", "b"] * 50, np.arange(100.0), np.arange(100))
     root = windows.checkpoint()
     with pytest.raises(HandleMismatch, match="lateness"):
         KeyedWindows.restore(root, Max(), policy, store)
-    windows = KeyedWindows.restore(root, Max(), policy, store, lateness=50)
+    windows = KeyedWindows.restore(root, Max(), policy, store, allowed_lateness=50)
     assert windows.checkpoint() == root  # nothing has come
     windows.extend(["a"], [500.0], [88])
     with pytest.raises(LateEvent, match="key 'a'"):
         windows.extend(["a"], [0.0], [87])
     root = windows.checkpoint()
-    windows = KeyedWindows.restore(root, Max(), policy, store, lateness=50)
+    windows = KeyedWindows.restore(root, Max(), policy, store, allowed_lateness=50)
     windows.extend(["a", "new"], [1.0, 1.0], [200, 200])
     windows.extend(["a", "new"], [2.0, 2.0], [150, 150])
     with pytest.raises(LateEvent, match="key 'b'"):

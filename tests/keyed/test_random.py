@@ -78,7 +78,7 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
     monoid = rng.choice([make() for make in MONOIDS if make().name.partition(" ")[0] in PLAIN])
     plain = PLAIN[monoid.name.partition(" ")[0]]
     key_of = KINDS[rng.choice(list(KINDS))]
-    late: dict[str, Any] = {"lateness": 10**6} if rng.random() < 0.5 else {"timed": True}
+    late: dict[str, Any] = {"allowed_lateness": 10**6} if rng.random() < 0.5 else {"timed": True}
     store = MemoryStore()
     sizes: dict[str, Any] = rng.choice(SIZES)
     windows = KeyedWindows(monoid, policy, store, **sizes, **late)
@@ -122,7 +122,7 @@ def test_forgetting_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912
     monoid = rng.choice(MONOIDS[:4] + MONOIDS[-2:-1])()
     sizes: dict[str, Any] = rng.choice(SIZES)
     if rng.random() < 0.3:
-        sizes = sizes | {"lateness": 0}
+        sizes = sizes | {"allowed_lateness": 0}
     if rng.random() < 0.3:
         sizes = sizes | {"retain": 4}
     stores = [rng.choice([None, MemoryStore()]), None]

@@ -23,7 +23,7 @@ PLAIN = Monoid("", lambda a, b: a + b, lift=lambda v: f"{v:g};", name="plain tex
 SHAPES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "swept": (Max(), TimeWindow(30), {"promote_at": 1000, "page_bytes": 200}),
     "promoted": (Max(), TimeWindow(30), {"promote_at": 3, "page_bytes": 300}),
-    "late": (Max(), TimeWindow(30), {"promote_at": 3, "page_bytes": 300, "lateness": 5}),
+    "late": (Max(), TimeWindow(30), {"promote_at": 3, "page_bytes": 300, "allowed_lateness": 5}),
     "plain": (PLAIN, TimeWindow(30), {"page_bytes": 300}),
     "named": (
         Product({"m": ("v", Max())}), {"a": TimeWindow(30), "b": CountWindow(3) | TimeWindow(20)},
@@ -441,7 +441,7 @@ def test_a_monoid_that_fails_in_the_middle_of_a_batch(where: str | None) -> None
         with pytest.raises(PartialBatch, match="an earlier batch was taken in only in part"):
             call()
     if where:
-        again = windows.sibling(root)
+        again = windows.restore_like(root)
         assert again.query(["a", "b", "c"]).tolist() == ["1", "2", "3"]
 
 
@@ -476,6 +476,6 @@ def test_forgotten_windows_leave_no_pages() -> None:
     root = windows.checkpoint()
     for _ in range(3):
         root = windows.checkpoint()
-    assert windows.sibling(root).query(3) == [1]
+    assert windows.restore_like(root).query(3) == [1]
     windows.delete_pages()
     assert list(store.keys()) == []

@@ -44,7 +44,7 @@ DAY = TimeWindow("1 day")
 # --- settings -------------------------------------------------------------------------------------
 
 SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "unknown": ({"size": 3}, TypeError, "there is no setting 'size' here; the settings are"),
+    "unknown": ({"size": 3}, TypeError, "unexpected keyword argument 'size'"),
     "promote_at": ({"promote_at": 0}, ValueError, "promote_at"),
     "promote_at of text": ({"promote_at": "3"}, TypeError, "promote_at"),
     "promote_at beyond": ({"promote_at": 1 << 25}, ValueError, "promote_at"),
@@ -52,11 +52,11 @@ SETTINGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "cache_bytes": ({"cache_bytes": -1}, ValueError, "cache_bytes"),
     "retain": ({"retain": 1}, ValueError, "retain must be at least 2"),
     "retain beyond": ({"retain": 257}, ValueError, "of keyed windows retain is at most 256"),
-    "late": ({"late": "ignore"}, ValueError, "late is one of"),
-    "invalid": ({"invalid": "ignore"}, ValueError, "invalid is one of"),
-    "lateness": ({"lateness": -1}, ValueError, "lateness"),
+    "late": ({"on_late": "ignore"}, ValueError, "on_late is one of"),
+    "invalid": ({"on_invalid": "ignore"}, ValueError, "on_invalid is one of"),
+    "lateness": ({"allowed_lateness": -1}, ValueError, "allowed_lateness"),
     "arity": ({"arity": 1}, ValueError, "an arity"),
-    "aggregator": ({"aggregator": Window}, TypeError, "there is no setting 'aggregator' here"),
+    "aggregator": ({"aggregator": Window}, TypeError, "unexpected keyword argument 'aggregator'"),
 }
 
 
@@ -86,7 +86,7 @@ def test_names_of_the_longest_length_promote() -> None:
     windows = KeyedWindows(Max(), CountWindow(9), "memory://", "x" * 60, promote_at=1, leaf_arity=2)
     windows.extend(["a"] * 9, np.arange(9.0))
     assert windows.stats().apart == 1
-    assert windows.sibling(windows.checkpoint()).query("a") == 8.0
+    assert windows.restore_like(windows.checkpoint()).query("a") == 8.0
 
 
 # --- batches --------------------------------------------------------------------------------------
@@ -153,15 +153,17 @@ def test_late_events_name_the_key() -> None:
     with pytest.raises(LateEvent, match="key 1, time"):
         fresh.extend([1, 1], [1.0, 1.0], [5, 4])
     assert fresh.extend(["x"], [1.0], [1]).tolist() == [1.0]
-    late = KeyedWindows(Max(), DAY, lateness="10 seconds")
+    late = KeyedWindows(Max(), DAY, allowed_lateness="10 seconds")
     late.extend(["a"], [1.0], [100])
-    with pytest.raises(LateEvent, match=r"by more than 10.0 s older .* allow a greater lateness"):
+    with pytest.raises(
+        LateEvent, match=r"by more than 10.0 s older .* set a larger allowed_lateness"
+    ):
         late.extend(["a"], [1.0], [89])
     assert late.extend(["a"], [5.0], [90]).tolist() == [5.0]
 
 
 def test_dropped_events_are_counted_and_told() -> None:
-    windows = KeyedWindows(Max(), DAY, late="drop", invalid="drop")
+    windows = KeyedWindows(Max(), DAY, on_late="drop", on_invalid="drop")
     values = [1.0, float("nan"), 3.0, 4.0]
     found = windows.extend(["a", "a", "b", "a"], values, [10, 11, 5, 9])
     assert found.tolist() == [1.0, 3.0]
@@ -289,7 +291,7 @@ def test_a_call_in_the_middle_of_another_is_refused() -> None:
     thread.start()
     thread.join()
     assert errors
-    assert windows.sibling(root).query("a") == 1.0
+    assert windows.restore_like(root).query("a") == 1.0
     windows.busy = False
 
 
@@ -312,7 +314,7 @@ def test_a_sibling_has_the_name_of_its_root() -> None:
     one = KeyedWindows(Max(), CountWindow(9), store, "one", **settings)
     two = KeyedWindows(Max(), CountWindow(9), store, "two", **settings)
     two.extend(["a"] * 9, np.arange(9.0))
-    found = one.sibling(two.checkpoint())
+    found = one.restore_like(two.checkpoint())
     assert (found.name, found.query("a")) == ("two", 8.0)
     found.extend(["b"] * 9, np.arange(9.0))
     found.checkpoint()
@@ -364,7 +366,7 @@ def test_forgetting_needs_windows_that_time_empties() -> None:
 
 
 def test_a_forgotten_key_begins_anew_and_old_events_are_late() -> None:
-    windows = KeyedWindows(Max(), TimeWindow(10), "memory://", late="drop")
+    windows = KeyedWindows(Max(), TimeWindow(10), "memory://", on_late="drop")
     windows.extend(["a", "b"], [9.0, 9.0], [100, 105])
     assert windows.earliest() == 100_000_000
     assert windows.forget(before=datetime.fromtimestamp(109, UTC)).tolist() == []
@@ -380,7 +382,7 @@ def test_a_forgotten_key_begins_anew_and_old_events_are_late() -> None:
     assert windows.extend(["a", "c"], [1.0, 2.0], [110, 111]).tolist() == [1.0, 2.0]
     assert len(windows) == 3
     windows.check()
-    again = windows.sibling(windows.checkpoint())
+    again = windows.restore_like(windows.checkpoint())
     assert again.extend(["d"], [1.0], [109]).tolist() == []
     assert again.query("a") == 1.0
 

@@ -44,6 +44,6 @@ def test_a_window_that_time_empties_leaves_no_page(aggregator: type[MonoidTree])
             window.insert(1, 10_000.0 + second)
             assert window.query() == second + 1
             window.checkpoint()
-            window = window.sibling(window.checkpoint())
+            window = window.restore_like(window.checkpoint())
             assert set(store.keys()) == set(live_keys(window))
             assert audit(window).left == []

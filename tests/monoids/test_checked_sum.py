@@ -39,7 +39,7 @@ def test_sums_are_exact_or_refused(dtype: str, aggregator: type) -> None:
             with pytest.raises(ResultOutOfRange, match=f"a sum of {dtype} is beyond"):
                 window.query()
         if end % 50 == 0:
-            window = window.sibling(window.checkpoint())
+            window = window.restore_like(window.checkpoint())
     assert 0 < refused < len(values)
 
 

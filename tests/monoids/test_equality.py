@@ -113,7 +113,7 @@ def test_sound_windows_are_sound(
             window.extend(batch_of(monoid, values[:count]))
         del values[:count]
         window.check()
-    window = window.sibling(window.checkpoint())
+    window = window.restore_like(window.checkpoint())
     window.check()
 
 

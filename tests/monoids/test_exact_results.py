@@ -129,7 +129,7 @@ def test_scalars_go_in_as_python_values(value: Any) -> None:
         assert alike(rows[0], python) and alike(rows[2], python)
     window = Window(Collect(), CountWindow(4), name="w")
     window.extend([value, value])
-    assert alike(window.sibling(window.checkpoint()).query(), [python, python])
+    assert alike(window.restore_like(window.checkpoint()).query(), [python, python])
 
 
 def test_numpys_results_come_as_python_values() -> None:
@@ -199,7 +199,7 @@ def test_what_is_missing_among_objects(value: Any, monoid: Monoid) -> None:
     assert is_missing(one) and not monoid.is_valid(one)
     mask = monoid.invalid(batch, 3)
     assert mask is not None and mask.tolist() == [False, True, False]
-    window = Window(monoid, CountWindow(3), store=None, invalid="drop")
+    window = Window(monoid, CountWindow(3), store=None, on_invalid="drop")
     window.extend(["a", value, 5])
     assert len(window) == 2 and window.stats().invalid == 1
 
@@ -209,7 +209,7 @@ def test_what_is_missing_among_floats(value: Any) -> None:
     assert np.isnan(read_value(value, Array("f8")))
     assert np.isnan(read_column([1.0, value], Array("f8"))[1])
     for action in ("insert", "extend"):
-        window = Window(Max(), CountWindow(3), invalid="drop")
+        window = Window(Max(), CountWindow(3), on_invalid="drop")
         getattr(window, action)(value if action == "insert" else [value])
         assert len(window) == 0 and window.stats().invalid == 1
 
@@ -314,7 +314,7 @@ def test_results_of_a_type_are_exact_on_every_way(
                         arity=2)  # fmt: skip
         batch = window.extend(values, range(len(values)))
         assert batch.tolist() == expected
-        window = window.sibling(window.checkpoint())
+        window = window.restore_like(window.checkpoint())
         assert window.query() == expected[-1] and type(window.query()) is type(expected[-1])
         single = Window(monoid, CountWindow(3), aggregator=aggregator)
         for at, value in enumerate(values):
@@ -373,4 +373,4 @@ def test_text_is_chosen_from(values: list[Any]) -> None:
         assert window.query() is None
         expected = [right(values[max(0, at - 1) : at + 1]) for at in range(len(values))]
         assert window.extend(values).tolist() == expected
-        assert window.sibling(window.checkpoint()).query() == expected[-1]
+        assert window.restore_like(window.checkpoint()).query() == expected[-1]

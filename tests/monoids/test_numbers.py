@@ -195,7 +195,7 @@ def test_every_way_through_a_window(name: str, aggregator: type) -> None:
                     require(name, known[at + i], float(found) - offset, way)
                 at += step
                 if at in (10, 20):
-                    window = window.sibling(window.checkpoint())
+                    window = window.restore_like(window.checkpoint())
 
 
 @pytest.mark.parametrize("name", BUILT_INS)

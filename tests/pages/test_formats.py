@@ -54,8 +54,8 @@ def timed(store: MemoryStore) -> Window:
         name="timed",
         arity=2,
         aggregator=LogMTA,
-        late="drop",
-        invalid="drop",
+        on_late="drop",
+        on_invalid="drop",
     )
     window.extend(["a", "bb", "c", None, "d", "e", "f", "g", "h"], [1, 2, 2, 3, 1, 5.5, 9, 12, 13])
     window.checkpoint()

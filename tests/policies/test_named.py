@@ -265,11 +265,11 @@ def test_windows_of_many_keys(rule: str) -> None:
 def test_a_late_event_fills_the_gap_of_a_session(aggregator: type) -> None:
     """As far as the session before is still in the window, that is."""
     both = SessionWindow(5) & TimeWindow(60)
-    window = Window(Collect(), both, aggregator=aggregator, lateness=60, arity=2)
+    window = Window(Collect(), both, aggregator=aggregator, allowed_lateness=60, arity=2)
     window.extend(["a", "b"], [0, 8])
     assert window.query() == ["a", "b"]
     shorter = SessionWindow(5) & CountWindow(2)
-    window = Window(Collect(), shorter, aggregator=aggregator, lateness=60, arity=2)
+    window = Window(Collect(), shorter, aggregator=aggregator, allowed_lateness=60, arity=2)
     window.extend(["a", "b", "c"], [0, 8, 16])
     assert window.query() == ["b", "c"]
     window.insert("d", 12)  # b, d and c are one session now
@@ -430,7 +430,7 @@ def test_late_events_merge_sessions_as_a_batch_has_them(
     """One by one and in batches, in all kinds of windows, with restores in between."""
     random, policy = Random(f"{rule} {seed}"), MERGING[rule]
     times = late_stream(random, 60)
-    settings: dict[str, Any] = {"aggregator": aggregator, "lateness": LATENESS}
+    settings: dict[str, Any] = {"aggregator": aggregator, "allowed_lateness": LATENESS}
     store, done = MemoryStore(), 0
     one = Window(Collect(), policy(), store, "one", arity=2, **settings)
     several = SharedWindows(
@@ -438,10 +438,10 @@ def test_late_events_merge_sessions_as_a_batch_has_them(
         {"s": policy(), "n": CountWindow(3)},
         store,
         "several",
-        lateness=LATENESS,
+        allowed_lateness=LATENESS,
         arity=2,
     )
-    keys = KeyedWindows(Collect(), policy(), store, "keys", lateness=LATENESS, arity=2)
+    keys = KeyedWindows(Collect(), policy(), store, "keys", allowed_lateness=LATENESS, arity=2)
     while done < len(times):
         stop = done + random.choice([1, 1, 2, 7])
         numbers, some = list(range(done, stop))[: len(times) - done], times[done:stop]
@@ -466,17 +466,17 @@ def test_late_events_merge_sessions_as_a_batch_has_them(
             one = Window.restore(one.checkpoint(), Collect(), policy(), store, **settings)
             several = SharedWindows.restore(
                 several.checkpoint(), Collect(), {"s": policy(), "n": CountWindow(3)}, store,
-                lateness=LATENESS,
+                allowed_lateness=LATENESS,
             )  # fmt: skip
             keys = KeyedWindows.restore(
-                keys.checkpoint(), Collect(), policy(), store, lateness=LATENESS
+                keys.checkpoint(), Collect(), policy(), store, allowed_lateness=LATENESS
             )
 
 
 @pytest.mark.parametrize("evict", [True, False])
 def test_sessions_that_no_late_event_can_reach_leave_the_tree(evict: bool) -> None:
     store = MemoryStore()
-    settings: dict[str, Any] = {"aggregator": FiBA, "lateness": 20}
+    settings: dict[str, Any] = {"aggregator": FiBA, "allowed_lateness": 20}
     window = Window(Count(), SessionWindow(5), store, arity=4, **settings)
     for number in range(400):
         window.insert(1, 10 * number)
@@ -491,7 +491,9 @@ def test_sessions_that_no_late_event_can_reach_leave_the_tree(evict: bool) -> No
 
 def test_an_insertion_that_fails_after_a_merge_is_taken_back() -> None:
     store = FaultyStore(MemoryStore())
-    window = Window(Count(), SessionWindow(5), store, arity=2, aggregator=FiBA, lateness=1000)
+    window = Window(
+        Count(), SessionWindow(5), store, arity=2, aggregator=FiBA, allowed_lateness=1000
+    )
     window.extend([1] * 60, [4 * n for n in range(60)])
     window.insert(1, 300)
     assert len(window) == 1

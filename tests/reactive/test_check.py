@@ -43,7 +43,7 @@ def lived(
                 found.append((handles[-1], pages_of(store)))
             case 5 if handles:
                 handles = handles[: random.choice([1, 2])]
-                window = window.sibling(handles[-1])
+                window = window.restore_like(handles[-1])
             case _:
                 structure = window.structure
                 if isinstance(structure, PagedReactiveAggregator) and len(window) > 4:

@@ -355,7 +355,7 @@ def test_every_retained_handle_stays_whole_and_nothing_else_stays(retain: int) -
         take(window, text, rng.sample(range(len(text)), rng.randint(0, min(9, len(text) - 1))))
         handles = [*handles, (window.checkpoint(), "".join(text))][-retain:]
         if number % 4 == 1:
-            window = window.sibling(handles[-1][0])
+            window = window.restore_like(handles[-1][0])
         for handle, expected in handles:
             past = again(handle, store, 150)
             assert past.query() == expected
@@ -583,7 +583,7 @@ def test_a_handle_whose_aggregates_count_other_events_is_refused(count: int) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(CorruptHandle, match="counts events"):
-            window.sibling(handle)
+            window.restore_like(handle)
 
 
 def test_counts_of_events_are_added_without_a_warning() -> None:

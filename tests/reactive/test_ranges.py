@@ -107,7 +107,7 @@ class Holed:
 
     def reopen(self) -> None:
         if self.window.store is not None:
-            self.window = self.window.sibling(self.window.checkpoint())
+            self.window = self.window.restore_like(self.window.checkpoint())
 
     def agrees(self, ask: Callable[[bool], Any], start: int, stop: int, gone: bool) -> None:
         values = [value for _, value in self.there[start:stop]]
@@ -183,7 +183,7 @@ def test_a_time_of_what_has_left_that_cannot_be(newest: object) -> None:
     for state in ([*handle.state[:3], newest], [*handle.state, 0]):
         handle.state = state
         with pytest.raises((CorruptHandle, OverflowError)):
-            window.sibling(handle.encode())
+            window.restore_like(handle.encode())
 
 
 # --- costs --------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ def test_a_range_reads_at_most_two_pages_a_level_and_the_same_one_none(
     handle, height = window.checkpoint(), window.structure.height
     random = Random(5)
     for _ in range(40):
-        window = window.sibling(handle) if random.random() < 0.5 else window
+        window = window.restore_like(handle) if random.random() < 0.5 else window
         after, until = sorted(random.sample(range(n // 4 - 1, n + n // 4), 2))
         inside = there[(after < there) & (there <= until)]
         for most in (2 * (height - 1), 0):
@@ -289,7 +289,7 @@ def test_what_a_range_has_read_stays_right_while_the_window_moves_on(
                 tree_of(window).evict_at([window.structure.front + place])
                 del there[place]
             if number % 40 == 39:
-                window = window.sibling(window.checkpoint())
+                window = window.restore_like(window.checkpoint())
             front = window.structure.front
             start = random.randrange(len(there) // 2 + 1)
             stop = random.randrange(start, len(there) + 1)

@@ -91,7 +91,7 @@ class Kept:
         self.policy = policy
         self.options: dict[str, Any] = {"aggregator": tree}
         if lateness:
-            self.options["lateness"] = lateness
+            self.options["allowed_lateness"] = lateness
         store, self.listed = MemoryStore(), Listed(policy)
         sizes: dict[str, Any] = {"arity": 2, "leaf_arity": 5}
         window = Window(oracle.joined(), policy, store, "w", **sizes, **self.options)
@@ -238,7 +238,7 @@ def test_several_windows_are_their_lists_whichever_call_failed(lateness: int | N
     policies: dict[str, AbstractPolicy] = {"long": CountWindow(20), "short": TimeWindow(9)}
     if lateness is not None:  # where one is taken out, an older event may come back by count
         policies["long"] = TimeWindow(20)
-    options: dict[str, Any] = {"lateness": lateness}
+    options: dict[str, Any] = {"allowed_lateness": lateness}
     store, lists = MemoryStore(), [Listed(policy) for policy in policies.values()]
     windows = SharedWindows(oracle.joined(), policies, store, "w", arity=2, leaf_arity=5, **options)
     for some in (1, 13, 5, 13, 13, 13):
@@ -328,7 +328,7 @@ def test_results_that_are_due_come_whichever_call_failed(
                 at += next(int(n.split()[0]) for n in error.__notes__ if "were accepted" in n)
                 assert due.query() == text(at)
                 due = TriggeredWindow.restore(
-                    due.checkpoint(), due.trigger, oracle.joined(), policy, store, aggregator=tree
+                    due.checkpoint(), oracle.joined(), policy, due.trigger, store, aggregator=tree
                 )
                 continue
             found += zip(moments.tolist(), results, strict=True)

@@ -60,7 +60,7 @@ def holes(store: MemoryStore) -> Window:
 
 
 def reopened(window: Window) -> Window:
-    return window.sibling(window.checkpoint())
+    return window.restore_like(window.checkpoint())
 
 
 @pytest.fixture(params=[numbers, timed, texts, blocks, holes], ids=lambda make: make.__name__)
@@ -164,7 +164,7 @@ def test_pages_that_a_later_checkpoint_deleted_are_gone_not_damaged(make: Make) 
     handle = window.checkpoint()
     window.evict(1)
     window.checkpoint()  # deletes; and its handle is lost
-    window = window.sibling(handle)
+    window = window.restore_like(handle)
     found = audit(window)
     assert not found.damaged
     assert found.gone

@@ -62,7 +62,7 @@ class Single(Kind):
     def __init__(self, tree: type[Aggregator], lateness: float = 0) -> None:
         self.options: dict[str, Any] = {"aggregator": tree}
         if lateness:
-            self.options["lateness"] = lateness
+            self.options["allowed_lateness"] = lateness
 
     def begin(self, store: PageStore) -> Any:
         return oracle.begin(store, SIZE, 2, 2, **self.options)
@@ -82,7 +82,7 @@ class Late(Single):
 
 class Shared(Kind):
     def __init__(self, lateness: float | None) -> None:
-        self.late: dict[str, Any] = {"lateness": lateness}
+        self.late: dict[str, Any] = {"allowed_lateness": lateness}
         self.policies = {"long": CountWindow(SIZE), "short": CountWindow(3)}
 
     def begin(self, store: PageStore) -> Any:
@@ -92,7 +92,7 @@ class Shared(Kind):
         return SharedWindows.restore(handle, oracle.joined(), self.policies, store, **self.late)
 
     def take(self, window: Any, start: int, stop: int) -> None:
-        times = None if self.late["lateness"] is None else range(start, stop)
+        times = None if self.late["allowed_lateness"] is None else range(start, stop)
         window.extend(oracle.events(start, stop), times)
 
     def assert_is(self, window: Any, back: int) -> None:
@@ -107,7 +107,7 @@ class Triggered(Kind):
 
     def again(self, handle: bytes, store: PageStore) -> Any:
         monoid, policy = oracle.joined(), CountWindow(SIZE)
-        return TriggeredWindow.restore(handle, EveryCount(7), monoid, policy, store)
+        return TriggeredWindow.restore(handle, monoid, policy, EveryCount(7), store)
 
 
 class Sliced(Kind):
@@ -188,6 +188,6 @@ def test_a_checkpoint_that_cannot_be_written_is_not_one_that_was_taken() -> None
     for _ in range(RETAIN + 1):
         with pytest.raises(NotPageable):
             due.checkpoint()
-    again = TriggeredWindow.restore(handle, EveryCount(7), words, CountWindow(SIZE), store)
+    again = TriggeredWindow.restore(handle, words, CountWindow(SIZE), EveryCount(7), store)
     assert again.query() == {oracle.text(60, SIZE)}
     again.check()

@@ -61,11 +61,11 @@ def read(window: Any) -> None:
     window.query()
     window.extend([1.0, 2.0], [40, 41])
     window.query()
-    if window.engine.settings.lateness:
+    if window.engine.settings.allowed_lateness:
         window.extend([5.0], [39])
         window.retract(40)
     window.checkpoint()
-    window.sibling(window.checkpoint()).query()
+    window.restore_like(window.checkpoint()).query()
     window.stats()
     window.check()
 
@@ -105,7 +105,7 @@ def triggered(trigger: Any) -> Made:
 
     def use(snapshot: bytes, store: MemoryStore) -> None:
         found = TriggeredWindow.restore(
-            snapshot, trigger, Sum(), TimeWindow(20), store=store, **SMALL
+            snapshot, Sum(), TimeWindow(20), trigger, store=store, **SMALL
         )
         found.extend([1.0, 2.0], [60, 61])
         found.query()
@@ -156,20 +156,20 @@ MADE: dict[str, Callable[[], Made]] = {
     "log": lambda: single(Sum(), CountWindow(9), aggregator=LogMTA),
     "flat": lambda: single(Max(), CountWindow(9), aggregator=PagedFlatFAT),
     "reactive": lambda: single(Max(), CountWindow(9), aggregator=PagedReactiveAggregator),
-    "fiba": lambda: single(Max(), TimeWindow(20), aggregator=FiBA, lateness=5),
+    "fiba": lambda: single(Max(), TimeWindow(20), aggregator=FiBA, allowed_lateness=5),
     "fiba counts": lambda: single(Collect(), CountWindow(9), aggregator=FiBA),
     "shared": shared,
-    "shared late": lambda: shared(lateness=5),
+    "shared late": lambda: shared(allowed_lateness=5),
     "every period": lambda: triggered(EveryPeriod(7)),
     "every count": lambda: triggered(EveryCount(3)),
     "keyed": lambda: keyed(Max(), TimeWindow(20), TimeWindow(9), "text", timed=True),
     "keyed late": lambda: keyed(
         Product({"n": ("v", Sum()), "l": ("v", Collect())}), TimeWindow(20), TimeWindow(30),
-        "int", lateness=4,
+        "int", allowed_lateness=4,
     ),
     "keyed counts": lambda: keyed(
         Product({"n": ("v", Sum())}), {"c": CountWindow(9), "b": CountWindow(2) | TimeWindow(5)},
-        {"d": CountWindow(3)}, "text", lateness=4,
+        {"d": CountWindow(3)}, "text", allowed_lateness=4,
     ),
 }  # fmt: skip
 

@@ -68,7 +68,7 @@ class Lists:
             first = min(retractions, len(there))
             there = there[: len(there) - first]
             for value in sorted(row[2] or 0.0 for row in mine if not row[3]):
-                if there and self.existing != "beside":
+                if there and self.existing != "append":
                     older = there.pop()[1]
                     value += older if self.existing == "combine" else 0.0
                 there.append((time, value))
@@ -104,7 +104,7 @@ def draw(random: Random, now: int, known: Lists) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize("existing", ["beside", "replace", "combine"])
+@pytest.mark.parametrize("existing", ["append", "replace", "combine"])
 def test_a_reader_of_the_results_has_them_all(existing: str) -> None:
     """The newest row of each time is what holds, through replays in any order."""
     for seed in range(6):
@@ -137,7 +137,7 @@ def test_a_reader_of_the_results_has_them_all(existing: str) -> None:
             for row in rows:
                 if not row[3]:
                     times[row[:2]] = times.get(row[:2], 0) + 1
-            if existing == "beside":  # of several at a time a reader cannot tell which one went
+            if existing == "append":  # of several at a time a reader cannot tell which one went
                 stands = {at: result for at, result in stands.items() if times[at] == 1}
                 assert {at: reader[at] for at in stands} == stands, (seed, number)
             else:
@@ -145,7 +145,7 @@ def test_a_reader_of_the_results_has_them_all(existing: str) -> None:
 
 
 def test_what_finds_nothing_may_stop_the_query() -> None:
-    plan, store = plan_of("beside", missing="error"), MemoryStore()
+    plan, store = plan_of("append", missing="error"), MemoryStore()
     state = step(None, table_of([("a", 10, 1.0, False)], plan), plan, store).state
     with pytest.raises(NoSuchEvent, match=r"1 retractions .* first of key a, by 'ts' at 1970"):
         step(state, table_of([("a", 11, None, True)], plan), plan, store)

@@ -404,9 +404,9 @@ def test_default_pages_fit_a_disk_page_and_handles_stay_small(
     policies = {f"w{i}": TimeWindow(86400 >> 3 * i) for i in range(windows)}
     leaf_arity, arity = small_groups(monoid, *policies.values(), by_time=True)
     kinds = {"store": store, "name": "n" * 100, "arity": arity, "leaf_arity": leaf_arity}
-    window: Any = Window(monoid, policies["w0"], aggregator=FiBA, lateness=600, **kinds)
+    window: Any = Window(monoid, policies["w0"], aggregator=FiBA, allowed_lateness=600, **kinds)
     if windows > 1:
-        window = SharedWindows(monoid, policies, lateness=600, **kinds)
+        window = SharedWindows(monoid, policies, allowed_lateness=600, **kinds)
     rng, sizes, levels = np.random.default_rng(1), [], 0
     for batch in range(40):
         times = batch * 1990 + np.sort(rng.integers(0, 2000, 2000))

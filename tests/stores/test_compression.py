@@ -159,7 +159,7 @@ def test_windows_are_the_same_and_smaller(tmp_path: Path) -> None:
     packed = [(w, r, w.checkpoint()) for w, r in windows(CompressedStore(behind, "zstd"))]
     for (window, right, handle), (_, found, other) in zip(plain, packed, strict=True):
         assert found.tobytes() == right.tobytes() and other == handle
-        window.sibling(handle).check()
+        window.restore_like(handle).check()
     keys = sorted(bare.keys())
     assert keys == sorted(behind.keys())
     sizes = [sum(len(p or b"") for p in store.get_many(keys)) for store in (bare, behind)]

@@ -209,7 +209,7 @@ class ChangingWindow(ChangingLife):
         self.options: dict[str, Any] = {"aggregator": aggregator}
         sizes = {"arity": 2, "leaf_arity": random.choice([2, 5])}
         self.window = Window(
-            joined(), self.policies[""], self.store, "w", lateness=self.lateness, **sizes,
+            joined(), self.policies[""], self.store, "w", allowed_lateness=self.lateness, **sizes,
             **self.options,
         )  # fmt: skip
         self.front = 0
@@ -224,7 +224,7 @@ class ChangingWindow(ChangingLife):
             if not self.is_late and not policy.needs_times:
                 policy = policy | TimeWindow(self.random.choice(SIZES))
         self.window = Window.restore(
-            handle, joined(), policy, self.store, lateness=self.lateness, **self.options
+            handle, joined(), policy, self.store, allowed_lateness=self.lateness, **self.options
         )  # fmt: skip
         if policy.fingerprint != self.policies[""].fingerprint and self.events:
             self.front = max(kept, cut_of(policy, self.events, self.newest))
@@ -266,7 +266,13 @@ class ChangingShared(ChangingLife):
         self.policies = {name: draw_policy(random) for name in "ab"}
         sizes = {"arity": 2, "leaf_arity": random.choice([2, 5])}
         self.windows = SharedWindows(
-            joined(), self.policies, self.store, "w", timed=True, lateness=self._given, **sizes
+            joined(),
+            self.policies,
+            self.store,
+            "w",
+            timed=True,
+            allowed_lateness=self._given,
+            **sizes,
         )
 
     @property
@@ -281,7 +287,7 @@ class ChangingShared(ChangingLife):
             if self.random.random() < 0.6:
                 self.policies[name] = draw_policy(self.random)
         self.windows = SharedWindows.restore(
-            handle, joined(), self.policies, self.store, lateness=self._given
+            handle, joined(), self.policies, self.store, allowed_lateness=self._given
         )
 
     def moved(self, at: int, count: int) -> None:

@@ -33,7 +33,7 @@ class Stream:
     def __post_init__(self) -> None:
         arities = {"arity": self.random.choice([2, 3, 8]), "leaf_arity": self.random.choice([2, 5])}
         self.options: dict[str, Any] = {
-            "aggregator": CrowdedFiBA, "late": "drop", "lateness": self.lateness,
+            "aggregator": CrowdedFiBA, "on_late": "drop", "allowed_lateness": self.lateness,
         }  # fmt: skip
         self.window = Window(joined(), self.policy, self.store, "late", **arities, **self.options)
 

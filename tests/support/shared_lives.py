@@ -46,7 +46,10 @@ class SharedLife(Noted):
         }
 
     def open_on(self, store: PageStore, retain: int = 2) -> SharedWindows:
-        options: dict[str, Any] = {"retain": retain, "lateness": LATENESS if self.late else None}
+        options: dict[str, Any] = {
+            "retain": retain,
+            "allowed_lateness": LATENESS if self.late else None,
+        }
         if self.handle.exists():
             handle = self.handle.read_bytes()
             return SharedWindows.restore(handle, oracle.joined(), self.policies, store, **options)

@@ -62,7 +62,7 @@ def test_each_window_is_as_it_is_alone(batches: int, period: int) -> None:
             assert found.moments[at].tolist() == moments.tolist()
             assert [found.results[name][i] for i in at] == list(results)
         windows.check()
-        windows = windows.sibling(windows.checkpoint())
+        windows = windows.restore_like(windows.checkpoint())
     due = SharedDue(windows, trigger)
     due.progress = Progress(newest=newest)
     end = -(-(newest + 40_000_000) // trigger.period) * trigger.period

@@ -229,7 +229,7 @@ def test_against_a_list(
 
     def restore(handle: bytes) -> TriggeredWindow:
         return TriggeredWindow.restore(
-            handle, trigger, joined(), rule.policy(), store, aggregator=aggregator
+            handle, joined(), rule.policy(), trigger, store, aggregator=aggregator
         )
 
     window = Window(joined(), rule.policy(), store, "w", arity=arity, aggregator=aggregator)
@@ -324,7 +324,7 @@ def test_a_batch_after_a_gap_that_emptied_the_window(aggregator: Any) -> None:
 
 @pytest.mark.parametrize("aggregator", [*IN_ORDER, FiBA])
 def test_slices_take_events_in_order_whatever_keeps_them(aggregator: Any) -> None:
-    window = SlicedWindow(Collect(), TimeWindow(4), 2, aggregator=aggregator, late="drop")
+    window = SlicedWindow(Collect(), TimeWindow(4), 2, aggregator=aggregator, on_late="drop")
     due = window.extend("abcde", [1, 7, 5, 8, 9])
     assert seconds(due) == [(2, ["a"]), (4, ["a"]), (6, []), (8, ["b", "d"])]
     strict = SlicedWindow(Collect(), TimeWindow(4), 2, aggregator=aggregator)
@@ -369,13 +369,14 @@ def test_events_that_a_watermark_has_passed_are_late() -> None:
 
 
 def test_events_that_are_dropped_neither_count_nor_move_time() -> None:
-    by_number = Window(Sum(), CountWindow(9), name="n", invalid="drop")
+    by_number = Window(Sum(), CountWindow(9), name="n", on_invalid="drop")
     assert TriggeredWindow(by_number, EveryCount(2)).extend([1, np.nan, 2, 4]).results == [3]
     for window in (
         TriggeredWindow(
-            Window(Sum(), TimeWindow(2), name="t", invalid="drop", late="drop"), EveryPeriod(1)
+            Window(Sum(), TimeWindow(2), name="t", on_invalid="drop", on_late="drop"),
+            EveryPeriod(1),
         ),
-        SlicedWindow(Sum(), TimeWindow(2), 1, name="s", invalid="drop", late="drop"),
+        SlicedWindow(Sum(), TimeWindow(2), 1, name="s", on_invalid="drop", on_late="drop"),
     ):
         assert seconds(window.extend([1, np.nan, 8, 2], [10, 90, 9, 10])) == []
         assert window.insert(4, 5) == []
@@ -434,7 +435,7 @@ def test_slices_are_refused_where_they_would_be_cut(policy: Any, slide: Any, hin
 
 
 def test_late_events_and_missing_times_are_refused() -> None:
-    late = Window(Sum(), TimeWindow(60), name="l", aggregator=FiBA, lateness=10)
+    late = Window(Sum(), TimeWindow(60), name="l", aggregator=FiBA, allowed_lateness=10)
     for trigger in (EveryPeriod(1), EveryCount(2), EveryCount(1)):
         with pytest.raises(ValueError, match="late events"):
             TriggeredWindow(late, trigger)
@@ -559,7 +560,7 @@ def test_a_store_that_fails_loses_no_result_and_repeats_none(kind: str) -> None:
         store.failing = lambda number: False
         if not kind.startswith("slice"):
             window = TriggeredWindow.restore(
-                window.checkpoint(), trigger, joined(), rule.policy(), store
+                window.checkpoint(), joined(), rule.policy(), trigger, store
             )
         got += as_pairs(window.extend([], []))
         assert got == expected
@@ -578,7 +579,7 @@ def test_results_that_are_still_to_be_given_are_in_the_handle() -> None:
     accepted = window.progress.events
     store.failing = lambda number: False
     again = TriggeredWindow.restore(
-        window.checkpoint(), EveryCount(2), Sum(), CountWindow(50), store
+        window.checkpoint(), Sum(), CountWindow(50), EveryCount(2), store
     )
     for subject in (window, again):
         due = subject.extend([])
@@ -599,7 +600,7 @@ def subjects() -> list[tuple[bytes, Callable[[bytes], ResultsWhenDue]]]:
     return [
         (
             handle_of(whole),
-            lambda data: TriggeredWindow.restore(data, EveryPeriod(1), monoid, policy, store),
+            lambda data: TriggeredWindow.restore(data, monoid, policy, EveryPeriod(1), store),
         ),
         (
             handle_of(SlicedWindow(monoid, policy, 1, store, "s")),
@@ -664,9 +665,9 @@ def test_handles_of_other_windows_are_refused() -> None:
     (whole, _), (sliced, _) = subjects()
     store = MemoryStore()
     for action in (
-        lambda: TriggeredWindow.restore(whole, EveryPeriod(2), joined(), TimeWindow(2), store),
-        lambda: TriggeredWindow.restore(whole, OnDemand(), joined(), TimeWindow(2), store),
-        lambda: TriggeredWindow.restore(sliced, EveryPeriod(1), joined(), TimeWindow(2), store),
+        lambda: TriggeredWindow.restore(whole, joined(), TimeWindow(2), EveryPeriod(2), store),
+        lambda: TriggeredWindow.restore(whole, joined(), TimeWindow(2), OnDemand(), store),
+        lambda: TriggeredWindow.restore(sliced, joined(), TimeWindow(2), EveryPeriod(1), store),
         lambda: SlicedWindow.restore(whole, joined(), TimeWindow(2), 1, store),
         lambda: SlicedWindow.restore(sliced, joined(), TimeWindow(2), 2, store),
         lambda: SlicedWindow.restore(sliced, joined(), TimeWindow(4), 1, store),
@@ -681,7 +682,7 @@ def test_a_handle_goes_on_under_a_longer_window() -> None:
     store = MemoryStore()
     window = TriggeredWindow(Window(joined(), TimeWindow(2), store, "w"), EveryPeriod(1))
     handle = handle_of(window)
-    longer = TriggeredWindow.restore(handle, EveryPeriod(1), joined(), TimeWindow(3), store)
+    longer = TriggeredWindow.restore(handle, joined(), TimeWindow(3), EveryPeriod(1), store)
     longer.check()
     assert longer.query() == window.query() != ""
 

@@ -189,13 +189,13 @@ def test_late_events_are_refused(aggregator: type) -> None:
 
 @ORDERED
 def test_late_events_are_dropped_and_counted(aggregator: type) -> None:
-    options: dict[str, Any] = {"arity": 2, "aggregator": aggregator, "late": "drop"}
+    options: dict[str, Any] = {"arity": 2, "aggregator": aggregator, "on_late": "drop"}
     times = [5, 3, 5, 9, 8, 9, 20, 10.5, 2]
-    one = Window(joined(), TimeWindow(10), invalid="drop", **options)
+    one = Window(joined(), TimeWindow(10), on_invalid="drop", **options)
     values = ["a", "b", "c", None, "e", "f", "g", "h", None]
     for value, time in zip(values, times, strict=True):
         one.insert(value, time)
-    many = Window(joined(), TimeWindow(10), invalid="drop", **options)
+    many = Window(joined(), TimeWindow(10), on_invalid="drop", **options)
     found = many.extend(values, times)
     # The null at 9 does not make the event at 8 late; a null that is late counts as a null.
     assert list(found) == ["a", "ac", "ace", "acef", "g"]
@@ -258,8 +258,8 @@ def test_evicting_too_many(aggregator: type) -> None:
         ({"arity": 2**21}, "arity"),
         ({"retain": 1}, "retain"),
         ({"retain": 0}, "retain"),
-        ({"late": "maybe"}, "late"),
-        ({"invalid": "ignore"}, "invalid"),
+        ({"on_late": "maybe"}, "on_late"),
+        ({"on_invalid": "ignore"}, "on_invalid"),
     ],
 )
 def test_bad_settings(options: dict[str, Any], match: str) -> None:
@@ -313,7 +313,7 @@ def small_window(aggregator: type = AmortizedMTA, timed: bool = True) -> Window:
 
 
 def restored(handle: bytes, **changes: Any) -> Window:
-    arguments: dict[str, Any] = {"monoid": joined(), "policy": TimeWindow(20), **changes}
+    arguments: dict[str, Any] = {"monoid": joined(), "window": TimeWindow(20), **changes}
     return Window.restore(handle, **arguments)
 
 
@@ -324,8 +324,8 @@ def restored(handle: bytes, **changes: Any) -> Window:
         {"monoid": Monoid(identity="", combine=lambda a, b: a + b, name="other")},
         {"monoid": Monoid(identity="x", combine=lambda a, b: a + b, name="joined")},
         {"monoid": Max()},
-        {"policy": CountWindow(20)},
-        {"policy": bound_rule(3).policy()},
+        {"window": CountWindow(20)},
+        {"window": bound_rule(3).policy()},
         {"aggregator": LogMTA},
         {"arity": 3},
         {"leaf_arity": 2},

@@ -54,11 +54,11 @@ def test_a_longer_window_begins_with_the_events_that_were_kept_for_late_ones(
     count: int, lateness: int
 ) -> None:
     store = MemoryStore()
-    window = Window(Sum(), TimeWindow(1), store, aggregator=FiBA, lateness=30)
+    window = Window(Sum(), TimeWindow(1), store, aggregator=FiBA, allowed_lateness=30)
     window.extend([1.0] * count, range(count))
     handle = window.checkpoint()
     longer = Window.restore(
-        handle, Sum(), TimeWindow(10), store, aggregator=FiBA, lateness=lateness
+        handle, Sum(), TimeWindow(10), store, aggregator=FiBA, allowed_lateness=lateness
     )
     assert longer.query() == 10.0
     assert longer.reach().complete == (lateness + 10 < count < 30 or lateness == 0 or count < 30)
@@ -67,9 +67,9 @@ def test_a_longer_window_begins_with_the_events_that_were_kept_for_late_ones(
 
 def test_several_windows_made_longer_begin_with_the_events_that_were_kept() -> None:
     store = MemoryStore()
-    windows = SharedWindows(Sum(), {"x": TimeWindow(1)}, store, lateness=30)
+    windows = SharedWindows(Sum(), {"x": TimeWindow(1)}, store, allowed_lateness=30)
     windows.extend([1.0] * 20, range(20))
     longer = SharedWindows.restore(
-        windows.checkpoint(), Sum(), {"x": TimeWindow(10)}, store, lateness=30
+        windows.checkpoint(), Sum(), {"x": TimeWindow(10)}, store, allowed_lateness=30
     )
     assert longer.reach("x").complete and longer.query("x") == 10.0

@@ -89,7 +89,7 @@ def test_policies_that_cannot_stand_for_each_other() -> None:
     with pytest.raises(HandleMismatch, match="not with Sum beside Sum"):
         Window.restore(handle, Sum(), BoundWindow(Sum(), at_most=3.0), store)
     with pytest.raises(HandleMismatch, match="made with the policy"):
-        Window(Sum(), CountWindow(4), store).sibling(handle)
+        Window(Sum(), CountWindow(4), store).restore_like(handle)
 
 
 @pytest.mark.parametrize("lateness", [None, 0, 5])
@@ -99,7 +99,9 @@ def test_shared_windows_go_on_as_others(lateness: int | None) -> None:
         rng, events = random.Random(seed), list[tuple[int, float]]()
         store, every = MemoryStore(), [*COUNTS, *TIMES]
         policies = {"a": rng.choice(every), "b": rng.choice(every)}
-        windows = SharedWindows(Sum(), policies, store, arity=2, timed=True, lateness=lateness)
+        windows = SharedWindows(
+            Sum(), policies, store, arity=2, timed=True, allowed_lateness=lateness
+        )
         for _ in range(5):
             for _ in range(rng.randint(1, 30)):
                 time, value = step(events, rng)
@@ -108,7 +110,7 @@ def test_shared_windows_go_on_as_others(lateness: int | None) -> None:
             kept = windows.structure.kept_from
             policies = {name: rng.choice(every) for name in rng.sample("abc", 2)}
             windows = SharedWindows.restore(
-                handle, Sum(), policies, store, arity=2, lateness=lateness
+                handle, Sum(), policies, store, arity=2, allowed_lateness=lateness
             )
             for name, policy in policies.items():
                 front = max(len(events) - held(events, policy), kept)

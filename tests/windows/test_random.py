@@ -93,9 +93,9 @@ def test_looking_leaves_nothing_behind(
 
 @pytest.mark.parametrize(
     ("aggregator", "lateness"),
-    [(kind, 0) for kind in [*IN_ORDER, SteadyMTA, FiBA]] + [(FiBA, 3), (FiBA, 1000)],
+    [(kind, None) for kind in [*IN_ORDER, SteadyMTA, FiBA]] + [(FiBA, 3), (FiBA, 1000)],
 )
-def test_looking_changes_no_bit(aggregator: type[Aggregator], lateness: float) -> None:
+def test_looking_changes_no_bit(aggregator: type[Aggregator], lateness: float | None) -> None:
     """Of what is rounded, by the order in which it is added up: a handle holds every bit of it."""
     timed = aggregator is FiBA
     for seed in range(6):
@@ -103,7 +103,8 @@ def test_looking_changes_no_bit(aggregator: type[Aggregator], lateness: float) -
         alone, watched = (
             Window(
                 PopulationStdDev(), CountWindow(20), MemoryStore(), "w",
-                aggregator=aggregator, lateness=lateness, arity=2, leaf_arity=random.choice([2, 5]),
+                aggregator=aggregator, allowed_lateness=lateness, arity=2,
+                leaf_arity=random.choice([2, 5]),
             )
             for random in (Random(seed), Random(seed))
         )  # fmt: skip
@@ -123,7 +124,10 @@ def test_looking_changes_no_bit(aggregator: type[Aggregator], lateness: float) -
                 handles = alone.checkpoint(), watched.checkpoint()
                 assert handles[0] == handles[1], f"{step=} of {seed=}"
                 if random.random() < 0.5:
-                    alone, watched = alone.sibling(handles[0]), watched.sibling(handles[1])
+                    alone, watched = (
+                        alone.restore_like(handles[0]),
+                        watched.restore_like(handles[1]),
+                    )
             if random.random() < 0.5:
                 watched.check()
             if random.random() < 0.2:

@@ -32,7 +32,7 @@ def test_a_window_made_longer_is_complete_only_if_late_results_are_too(
         rng = random.Random(seed)
         lateness, short = rng.choice([2, 5, 9]), rng.randint(1, 16)
         windows = SharedWindows(
-            Sum(), {"one": CountWindow(short)}, MemoryStore(), arity=2, lateness=lateness
+            Sum(), {"one": CountWindow(short)}, MemoryStore(), arity=2, allowed_lateness=lateness
         )
         events: list[tuple[int, float]] = []
         for time in range(rng.randint(4, 60)):
@@ -70,7 +70,9 @@ def test_windows_without_events_know_that_events_have_left() -> None:
 
 
 def test_a_window_that_would_be_empty_anyhow_is_complete() -> None:
-    windows = SharedWindows(Sum(), {"one": TimeWindow(2)}, MemoryStore(), arity=2, lateness=0)
+    windows = SharedWindows(
+        Sum(), {"one": TimeWindow(2)}, MemoryStore(), arity=2, allowed_lateness=0
+    )
     windows.extend([1.0] * 9, range(9))
     windows.checkpoint()
     assert windows.add("two", TimeWindow(1)).complete

@@ -87,7 +87,7 @@ def test_batches_of_many_hands(
 
 def test_a_batch_after_a_late_event_is_cut_at_the_times_of_its_own_events() -> None:
     policy = TimeWindow(10) | BoundWindow(letters(), at_most=100)
-    windows = SharedWindows(joined(), {"w": policy}, None, lateness=60)
+    windows = SharedWindows(joined(), {"w": policy}, None, allowed_lateness=60)
     windows.extend("ab", [0, 20])
     windows.insert("c", 19)
     assert windows.extend("de", [29.5, 40])["w"].tolist() == ["bd", "e"]
@@ -99,7 +99,7 @@ def test_being_checked_changes_no_bit_of_a_later_result(lateness: int | None) ->
     found = []
     for is_checked in (False, True):
         windows = SharedWindows(
-            Sum(), {"w": CountWindow(30)}, None, leaf_arity=4, timed=True, lateness=lateness
+            Sum(), {"w": CountWindow(30)}, None, leaf_arity=4, timed=True, allowed_lateness=lateness
         )
         sums: list[float] = []
         for at, value in enumerate(values):
@@ -120,7 +120,7 @@ def test_what_a_long_first_batch_leaves_behind_is_let_go_of(
     """While it goes in, and by its own times: there are none before it."""
     monkeypatch.setattr("mta.windows.shared._HAND", 16)
     policies: dict[str, Any] = {"day": TimeWindow(24), "few": CountWindow(5)}
-    windows = SharedWindows(joined(), policies, None, arity=2, lateness=lateness)
+    windows = SharedWindows(joined(), policies, None, arity=2, allowed_lateness=lateness)
     letters = [chr(97 + i % 26) for i in range(1000)]
     for start in (0, 600):
         windows.extend(letters[start : start + 400], range(start, start + 400), results)

@@ -22,10 +22,12 @@ def test_restored_only_with_the_same_events() -> None:
     windows.extend(values(1_000), results="last")
     handle = windows.checkpoint()
     with pytest.raises(HandleMismatch, match=r"SharedWindows\.restore takes others"):
-        windows.sibling(SharedWindows(Max(), {"five": CountWindow(50)}, store).checkpoint())
+        windows.restore_like(SharedWindows(Max(), {"five": CountWindow(50)}, store).checkpoint())
     with pytest.raises(HandleMismatch, match=r"'five' has the policy CountWindow\(51\)"):
         other = SharedWindows(Max(), {**FOUR, "five": CountWindow(51)}, store)
-        SharedWindows(Max(), {**FOUR, "five": CountWindow(50)}, store).sibling(other.checkpoint())
+        SharedWindows(Max(), {**FOUR, "five": CountWindow(50)}, store).restore_like(
+            other.checkpoint()
+        )
     with pytest.raises(HandleMismatch, match="monoid"):
         SharedWindows.restore(handle, Sum(), FOUR, store)
     with pytest.raises(ValueError, match="kept without any"):

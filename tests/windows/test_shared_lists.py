@@ -220,8 +220,8 @@ class SharedMachine(RuleBasedStateMachine):
         self.saved = [*self.saved, saved][-2:]
 
     @precondition(lambda self: self.saved)
-    @rule(back=st.integers(0, 1), reopen=st.booleans(), sibling=st.booleans())
-    def crash(self, back: int, reopen: bool, sibling: bool) -> None:
+    @rule(back=st.integers(0, 1), reopen=st.booleans(), restore_like=st.booleans())
+    def crash(self, back: int, reopen: bool, restore_like: bool) -> None:
         """Go on from a handle, as though nothing had happened since."""
         assert self.store is not None
         del self.saved[len(self.saved) - min(back, len(self.saved) - 1) :]
@@ -231,7 +231,7 @@ class SharedMachine(RuleBasedStateMachine):
             self.store = self.open()
         assert self.store is not None
         if (
-            sibling
+            restore_like
             and not reopen
             and policies.keys() == self.shared.windows.keys()
             and all(
@@ -239,7 +239,7 @@ class SharedMachine(RuleBasedStateMachine):
                 for name, policy in self.shared.windows.items()
             )
         ):
-            self.shared = self.shared.sibling(handle)
+            self.shared = self.shared.restore_like(handle)
         else:
             self.shared = SharedWindows.restore(
                 handle, joined(), policies, self.store, keep=self.keep

@@ -57,7 +57,7 @@ def test_single_events_are_as_slow_ones(make: Any, policies: Any, lateness: int 
         values = list(range(-300, 400))
     gaps = rng.choice([0.0, 1e-6, 0.3, 1.0, 7.5, 60.0], 700, p=[0.2, 0.1, 0.3, 0.3, 0.09, 0.01])
     times = np.cumsum(gaps).tolist()
-    setting: Any = {"arity": 4, "leaf_arity": 64, "lateness": lateness}
+    setting: Any = {"arity": 4, "leaf_arity": 64, "allowed_lateness": lateness}
     quick, slow = (SharedWindows(make(), policies, name="w", **setting) for _ in range(2))
     for at, (value, time) in enumerate(zip(values, times, strict=True)):
         if lateness and at % 30 == 29:
@@ -76,7 +76,7 @@ def test_single_events_are_as_slow_ones(make: Any, policies: Any, lateness: int 
         if at == 400:
             quick, slow = (
                 SharedWindows.restore(
-                    each.checkpoint(), make(), policies, each.store, lateness=lateness
+                    each.checkpoint(), make(), policies, each.store, allowed_lateness=lateness
                 )
                 for each in (quick, slow)
             )
@@ -97,7 +97,7 @@ def test_few_events_go_the_slow_way(lateness: int | None, monkeypatch: pytest.Mo
     monkeypatch.setattr(SharedEngine, "insert", counted)
     for kind in (CountWindow, TimeWindow):
         policies = {"a": kind(900), "b": kind(300)}
-        windows = SharedWindows(Max(), policies, leaf_arity=256, lateness=lateness)
+        windows = SharedWindows(Max(), policies, leaf_arity=256, allowed_lateness=lateness)
         for at in range(3000):
             windows.insert(float(at % 1000), float(at))
             windows.query()

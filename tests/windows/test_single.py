@@ -236,7 +236,7 @@ def test_times_are_rounded_as_those_of_batches() -> None:
     assert one.engine.intake.last_time == other.engine.intake.last_time
 
 
-@pytest.mark.parametrize(("kind", "lateness"), [*((kind, 0) for kind in KINDS), (FiBA, 500)])
+@pytest.mark.parametrize(("kind", "lateness"), [*((kind, None) for kind in KINDS), (FiBA, 500)])
 def test_single_events_take_no_call_of_the_structure(
     kind: Any, lateness: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,7 +251,7 @@ def test_single_events_take_no_call_of_the_structure(
 
     monkeypatch.setattr(WindowEngine, "insert", counted)
     for policy in (CountWindow(1000), TimeWindow(1000)):
-        window = Window(Max(), policy, "memory://", "w", aggregator=kind, lateness=lateness)
+        window = Window(Max(), policy, "memory://", "w", aggregator=kind, allowed_lateness=lateness)
         for at in range(4000):
             window.insert(float(at), float(at))
     assert slow <= 2 * 40
@@ -321,7 +321,7 @@ class LateWindow:
     def restore(self) -> None:
         handle = self.window.checkpoint()
         self.window.check()
-        self.window = self.window.sibling(handle)
+        self.window = self.window.restore_like(handle)
 
     def look(self) -> None:
         if len(self):
@@ -367,7 +367,7 @@ def test_a_window_that_takes_late_events_is_a_list(
     for seed in range(2):
         window = Window(
             make(), policy, "memory://", "w", aggregator=[FiBA, CrowdedFiBA][seed],
-            arity=arity, leaf_arity=leaf_arity, lateness=30,
+            arity=arity, leaf_arity=leaf_arity, allowed_lateness=30,
         )  # fmt: skip
         both = LateWindow(Random(seed), policy, window, of_letter, of_text)
         steps = [both.in_order] * 6 + [both.late] * 2
@@ -383,7 +383,14 @@ def test_what_events_in_order_take_where_others_may_come_late(policy: Any) -> No
     """A combine, and one for the result; leaves are folded a few times each, and read once."""
     counted, store = Counted(), FailingStore()
     window = Window(
-        counted.max, policy, store, "w", aggregator=FiBA, lateness=300, arity=16, leaf_arity=64
+        counted.max,
+        policy,
+        store,
+        "w",
+        aggregator=FiBA,
+        allowed_lateness=300,
+        arity=16,
+        leaf_arity=64,
     )
     combines, calls = [], []
     for at in range(6000):
@@ -407,7 +414,7 @@ def test_a_late_event_takes_up_nothing_for_others(monkeypatch: pytest.MonkeyPatc
         return at_hand(self, most)
 
     monkeypatch.setattr(FiBA, "at_hand", counted)
-    window = Window(Max(), CountWindow(50), None, "w", aggregator=FiBA, lateness=300)
+    window = Window(Max(), CountWindow(50), None, "w", aggregator=FiBA, allowed_lateness=300)
     window.extend([1.0] * 100, np.arange(100.0))
     for at in range(50):
         window.insert(float(at), 50.0 + at / 2)
@@ -420,7 +427,7 @@ def test_a_failing_store_loses_nothing_between_late_events(often: int) -> None:
     random, store = Random(often), FailingStore()
     window = Window(
         joined(), CountWindow(40), store, "w", aggregator=CrowdedFiBA,
-        arity=2, leaf_arity=3, lateness=50,
+        arity=2, leaf_arity=3, allowed_lateness=50,
     )  # fmt: skip
     known: list[tuple[float, str]] = []
     failed = 0
@@ -456,7 +463,14 @@ def test_a_result_that_cannot_be_keeps_no_event_out() -> None:
 
     monoid = Monoid(0, add, name="to a hundred")
     window = Window(
-        monoid, CountWindow(40), None, "w", aggregator=FiBA, arity=2, leaf_arity=2, lateness=1
+        monoid,
+        CountWindow(40),
+        None,
+        "w",
+        aggregator=FiBA,
+        arity=2,
+        leaf_arity=2,
+        allowed_lateness=1,
     )
     for at in range(300):
         window.insert(3 if at < 200 else 1, float(at))
@@ -573,7 +587,7 @@ def test_a_query_of_unchanged_windows_combines_nothing(lateness: int | None) -> 
 
     policies: dict[str, Any] = {"few": CountWindow(8), "more": TimeWindow(21)}
     monoid = Monoid(-math.inf, larger, lower=str, name="larger")
-    windows = SharedWindows(monoid, policies, None, "w", lateness=lateness, arity=2)
+    windows = SharedWindows(monoid, policies, None, "w", allowed_lateness=lateness, arity=2)
     for value in range(100):
         windows.insert(0.0 - value, float(value))
         first = windows.query()
@@ -653,7 +667,9 @@ def test_single_events_warn_of_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for make in OF_DOUBLES[:11]:
-            window = Window(make(), CountWindow(4), store=None, name="w", arity=2, invalid="accept")
+            window = Window(
+                make(), CountWindow(4), store=None, name="w", arity=2, on_invalid="accept"
+            )
             for value in DOUBLES * 5:
                 window.insert(value)
                 window.query()

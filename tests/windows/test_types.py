@@ -88,7 +88,7 @@ def test_every_window() -> None:
     handle = window.checkpoint()
     restored = Window.restore(handle, Max(), LAST_TWO, window.store or "memory://")
     assert assert_type(restored.query(), float) == 5.0
-    assert assert_type(restored.sibling(handle).query(), float) == 5.0
+    assert assert_type(restored.restore_like(handle).query(), float) == 5.0
     assert assert_type(restored.range_of_positions(0, 1), float) == 3.0
     triggered = TriggeredWindow(restored, EveryCount(2))
     assert assert_type(triggered.insert(1.0), list[tuple[Any, float]]) == []

@@ -134,9 +134,9 @@ class TriggeredLife(DueLife):
         self.monoid, self.policy = kind.monoid(self.lists.stream.is_late), rule.policy()
         self.options: dict[str, Any] = {
             "aggregator": aggregator,
-            "late": "drop",
+            "on_late": "drop",
             "retain": self.retain,
-            "lateness": timedelta(microseconds=lateness) if lateness else 0,
+            "allowed_lateness": timedelta(microseconds=lateness) if lateness else None,
         }
         window = Window(self.monoid, self.policy, self.store, "w", **self.sizes(), **self.options)
         self.window = TriggeredWindow(window, trigger)
@@ -154,7 +154,7 @@ class TriggeredLife(DueLife):
     def again(self, handle: bytes) -> TriggeredWindow:
         assert self.store is not None
         return TriggeredWindow.restore(
-            handle, self.lists.trigger, self.monoid, self.policy, self.store, **self.options
+            handle, self.monoid, self.policy, self.lists.trigger, self.store, **self.options
         )
 
 
@@ -166,7 +166,7 @@ class SlicedLife(DueLife):
         self.now = random.choice(STARTS)
         parts, slide = random.choice([1, 2, 3, 20]), random.choice([1, 2, 3])
         self.options: dict[str, Any] = {
-            "aggregator": aggregator, "late": "drop", "retain": self.retain,
+            "aggregator": aggregator, "on_late": "drop", "retain": self.retain,
         }  # fmt: skip
         self.slide = slide
         if random.random() < 0.5:

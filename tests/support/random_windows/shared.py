@@ -60,10 +60,10 @@ class SharedLife(Life):
         )
         self.monoid = kind.monoid(self.lists.stream.is_late)
         self.options: dict[str, Any] = {
-            "late": "drop",
+            "on_late": "drop",
             "retain": self.retain,
             "keep": self.keep,
-            "lateness": None if lateness is None else 0 if not lateness
+            "allowed_lateness": None if lateness is None else 0 if not lateness
             else timedelta(microseconds=lateness),
         }  # fmt: skip
         policies = {name: rule.policy() for name, rule in chosen.items()}
@@ -275,7 +275,7 @@ class SharedLife(Life):
             n: p.fingerprint for n, p in self.shared.windows.items()
         }
         if same and self.random.random() < 0.5:
-            self.shared = self.shared.sibling(handle)
+            self.shared = self.shared.restore_like(handle)
         else:
             assert self.store is not None
             self.shared = SharedWindows.restore(

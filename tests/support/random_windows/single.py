@@ -44,9 +44,9 @@ class SingleLife(Life):
         self.stream, self.one = Stream(timed, lateness), OneWindow(self.rule)
         self.options: dict[str, Any] = {
             "aggregator": aggregator,
-            "late": random.choice(["drop", "error"]),
+            "on_late": random.choice(["drop", "raise"]),
             "retain": self.retain,
-            "lateness": timedelta(microseconds=lateness) if lateness else 0,
+            "allowed_lateness": timedelta(microseconds=lateness) if lateness else None,
         }
         self.monoid, self.policy = kind.monoid(self.stream.is_late), self.rule.policy()
         self.window = self.begin()
@@ -72,7 +72,7 @@ class SingleLife(Life):
         """Events to come; None where one of them is late and that is an error."""
         batch = self.renumber(self.stream, self.batch(self.stream, most))
         times = [time for time, _ in batch]
-        if self.options["late"] == "error" and len(self.stream.accepted(times)) < len(times):
+        if self.options["on_late"] == "raise" and len(self.stream.accepted(times)) < len(times):
             values, given = self.values(batch), self.times(batch)
             self.assert_refused(lambda: self.window.extend(values, given), LateEvent, "late events")
             return None
@@ -88,7 +88,7 @@ class SingleLife(Life):
         if self.stream.timed:
             given = self.form(time)
         self.note(f"{value!r} at {given!r}")
-        if not self.stream.accepted([time]) and self.options["late"] == "error":
+        if not self.stream.accepted([time]) and self.options["on_late"] == "raise":
             self.assert_refused(lambda: self.window.insert(value, given), LateEvent, "late event")
             return
         self.window.insert(value, given)
@@ -286,7 +286,7 @@ class SingleLife(Life):
         stream, one = then
         self.stream, self.one = stream.copy(), one.copy()
         if self.random.random() < 0.5:
-            self.window = self.window.sibling(handle)
+            self.window = self.window.restore_like(handle)
         else:
             assert self.store is not None
             self.window = Window.restore(
