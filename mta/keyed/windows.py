@@ -221,7 +221,7 @@ class KeyedWindows:
         keys: Any,
         values: Any,
         times: Any = None,
-        results: Literal["all", "last"] = "all",
+        emit: Literal["all", "last"] = "all",
         retracts: Any = None,
         time_unit: TimeUnit | None = None,
     ) -> Any:
@@ -231,7 +231,7 @@ class KeyedWindows:
         columns. Numbers among ``times`` count ``time_unit``, as in ``Window.extend``. Results are
         an array in the order of the events (a dictionary of arrays for a Product, or by the names
         of several policies), with a row for each accepted event, as ``last_accepted`` says. With
-        ``results="last"``, ``Latest(keys, results)``. A ``get_many`` a level; nothing is written
+        ``emit="last"``, ``Latest(keys, results)``. A ``get_many`` a level; nothing is written
         before ``checkpoint``.
 
         ``retracts``, a column of booleans, marks rows that take out the newest event of their key
@@ -241,10 +241,10 @@ class KeyedWindows:
         Raises UnsuitableKey, InvalidValue, InvalidTime, LateEvent, NoSuchEvent, NotPageable, and
         what the store raises; then nothing was added.
         """
-        if results not in ("all", "last"):
-            raise ValueError(f"results is 'all' or 'last', not {results!r}")
+        if emit not in ("all", "last"):
+            raise ValueError(f"emit is 'all' or 'last', not {emit!r}")
         batch = self._read(keys, values, in_unit(times, time_unit), retracts)
-        each = results == "all"
+        each = emit == "all"
         if not len(batch):
             self.last_accepted = None
             empty = self._as_results([self.monoid.outputs.new(0) for _ in self._kind.policies])

@@ -137,7 +137,7 @@ class SharedWindows(EventsFace[Out]):
         self,
         values: Any,
         times: Any = None,
-        results: Literal["all", "last"] = "all",
+        emit: Literal["all", "last"] = "all",
         time_unit: TimeUnit | None = None,
     ) -> dict[str, Any]:
         """Add a batch of events; return each window's result after each event, or after the last.
@@ -145,7 +145,7 @@ class SharedWindows(EventsFace[Out]):
         As ``Window.extend``. Each window adds about two whole-group combines an event and the scan
         of each leaf; once it is longer than what is still in memory, also a page read a leaf.
         """
-        return self.engine.extend(values, in_unit(times, time_unit), results)
+        return self.engine.extend(values, in_unit(times, time_unit), emit)
 
     @overload
     def query(self, /, which: None = None, partial: bool = False) -> dict[str, Out]: ...
@@ -541,11 +541,11 @@ class SharedEngine(Engine[Out]):
             tree.take_back()
             raise
 
-    def extend(self, values: Any, times: Any, results: Literal["all", "last"]) -> dict[str, Any]:
+    def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> dict[str, Any]:
         """Read a batch and add it; see ``SharedWindows.extend``."""
-        if results not in ("all", "last"):
-            raise ValueError(f"results is 'all' or 'last', not {results!r}")
-        outputs, each = self.monoid.outputs, results == "all"
+        if emit not in ("all", "last"):
+            raise ValueError(f"emit is 'all' or 'last', not {emit!r}")
+        outputs, each = self.monoid.outputs, emit == "all"
         rows, micros, count = self.intake.admit_batch(values, times)
         outs = {name: outputs.new(count if each else min(count, 1)) for name in self.cursors}
         with self.counting(count):

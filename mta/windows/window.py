@@ -145,7 +145,7 @@ class Window(EventsFace[Out]):
         self,
         values: Any,
         times: Any = None,
-        results: Literal["all", "last"] = "all",
+        emit: Literal["all", "last"] = "all",
         time_unit: TimeUnit | None = None,
     ) -> Any:
         """Add a batch of events; return the result after each, or after the last.
@@ -158,7 +158,7 @@ class Window(EventsFace[Out]):
         An error about the values leaves the window as it was; when the store fails in the middle,
         the error's note says how many events were accepted.
         """
-        return self.engine.extend(values, in_unit(times, time_unit), results)
+        return self.engine.extend(values, in_unit(times, time_unit), emit)
 
     @alone
     def revise(self, values: Any, times: Any, time_unit: TimeUnit | None = None) -> Revision:

@@ -271,7 +271,7 @@ class Life:
         found: Any
         try:
             given = plan.values(values)
-            found = self.windows.extend(names, given, times, results="last" if last else "all")
+            found = self.windows.extend(names, given, times, emit="last" if last else "all")
         except (LateEvent, InvalidValue) as error:
             self.refused(error, keys, values, times)
             return

@@ -275,7 +275,7 @@ def test_results_alone_cost_no_combines_of_rows_between() -> None:
     counted = Counted()
     windows = KeyedWindows(counted.columnar_hash, CountWindow(4))
     keys = np.repeat(np.arange(10), 1000)
-    counted.of(lambda: windows.extend(keys, np.ones(10_000, "i8"), results="last"), 40_000)
+    counted.of(lambda: windows.extend(keys, np.ones(10_000, "i8"), emit="last"), 40_000)
 
 
 def test_keys_with_windows_by_themselves_write_handles_only_when_they_change() -> None:

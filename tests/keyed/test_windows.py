@@ -99,7 +99,7 @@ def test_an_empty_batch(keys: Any) -> None:
     windows = KeyedWindows(Max(), DAY)
     for _ in range(2):
         assert windows.extend(keys, [], []).tolist() == []
-        found = windows.extend(keys, [], [], results="last")
+        found = windows.extend(keys, [], [], emit="last")
         assert isinstance(found, Latest)
         assert (found.keys.tolist(), found.results.tolist()) == ([], [])
         assert windows.last_accepted is None
@@ -128,8 +128,8 @@ def test_columns_that_do_not_fit_together() -> None:
         windows.extend(["a"], [1.0], ["soon"])
     with pytest.raises(InvalidValue):
         windows.extend(["a"], ["text"], [1])
-    with pytest.raises(ValueError, match="results is 'all' or 'last', not 'first'"):
-        windows.extend(["a"], [1.0], [1], results="first")  # type: ignore[call-overload,arg-type]
+    with pytest.raises(ValueError, match="emit is 'all' or 'last', not 'first'"):
+        windows.extend(["a"], [1.0], [1], emit="first")  # type: ignore[call-overload,arg-type]
     assert len(windows) == 0 and windows.stats().inserted == 0
     assert windows.extend([1], [1.0], [1]).tolist() == [1.0]  # of any kind of key still
 
@@ -174,7 +174,7 @@ def test_dropped_events_are_counted_and_told() -> None:
     # A key of which all is dropped is not known.
     windows.extend(["c"], [float("nan")], [1])
     assert "c" not in windows and len(windows) == 2
-    found = windows.extend(["c", "a"], [float("nan"), 2.0], [1, 13], results="last")
+    found = windows.extend(["c", "a"], [float("nan"), 2.0], [1, 13], emit="last")
     assert (found.keys.tolist(), found.results.tolist()) == (["a"], [2.0])
     with pytest.raises(
         InvalidValue, match=r"1 of 2 values are null, NaN .* at index 1; nothing was"
@@ -217,7 +217,7 @@ def test_products_and_several_policies() -> None:
     assert windows.query("a") == {"two": {"top": 3.0, "n": 2}, "all": {"top": 3.0, "n": 2}}
     unknown = windows.query("z")
     assert unknown["two"]["n"] == 0
-    found = windows.extend(["a", "c"], {"v": [0.0, 7.0]}, results="last")
+    found = windows.extend(["a", "c"], {"v": [0.0, 7.0]}, emit="last")
     line = dict(zip(found.keys.tolist(), found.results["two"]["top"].tolist(), strict=True))
     assert line == {"a": 1.0, "c": 7.0}
 

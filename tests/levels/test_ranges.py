@@ -48,7 +48,7 @@ def test_ranges_that_begin_before_the_window(
     )
     for start in range(0, len(times), batch):
         stop = start + batch
-        window.extend(values[start:stop], np.array(times[start:stop], "M8[us]"), results="last")
+        window.extend(values[start:stop], np.array(times[start:stop], "M8[us]"), emit="last")
         if restored:
             window.store.flush()  # type: ignore[union-attr]
             window = Window.restore(

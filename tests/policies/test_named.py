@@ -453,7 +453,7 @@ def test_late_events_merge_sessions_as_a_batch_has_them(
             several.insert(numbers[0], some[0])
         else:
             one.extend(numbers, some)
-            several.extend(numbers, some, results=random.choice(["all", "last"]))
+            several.extend(numbers, some, emit=random.choice(["all", "last"]))
         keys.extend(["k"] * len(some), numbers, some)
         done = stop
         wanted = of_a_batch(policy, times[:done])

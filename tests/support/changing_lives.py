@@ -255,7 +255,7 @@ class ChangingWindow(ChangingLife):
         return self.window.reach()
 
     def range(self, start: int, stop: int) -> Any:
-        return self.window.range_of_positions(start, stop, partial=True)
+        return self.window.range_by_position(start, stop, partial=True)
 
 
 class ChangingShared(ChangingLife):
@@ -306,4 +306,4 @@ class ChangingShared(ChangingLife):
         return self.windows.reach(name)
 
     def range(self, start: int, stop: int) -> Any:
-        return self.windows.range_of_positions(start, stop, partial=True)
+        return self.windows.range_by_position(start, stop, partial=True)

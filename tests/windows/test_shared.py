@@ -14,7 +14,7 @@ from tests.support.shared_windows import N, counted_windows, values
 
 def test_a_longer_window_reaches_as_far_as_events_are_kept() -> None:
     windows, _ = counted_windows({"hour": CountWindow(1_000)}, timed=True)
-    windows.extend(values(5_000), np.arange(5_000), results="last")
+    windows.extend(values(5_000), np.arange(5_000), emit="last")
     windows.checkpoint()
     kept = 5_000 - windows.stats().kept
     assert 3_936 <= kept <= 4_000
@@ -24,7 +24,7 @@ def test_a_longer_window_reaches_as_far_as_events_are_kept() -> None:
     assert not reach.complete
     assert reach.oldest_time == np.datetime64(kept, "s")
     assert windows.query("hour") == values(5_000)[kept:].max()
-    windows.extend(values(2_000), np.arange(5_000, 7_000), results="last")
+    windows.extend(values(2_000), np.arange(5_000, 7_000), emit="last")
     assert windows.reach("hour").complete
     assert windows.reach("hour").events == 3_000
     assert windows.resize("hour", CountWindow(10)).events == 10
@@ -33,7 +33,7 @@ def test_a_longer_window_reaches_as_far_as_events_are_kept() -> None:
 def test_a_longer_window_by_time_knows_when_it_lacks_nothing() -> None:
     windows, _ = counted_windows({"hour": TimeWindow(1_000)})
     times = np.concatenate((np.arange(3_968), np.arange(9_000, 10_000)))  # a gap where a leaf ends
-    windows.extend(values(len(times)), times, results="last")
+    windows.extend(values(len(times)), times, emit="last")
     windows.checkpoint()
     kept = windows.reach("hour").front
     assert kept == 3_968 == len(times) - windows.stats().kept
@@ -52,7 +52,7 @@ def test_a_longer_window_by_time_knows_when_it_lacks_nothing() -> None:
 
 def test_what_is_kept_beside_the_windows() -> None:
     windows, store = counted_windows({"five": CountWindow(50)}, keep=CountWindow(2_000))
-    windows.extend(values(N), results="last")
+    windows.extend(values(N), emit="last")
     windows.checkpoint()
     assert windows.query(CountWindow(2_000)) == values(N)[-2_000:].max()
     assert windows.add("more", CountWindow(2_000)).complete
@@ -78,7 +78,7 @@ def test_results_of_products_and_of_windows_without_events() -> None:
     assert results["within"]["n"].tolist() == [1, 2, 2, 0]
     assert results["within"]["mean"].tolist()[:3] == [3, 4, 4.5]
     assert results["all"]["mean"].tolist() == [3, 4, 4, 5.75]
-    last = windows.extend({"watts": [2.0]}, results="last")
+    last = windows.extend({"watts": [2.0]}, emit="last")
     assert {name: found["n"].tolist() for name, found in last.items()} == {
         "two": [2], "within": [1], "all": [5],
     }  # fmt: skip
@@ -117,9 +117,9 @@ def test_what_cannot_be_says_what_to_do() -> None:
     with pytest.raises(InvalidTime, match="timed=True"):
         windows.range(1, 2)
     with pytest.raises(ValueError, match="no range"):
-        windows.range_of_positions(1, 2)
+        windows.range_by_position(1, 2)
     with pytest.raises(ValueError, match="results is"):
-        windows.extend([1.0], results="some")  # type: ignore[arg-type]
+        windows.extend([1.0], emit="some")  # type: ignore[arg-type]
     with pytest.raises(NotPageable):
         SharedWindows(Max(), {"a": CountWindow(2)}, store=None).checkpoint()
     timed = SharedWindows(Max(), {"a": TimeWindow(2)})

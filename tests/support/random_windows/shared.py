@@ -183,7 +183,7 @@ class SharedLife(Life):
         stop = self.random.randint(start, len(stream.events))
         self.note(f"{start} to {stop}")
         self.assert_part(
-            lambda partial: self.shared.range_of_positions(start, stop, partial=partial),
+            lambda partial: self.shared.range_by_position(start, stop, partial=partial),
             stream, start, stop, self.needed,
         )  # fmt: skip
 
