@@ -134,7 +134,7 @@ class Plan:
     def lifetime(self) -> int | None:
         """How long after its newest event time has emptied all windows of a key, in microseconds.
 
-        None where keys are never forgotten.
+        None where keys are never expired.
         """
         found = [policy.lifetime for policy in self.policies.values()]
         known = [lifetime for lifetime in found if lifetime is not None]

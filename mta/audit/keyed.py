@@ -37,7 +37,7 @@ from mta.keyed.leaves import TableLayout
 from mta.keyed.pages import Index
 from mta.keyed.root import Root, Unread
 from mta.keyed.sweep import Lanes
-from mta.keyed.table import FORGOTTEN, HANDLE, Table
+from mta.keyed.table import EXPIRED, HANDLE, Table
 from mta.keyed.tiers import PageSize, Run, RunPages, Tiers
 from mta.pages.page import key_of
 from mta.policies.base import AbstractPolicy
@@ -125,7 +125,7 @@ class OpaqueKeys:
             known = self._tiers.find(read_key(key, self.root.kind))
         except UnsuitableKey:
             return None
-        if known is None or known.marks[0] == FORGOTTEN:
+        if known is None or known.marks[0] == EXPIRED:
             return None
         return self._summary(self._lot(known), 0)
 
@@ -216,7 +216,7 @@ class OpaqueKeys:
         As ``mta.audit.is_garbage``: none who goes on from this root, or a newer one, can come to
         name it. A run that they write has a later number than all before it; but they may write
         indexes anew of runs that are there, and lists of what is doomed. A window by itself may
-        begin anew, once its key was forgotten; so its pages are garbage only where no key can be.
+        begin anew, once its key has expired; so its pages are garbage only where no key can be.
         Reads every page at the first call, if there are windows by themselves.
         """
         window, _, place = key.rpartition("/")[0].partition("/")
@@ -234,7 +234,7 @@ class OpaqueKeys:
 
     @cached_property
     def _lasting(self) -> dict[str, Opaque]:
-        """Windows by themselves whose keys cannot be forgotten, by their names."""
+        """Windows by themselves whose keys cannot expire, by their names."""
         policies = self.policies
         if policies is None or all(each.lifetime is not None for each in policies.values()):
             return {}

@@ -189,8 +189,8 @@ class Source:
         self.policies = {name: policy for name, policy in found.items() if policy is not None}
         self._retention = Retention(self.policies, root.lateness, self.existing, root.kept)
         self.losses = Losses(self._retention, root.starts)
-        if root.forgotten is not None:
-            self.losses.add(Start(root.forgotten, 0))
+        if root.expired is not None:
+            self.losses.add(Start(root.expired, 0))
         self._tiers = Tiers(layout, pages, self._trimmed, root.lateness is not None)
         self._tiers.runs = root.runs
         self._tiers.young = [] if root.young is None else [root.young]
@@ -307,8 +307,8 @@ def carry(source: Source, bucket: Bucket) -> None:
     tiers.runs += [] if run is None else [run]
     bucket.keys += found[0]
     bucket.apart += found[1]
-    if root.forgotten is not None:
-        bucket.forgotten = max(root.forgotten, bucket.forgotten or root.forgotten)
+    if root.expired is not None:
+        bucket.expired = max(root.expired, bucket.expired or root.expired)
 
 
 def _fed(source: Source, table: Table, bucket: Bucket) -> Table:

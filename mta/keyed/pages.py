@@ -13,7 +13,7 @@
     of a table, keys in order of hash and bytes:
         keys      "<i8" whole numbers; for keys of other kinds three columns: "<u8" hashes, "<u2"
                   lengths, and "key" with the bytes of all keys
-        marks     "|u1" 0 more events, 1 all events, 2 a handle, 3 forgotten; "zero" if all are 0
+        marks     "|u1" 0 more events, 1 all events, 2 a handle, 3 expired; "zero" if all are 0
         left      "<i8" events that came before these and have left; "zero" if all are 0
         counts    "<i8" events of each key; "zero" or "one" if all are
         times     "<i8" microseconds since 1970, where the windows keep times
@@ -57,7 +57,7 @@ from mta.keyed.doomed import LIST, Entry
 from mta.keyed.key_types import WHOLE
 from mta.keyed.keys import Keys, hashes_of_ints, range_of
 from mta.keyed.leaves import Leaves, TableLayout
-from mta.keyed.table import FORGOTTEN, HANDLE, Table
+from mta.keyed.table import EXPIRED, HANDLE, Table
 from mta.pages.page import NAME_BYTES, key_of, name_of
 
 MAGIC = "mta-keys"
@@ -251,7 +251,7 @@ def load_tables(layout: TableLayout, contents: Sequence[Content]) -> Table:
     parts = _Parts(contents)
     keys = parts.keys(layout.kind)
     marks, left, counts = parts.of_keys(_U1), parts.of_keys(_I8), parts.of_keys(_I8)
-    if (marks > FORGOTTEN).any() or (left < 0).any() or (counts < 0).any():
+    if (marks > EXPIRED).any() or (left < 0).any() or (counts < 0).any():
         raise CorruptPage("its marks or counts cannot be")
     if int(counts.max(initial=0)) > _MOST_OF_KEY:
         raise CorruptPage("its counts cannot be")

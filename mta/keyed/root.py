@@ -2,7 +2,7 @@
 
 root     = body digest                                    (as a handle: ``mta.pages.handle``)
 body     = msgpack array [magic, version, window, kind, monoid, policies, timed, lateness,
-           number, counts, forgotten, runs, young, doomed, changed]
+           number, counts, expired, runs, young, doomed, changed]
 magic    = "mta-keyed"
 version  = 2; in version 1 there is nothing after doomed
 window   = text, the name of the windows
@@ -14,7 +14,7 @@ lateness = microseconds, or nil where events come in order; where it was less be
            [microseconds, [microseconds then, up to which moment], ...]
 number   = of the newest run there ever was
 counts   = [keys, keys with a window by itself, accepted, late, invalid events]
-forgotten = nil, or the latest moment at which the windows of a forgotten key became empty
+expired = nil, or the latest moment at which the windows of an expired key became empty
 runs     = array of [number, weight, keys, events, height, index], the oldest first
 young    = nil, or a table that weighs too little for pages: [count, columns]
 doomed   = what is to be deleted with later roots (``mta.keyed.doomed``)
@@ -80,7 +80,7 @@ class Root:
     kept: Sequence[tuple[int, int]]
     number: int
     counts: list[int]
-    forgotten: int | None
+    expired: int | None
     runs: list[Run]
     young: Table | None
     doomed: Doomed
@@ -99,7 +99,7 @@ class Root:
             MAGIC, VERSION,
             [
                 self.window, self.kind, self.monoid, self.policies, self.timed,
-                lateness, self.number, self.counts, self.forgotten, runs, young, groups,
+                lateness, self.number, self.counts, self.expired, runs, young, groups,
                 [self.columns, self.changes, [[n, *s] for n, s in self.starts.items()]],
             ]
         )  # fmt: skip
@@ -151,12 +151,12 @@ def _validated(values: list[Any]) -> Unread:
             int(version), str(window), str() | None as kind, [str(name), bytes(fingerprint)],
             list(policies), bool(timed), (int() | None | [int(), *_]) as lateness, int(number),
             list(counts),
-            int() | None as forgotten, list(runs), (list() | None) as young, list(groups), *later,
+            int() | None as expired, list(runs), (list() | None) as young, list(groups), *later,
         ]:  # fmt: skip
             lateness, *kept = lateness if isinstance(lateness, list) else [lateness]
             root = Root(
                 window, kind, (name, fingerprint), [_policy(p) for p in policies], timed,
-                lateness, [_kept(each) for each in kept], number, counts, forgotten, [], None,
+                lateness, [_kept(each) for each in kept], number, counts, expired, [], None,
                 Doomed([], [_group(group) for group in groups]), *_later(version, later),
             )  # fmt: skip
         case _:
@@ -184,8 +184,8 @@ def _require_possible(root: Root) -> None:
         raise corrupt("its lateness cannot be")
     if root.lateness is None and root.kept:
         raise corrupt("it has no lateness, and had one before")
-    if root.forgotten is not None and not (root.timed and _is_time(root.forgotten)):
-        raise corrupt("the moment up to which it has forgotten keys cannot be")
+    if root.expired is not None and not (root.timed and _is_time(root.expired)):
+        raise corrupt("the moment up to which it has expired keys cannot be")
     _require_possible_counts(root)
 
 

@@ -50,7 +50,7 @@ from mta.keyed.leaves import TableLayout
 from mta.keyed.retention import Kept
 from mta.keyed.root import MAX_BYTES, NAME_LENGTH, Root, Start, Unread
 from mta.keyed.sweep import Lanes, empties, folds
-from mta.keyed.table import FORGOTTEN, HANDLE, Table, blank
+from mta.keyed.table import EXPIRED, HANDLE, Table, blank
 from mta.keyed.tiers import PageSize, RunPages, Tiers
 from mta.keyed.work import given_back
 from mta.monoids.base import AbstractMonoid
@@ -442,7 +442,7 @@ class KeyedWindows:
         not known.
         """
         known = self._known(key)
-        if known is None or known.marks[0] == FORGOTTEN:
+        if known is None or known.marks[0] == EXPIRED:
             raise KeyError(f"no window of the key {key!r} is known")
         if known.marks[0] == HANDLE:
             window = self._apart(known, 0)
@@ -468,7 +468,7 @@ class KeyedWindows:
             known = self._known(key)
         except UnsuitableKey:
             return False
-        return known is not None and known.marks[0] != FORGOTTEN
+        return known is not None and known.marks[0] != EXPIRED
 
     def keys(self) -> Iterator[Any]:
         """All keys, in no order; reads every page."""
@@ -476,11 +476,11 @@ class KeyedWindows:
             for table in self._bucket.tiers.everything():
                 yield from table.keys.as_column().tolist()
 
-    # --- forgetting -------------------------------------------------------------------------------
+    # --- expiring ---------------------------------------------------------------------------------
 
     @alone
-    def forget(self, before: Any) -> np.ndarray:
-        """Forget the keys whose windows time has emptied at a moment; return these keys.
+    def expire(self, before: Any) -> np.ndarray:
+        """Expire idle keys, those whose windows are empty at a moment; return these keys.
 
         Their windows' policies must say when time empties them. Events that are older come late
         from now on. Reads the pages of keys that may be meant.
@@ -492,11 +492,11 @@ class KeyedWindows:
         if self._bucket is None:
             return np.zeros(0, object)
         lifetime = max(life for life in lifetimes if life is not None)
-        gone = self._bucket.forget(moment - lifetime, lambda newest: newest + lifetime)
+        gone = self._bucket.expire(moment - lifetime, lambda newest: newest + lifetime)
         return gone.keys.as_column()
 
     def earliest(self) -> int | None:
-        """A moment before which ``forget`` finds no event that is the newest of its key.
+        """A moment before which ``expire`` finds no event that is the newest of its key.
 
         In microseconds since 1970; None without keys or times. No store call.
         """
@@ -545,7 +545,7 @@ class KeyedWindows:
             self._kind.retention.kept,
             0 if tiers is None else tiers.number,
             counts,
-            None if bucket is None else bucket.forgotten,
+            None if bucket is None else bucket.expired,
             [] if tiers is None else tiers.runs,
             tiers.young[0] if tiers is not None and tiers.young else None,
             Doomed() if tiers is None else tiers.doomed,
@@ -607,7 +607,7 @@ class KeyedWindows:
         tiers.runs, tiers.doomed, tiers.number = root.runs, root.doomed, root.number
         tiers.young = [] if root.young is None else [root.young]
         bucket.keys, bucket.apart, bucket.inserted, bucket.late, bucket.invalid = root.counts
-        bucket.forgotten = root.forgotten
+        bucket.expired = root.expired
         self._note_lateness(bucket, root)
 
     def _note_lateness(self, bucket: Bucket, found: Root) -> None:

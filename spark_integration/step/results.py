@@ -43,7 +43,7 @@ class Counts(NamedTuple):
     """Rows that are not in the results: invalid ones, and late ones unless they come out marked."""
     rows_late: int = 0
     """Rows too much older than their key's last one, or than keys of their bucket that were
-    forgotten."""
+    expired."""
     rows_invalid: int = 0
     """Rows without key, time or value, or with one that no window takes."""
     rows_missing: int = 0

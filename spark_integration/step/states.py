@@ -12,7 +12,7 @@ The state is the root of the bucket's windows:
 In version 4 there is ``plan`` in place of ``fixed``, as below. States that were written before that
 are read, and not written any more:
 
-    body   = msgpack [ "mta-spark", 3, buckets, plan, keys, forgotten, doomed ]
+    body   = msgpack [ "mta-spark", 3, buckets, plan, keys, expired, doomed ]
 
     plan   = the plan's fingerprint, bytes: what key, time, aggregations and policy the handles suit
     keys   = { key: [ last, handle ], ... } in the order of keys; where events may come late,
@@ -23,8 +23,8 @@ are read, and not written any more:
     handle = what ``Window.checkpoint`` or ``SharedWindows.checkpoint`` returned, bytes
     floor  = microseconds since 1970: no event before it can be taken in, as some of those that its
              window held may be gone
-    forgotten = nil, or the latest moment at which the window of a forgotten key became empty
-    doomed = [ [ calls, handle ], ... ]: windows of forgotten keys, and in how many calls of the
+    expired = nil, or the latest moment at which the window of an expired key became empty
+    doomed = [ [ calls, handle ], ... ]: windows of expired keys, and in how many calls of the
              bucket from now their pages are to be deleted
 
 Spark's state store is trusted to keep bytes, not to be the right one: the digest tells a damaged
@@ -62,7 +62,7 @@ class Saved(NamedTuple):
 
 
 class Doomed(NamedTuple):
-    """The window of a forgotten key, whose pages are still there for earlier states' sake."""
+    """The window of an expired key, whose pages are still there for earlier states' sake."""
 
     calls: int
     handle: bytes
@@ -73,7 +73,7 @@ class Bucket:
     """What is known of one bucket's keys between two micro-batches."""
 
     keys: dict[bytes, Saved] = field(default_factory=dict)
-    forgotten: int | None = None
+    expired: int | None = None
     doomed: list[Doomed] = field(default_factory=list)
 
 
@@ -124,7 +124,7 @@ def read_handles(state: bytes) -> dict[bytes, bytes]:
 
 
 def read_doomed(state: bytes) -> list[bytes]:
-    """The handles of forgotten keys whose pages are not deleted yet. Raises CorruptState."""
+    """The handles of expired keys whose pages are not deleted yet. Raises CorruptState."""
     bucket = _parse(state)[2]
     return [] if isinstance(bucket, bytes) else [doomed.handle for doomed in bucket.doomed]
 
@@ -201,9 +201,9 @@ def _line(entry: object) -> tuple[str, str]:
 
 def _bucket(content: list[Any]) -> Bucket:
     match content:
-        case [dict(keys), int() | None as forgotten, list(doomed)] if {*map(type, keys)} <= {bytes}:
+        case [dict(keys), int() | None as expired, list(doomed)] if {*map(type, keys)} <= {bytes}:
             saved = {key: _saved(entry) for key, entry in keys.items()}
-            return Bucket(saved, forgotten, [_doomed(entry) for entry in doomed])
+            return Bucket(saved, expired, [_doomed(entry) for entry in doomed])
     raise _foreign()
 
 

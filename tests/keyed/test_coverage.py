@@ -118,7 +118,7 @@ class Line:
     kept: list[Event] = field(default_factory=list)
     """Those of them that windows held at each change."""
     alive: list[Event] = field(default_factory=list)
-    """Those that came since the key was last forgotten."""
+    """Those that came since the key was last expired."""
     clock: int | None = None
     """The time of its newest event, retracted or not; None of a key that is not known."""
     retracted: int = 0
@@ -150,7 +150,7 @@ class Life:
         #: The latenesses of before, each up to a moment; the one that applied until now.
         self.less: list[tuple[int, int]] = []
         self.until_now: int | None = None
-        self.forgotten: int | None = None
+        self.expired: int | None = None
         #: Columns that some events may be without.
         self.partial: set[str] = set()
         self.now = self.number = self.changed = self.incomplete = 0
@@ -188,15 +188,15 @@ class Life:
     def cutoff(self, line: Line) -> int | None:
         """The time before which a key takes nothing."""
         if line.clock is None:
-            return self.forgotten
+            return self.expired
         found = max([line.clock - (self.lateness or 0)] + [
             min(line.clock, until) - lateness for lateness, until in self.less
         ])  # fmt: skip
         if self.until_now is not None:
             found = max(found, line.clock - self.until_now)
         born = line.alive[0].time if line.alive else line.clock
-        if self.lateness and self.forgotten is not None and born >= self.forgotten:
-            return max(found, self.forgotten)
+        if self.lateness and self.expired is not None and born >= self.expired:
+            return max(found, self.expired)
         return found
 
     def needed(self, line: Line, events: list[Event]) -> int:
@@ -299,7 +299,7 @@ class Life:
             if line.clock is not None and line.lost:
                 cutoff = self.cutoff_before_change(line)
                 counts.append(sum(event.time <= cutoff for event in line.kept))
-        if self.forgotten is not None:
+        if self.expired is not None:
             counts.append(0)
         return min(counts, default=0)
 
@@ -321,7 +321,7 @@ class Life:
         """No more is claimed to be incomplete than what has left can make so."""
         lost = [line for line in self.lines.values() if line.clock is not None and line.lost]
         moments = [min([line.clock or 0, *(e.time for e in line.kept[:1])]) for line in lost]
-        moments += [] if self.forgotten is None else [self.forgotten]
+        moments += [] if self.expired is None else [self.expired]
         # Windows by count are short of what was retracted: a list tells at most what they held.
         unsure = any(line.unsure for line in self.lines.values())
         for each in self.windows.lacking():
@@ -379,7 +379,7 @@ class Life:
             self.number += 1
             of_row = {c: values[c][row] for c in values}
             events.append(Event(moment, self.number, of_row, set(self.product.columns)))
-            cutoff = cutoffs.get(key, self.forgotten)
+            cutoff = cutoffs.get(key, self.expired)
             late.append(cutoff is not None and moment < cutoff)
             if not late[-1]:
                 self.take(self.lines.setdefault(key, Line()), events[-1])
@@ -500,17 +500,17 @@ class Life:
         for key, _ in rows:
             self.ask(key)
 
-    def forget(self) -> None:
+    def expire(self) -> None:
         """Forget the keys that time has emptied."""
         lifetimes = [policy.lifetime for policy in self.named.values()]
         if None in lifetimes:
             return
         lifetime = max(life for life in lifetimes if life is not None) // SECOND
         before = self.now - self.rng.choice([0, 10])
-        self.windows.forget(before)
+        self.windows.expire(before)
         for line in self.lines.values():
             if line.clock is not None and line.clock <= before - lifetime:
-                self.forgotten = max(line.clock + lifetime, self.forgotten or -(10**9))
+                self.expired = max(line.clock + lifetime, self.expired or -(10**9))
                 line.lost |= bool(line.kept)
                 line.kept, line.alive, line.clock = [], [], None
         assert len(self.windows) == sum(line.clock is not None for line in self.lines.values())
@@ -542,7 +542,7 @@ class Life:
                 if rng.random() < 0.4:
                     self.retract()
                 if rng.random() < 0.15:
-                    self.forget()
+                    self.expire()
                 if rng.random() < 0.2:
                     self.late()
                 if rng.random() < 0.4:
@@ -687,11 +687,11 @@ def test_what_has_left_is_not_retracted_however_a_key_is_stored(
 
 
 @pytest.mark.parametrize("promote_at", [2, 1000])
-def test_a_key_from_before_others_were_forgotten_takes_late_events(promote_at: int) -> None:
+def test_a_key_from_before_others_were_expired_takes_late_events(promote_at: int) -> None:
     """However it is stored: its events from then are all known."""
     windows = KeyedWindows(Sum(), TimeWindow(10), MemoryStore(), lateness=50, promote_at=promote_at)
     windows.extend(["gone", "a", "a", "a"], [1.0] * 4, [0, 5, 6, 7])
-    windows.forget(before=12)
+    windows.expire(before=12)
     assert windows.keys and len(windows) == 1
     windows.extend(["a"], [1.0], [20])
     assert windows.extend(["a"], [1.0], [8]).tolist() == [4.0]

@@ -264,7 +264,7 @@ def test_a_call_in_the_middle_of_another_is_refused() -> None:
     def combine(left: Any, right: Any) -> Any:
         for call in (
             lambda: busy.extend(["b"], ["1"]), lambda: busy.query("a"), lambda: busy.window("a"),
-            busy.checkpoint, busy.check, busy.delete_pages, lambda: busy.forget(5),
+            busy.checkpoint, busy.check, busy.delete_pages, lambda: busy.expire(5),
         ):  # fmt: skip
             with pytest.raises(WindowBusy):
                 call()
@@ -347,33 +347,33 @@ def test_more_windows_by_themselves_than_stay_open(monkeypatch: pytest.MonkeyPat
     assert list(store.keys()) == []
 
 
-# --- forgetting -----------------------------------------------------------------------------------
+# --- expiring -------------------------------------------------------------------------------------
 
 
-def test_forgetting_needs_windows_that_time_empties() -> None:
+def test_expiring_needs_windows_that_time_empties() -> None:
     for policy in (CountWindow(3), CountWindow(3) & DAY, {"a": DAY, "b": CountWindow(2)}):
         windows = KeyedWindows(Max(), policy)
         with pytest.raises(ValueError, match="time alone never empties the windows of"):
-            windows.forget(before=5)
+            windows.expire(before=5)
     windows = KeyedWindows(Max(), TimeWindow(10))
-    assert windows.forget(before=5).tolist() == []
+    assert windows.expire(before=5).tolist() == []
     assert windows.earliest() is None
     for bad in (None, "soon"):
         with pytest.raises(InvalidTime):
-            windows.forget(before=bad)
+            windows.expire(before=bad)
 
 
-def test_a_forgotten_key_begins_anew_and_old_events_are_late() -> None:
+def test_an_expired_key_begins_anew_and_old_events_are_late() -> None:
     windows = KeyedWindows(Max(), TimeWindow(10), "memory://", late="drop")
     windows.extend(["a", "b"], [9.0, 9.0], [100, 105])
     assert windows.earliest() == 100_000_000
-    assert windows.forget(before=datetime.fromtimestamp(109, UTC)).tolist() == []
-    assert windows.forget(before=110).tolist() == ["a"]
+    assert windows.expire(before=datetime.fromtimestamp(109, UTC)).tolist() == []
+    assert windows.expire(before=110).tolist() == ["a"]
     assert windows.earliest() == 105_000_000
     assert ("a" in windows, len(windows), list(windows.keys())) == (False, 1, ["b"])
     with pytest.raises(KeyError):
         windows.window("a")
-    # Whether such an event belongs to what was forgotten nobody knows.
+    # Whether such an event belongs to what was expired nobody knows.
     assert windows.extend(["a", "c", "b"], [1.0, 2.0, 3.0], [109, 109, 109]).tolist() == [9.0]
     assert windows.last_accepted is not None
     assert windows.last_accepted.tolist() == [False, False, True]

@@ -283,8 +283,8 @@ def test_time_ends_a_session() -> None:
     assert list(found) == [["a"], ["a", "b"], ["a", "b", "c"], ["d"]]
     keys = KeyedWindows(Count(), SessionWindow("10 seconds"), name="sessions")
     keys.extend(["x", "y", "x"], [1, 1, 1], [0, 5, 9])
-    assert keys.forget(before=18).tolist() == ["y"]
-    assert keys.forget(before=20).tolist() == ["x"]
+    assert keys.expire(before=18).tolist() == ["y"]
+    assert keys.expire(before=20).tolist() == ["x"]
 
 
 @pytest.mark.parametrize("start", [-(2**62) + 10, 2**62 - 10**9])

@@ -141,7 +141,7 @@ def keyed(monoid: Any, policy: Any, other: Any, kind: str, **settings: Any) -> M
             if settings.get("lateness") is not None:
                 found.retract(names[0], 50)
             found.checkpoint()
-            found.forget(before=52) if isinstance(wanted, TimeWindow) else None
+            found.expire(before=52) if isinstance(wanted, TimeWindow) else None
             found.stats()
             for _ in range(2):
                 found.checkpoint()

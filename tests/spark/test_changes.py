@@ -97,7 +97,7 @@ def test_a_query_is_restarted_with_other_windows(
 
 @pytest.mark.parametrize("pages", ["file", "state"])
 @pytest.mark.proves("stores", "`silent` of a running query changes", "file", "spark://state")
-def test_silent_keys_are_forgotten_from_now_on_and_kept_again(
+def test_silent_keys_are_expired_from_now_on_and_kept_again(
     spark: SparkSession, tmp_path: Path, pages: str
 ) -> None:
     """On one checkpoint: it begins without a watermark, and keys of then fall silent later."""

@@ -15,7 +15,7 @@ def encode_handles(bucket: Bucket, buckets: int, fingerprint: bytes) -> bytes:
     """A state of handles, as it was written before there were roots."""
     saves = sorted(bucket.keys.items())
     keys = {key: saved[: 2 if saved.floor is None else 3] for key, saved in saves}
-    content = (keys, bucket.forgotten, bucket.doomed)
+    content = (keys, bucket.expired, bucket.doomed)
     body: bytes = msgpack.packb([MAGIC, VERSION, buckets, fingerprint, *content])
     return xxhash.xxh3_64_digest(body) + body
 
