@@ -14,9 +14,10 @@ from pyspark.sql import SparkSession
 from mta import FiBA, KeyedWindows, SharedWindows
 from mta.audit.description import HandleSummary, describe_handle
 from mta.audit.keyed import OpaqueKeys
+from mta.cursors.coverage import Incomplete
 from mta.errors import HandleMismatch, MissingPage
 from mta.fiba.aggregator import KeptTree
-from mta.keyed.coverage import Lacking, later
+from mta.keyed.coverage import later
 from mta.keyed.kind import AnyWindow
 from mta.keyed.work import given_back
 from mta.levels.search import SegmentedWindow
@@ -54,8 +55,8 @@ def inspect_query(
     ``oldest`` and ``newest`` where windows look at times, ``pages`` of the key's own (0 of keys
     that share theirs) and ``bytes`` of its handle. With the query's ``aggregations`` and ``policy``
     also the results. Of several windows key by key ``events`` are those kept. The frame's
-    ``attrs`` have the ``bytes`` of all states, and ``lacking``: which results lack events since the
-    query was changed, and from when on they are whole (``mta.keyed.changes.Lacking``). Reads every
+    ``attrs`` have the ``bytes`` of all states, and ``incomplete``: the results that are incomplete
+    since the query was changed, and when each is complete again (``mta.Incomplete``). Reads every
     table of keys; the query may go on running. Raises InvalidRequest, HandleMismatch for other
     aggregations or policies than the query's, MissingPage, and the store's errors.
     """
@@ -70,7 +71,7 @@ def inspect_query(
             })  # fmt: skip
         frame = pd.DataFrame(rows, columns=None if rows else ["key", "events", "oldest", "newest"])
         frame = frame.sort_values("key", ignore_index=True)
-        frame.attrs.update(bytes=sum(map(len, inside.states)), lacking=inside.lacking())
+        frame.attrs.update(bytes=sum(map(len, inside.states)), incomplete=inside.incomplete())
         return frame
 
     return _looked(checkpoint, store, aggregations, policy, look)
@@ -180,11 +181,11 @@ class _Inside:
             for key, handle in read_handles(state).items():
                 yield key, describe_handle(handle), self._results_of(handle)
 
-    def lacking(self) -> list[Lacking]:
-        """What results lack, in whichever bucket it is most."""
-        found: dict[tuple[str, str], Lacking] = {}
+    def incomplete(self) -> list[Incomplete]:
+        """The incomplete results, complete once they are so in every bucket."""
+        found: dict[tuple[str, str], Incomplete] = {}
         for root in roots_in(self.states):
-            for each in OpaqueKeys(root, self._store).lacking():
+            for each in OpaqueKeys(root, self._store).incomplete():
                 key = each.window, each.aggregation
                 found[key] = later(found.get(key, each), each)
         return list(found.values())

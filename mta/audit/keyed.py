@@ -28,9 +28,10 @@ import numpy as np
 from mta.audit.description import HandleSummary, SubWindow, describe_handle
 from mta.audit.walk import Audit, Damage, audit, is_garbage, live_keys
 from mta.columns.schemas import Payload, Row, Rows, Schema
+from mta.cursors.coverage import Incomplete
 from mta.errors import CorruptPage, MissingPage, UnsuitableKey
 from mta.keyed import pages
-from mta.keyed.coverage import Lacking, lacks
+from mta.keyed.coverage import incomplete_after
 from mta.keyed.doomed import LIST, DoomedPages, Entry
 from mta.keyed.keys import read_key
 from mta.keyed.leaves import TableLayout
@@ -79,10 +80,10 @@ class OpaqueKeys:
         """Whether events are counted in windows, not as long as they are stored."""
         return self.policies is not None or self.root.counts[0] == self.root.counts[1]
 
-    def lacking(self) -> list[Lacking]:
-        """What results lack since windows or aggregations were changed; no store call.
+    def incomplete(self) -> list[Incomplete]:
+        """The results that are incomplete after windows or aggregations were changed.
 
-        Of all that read a column, as what is computed is not known.
+        Named by the column that they read, as what is computed is not known. No store call.
         """
         found = []
         for name, policy in (self.policies or {}).items():
@@ -90,7 +91,7 @@ class OpaqueKeys:
                 column = what.split("\0")[1] if what.startswith("\0") else ""
                 if not column and what != name:
                     continue
-                each = lacks(name, column, policy, [start])
+                each = incomplete_after(name, column, policy, [start])
                 found += [] if each is None else [each]
         return found
 

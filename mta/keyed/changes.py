@@ -12,11 +12,11 @@ aggregations is *carried over*, whole and once, when it is restored:
   an older one.
 - A column that was not stored has no values in older events. It is stored with *marks* from now on
   (``mta.monoids.begun``), and what reads it begins empty.
-- A window that is not within one of before may lack events that left.
+- A window that is not within a previous one may miss events that left.
 - Windows by themselves that go by counts alone have no times in their pages. Under a policy that
   looks at times such a key begins anew.
 
-What a window lacks then, and from when on it lacks nothing, is told by ``coverage``.
+``coverage`` has what a window misses then, and when it is complete.
 
 It costs a read and a write of all that is kept. Pages of before stay for as long as roots do that
 name them. Names of new windows by themselves have the number of the change in them, since their
@@ -413,7 +413,7 @@ def doomed_by(source: Source) -> list[Entry]:
 def starts_after(
     source: Source, monoid: AbstractMonoid, policies: Mapping[str, AbstractPolicy]
 ) -> dict[str, Start]:
-    """What windows and columns of today lack, where all that there is comes out of a root."""
+    """What the new windows and columns miss, where all that there is comes out of a root."""
     found, starts = dict[str, Start](), source.root.starts
     for name, policy in policies.items():
         same = [n for n, _, mark in source.root.policies if mark == policy.fingerprint]

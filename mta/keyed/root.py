@@ -24,7 +24,7 @@ columns  = array of [name, kind]: what is stored of an event, in the order of pa
            tell whether an event has a value in some other column (``mta.monoids.begun``)
 kind     = text, as "Array('<f8')"
 changes  = how often the windows or what is computed have been changed
-starts   = array of [name, moment, known]: what lacks some events since a change, a window or
+starts   = array of [name, moment, known]: what misses some events since a change, a window or
            marks: at most those up to a moment in microseconds (nil: any that came before), but for
            so many of each key that came right before any event that it still accepted
 index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
@@ -59,10 +59,10 @@ _MOST_CHANGES = 1_000_000
 
 
 class Start(NamedTuple):
-    """What a window, or a column, lacks since a change of what there was."""
+    """What a window, or a column, misses since a change."""
 
     moment: int | None
-    """No event is lacking that is later, in microseconds; None where that is not known."""
+    """No later event is missing, in microseconds; None where that is not known."""
     known: int
     """Nor any of so many of each key, the last ones before any event that it accepted then."""
 
@@ -245,7 +245,7 @@ def _start(entry: Any) -> tuple[str, Start]:
             moment is None or _is_time(moment)
         ):
             return name, Start(moment, known)
-    raise corrupt("what its windows lack is of the wrong types")
+    raise corrupt("what its windows miss is of the wrong types")
 
 
 def _group(entry: Any) -> tuple[int, list[doomed.Entry]]:

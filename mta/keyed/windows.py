@@ -19,6 +19,7 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Rows
+from mta.cursors.coverage import Coverage
 from mta.errors import (
     HandleMismatch,
     InvalidTime,
@@ -42,7 +43,7 @@ from mta.keyed.changes import (
     stored_after,
     with_marks,
 )
-from mta.keyed.coverage import Lacking, lacking
+from mta.keyed.coverage import incomplete
 from mta.keyed.doomed import Doomed
 from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import AnyWindow, Kind
@@ -566,10 +567,10 @@ class KeyedWindows:
         """The windows that a root describes; no store call until pages are needed.
 
         With other policies, or a Product of other aggregations, they go on from the events that are
-        kept, all of which are read and written for it at once; ``lacking`` says what is not whole.
-        Raises CorruptHandle for damaged bytes, and HandleMismatch when the root is of a monoid that
-        reads other values, of events in order where a lateness is given or the other way round, or
-        of events without times.
+        kept, all of which are read and written for it at once; ``coverage`` lists incomplete
+        results. Raises CorruptHandle for damaged bytes, and HandleMismatch when the root is of a
+        monoid that reads other values, of events in order where a lateness is given or the other
+        way round, or of events without times.
         """
         if store is None:
             raise ValueError("a root's pages are in a store: give the one that has them")
@@ -697,9 +698,9 @@ class KeyedWindows:
         self._starts = starts_after(source, self._kind.reader, self._kind.policies)
         return source
 
-    def lacking(self) -> list[Lacking]:
-        """Return the results that lack events since a change, and when each is complete again."""
-        return lacking(self._starts, self.monoid, self._kind.policies)
+    def coverage(self) -> Coverage:
+        """Return which results are incomplete after a change, and when each is complete again."""
+        return Coverage(tuple(incomplete(self._starts, self.monoid, self._kind.policies)))
 
     @alone
     def delete_pages(self) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Record, Row, Rows, Schema
+from mta.cursors.coverage import Coverage
 from mta.errors import HandleMismatch, UnsupportedOperation
 from mta.monoids.base import AbstractMonoid, Out
 from mta.policies.base import AbstractPolicy
@@ -290,6 +291,11 @@ class TriggeredWindow(ResultsWhenDue[Out]):
     def query(self) -> Out:
         """The result over the window as it is now; 1 combine."""
         return self.engine.query()
+
+    @alone
+    def coverage(self) -> Coverage:
+        """Return the coverage of the window, as ``Window.coverage``."""
+        return self.engine.coverage()
 
     def _put(self, moment: int, out: Rows, at: int) -> None:
         if self.trigger.needs_times:

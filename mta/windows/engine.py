@@ -21,8 +21,9 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Rows
+from mta.cursors.coverage import Coverage, coverage_of
 from mta.cursors.cursor import WindowView
-from mta.cursors.reach import Reach, fold_between, fold_positions, reach_of
+from mta.cursors.ranges import fold_between, fold_positions
 from mta.errors import (
     CorruptHandle,
     CorruptPage,
@@ -417,12 +418,12 @@ class WindowEngine(Engine[Out]):
             self._structure.recede()
             self.pass_to(handle.last_time)
 
-    def reach(self) -> Reach:
-        """How far back the window reaches; see ``Window.reach``."""
+    def coverage(self) -> Coverage:
+        """The coverage of the window; see ``Window.coverage``."""
         structure, time = self.structure, self.intake.last_time if self.timed else None
         late = self.settings.lateness or 0
-        return reach_of(
-            structure.remembered(), self.policy, structure.front, structure.back, time, late
+        return coverage_of(
+            "", structure.remembered(), self.policy, structure.front, structure.back, time, late
         )
 
     # --- events ---------------------------------------------------------------------------------

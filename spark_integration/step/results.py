@@ -48,17 +48,17 @@ class Counts(NamedTuple):
     """Rows without key, time or value, or with one that no window takes."""
     rows_missing: int = 0
     """Retractions that found no event to take out."""
-    rows_lacking: int = 0
-    """Rows whose results may lack events, as windows or aggregations were changed."""
+    rows_incomplete: int = 0
+    """Rows whose results may be incomplete, as windows or aggregations were changed."""
 
 
-def counts_of(plan: Plan, read: int, begun: int, done: Advance, lacking: int) -> Counts:
+def counts_of(plan: Plan, read: int, begun: int, done: Advance, incomplete: int) -> Counts:
     """What became of the rows, so many of which were in what the windows began with."""
     late = 0 if done.late is None else int(done.late.mask.sum())
     missing = len(done.missing)
     invalid = read - begun - len(done.line) - len(done.retracted) - late - missing
     dropped = begun + invalid + missing + (0 if plan.late == "side" else late)
-    return Counts(read, dropped, late, invalid, missing, lacking)
+    return Counts(read, dropped, late, invalid, missing, incomplete)
 
 
 def results_of(plan: Plan, group: Sorted, done: Advance, gone: Gone | None) -> pa.Table:

@@ -79,8 +79,8 @@ def step(
         windows = Windows(plan, store, before, start)
     done = windows.advance(group)
     gone = windows.expire(watermark)
-    begun, lacking = known.num_rows - later.num_rows, windows.lacking(group.times[done.line])
-    counts = counts_of(plan, rows.num_rows, begun, done, lacking)
+    begun, incomplete = known.num_rows - later.num_rows, windows.incomplete(group.times[done.line])
+    counts = counts_of(plan, rows.num_rows, begun, done, incomplete)
     if plan.temporary:
         return Advanced(b"", results_of(plan, group, done, gone), counts)
     root = windows.keyed.checkpoint(barrier=False)

@@ -106,12 +106,12 @@ class Windows:
         """Runs of pages that were merged into others; known once a checkpoint was taken."""
         return len(self._runs - self._numbers())
 
-    def lacking(self, times: Ints) -> int:
-        """How many events of these times have results that may not be whole after a change.
+    def incomplete(self, times: Ints) -> int:
+        """How many events of these times have results that may be incomplete after a change.
 
-        Where no moment tells when they are, as with windows by count, all of them.
+        All of them where no moment ends it, as with windows by count.
         """
-        moments = [each.moment for each in self.keyed.lacking()]
+        moments = [each.complete_from for each in self.keyed.coverage().incomplete]
         whole = [moment for moment in moments if moment is not None]
         if len(whole) < len(moments):
             return len(times)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mta import CountWindow, TimeWindow, Window
-from mta.cursors.reach import fold_between, fold_positions
+from mta.cursors.ranges import fold_between, fold_positions
 from mta.errors import EventsGone
 from mta.levels.queues import BEFORE_ALL
 from mta.pages.structure import Aggregator

@@ -69,7 +69,7 @@ CALLS: dict[str, Call] = {
     "evict all": evict(99),
     "query": reading(lambda window: window.query()),
     "range": reading(lambda window: window.range_by_position(40, 55, partial=True)),
-    "reach": reading(lambda window: window.reach()),
+    "coverage": reading(lambda window: window.coverage()),
     "checkpoint": reading(lambda window: window.checkpoint()),
 }
 BY_TIME: dict[str, Call] = {

@@ -449,9 +449,9 @@ def forgetful(store: MemoryStore, **changes: Any) -> Stream:
 
 def test_rows_older_than_what_was_expired_are_late(store: MemoryStore) -> None:
     stream = forgetful(store)
-    with pytest.raises(LateEvent, match=r"key a .*silent keys.*the watermark wait longer"):
+    with pytest.raises(LateEvent, match=r"key a .*idle keys.*the watermark wait longer"):
         stream.feed(rows_of(("a", 10 + SIZE - 0.001, 5.0)))
-    with pytest.raises(LateEvent, match=r"key c .*silent keys"):
+    with pytest.raises(LateEvent, match=r"key c .*idle keys"):
         stream.feed(rows_of(("c", 10 + SIZE - 0.001, 5.0)))
     done = stream.feed(rows_of(("a", 10 + SIZE, 5.0), ("c", 10 + SIZE, 6.0)))
     assert [row[3] for row in in_form(done.rows)] == [[5.0], [6.0]]

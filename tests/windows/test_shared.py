@@ -18,28 +18,28 @@ def test_a_longer_window_reaches_as_far_as_events_are_kept() -> None:
     windows.checkpoint()
     kept = 5_000 - windows.stats().kept
     assert 3_936 <= kept <= 4_000
-    reach = windows.resize("hour", CountWindow(3_000))
-    assert (reach.events, reach.front) == (5_000 - kept, kept)
-    assert reach.missing_at_least == reach.missing_at_most == kept - 2_000
-    assert not reach.complete
-    assert reach.oldest_time == np.datetime64(kept, "s")
+    coverage = windows.resize("hour", CountWindow(3_000))
+    assert (coverage.events, coverage.front) == (5_000 - kept, kept)
+    assert coverage.missing_at_least == coverage.missing_at_most == kept - 2_000
+    assert not coverage.complete
+    assert coverage.oldest_time == np.datetime64(kept, "s")
     assert windows.query("hour") == values(5_000)[kept:].max()
     windows.extend(values(2_000), np.arange(5_000, 7_000), emit="last")
-    assert windows.reach("hour").complete
-    assert windows.reach("hour").events == 3_000
+    assert windows.coverage("hour").complete
+    assert windows.coverage("hour").events == 3_000
     assert windows.resize("hour", CountWindow(10)).events == 10
 
 
-def test_a_longer_window_by_time_knows_when_it_lacks_nothing() -> None:
+def test_a_longer_window_by_time_knows_when_it_is_complete() -> None:
     windows, _ = counted_windows({"hour": TimeWindow(1_000)})
     times = np.concatenate((np.arange(3_968), np.arange(9_000, 10_000)))  # a gap where a leaf ends
     windows.extend(values(len(times)), times, emit="last")
     windows.checkpoint()
-    kept = windows.reach("hour").front
+    kept = windows.coverage("hour").front
     assert kept == 3_968 == len(times) - windows.stats().kept
     assert windows.resize("hour", TimeWindow(5_000)).complete  # the last to leave were too early
-    reach = windows.resize("hour", TimeWindow(7_000))
-    assert (reach.missing_at_least, reach.missing_at_most) == (1, kept)
+    coverage = windows.resize("hour", TimeWindow(7_000))
+    assert (coverage.missing_at_least, coverage.missing_at_most) == (1, kept)
     with pytest.raises(EventsGone, match="partial=True"):
         windows.query(TimeWindow(7_000))
     assert windows.query(TimeWindow(7_000), partial=True) == values(len(times))[kept:].max()
@@ -118,7 +118,7 @@ def test_what_cannot_be_says_what_to_do() -> None:
         windows.range(1, 2)
     with pytest.raises(ValueError, match="no range"):
         windows.range_by_position(1, 2)
-    with pytest.raises(ValueError, match="results is"):
+    with pytest.raises(ValueError, match="emit is"):
         windows.extend([1.0], emit="some")  # type: ignore[arg-type]
     with pytest.raises(NotPageable):
         SharedWindows(Max(), {"a": CountWindow(2)}, store=None).checkpoint()

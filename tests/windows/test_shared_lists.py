@@ -188,16 +188,16 @@ class SharedMachine(RuleBasedStateMachine):
             with pytest.raises(ValueError, match=r"which is (not )?kept"):
                 change(name, made)
             return
-        reach, kept = change(name, made), self.kept
+        coverage, kept = change(name, made), self.kept
         self.lists.set(name, policy, kept)
         whole = list(self.lists.events)
         if whole:
             policy.apply(whole)
         missing = len(whole) - len(self.lists.windows[name])
-        assert reach.missing_at_least <= missing <= reach.missing_at_most
-        assert reach.events == len(self.lists.windows[name])
+        assert coverage.missing_at_least <= missing <= coverage.missing_at_most
+        assert coverage.events == len(self.lists.windows[name])
         if type(made) is CountWindow:
-            assert reach.missing_at_least == missing == reach.missing_at_most
+            assert coverage.missing_at_least == missing == coverage.missing_at_most
 
     @precondition(lambda self: len(self.lists.windows) > 1)
     @rule(data=st.data())
