@@ -21,7 +21,7 @@ from mta.keyed.coverage import later
 from mta.keyed.kind import AnyWindow
 from mta.keyed.work import given_back
 from mta.levels.search import SegmentedWindow
-from mta.monoids.product import Aggregations
+from mta.monoids.product import Aggregations, result_name
 from mta.policies.base import AbstractPolicy
 from spark_integration.checkpoint import (
     last_batch,
@@ -32,7 +32,7 @@ from spark_integration.checkpoint import (
     shown,
 )
 from spark_integration.errors import InvalidRequest
-from spark_integration.plan import column_name, policies_of
+from spark_integration.plan import policies_of
 from spark_integration.request import make_product
 from spark_integration.step.states import read_handles
 from stores import PageStore
@@ -248,7 +248,7 @@ class _Inside:
 
 def _by_column(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {
-        column_name(alias, window): column
+        result_name(alias, window): column
         for window, results in found.items()
         for alias, column in results.items()
     }

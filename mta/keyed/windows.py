@@ -55,7 +55,7 @@ from mta.keyed.table import EXPIRED, HANDLE, Table, blank
 from mta.keyed.tiers import PageSize, RunPages, Tiers
 from mta.keyed.work import given_back
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Product, reader_of
+from mta.monoids.product import Product, reader_of, require_distinct, result_columns
 from mta.pages.handle import NAME
 from mta.pages.structure import Existing
 from mta.policies.base import AbstractPolicy
@@ -180,6 +180,7 @@ class KeyedWindows:
             raise ValueError(f"of keyed windows retain is at most {MAX_RETAIN}")
         settings = _late(settings, lateness, existing)
         require_joins(monoid, existing)
+        require_distinct(monoid, policies)
         timed |= lateness is not None or any(each.needs_times for each in policies.values())
         self.monoid, self.policy, self.name = monoid, policy, name
         self.store, self._owns_store = opened, opened is not store
@@ -230,10 +231,10 @@ class KeyedWindows:
 
         Columns of equal length: lists, numpy, pandas, polars or Arrow; ``keys`` may be a tuple of
         columns. Numbers among ``times`` count ``time_unit``, as in ``Window.extend``. Results are
-        an array in the order of the events (a dictionary of arrays for a Product, or by the names
-        of several policies), with a row for each accepted event, as ``last_accepted`` says. With
-        ``emit="last"``, ``Latest(keys, results)``. A ``get_many`` a level; nothing is written
-        before ``checkpoint``.
+        an array in the order of the events, or a dictionary of arrays for a Product or several
+        policies (named ``aggregation_window``), with a row for each accepted event, as
+        ``last_accepted`` says. With ``emit="last"``, ``Latest(keys, results)``. A ``get_many`` a
+        level; nothing is written before ``checkpoint``.
 
         ``retracts``, a column of booleans, marks rows that take out the newest event of their key
         and time, as ``retract``; their values are not looked at, and they have no results. A batch
@@ -248,7 +249,7 @@ class KeyedWindows:
         each = emit == "all"
         if not len(batch):
             self.last_accepted = None
-            empty = self._as_results([self.monoid.outputs.new(0) for _ in self._kind.policies])
+            empty = self._as_columns([self.monoid.outputs.new(0) for _ in self._kind.policies])
             return empty if each else Latest(batch.keys.as_column(), empty)
         is_first = self._bucket is None
         bucket = self.bucket_of(batch.keys.kind)
@@ -264,12 +265,12 @@ class KeyedWindows:
             self.last_accepted[done.line] = self.last_accepted[done.retracted] = True
         results_of = done.found.outputs
         if not each:
-            return Latest(done.keys.as_column(), self._as_results(results_of))
+            return Latest(done.keys.as_column(), self._as_columns(results_of))
         if len(done.line) and not (done.line[1:] > done.line[:-1]).all():
             place = np.argsort(done.line)
             outputs = self.monoid.outputs
             results_of = [outputs.take(rows, place) for rows in results_of]
-        return self._as_results(results_of)
+        return self._as_columns(results_of)
 
     @alone
     def retract(self, key: Any, time: Any) -> None:
@@ -307,6 +308,11 @@ class KeyedWindows:
             )
         if marks.any():
             batch.retracts, batch.missing = marks, self._missing
+
+    def _as_columns(self, results: list[Rows]) -> Any:
+        """Results of a batch: one array, or a dictionary of columns."""
+        found = self._as_results(results)
+        return found if self._kind.single is not None else result_columns(found)
 
     def _as_results(self, results: list[Rows]) -> Any:
         found = [self.monoid.results(rows) for rows in results]

@@ -24,6 +24,7 @@ from mta.columns.schemas import Record, Row, Rows, Schema
 from mta.cursors.coverage import Coverage
 from mta.errors import HandleMismatch, UnsupportedOperation
 from mta.monoids.base import AbstractMonoid, Out
+from mta.monoids.product import result_columns
 from mta.policies.base import AbstractPolicy
 from mta.times import TimeUnit, in_unit, to_time
 from mta.triggers.handle import SliceState, TriggeredHandle, read_rows
@@ -331,8 +332,8 @@ class SharedDue(ResultsWhenDue[dict[str, Any]]):
 
     Each has at a boundary what ``TriggeredWindow`` gives for it alone; where nothing comes for
     long, there are results until time has emptied all windows that it empties. A boundary costs
-    each window O(log n) combines and a few page reads a level. ``Due.results`` has each window's
-    results by its name. What was due before the newest event is taken to have been given
+    each window O(log n) combines and a few page reads a level. ``Due.results`` has the columns of
+    ``SharedWindows.extend``. What was due before the newest event is taken to have been given
     (``progress``), so there is nothing to save beside the windows.
 
     >>> from mta import EveryPeriod, Max, SharedWindows, TimeWindow
@@ -358,7 +359,7 @@ class SharedDue(ResultsWhenDue[dict[str, Any]]):
 
     def _results(self, out: Rows) -> Any:
         each = zip(self.engine.cursors, out, strict=True)
-        return {name: self.monoid.results(column) for name, column in each}
+        return result_columns({name: self.monoid.results(column) for name, column in each})
 
     def _put(self, moment: int, out: Rows, at: int) -> None:
         for cursor, column in zip(self.engine.cursors.values(), out, strict=True):

@@ -35,7 +35,7 @@ from mta.errors import EventsGone, InvariantViolation
 from mta.fiba.aggregator import KeptTree
 from mta.levels.kept import KeepAll, KeptEvents
 from mta.monoids.base import AbstractMonoid, Out, Refold
-from mta.monoids.product import Columns
+from mta.monoids.product import Columns, require_distinct, result_columns
 from mta.pages.handle import Handle
 from mta.pages.structure import Existing, Structure
 from mta.policies.base import AbstractPolicy
@@ -99,6 +99,7 @@ class SharedWindows(EventsFace[Out]):
     ) -> None:
         checked = _settings(settings, lateness, existing)
         _check_policies(windows, keep)
+        require_distinct(monoid, windows)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
         self._use(SharedEngine(monoid, windows, store, name, checked, timed, keep))
 
@@ -143,10 +144,12 @@ class SharedWindows(EventsFace[Out]):
     ) -> dict[str, Any]:
         """Add a batch of events; return each window's result after each event, or after the last.
 
-        As ``Window.extend``. Each window adds about two whole-group combines an event and the scan
-        of each leaf; once it is longer than what is still in memory, also a page read a leaf.
+        As ``Window.extend``, with an array for each window by its name; for a Product with one for
+        each aggregation and window, named ``aggregation_window``. Each window adds about two
+        whole-group combines per event and the scan of each leaf; once it is longer than what is
+        still in memory, also one page read per leaf.
         """
-        return self.engine.extend(values, in_unit(times, time_unit), emit)
+        return result_columns(self.engine.extend(values, in_unit(times, time_unit), emit))
 
     @overload
     def query(self, /, which: None = None, partial: bool = False) -> dict[str, Out]: ...
@@ -197,6 +200,7 @@ class SharedWindows(EventsFace[Out]):
         cursor = engine.ready(engine.cursor(policy))
         coverage = engine.coverage(name, cursor, engine.settings.lateness or 0)
         engine.require_observed((engine.policies | {name: policy}).values())
+        require_distinct(self.monoid, engine.cursors.keys() | {name})
         engine.cursors[name] = cursor
         return coverage
 
@@ -279,6 +283,7 @@ class SharedWindows(EventsFace[Out]):
         """
         state = SharedHandle.decode(handle)
         _check_policies(windows, keep)
+        require_distinct(monoid, windows)
         fronts, events = state.fronts_of(windows), Handle.decode(state.events)
         checked = _settings(settings, lateness, existing).of_handle(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)

@@ -23,7 +23,8 @@ from mta.keyed.bucket import Advance
 from mta.keyed.keys import Keys
 from mta.keyed.sweep import empties
 from mta.keyed.work import Found
-from spark_integration.plan import CORRECTED, LATE, Plan, column_name
+from mta.monoids.product import result_name
+from spark_integration.plan import CORRECTED, LATE, Plan
 from spark_integration.step.columns import (
     Ints,
     as_input,
@@ -97,7 +98,7 @@ def _with_results(plan: Plan, rows: pa.Table, outputs: Sequence[Rows]) -> pa.Tab
     columns = rows.column_names
     for window, of_window in zip(plan.policies, outputs, strict=True):
         for alias, column in plan.monoid.results(of_window).items():
-            name = column_name(alias, window)
+            name = result_name(alias, window)
             rows = rows.append_column(name, to_arrow([column], plan.results[name], name))
     return rows.select([*columns, *plan.results])
 

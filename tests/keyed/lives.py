@@ -32,6 +32,7 @@ from mta import (
     Window,
 )
 from mta.errors import InvalidValue, LateEvent
+from mta.monoids.product import result_columns
 from stores import MemoryStore
 
 #: Policies, and after each event which of a key's sorted events its window holds.
@@ -293,7 +294,9 @@ class Life:
                 window = self.single[key]
                 named = isinstance(plan.policy, dict)
                 ends[names[rows[0]]] = (
-                    {name: window.query(name) for name in plan.policy} if named else window.query()
+                    result_columns({name: window.query(name) for name in plan.policy})
+                    if named
+                    else window.query()
                 )
             if last:
                 continue

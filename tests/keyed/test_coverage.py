@@ -409,9 +409,8 @@ class Life:
         for row, i in enumerate(taken):
             line = self.lines[rows[i][0]]
             for window in self.named:
-                results = found[window] if window else found
                 for alias in self.chosen:
-                    got = at(results[alias], row)
+                    got = at(found[f"{alias}_{window}" if window else alias], row)
                     self.compare(got, line, events[i], window, alias, incomplete)
         self.ask(rows[-1][0])
 
@@ -622,7 +621,7 @@ def test_a_key_that_has_to_begin_empty_makes_every_window_incomplete() -> None:
         for each in windows.coverage().incomplete
     }
     assert found == {"w0": (None, 3), "w1": (np.datetime64(16, "s"), None)}
-    assert windows.extend(["a"], ones(1), [10])["w0"]["n"].tolist() == [1.0]
+    assert windows.extend(["a"], ones(1), [10])["n_w0"].tolist() == [1.0]
 
 
 @pytest.mark.parametrize(("promote_at", "known"), [(1000, 10), (4, 10)])

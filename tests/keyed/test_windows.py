@@ -105,9 +105,8 @@ def test_an_empty_batch(keys: Any) -> None:
         assert windows.last_accepted is None
         windows.extend(["a"], [1.0], [5])
     named = KeyedWindows(Product({"n": Count()}), {"d": DAY, "c": CountWindow(2)})
-    assert {w: r["n"].tolist() for w, r in named.extend([], range(0), []).items()} == {
-        "d": [], "c": [],
-    }  # fmt: skip
+    found = named.extend([], range(0), [])
+    assert {name: column.tolist() for name, column in found.items()} == {"n_d": [], "n_c": []}
 
 
 def test_columns_that_do_not_fit_together() -> None:
@@ -212,13 +211,13 @@ def test_products_and_several_policies() -> None:
     monoid = Product({"top": ("v", Max()), "n": Count()})
     windows = KeyedWindows(monoid, {"two": CountWindow(2), "all": CountWindow(99)})
     found = windows.extend(["a", "a", "b"], {"v": [3.0, 1.0, 2.0]})
-    assert found["two"]["top"].tolist() == [3.0, 3.0, 2.0]
-    assert found["all"]["n"].tolist() == [1, 2, 1]
+    assert found["top_two"].tolist() == [3.0, 3.0, 2.0]
+    assert found["n_all"].tolist() == [1, 2, 1]
     assert windows.query("a") == {"two": {"top": 3.0, "n": 2}, "all": {"top": 3.0, "n": 2}}
     unknown = windows.query("z")
     assert unknown["two"]["n"] == 0
     found = windows.extend(["a", "c"], {"v": [0.0, 7.0]}, emit="last")
-    line = dict(zip(found.keys.tolist(), found.results["two"]["top"].tolist(), strict=True))
+    line = dict(zip(found.keys.tolist(), found.results["top_two"].tolist(), strict=True))
     assert line == {"a": 1.0, "c": 7.0}
 
 

@@ -222,7 +222,7 @@ def test_windows_that_share_events(rule: str) -> None:
         some = events[done : done + random.choice([1, 3, 20])]
         found = windows.extend(columns(some, done), [event[0] for event in some])
         for name in policies:
-            assert list(found[name]["all"]) == wanted[name][done : done + len(some)]
+            assert list(found[f"all_{name}"]) == wanted[name][done : done + len(some)]
         done += len(some)
         if random.random() < 0.5:
             policies = {

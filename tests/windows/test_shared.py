@@ -5,7 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mta import BoundWindow, Count, CountWindow, Max, Mean, Monoid, Policy, Product, Sum, TimeWindow
+from mta import (
+    BoundWindow,
+    Count,
+    CountWindow,
+    KeyedWindows,
+    Max,
+    Mean,
+    Monoid,
+    Policy,
+    Product,
+    Sum,
+    TimeWindow,
+)
 from mta.errors import EventsGone, InvalidTime, LateEvent, NotPageable
 from mta.windows.shared import SharedWindows
 from tests.support.naive import joined
@@ -74,13 +86,13 @@ def test_results_of_products_and_of_windows_without_events() -> None:
     empty = {"peak": pytest.approx(np.nan, nan_ok=True), "mean": pytest.approx(np.nan, nan_ok=True)}
     assert windows.query("two") == {**empty, "n": 0}
     results = windows.extend({"watts": [3.0, 5.0, 4.0, 11.0]})
-    assert results["two"]["peak"].tolist() == [3, 5, 5, 11]
-    assert results["within"]["n"].tolist() == [1, 2, 2, 0]
-    assert results["within"]["mean"].tolist()[:3] == [3, 4, 4.5]
-    assert results["all"]["mean"].tolist() == [3, 4, 4, 5.75]
+    assert results["peak_two"].tolist() == [3, 5, 5, 11]
+    assert results["n_within"].tolist() == [1, 2, 2, 0]
+    assert results["mean_within"].tolist()[:3] == [3, 4, 4.5]
+    assert results["mean_all"].tolist() == [3, 4, 4, 5.75]
     last = windows.extend({"watts": [2.0]}, emit="last")
-    assert {name: found["n"].tolist() for name, found in last.items()} == {
-        "two": [2], "within": [1], "all": [5],
+    assert {name: found.tolist() for name, found in last.items() if name.startswith("n_")} == {
+        "n_two": [2], "n_within": [1], "n_all": [5],
     }  # fmt: skip
     windows.insert({"watts": 7.0})
     assert windows.query("within")["n"] == 2
@@ -161,3 +173,18 @@ def test_an_event_in_place_of_one_that_was_taken_back() -> None:
     windows.insert("d")
     assert windows.query() == {"a": "bd", "b": "abd"}
     windows.check()
+
+
+def test_two_results_of_one_name_are_refused() -> None:
+    """Columns are called aggregation_window, which has to say which of them is meant."""
+    product = Product({"a": Count(), "a_b": Count()})
+    clash, one = {"b_c": CountWindow(1), "c": CountWindow(2)}, {"c": CountWindow(2)}
+    for make in (SharedWindows, KeyedWindows):
+        with pytest.raises(ValueError, match="two results would be called 'a_b_c'"):
+            make(product, clash)
+    windows = SharedWindows(product, one)
+    with pytest.raises(ValueError, match="two results would be called 'a_b_c'"):
+        windows.add("b_c", CountWindow(1))
+    assert windows.windows == one
+    with pytest.raises(ValueError, match="two results would be called 'a_b_c'"):
+        SharedWindows.restore(windows.checkpoint(), product, clash)
