@@ -24,7 +24,7 @@ from mta import errors as errors
 # isort: split
 from mta import monoids, policies
 from mta.audit.description import HandleSummary, SubWindow, describe_handle
-from mta.cursors.reach import Reach
+from mta.cursors.coverage import Coverage, Incomplete
 from mta.fiba import FiBA
 from mta.keyed.rolling import rolling
 from mta.keyed.windows import KeyedStats, KeyedWindows, Latest
@@ -45,11 +45,13 @@ __version__ = "0.2.0.dev0"
 
 __all__ = [
     "AmortizedMTA",
+    "Coverage",
     "Due",
     "EveryCount",
     "EveryPeriod",
     "FiBA",
     "HandleSummary",
+    "Incomplete",
     "KeyedStats",
     "KeyedWindows",
     "Latest",
@@ -57,7 +59,6 @@ __all__ = [
     "OnDemand",
     "PagedFlatFAT",
     "PagedReactiveAggregator",
-    "Reach",
     "SharedStats",
     "SharedWindows",
     "SlicedWindow",

@@ -14,12 +14,13 @@ from pyspark.sql import SparkSession
 from mta import KeyedWindows
 from mta.audit.description import HandleSummary
 from mta.audit.keyed import OpaqueKeys
+from mta.cursors.coverage import Incomplete
 from mta.errors import HandleMismatch, MissingPage
-from mta.keyed.coverage import Lacking, later
+from mta.keyed.coverage import later
 from mta.keyed.kind import AnyWindow
 from mta.keyed.work import given_back
 from mta.levels.search import SegmentedWindow
-from mta.monoids.product import Aggregations
+from mta.monoids.product import Aggregations, result_name
 from mta.policies.base import AbstractPolicy
 from spark_integration.checkpoint import (
     last_batch,
@@ -29,7 +30,7 @@ from spark_integration.checkpoint import (
     shown,
 )
 from spark_integration.errors import InvalidRequest
-from spark_integration.plan import column_name, policies_of
+from spark_integration.plan import policies_of
 from spark_integration.request import make_product
 from stores import PageStore
 
@@ -51,8 +52,8 @@ def inspect_query(
     ``oldest`` and ``newest`` where windows look at times, ``pages`` of the key's own (0 of keys
     that share theirs) and ``bytes`` of its handle. With the query's ``aggregations`` and ``policy``
     also the results. Of several windows key by key ``events`` are those kept. The frame's
-    ``attrs`` have the ``bytes`` of all roots, and ``lacking``: which results lack events since the
-    query was changed, and from when on they are whole (``mta.keyed.changes.Lacking``). Reads every
+    ``attrs`` have the ``bytes`` of all states, and ``incomplete``: the results that are incomplete
+    since the query was changed, and when each is complete again (``mta.Incomplete``). Reads every
     table of keys; the query may go on running. Raises InvalidRequest, HandleMismatch for other
     aggregations or policies than the query's, MissingPage, and the store's errors.
     """
@@ -67,7 +68,7 @@ def inspect_query(
             })  # fmt: skip
         frame = pd.DataFrame(rows, columns=None if rows else ["key", "events", "oldest", "newest"])
         frame = frame.sort_values("key", ignore_index=True)
-        frame.attrs.update(bytes=sum(map(len, inside.roots)), lacking=inside.lacking())
+        frame.attrs.update(bytes=sum(map(len, inside.roots)), incomplete=inside.incomplete())
         return frame
 
     return _looked(checkpoint, store, aggregations, policy, look)
@@ -174,11 +175,11 @@ class _Inside:
             for at, (key, summary) in enumerate(found):
                 yield key, summary, {name: column[at] for name, column in results.items()}
 
-    def lacking(self) -> list[Lacking]:
-        """What results lack, in whichever bucket it is most."""
-        found: dict[tuple[str, str], Lacking] = {}
+    def incomplete(self) -> list[Incomplete]:
+        """The incomplete results, complete once they are so in every bucket."""
+        found: dict[tuple[str, str], Incomplete] = {}
         for root in self.roots:
-            for each in OpaqueKeys(root, self._store).lacking():
+            for each in OpaqueKeys(root, self._store).incomplete():
                 key = each.window, each.aggregation
                 found[key] = later(found.get(key, each), each)
         return list(found.values())
@@ -224,7 +225,7 @@ class _Inside:
 
 def _by_column(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {
-        column_name(alias, window): column
+        result_name(alias, window): column
         for window, results in found.items()
         for alias, column in results.items()
     }

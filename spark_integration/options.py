@@ -244,7 +244,7 @@ class Options:
                     f"every is {self.every!r}, but with silent={self.silent!r} the count of a "
                     "key's events would depend on when its silence is noticed: give a period, as "
                     "every='1 minute' with silent='drop', or set allowed_lateness, as '0 "
-                    "seconds', where a key counts anew once it was forgotten, or leave silent as "
+                    "seconds', where a key counts anew once it was expired, or leave silent as "
                     "it is ('keep')"
                 )
             return

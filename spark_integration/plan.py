@@ -53,7 +53,7 @@ class Plan:
     columns: tuple[str, ...]
     """The input's columns in the result: keys, time, values, and others to keep."""
     results: dict[str, pa.DataType]
-    """The Arrow type of each column of results (``column_name``), in their order."""
+    """The Arrow type of each column of results (``result_name``), in their order."""
     store: str = field(repr=False)
     """Its address, with the password if that is in it."""
     name: str | None
@@ -134,7 +134,7 @@ class Plan:
     def lifetime(self) -> int | None:
         """How long after its newest event time has emptied all windows of a key, in microseconds.
 
-        None where keys are never forgotten.
+        None where keys are never expired.
         """
         found = [policy.lifetime for policy in self.policies.values()]
         known = [lifetime for lifetime in found if lifetime is not None]
@@ -197,8 +197,3 @@ def values_of(monoid: Product, policies: Iterable[AbstractPolicy]) -> tuple[str,
     """The columns that a monoid reads, and others that policies look at."""
     looked_at = (column_names(columns) for each in policies for _, columns, _ in each.observers)
     return tuple(dict.fromkeys(chain(monoid.columns, *looked_at)))
-
-
-def column_name(alias: str, window: str) -> str:
-    """The column of an aggregation over a window, whose name is empty if there is but one."""
-    return f"{alias}_{window}" if window else alias

@@ -25,7 +25,7 @@ from mta.columns.schemas import Array, Decimals, Record, Schema
 from mta.errors import MissingPage
 from mta.keyed.sizes import small_groups
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of
+from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of, result_name
 from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.carriers.streaming import check_encoding, check_session
 from spark_integration.interpreter import check_workers, context_of
@@ -37,7 +37,7 @@ from stores import open_store, ping_store
 
 from .errors import InvalidRequest, StateMismatch
 from .options import History, Options
-from .plan import LATE, Plan, StartFrom, column_name, values_of
+from .plan import LATE, Plan, StartFrom, values_of
 
 #: Where Spark notes that a column is under a watermark.
 WATERMARK_DELAY = "spark.watermarkDelayMs"
@@ -79,7 +79,7 @@ def make_request(df: DataFrame, options: Options) -> Request:
     check_silent(df, options)
     columns = tuple(dict.fromkeys((*options.keys, options.time, *values, *options.keep, *marks)))
     results = [
-        (column_name(alias, window), kind)
+        (result_name(alias, window), kind)
         for alias, kind in result_types(typed, options, fields).items()
         for window in options.windows
     ]

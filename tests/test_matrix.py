@@ -126,7 +126,7 @@ class Paged:
 
     def range(self, start: int, stop: int) -> Any:
         front = self._window.stats().inserted - len(self._window)
-        return self._window.range_of_positions(front + start, front + stop)
+        return self._window.range_by_position(front + start, front + stop)
 
     def check(self) -> None:
         self._window.check()

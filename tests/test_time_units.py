@@ -96,7 +96,7 @@ SINGLES: dict[str, Callable[[Any], Any]] = {
     "retract of a key": lambda time: KeyedWindows(Sum(), TWO_MINUTES, allowed_lateness=0).retract(
         "a", time
     ),
-    "forget": lambda time: KeyedWindows(Sum(), TWO_MINUTES).forget(time),
+    "expire": lambda time: KeyedWindows(Sum(), TWO_MINUTES).expire(time),
 }
 
 

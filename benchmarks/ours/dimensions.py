@@ -55,7 +55,7 @@ def taken(values: np.ndarray, size: int) -> float:
 
     with tempfile.TemporaryDirectory() as folder:
         window = Window(monoid, CountWindow(size), store=f"file://{folder}")
-        window.extend(batch(0, size), results="last")
+        window.extend(batch(0, size), emit="last")
         count = values.shape[1]
         began = perf_counter()
         for start in range(size, count, BATCH):

@@ -80,7 +80,7 @@ def run(size: float) -> list[Figure]:
 def timed(monoid: Monoid, kind: type, values: list[Any], size: int) -> tuple[list[float], Any]:
     """Microseconds of each event after the first ``size``, and the last result."""
     window = Window(monoid, CountWindow(size), None, "w", aggregator=kind)
-    window.extend(values[:size], results="last")
+    window.extend(values[:size], emit="last")
     insert, query, times, result = window.insert, window.query, [], None
     gc.collect()
     gc.disable()
@@ -99,7 +99,7 @@ def counted(kind: type, values: list[float], size: int) -> list[float]:
     """The mean and the most combines of an event."""
     counter = Counter(cheap()[0])
     window = Window(counter.monoid, CountWindow(size), None, "w", aggregator=kind)
-    window.extend(values[:size], results="last")
+    window.extend(values[:size], emit="last")
     taken = []
     for value in values[size:]:
         before = counter.count

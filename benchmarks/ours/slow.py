@@ -60,7 +60,7 @@ def full_window(monoid: AbstractMonoid, wait: float, values: np.ndarray) -> Wind
     """A window over a store with that wait, its front some groups on: the steady state."""
     store = WriteBuffer(HeadCache(LatencyStore(MemoryStore(), Constant(wait))))
     window = Window(monoid, CountWindow(WINDOW), store, arity=ARITY)
-    window.extend(values[:WINDOW], results="last")
+    window.extend(values[:WINDOW], emit="last")
     window.extend(values[WINDOW : WINDOW + WINDOW // 4])
     return window
 

@@ -55,8 +55,7 @@ class FeatureStore:
         found = windows.extend({"euros": rows.euros.to_numpy()}, rows.time.to_numpy())
         # One flush for all cards, before their handles leave this process, instead of one for each.
         self.handles[card] = windows.checkpoint(wait=False)
-        columns = {f"{f}_{name}": column for name in found for f, column in found[name].items()}
-        return rows.assign(**columns)
+        return rows.assign(**found)
 
     def ask(self, card: int, policy: TimeWindow) -> dict[str, float]:
         """The features of a window that nobody had thought of, over the events that are kept."""

@@ -28,16 +28,17 @@ import numpy as np
 from mta.audit.description import HandleSummary, SubWindow, describe_handle
 from mta.audit.walk import Audit, Damage, audit, is_garbage, live_keys
 from mta.columns.schemas import Payload, Row, Rows, Schema
+from mta.cursors.coverage import Incomplete
 from mta.errors import CorruptPage, MissingPage, UnsuitableKey
 from mta.keyed import pages
-from mta.keyed.coverage import Lacking, lacks
+from mta.keyed.coverage import incomplete_after
 from mta.keyed.doomed import LIST, DoomedPages, Entry
 from mta.keyed.keys import read_key
 from mta.keyed.leaves import TableLayout
 from mta.keyed.pages import Index
 from mta.keyed.root import Root, Unread
 from mta.keyed.sweep import Lanes
-from mta.keyed.table import FORGOTTEN, HANDLE, Table
+from mta.keyed.table import EXPIRED, HANDLE, Table
 from mta.keyed.tiers import PageSize, Run, RunPages, Tiers
 from mta.pages.page import key_of
 from mta.policies.base import AbstractPolicy
@@ -79,10 +80,10 @@ class OpaqueKeys:
         """Whether events are counted in windows, not as long as they are stored."""
         return self.policies is not None or self.root.counts[0] == self.root.counts[1]
 
-    def lacking(self) -> list[Lacking]:
-        """What results lack since windows or aggregations were changed; no store call.
+    def incomplete(self) -> list[Incomplete]:
+        """The results that are incomplete after windows or aggregations were changed.
 
-        Of all that read a column, as what is computed is not known.
+        Named by the column that they read, as what is computed is not known. No store call.
         """
         found = []
         for name, policy in (self.policies or {}).items():
@@ -90,7 +91,7 @@ class OpaqueKeys:
                 column = what.split("\0")[1] if what.startswith("\0") else ""
                 if not column and what != name:
                     continue
-                each = lacks(name, column, policy, [start])
+                each = incomplete_after(name, column, policy, [start])
                 found += [] if each is None else [each]
         return found
 
@@ -125,7 +126,7 @@ class OpaqueKeys:
             known = self._tiers.find(read_key(key, self.root.kind))
         except UnsuitableKey:
             return None
-        if known is None or known.marks[0] == FORGOTTEN:
+        if known is None or known.marks[0] == EXPIRED:
             return None
         return self._summary(self._lot(known), 0)
 
@@ -216,7 +217,7 @@ class OpaqueKeys:
         As ``mta.audit.is_garbage``: none who goes on from this root, or a newer one, can come to
         name it. A run that they write has a later number than all before it; but they may write
         indexes anew of runs that are there, and lists of what is doomed. A window by itself may
-        begin anew, once its key was forgotten; so its pages are garbage only where no key can be.
+        begin anew, once its key has expired; so its pages are garbage only where no key can be.
         Reads every page at the first call, if there are windows by themselves.
         """
         window, _, place = key.rpartition("/")[0].partition("/")
@@ -234,7 +235,7 @@ class OpaqueKeys:
 
     @cached_property
     def _lasting(self) -> dict[str, Opaque]:
-        """Windows by themselves whose keys cannot be forgotten, by their names."""
+        """Windows by themselves whose keys cannot expire, by their names."""
         policies = self.policies
         if policies is None or all(each.lifetime is not None for each in policies.values()):
             return {}

@@ -33,9 +33,10 @@ from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
 from mta.cli.console import InvalidCommand, human_duration, plural, say, table
 from mta.cli.exits import Exit
 from mta.cli.output import note, note_item
+from mta.cursors.coverage import Incomplete
 from mta.errors import CorruptPage, MissingPage
 from mta.kernels import native
-from mta.keyed.coverage import Lacking, later
+from mta.keyed.coverage import later
 from mta.keyed.root import is_root
 from mta.windows.display import human_bytes
 from mta.windows.opaque import Opaque, restore_opaque
@@ -236,8 +237,8 @@ class Listing:
     """Bytes of handles and roots."""
     late: int = 0
     invalid: int = 0
-    lacking: dict[tuple[str, str], Lacking] = field(default_factory=dict)
-    """What results lack since a change, by window and column."""
+    incomplete: dict[tuple[str, str], Incomplete] = field(default_factory=dict)
+    """The incomplete results, by window and column."""
     whole: bool = True
     """Whether all events are in windows; else some may have left, by policies not known here."""
 
@@ -259,9 +260,9 @@ class Listing:
         self.invalid += keyed.root.counts[4]
         self.saved += keyed.root_bytes
         self.whole &= keyed.exact
-        for each in keyed.lacking():
+        for each in keyed.incomplete():
             what = each.window, each.aggregation
-            self.lacking[what] = later(self.lacking.get(what, each), each)
+            self.incomplete[what] = later(self.incomplete.get(what, each), each)
         self._keep([(names.written(key), summary) for key, summary in found])
 
     def add_one(self, text: str, roots: Iterable[OpaqueKeys], names: KeyNames) -> None:
@@ -305,8 +306,8 @@ def show(listing: Listing, store: str | None, pages: Totals | None) -> None:
     for label, count in (("late", listing.late), ("invalid", listing.invalid)):
         if count:
             say(f"{label:9} {plural(count, 'event')}, dropped")
-    for each in listing.lacking.values():
-        say(f"lacking   {_lacking(each)}")
+    for each in listing.incomplete.values():
+        say(f"incomplete {_incomplete(each)}")
     if listing.saved:
         say(f"handles   {human_bytes(listing.saved)}")
     if store is not None and pages is not None:
@@ -357,10 +358,10 @@ def _note_listing(listing: Listing, store: str | None, pages: Totals | None) -> 
             {
                 "window": each.window,
                 "aggregation": each.aggregation,
-                "complete_from": None if each.moment is None else f"{each.moment}Z",
-                "complete_after_events": each.events,
+                "complete_from": (None if each.complete_from is None else f"{each.complete_from}Z"),
+                "complete_after_events": each.complete_after_events,
             }
-            for each in listing.lacking.values()
+            for each in listing.incomplete.values()
         ],
     )
     for _, first in listing.windows[:1]:
@@ -372,18 +373,20 @@ def _iso(micros: int | None) -> str | None:
     return None if micros is None else f"{np.datetime64(micros, 'us')}Z"
 
 
-def _lacking(found: Lacking) -> str:
-    """Which results are not whole, and from when on they are."""
+def _incomplete(found: Incomplete) -> str:
+    """An incomplete result, and when it is complete."""
     window = f"window {found.window}" if found.window else "the window"
     what = f"what reads {found.aggregation} in {window}" if found.aggregation else window
-    moment = None if found.moment is None else _moment(int(found.moment.astype("i8")))
-    whole = [] if moment is None else [f"from {moment} on"]
-    whole += [] if found.events is None else [f"{plural(found.events, 'event')} of a key later"]
-    if found.both is not None:
-        start, events = _moment(int(found.both[0].astype("i8"))), plural(found.both[1], "event")
-        whole.append(f"from {start} on and {events} of a key later")
-    when = ", or ".join(whole) or "nobody knows when"
-    return f"{what} lacks events from before a change: whole {when}"
+    ways = []
+    if found.complete_from is not None:
+        ways.append(f"from {_moment(int(found.complete_from.astype('i8')))} on")
+    if found.complete_after_events is not None:
+        ways.append(f"after {plural(found.complete_after_events, 'event')} of a key")
+    if found.complete_after_both is not None:
+        start, events = found.complete_after_both
+        moment = _moment(int(start.astype("i8")))
+        ways.append(f"from {moment} on and after {plural(events, 'event')} of a key")
+    return f"{what} since a change: complete {', or '.join(ways) or 'at no known time'}"
 
 
 class Totals(NamedTuple):

@@ -31,7 +31,7 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.cursors.cursor import Cursor, part_of
 from mta.cursors.ordered import Hand
-from mta.cursors.reach import Positions
+from mta.cursors.ranges import Positions
 from mta.errors import EventsGone, NoSuchEvent, NotRevisable, UnsuitableMonoid
 from mta.fiba.bulk import insert_sorted
 from mta.fiba.node import Kind

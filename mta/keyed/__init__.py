@@ -15,7 +15,7 @@
 - ``doomed``: what is to be deleted, and after how many roots
 - ``root``: all that is not in pages
 - ``windows``: what users hold
-- ``bucket``: windows of many keys at work: events in, results out, silent keys forgotten
+- ``bucket``: windows of many keys at work: events in, results out, idle keys expired
 - ``changes``: other windows and aggregations for what is kept
 - ``coverage``: which results are incomplete since such a change, and until when
 - ``dealing``: keys dealt out to other roots

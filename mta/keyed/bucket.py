@@ -28,7 +28,7 @@ from mta.keyed.corrections import Retractions, meet, receding, standing_in
 from mta.keyed.doomed import LIST, Entry
 from mta.keyed.keys import Keys, of_packed
 from mta.keyed.kind import AnyWindow, Kind
-from mta.keyed.table import ALL, FORGOTTEN, HANDLE, Table, join
+from mta.keyed.table import ALL, EXPIRED, HANDLE, Table, join
 from mta.keyed.tiers import Tiers
 from mta.keyed.work import Found, Want, Work, found_due, sweep_results, triggered
 from mta.levels.kept import KeptEvents, LeafReader
@@ -120,8 +120,8 @@ class Bucket:
         self.torn: Exception | None = None
         #: Keys, keys with a window by itself, accepted, late and invalid events.
         self.keys = self.apart = self.inserted = self.late = self.invalid = 0
-        #: The latest moment at which windows that were forgotten had become empty.
-        self.forgotten: int | None = None
+        #: The latest moment at which windows that were expired had become empty.
+        self.expired: int | None = None
         #: The lateness that applied until now, where a greater one applies from now on; else None.
         self.kept_till_now: int | None = None
 
@@ -165,7 +165,7 @@ class Bucket:
         new = Table.of(self.kind.reader.inputs, keys, bounds, times, rows)
         marks, before = _stood(known, at)
         last = None if last is None else last[touched]
-        at = np.where(marks == FORGOTTEN, -1, at)
+        at = np.where(marks == EXPIRED, -1, at)
         work = Work(self.kind, new, known, at, before, last, want, taken)
         fresh = int((at < 0).sum())
         apart = self._are_apart(known, at, marks, new, taken)
@@ -340,22 +340,22 @@ class Bucket:
         """The time before which each key takes nothing, ``least`` for none.
 
         That is its cutoff (``retention``). A key that is new, or whose events all came after some
-        keys were forgotten, may have been one of these; what it had then is gone, so it takes
+        keys were expired, may have been one of these; what it had then is gone, so it takes
         nothing from before the moment at which the last of their windows was empty. How its events
         are stored makes no difference.
         """
-        begin = least if self.forgotten is None else max(least, self.forgotten)
+        begin = least if self.expired is None else max(least, self.expired)
         floors = np.full(len(at), begin)
         if known is None or known.times is None:
             return floors
         some = np.flatnonzero(newest != NEVER)
         found = self.kind.retention.cutoffs(newest[some])
         lateness = self.kind.settings.allowed_lateness
-        if lateness and self.forgotten is not None and least < self.forgotten:
-            late = np.flatnonzero(found < self.forgotten)
+        if lateness and self.expired is not None and least < self.expired:
+            late = np.flatnonzero(found < self.expired)
             places = at[some[late]]
             oldest = np.array([self._first_time(known, place) for place in places.tolist()], "<i8")
-            found[late[oldest >= self.forgotten]] = self.forgotten
+            found[late[oldest >= self.expired]] = self.expired
         floors[some] = found
         return floors
 
@@ -546,8 +546,8 @@ class Bucket:
 
     # --- letting go -------------------------------------------------------------------------------
 
-    def forget(self, until: int, end_of: Callable[[int], int]) -> Table:
-        """Forget the keys whose newest event is at ``until`` or before; what was known of them.
+    def expire(self, until: int, end_of: Callable[[int], int]) -> Table:
+        """Expire the keys whose newest event is at ``until`` or before; what was known of them.
 
         ``end_of`` says of the newest event until when other events may have been in its window.
         """
@@ -562,14 +562,14 @@ class Bucket:
             if packed in self.changed and window is not None and self.kind.store is not None:
                 gone.handles[at] = window.handle()
             self.changed.discard(packed)
-        marked = Table.bare(gone.schema, gone.keys, gone.times is not None, FORGOTTEN)
+        marked = Table.bare(gone.schema, gone.keys, gone.times is not None, EXPIRED)
         self.tiers.add(marked)
         # A window without pages, as a short one is, leaves nothing.
         self.tiers.doomed.fresh += [handle for handle in gone.handles if self._has_pages(handle)]
         self.keys -= len(gone)
         self.apart -= len(held)
         moment = end_of(int(gone.newest().max()))
-        self.forgotten = moment if self.forgotten is None else max(moment, self.forgotten)
+        self.expired = moment if self.expired is None else max(moment, self.expired)
         if not self.keys:
             self.tiers.doom_all()
         return gone
@@ -578,7 +578,7 @@ class Bucket:
         return bool(handle) and self.pattern.restore_like(handle).engine.structure.page_count > 0
 
     def due(self, gone: Table, trigger: EveryPeriod) -> Found:
-        """The results of forgotten keys up to the boundary at which their windows are empty."""
+        """The results of expired keys up to the boundary at which their windows are empty."""
         kind, newest = self.kind, gone.newest()
         ends = trigger.boundary(newest + (kind.longest or 0))
         counts, first = trigger.between(newest, ends + 1, kind.longest)
@@ -594,7 +594,7 @@ class Bucket:
 
     @property
     def is_deleting(self) -> bool:
-        """Whether pages of forgotten windows, or of all there were, are still to be deleted."""
+        """Whether pages of expired windows, or of all there were, are still to be deleted."""
         entries = self.tiers.doomed.all()
         return bool(entries and not self.keys) or any(
             isinstance(entry, bytes) or entry.level == LIST for entry in entries
@@ -677,6 +677,6 @@ def _touched(bounds: np.ndarray, taken: Retractions | None) -> np.ndarray:
 def _brought(new: Table, stay: np.ndarray, marks: np.ndarray) -> Table:
     """What a batch has brought for keys that stay among the swept ones."""
     part = new if len(stay) == len(new) else new.take(stay)
-    if (marks[stay] == FORGOTTEN).any():
-        part.marks[marks[stay] == FORGOTTEN] = ALL
+    if (marks[stay] == EXPIRED).any():
+        part.marks[marks[stay] == EXPIRED] = ALL
     return part

@@ -12,11 +12,11 @@ aggregations is *carried over*, whole and once, when it is restored:
   an older one.
 - A column that was not stored has no values in older events. It is stored with *marks* from now on
   (``mta.monoids.begun``), and what reads it begins empty.
-- A window that is not within one of before may lack events that left.
+- A window that is not within a previous one may miss events that left.
 - Windows by themselves that go by counts alone have no times in their pages. Under a policy that
   looks at times such a key begins anew.
 
-What a window lacks then, and from when on it lacks nothing, is told by ``coverage``.
+``coverage`` has what a window misses then, and when it is complete.
 
 It costs a read and a write of all that is kept. Pages of before stay for as long as roots do that
 name them. Names of new windows by themselves have the number of the change in them, since their
@@ -189,8 +189,8 @@ class Source:
         self.policies = {name: policy for name, policy in found.items() if policy is not None}
         self._retention = Retention(self.policies, root.lateness, self.on_duplicate, root.kept)
         self.losses = Losses(self._retention, root.starts)
-        if root.forgotten is not None:
-            self.losses.add(Start(root.forgotten, 0))
+        if root.expired is not None:
+            self.losses.add(Start(root.expired, 0))
         self._tiers = Tiers(layout, pages, self._trimmed, root.lateness is not None)
         self._tiers.runs = root.runs
         self._tiers.young = [] if root.young is None else [root.young]
@@ -307,8 +307,8 @@ def carry(source: Source, bucket: Bucket) -> None:
     tiers.runs += [] if run is None else [run]
     bucket.keys += found[0]
     bucket.apart += found[1]
-    if root.forgotten is not None:
-        bucket.forgotten = max(root.forgotten, bucket.forgotten or root.forgotten)
+    if root.expired is not None:
+        bucket.expired = max(root.expired, bucket.expired or root.expired)
 
 
 def _fed(source: Source, table: Table, bucket: Bucket) -> Table:
@@ -413,7 +413,7 @@ def doomed_by(source: Source) -> list[Entry]:
 def starts_after(
     source: Source, monoid: AbstractMonoid, policies: Mapping[str, AbstractPolicy]
 ) -> dict[str, Start]:
-    """What windows and columns of today lack, where all that there is comes out of a root."""
+    """What the new windows and columns miss, where all that there is comes out of a root."""
     found, starts = dict[str, Start](), source.root.starts
     for name, policy in policies.items():
         same = [n for n, _, mark in source.root.policies if mark == policy.fingerprint]

@@ -1,8 +1,8 @@
-"""Which results are incomplete since windows or aggregations were changed, and until when.
+"""Which results are incomplete after windows or aggregations were changed, and until when.
 
-What a change has lost is told by a ``Start``: every missing event is at a moment or before it, and
+A ``Start`` describes what a change has lost: every missing event is at a moment or before it, and
 so many of each key's events, right before the oldest one that the key still accepts, are all there.
-From these follows for each result when it is whole (``Lacking``):
+From these follows for each result when it is complete (``Incomplete``):
 
     TimeWindow(60)                  from a moment on
     CountWindow(9)                  after so many events of a key
@@ -13,12 +13,12 @@ From these follows for each result when it is whole (``Lacking``):
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 
 from mta.columns.schemas import Record
+from mta.cursors.coverage import Incomplete
 from mta.keyed.retention import Retention
 from mta.keyed.root import Start
 from mta.keyed.sweep import Lanes
@@ -29,22 +29,6 @@ from mta.policies.base import AbstractPolicy
 from mta.policies.known import AT_ONCE, Whole, all_of, covers, held_for, whole_after
 
 Columns = list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Lacking:
-    """A result that lacks events since a change; it lacks nothing once any of these has come."""
-
-    window: str
-    aggregation: str
-    """"" where there is but one; of a root by itself the column that it reads, "" for all."""
-    moment: np.datetime64 | None
-    """Results of events from this moment on are whole; None where no moment tells."""
-    events: int | None
-    """So are those of events that, with those before them, have so many newest ones of their key
-    that all came since then. Each of its events that was retracted since then takes one more."""
-    both: tuple[np.datetime64, int] | None = None
-    """So are those of events from this moment on with so many; for windows joined by ``&``."""
 
 
 class Losses:
@@ -86,7 +70,7 @@ class Losses:
         self.add(Start(int(gone.max()), known))
 
     def of(self, policy: AbstractPolicy, others: Sequence[str]) -> Start | None:
-        """What a window lacks, if anything; ``others`` are windows of before with that policy."""
+        """What a window misses, if anything; ``others`` are previous windows with that policy."""
         policies = self._retention.policies
         wider = {*others, *(n for n, held in policies.items() if covers(held, policy))}
         if wider <= self._starts.keys() and self._start is not None:
@@ -107,60 +91,62 @@ def _both(one: Start | None, other: Start) -> Start:
 
 
 def add_start(starts: dict[str, Start], name: str, start: Start) -> None:
-    """Note that something lacks as much as this, too."""
+    """Note that something else misses as much as this."""
     starts[name] = _both(starts.get(name), start)
 
 
-def lacking(
+def incomplete(
     starts: Mapping[str, Start], monoid: AbstractMonoid, policies: Mapping[str, AbstractPolicy]
-) -> list[Lacking]:
-    """The results that lack events, and from when on they lack none."""
+) -> list[Incomplete]:
+    """The incomplete results, and when each is complete again."""
     found = []
     for window, policy in policies.items():
         for alias, columns in _reads(monoid):
             names = [window, *map(mark_of, columns)]
             some = [starts[name] for name in names if name in starts]
-            each = lacks(window, alias, policy, some)
+            each = incomplete_after(window, alias, policy, some)
             found += [] if each is None else [each]
     return found
 
 
-def lacks(
+def incomplete_after(
     window: str, aggregation: str, policy: AbstractPolicy, starts: Sequence[Start]
-) -> Lacking | None:
-    """What a result lacks that has to do without all that some starts say; None if nothing."""
-    return _lacking(window, aggregation, [whole_after(policy, *start) for start in starts])
+) -> Incomplete | None:
+    """A result that misses all that some starts say; None if it is complete."""
+    return _incomplete(window, aggregation, [whole_after(policy, *start) for start in starts])
 
 
-def later(one: Lacking, other: Lacking) -> Lacking:
-    """The same result of other keys: when both are whole."""
-    found = _lacking(one.window, one.aggregation, [_wholes(one), _wholes(other)])
+def later(one: Incomplete, other: Incomplete) -> Incomplete:
+    """The same result of other keys: when both are complete."""
+    found = _incomplete(one.window, one.aggregation, [_wholes(one), _wholes(other)])
     assert found is not None
     return found
 
 
-def _lacking(window: str, aggregation: str, sides: Sequence[Sequence[Whole]]) -> Lacking | None:
-    """When all sides are whole, each of which is so in one of some ways."""
+def _incomplete(
+    window: str, aggregation: str, sides: Sequence[Sequence[Whole]]
+) -> Incomplete | None:
+    """A result that is complete once all sides are, each of which is so in one of some ways."""
     wholes = reduce(all_of, sides, [AT_ONCE])
     if AT_ONCE in wholes:
         return None
     moment = next((w.moment for w in wholes if not w.events), None)
     events = next((w.events for w in wholes if w.moment is None), None)
     both = next((w for w in wholes if w.events and w.moment is not None), None)
-    return Lacking(
+    return Incomplete(
         window, aggregation, None if moment is None else np.datetime64(moment, "us"), events,
         None if both is None else (np.datetime64(both.moment, "us"), both.events),
     )  # fmt: skip
 
 
-def _wholes(found: Lacking) -> list[Whole]:
+def _wholes(found: Incomplete) -> list[Whole]:
     wholes = []
-    if found.moment is not None:
-        wholes.append(Whole(int(found.moment.astype("M8[us]").astype("i8")), 0))
-    if found.events is not None:
-        wholes.append(Whole(None, found.events))
-    if found.both is not None:
-        moment, events = found.both
+    if found.complete_from is not None:
+        wholes.append(Whole(int(found.complete_from.astype("M8[us]").astype("i8")), 0))
+    if found.complete_after_events is not None:
+        wholes.append(Whole(None, found.complete_after_events))
+    if found.complete_after_both is not None:
+        moment, events = found.complete_after_both
         wholes.append(Whole(int(moment.astype("M8[us]").astype("i8")), events))
     return wholes
 

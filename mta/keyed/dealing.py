@@ -96,7 +96,7 @@ class _Made:
 
     def __init__(self, like: Root, layout: TableLayout, target: PageStore, number: int) -> None:
         self._root = replace(
-            like, kept=[], counts=[0] * 5, forgotten=None, runs=[], young=None, doomed=Doomed(),
+            like, kept=[], counts=[0] * 5, expired=None, runs=[], young=None, doomed=Doomed(),
             starts={},
         )  # fmt: skip
         self._pages = RunPages(target, layout, PageSize(_PAGE, _CACHED))
@@ -117,8 +117,8 @@ class _Made:
                 retention.note(*each)
         own.kept = retention.kept
         own.changes = max(own.changes, root.changes)
-        moments = [m for m in (own.forgotten, root.forgotten) if m is not None]
-        own.forgotten = max(moments, default=None)
+        moments = [m for m in (own.expired, root.expired) if m is not None]
+        own.expired = max(moments, default=None)
         for name, start in root.starts.items():
             add_start(own.starts, name, start)
         if first:

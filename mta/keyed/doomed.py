@@ -1,6 +1,6 @@
 """What is to be deleted once no root needs it that may be restored: pages, and whole windows.
 
-A merge leaves runs behind, and windows by themselves are left when their keys are forgotten. Roots
+A merge leaves runs behind, and windows by themselves are left when their keys expire. Roots
 before that name them still, and as many of these as ``retain`` may be restored while the next root
 is taken, which may fail. So they go with the root ``retain`` roots later. Till then the root says
 what is doomed, a group for each root to come:

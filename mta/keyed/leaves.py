@@ -12,7 +12,7 @@
         hashes       "<u8"; keys that are whole numbers follow from them
         key ends     numbers: where each key's bytes begin, and the end; none of whole numbers
         keys         the bytes of all keys; none of whole numbers
-        marks        numbers: 0 more events, 1 all events, 2 a handle, 3 forgotten
+        marks        numbers: 0 more events, 1 all events, 2 a handle, 3 expired
         left         numbers: events that came before these and have left
         ends         numbers: where each key's events begin, and the last one's end
         times        numbers: microseconds since 1970; none where the windows keep no times
@@ -45,7 +45,7 @@ from mta.kernels.ranges import Buffer, bytes_of, items_of, numbers_of, shortened
 from mta.kernels.segments import bounds_of, group, sort_within, spread
 from mta.keyed.key_types import WHOLE
 from mta.keyed.keys import Keys, ints_of_hashes, lined_up, range_of
-from mta.keyed.table import FORGOTTEN, HANDLE, Table
+from mta.keyed.table import EXPIRED, HANDLE, Table
 
 MAGIC = b"mta-keys"
 VERSION = 1
@@ -345,7 +345,7 @@ class Leaves:
         marks = self._of_keys(_MARKS, pages, places)[0]
         found, marked, handles = np.zeros(count, "u1"), np.flatnonzero(marks), []
         if len(marked):
-            if int(marks.min()) < 0 or int(marks.max()) > FORGOTTEN:
+            if int(marks.min()) < 0 or int(marks.max()) > EXPIRED:
                 raise CorruptPage("its marks cannot be")
             newest = np.full(count, -1)
             newest[numbers[marked]] = marked  # of several the last one stays

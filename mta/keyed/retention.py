@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mta.cursors.reach import Positions
+from mta.cursors.ranges import Positions
 from mta.fiba import FiBA
 from mta.kernels.segments import first_later
 from mta.keyed.sweep import Lanes

@@ -36,7 +36,7 @@ from mta.monoids.basic import (
     Min,
     MinText,
 )
-from mta.monoids.product import Aggregations, Pairs, Product, column_names, pairs_of
+from mta.monoids.product import Aggregations, Pairs, Product, column_names, pairs_of, result_name
 from mta.policies.base import AbstractPolicy
 from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import Duration, TimeUnit, is_duration, require_unit, to_times
@@ -93,9 +93,7 @@ def rolling(
     pairs = pairs_of(aggregations)
     table, read = open_frame(frame), _read_by(pairs, policies)
     table.require([*names, *read, *times_of])
-    called = {
-        (alias, name): f"{alias}_{name}" if named else alias for name in policies for alias in pairs
-    }
+    called = {(alias, name): result_name(alias, name) for name in policies for alias in pairs}
     _require_free([*called.values()], table)
     columns = {name: table.column(name) for name in read}
     typed = {alias: _typed(alias, *pair, columns) for alias, pair in pairs.items()}
@@ -112,12 +110,11 @@ def rolling(
         if store is not None:
             rows.delete_pages()
         rows.close()
-    found = found if named else {"": found}
     results = {}
-    for (alias, name), result in called.items():
+    for (alias, _), result in called.items():
         given, monoid = pairs[alias]
         like = [columns[each] for each in column_names(given)]
-        results[result] = _result(found[name][alias], monoid, typed[alias], like)
+        results[result] = _result(found[result], monoid, typed[alias], like)
     return cast(_Frame, table.with_columns(results))
 
 

@@ -2,7 +2,7 @@
 
 root     = body digest                                    (as a handle: ``mta.pages.handle``)
 body     = msgpack array [magic, version, window, kind, monoid, policies, timed, lateness,
-           number, counts, forgotten, runs, young, doomed, changed]
+           number, counts, expired, runs, young, doomed, changed]
 magic    = "mta-keyed"
 version  = 1
 window   = text, the name of the windows
@@ -14,7 +14,7 @@ lateness = microseconds, or nil where events come in order; where it was less be
            [microseconds, [microseconds then, up to which moment], ...]
 number   = of the newest run there ever was
 counts   = [keys, keys with a window by itself, accepted, late, invalid events]
-forgotten = nil, or the latest moment at which the windows of a forgotten key became empty
+expired = nil, or the latest moment at which the windows of an expired key became empty
 runs     = array of [number, weight, keys, events, height, index], the oldest first
 young    = nil, or a table that weighs too little for pages, as a page of run 0
            (``mta.keyed.leaves``)
@@ -25,7 +25,7 @@ columns  = array of [name, kind]: what is stored of an event, in the order of pa
            tell whether an event has a value in some other column (``mta.monoids.begun``)
 kind     = text, as "Array('<f8')"
 changes  = how often the windows or what is computed have been changed
-starts   = array of [name, moment, known]: what lacks some events since a change, a window or
+starts   = array of [name, moment, known]: what misses some events since a change, a window or
            marks: at most those up to a moment in microseconds (nil: any that came before), but for
            so many of each key that came right before any event that it still accepted
 index    = [count, columns]; columns as in a page (``mta.keyed.pages``)
@@ -62,10 +62,10 @@ _MOST_CHANGES = 1_000_000
 
 
 class Start(NamedTuple):
-    """What a window, or a column, lacks since a change of what there was."""
+    """What a window, or a column, misses since a change."""
 
     moment: int | None
-    """No event is lacking that is later, in microseconds; None where that is not known."""
+    """No later event is missing, in microseconds; None where that is not known."""
     known: int
     """Nor any of so many of each key, the last ones before any event that it accepted then."""
 
@@ -83,7 +83,7 @@ class Root:
     kept: Sequence[tuple[int, int]]
     number: int
     counts: list[int]
-    forgotten: int | None
+    expired: int | None
     runs: list[Run]
     young: Table | None
     doomed: Doomed
@@ -107,7 +107,7 @@ class Root:
             MAGIC, VERSION,
             [
                 self.window, self.kind, self.monoid, self.policies, self.timed,
-                lateness, self.number, self.counts, self.forgotten, runs, young, groups,
+                lateness, self.number, self.counts, self.expired, runs, young, groups,
                 [self.columns, self.changes, [[n, *s] for n, s in self.starts.items()]],
             ]
         )  # fmt: skip
@@ -153,13 +153,13 @@ def _validated(values: list[Any]) -> Unread:
             str(window), str() | None as kind, [str(name), bytes(fingerprint)],
             list(policies), bool(timed), (int() | None | [int(), *_]) as lateness, int(number),
             list(counts),
-            int() | None as forgotten, list(runs), (bytes() | None) as young, list(groups),
+            int() | None as expired, list(runs), (bytes() | None) as young, list(groups),
             [list(columns), changes, list(starts)],
         ]:  # fmt: skip
             lateness, *kept = lateness if isinstance(lateness, list) else [lateness]
             root = Root(
                 window, kind, (name, fingerprint), [_policy(p) for p in policies], timed,
-                lateness, [_kept(each) for each in kept], number, counts, forgotten, [], None,
+                lateness, [_kept(each) for each in kept], number, counts, expired, [], None,
                 Doomed([], [_group(group) for group in groups]), [_column(c) for c in columns],
                 changes, dict(map(_start, starts)),
             )  # fmt: skip
@@ -186,8 +186,8 @@ def _require_possible(root: Root) -> None:
         raise corrupt("its lateness cannot be")
     if root.lateness is None and root.kept:
         raise corrupt("it has no lateness, and had one before")
-    if root.forgotten is not None and not (root.timed and _is_time(root.forgotten)):
-        raise corrupt("the moment up to which it has forgotten keys cannot be")
+    if root.expired is not None and not (root.timed and _is_time(root.expired)):
+        raise corrupt("the moment up to which it has expired keys cannot be")
     _require_possible_counts(root)
 
 
@@ -235,7 +235,7 @@ def _start(entry: Any) -> tuple[str, Start]:
             moment is None or _is_time(moment)
         ):
             return name, Start(moment, known)
-    raise corrupt("what its windows lack is of the wrong types")
+    raise corrupt("what its windows miss is of the wrong types")
 
 
 def _group(entry: Any) -> tuple[int, list[doomed.Entry]]:

@@ -10,7 +10,7 @@
 Tables of different ages hold different events of a key. To know a key means to look it up in all
 tables and to put its events one behind the other, oldest table first (``join``). A mark other than
 MORE hides all that older tables say of the key: ALL its events are here, its window is one by
-itself of which a HANDLE is here, or it was FORGOTTEN.
+itself of which a HANDLE is here, or it was EXPIRED.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mta.kernels.ranges import rows_of
 from mta.kernels.segments import bounds_of, sort_within
 from mta.keyed.keys import Keys, merged, range_of
 
-MORE, ALL, HANDLE, FORGOTTEN = range(4)
+MORE, ALL, HANDLE, EXPIRED = range(4)
 
 
 @dataclass(slots=True)

@@ -42,7 +42,7 @@ from mta.keyed.doomed import LIST, Doomed, DoomedPages, Entry
 from mta.keyed.keys import Keys
 from mta.keyed.leaves import Leaves, TableLayout
 from mta.keyed.pages import Content, Index
-from mta.keyed.table import FORGOTTEN, Table, join
+from mta.keyed.table import EXPIRED, Table, join
 from mta.pages.page import key_of, name_of
 from stores import PageStore
 
@@ -410,7 +410,7 @@ class Tiers:
             found = [table for table in found if len(table)]
             if found:
                 table = join(found, self._late)
-                if whole and (gone := table.marks == FORGOTTEN).any():
+                if whole and (gone := table.marks == EXPIRED).any():
                     table = table.take(np.flatnonzero(~gone))
                 yield self._trim(table)
 
@@ -600,7 +600,7 @@ def _cuts(table: Table, weights: np.ndarray, page: int) -> list[int]:
 def _newest_of(table: Table) -> np.ndarray:
     """The time of each key's newest event, the most there is for what can never fall silent."""
     newest = table.newest()
-    newest[table.marks == FORGOTTEN] = _NEVER
+    newest[table.marks == EXPIRED] = _NEVER
     return newest
 
 

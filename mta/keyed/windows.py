@@ -19,6 +19,7 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Rows
+from mta.cursors.coverage import Coverage
 from mta.errors import (
     HandleMismatch,
     InvalidTime,
@@ -42,7 +43,7 @@ from mta.keyed.changes import (
     stored_after,
     with_marks,
 )
-from mta.keyed.coverage import Lacking, lacking
+from mta.keyed.coverage import incomplete
 from mta.keyed.doomed import Doomed
 from mta.keyed.keys import Keys, read_key, read_keys
 from mta.keyed.kind import AnyWindow, Kind
@@ -50,11 +51,11 @@ from mta.keyed.leaves import TableLayout
 from mta.keyed.retention import Kept
 from mta.keyed.root import MAX_BYTES, NAME_LENGTH, Root, Start, Unread
 from mta.keyed.sweep import Lanes, empties, folds
-from mta.keyed.table import FORGOTTEN, HANDLE, Table, blank
+from mta.keyed.table import EXPIRED, HANDLE, Table, blank
 from mta.keyed.tiers import PageSize, RunPages, Tiers
 from mta.keyed.work import given_back
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Product, reader_of
+from mta.monoids.product import Product, reader_of, require_distinct, result_columns
 from mta.pages.handle import NAME
 from mta.pages.structure import OnDuplicate
 from mta.policies.base import AbstractPolicy
@@ -174,6 +175,7 @@ class KeyedWindows:
         if settings.retain > MAX_RETAIN:
             raise ValueError(f"of keyed windows retain is at most {MAX_RETAIN}")
         require_joins(monoid, settings.on_duplicate)
+        require_distinct(monoid, policies)
         timed |= settings.allowed_lateness is not None
         timed |= any(each.needs_times for each in policies.values())
         self.monoid, self.policy, self.name = monoid, window, name
@@ -218,7 +220,7 @@ class KeyedWindows:
         keys: Any,
         values: Any,
         times: Any = None,
-        results: Literal["all", "last"] = "all",
+        emit: Literal["all", "last"] = "all",
         retracts: Any = None,
         time_unit: TimeUnit | None = None,
     ) -> Any:
@@ -226,10 +228,10 @@ class KeyedWindows:
 
         Columns of equal length: lists, numpy, pandas, polars or Arrow; ``keys`` may be a tuple of
         columns. Numbers among ``times`` count ``time_unit``, as in ``Window.extend``. Results are
-        an array in the order of the events (a dictionary of arrays for a Product, or by the names
-        of several policies), with a row for each accepted event, as ``last_accepted`` says. With
-        ``results="last"``, ``Latest(keys, results)``. A ``get_many`` a level; nothing is written
-        before ``checkpoint``.
+        an array in the order of the events, or a dictionary of arrays for a Product or several
+        policies (named ``aggregation_window``), with a row for each accepted event, as
+        ``last_accepted`` says. With ``emit="last"``, ``Latest(keys, results)``. A ``get_many`` a
+        level; nothing is written before ``checkpoint``.
 
         ``retracts``, a column of booleans, marks rows that take out the newest event of their key
         and time, as ``retract``; their values are not looked at, and they have no results. A batch
@@ -238,13 +240,13 @@ class KeyedWindows:
         Raises UnsuitableKey, InvalidValue, InvalidTime, LateEvent, NoSuchEvent, NotPageable, and
         what the store raises; then nothing was added.
         """
-        if results not in ("all", "last"):
-            raise ValueError(f"results is 'all' or 'last', not {results!r}")
+        if emit not in ("all", "last"):
+            raise ValueError(f"emit is 'all' or 'last', not {emit!r}")
         batch = self._read(keys, values, in_unit(times, time_unit), retracts)
-        each = results == "all"
+        each = emit == "all"
         if not len(batch):
             self.last_accepted = None
-            empty = self._as_results([self.monoid.outputs.new(0) for _ in self._kind.policies])
+            empty = self._as_columns([self.monoid.outputs.new(0) for _ in self._kind.policies])
             return empty if each else Latest(batch.keys.as_column(), empty)
         is_first = self._bucket is None
         bucket = self.bucket_of(batch.keys.kind)
@@ -260,12 +262,12 @@ class KeyedWindows:
             self.last_accepted[done.line] = self.last_accepted[done.retracted] = True
         results_of = done.found.outputs
         if not each:
-            return Latest(done.keys.as_column(), self._as_results(results_of))
+            return Latest(done.keys.as_column(), self._as_columns(results_of))
         if len(done.line) and not (done.line[1:] > done.line[:-1]).all():
             place = np.argsort(done.line)
             outputs = self.monoid.outputs
             results_of = [outputs.take(rows, place) for rows in results_of]
-        return self._as_results(results_of)
+        return self._as_columns(results_of)
 
     @alone
     def retract(self, key: Any, time: Any) -> None:
@@ -304,6 +306,11 @@ class KeyedWindows:
             )
         if marks.any():
             batch.retracts, batch.on_missing = marks, self._kind.settings.on_missing
+
+    def _as_columns(self, results: list[Rows]) -> Any:
+        """Results of a batch: one array, or a dictionary of columns."""
+        found = self._as_results(results)
+        return found if self._kind.single is not None else result_columns(found)
 
     def _as_results(self, results: list[Rows]) -> Any:
         found = [self.monoid.results(rows) for rows in results]
@@ -440,7 +447,7 @@ class KeyedWindows:
         not known.
         """
         known = self._known(key)
-        if known is None or known.marks[0] == FORGOTTEN:
+        if known is None or known.marks[0] == EXPIRED:
             raise KeyError(f"no window of the key {key!r} is known")
         if known.marks[0] == HANDLE:
             window = self._apart(known, 0)
@@ -466,7 +473,7 @@ class KeyedWindows:
             known = self._known(key)
         except UnsuitableKey:
             return False
-        return known is not None and known.marks[0] != FORGOTTEN
+        return known is not None and known.marks[0] != EXPIRED
 
     def keys(self) -> Iterator[Any]:
         """All keys, in no order; reads every page."""
@@ -474,11 +481,11 @@ class KeyedWindows:
             for table in self._bucket.tiers.everything():
                 yield from table.keys.as_column().tolist()
 
-    # --- forgetting -------------------------------------------------------------------------------
+    # --- expiring ---------------------------------------------------------------------------------
 
     @alone
-    def forget(self, before: Any) -> np.ndarray:
-        """Forget the keys whose windows time has emptied at a moment; return these keys.
+    def expire(self, before: Any) -> np.ndarray:
+        """Expire idle keys, those whose windows are empty at a moment; return these keys.
 
         Their windows' policies must say when time empties them. Events that are older come late
         from now on. Reads the pages of keys that may be meant.
@@ -490,11 +497,11 @@ class KeyedWindows:
         if self._bucket is None:
             return np.zeros(0, object)
         lifetime = max(life for life in lifetimes if life is not None)
-        gone = self._bucket.forget(moment - lifetime, lambda newest: newest + lifetime)
+        gone = self._bucket.expire(moment - lifetime, lambda newest: newest + lifetime)
         return gone.keys.as_column()
 
     def earliest(self) -> int | None:
-        """A moment before which ``forget`` finds no event that is the newest of its key.
+        """A moment before which ``expire`` finds no event that is the newest of its key.
 
         In microseconds since 1970; None without keys or times. No store call.
         """
@@ -543,7 +550,7 @@ class KeyedWindows:
             self._kind.retention.kept,
             0 if tiers is None else tiers.number,
             counts,
-            None if bucket is None else bucket.forgotten,
+            None if bucket is None else bucket.expired,
             [] if tiers is None else tiers.runs,
             tiers.young[0] if tiers is not None and tiers.young else None,
             Doomed() if tiers is None else tiers.doomed,
@@ -576,10 +583,10 @@ class KeyedWindows:
         """The windows that a root describes; no store call until pages are needed.
 
         With other policies, or a Product of other aggregations, they go on from the events that are
-        kept, all of which are read and written for it at once; ``lacking`` says what is not whole.
-        Raises CorruptHandle for damaged bytes, and HandleMismatch when the root is of a monoid that
-        reads other values, of events in order where ``allowed_lateness`` is given or the other way
-        round, or of events without times.
+        kept, all of which are read and written for it at once; ``coverage`` lists incomplete
+        results. Raises CorruptHandle for damaged bytes, and HandleMismatch when the root is of a
+        monoid that reads other values, of events in order where ``allowed_lateness`` is given or
+        the other way round, or of events without times.
         """
         if store is None:
             raise ValueError("a root's pages are in a store: give the one that has them")
@@ -617,7 +624,7 @@ class KeyedWindows:
         tiers.runs, tiers.doomed, tiers.number = root.runs, root.doomed, root.number
         tiers.young = [] if root.young is None else [root.young]
         bucket.keys, bucket.apart, bucket.inserted, bucket.late, bucket.invalid = root.counts
-        bucket.forgotten = root.forgotten
+        bucket.expired = root.expired
         self._note_lateness(bucket, root)
 
     def _note_lateness(self, bucket: Bucket, found: Root) -> None:
@@ -700,9 +707,9 @@ class KeyedWindows:
         self._starts = starts_after(source, self._kind.reader, self._kind.policies)
         return source
 
-    def lacking(self) -> list[Lacking]:
-        """Return the results that lack events since a change, and when each is complete again."""
-        return lacking(self._starts, self.monoid, self._kind.policies)
+    def coverage(self) -> Coverage:
+        """Return which results are incomplete after a change, and when each is complete again."""
+        return Coverage(tuple(incomplete(self._starts, self.monoid, self._kind.policies)))
 
     @alone
     def delete_pages(self) -> None:

@@ -37,7 +37,7 @@ from mta.keyed.kind import AnyWindow, Kind
 from mta.keyed.sweep import Lanes, empties, folds
 from mta.keyed.table import ALL, HANDLE, Table, blank
 from mta.monoids.base import AbstractMonoid
-from mta.monoids.product import Product
+from mta.monoids.product import Product, result_name
 from mta.pages.structure import OnDuplicate
 from mta.triggers.rules import EveryCount, EveryPeriod, Progress
 from mta.triggers.triggered import Due, SharedDue, TriggeredWindow
@@ -607,8 +607,13 @@ def found_due(kind: Kind, place: int, due: Due) -> list[Found]:
 
 def outputs_of(kind: Kind, found: Any) -> list[Rows]:
     """What a window's ``extend`` returned, for each policy."""
-    each = [found] if kind.single is not None else [found[name] for name in kind.policies]
-    return [as_outputs(kind.monoid, results) for results in each]
+    monoid = kind.monoid
+    if kind.single is not None:
+        return [as_outputs(monoid, found)]
+    if not isinstance(monoid, Product):
+        return [as_outputs(monoid, found[name]) for name in kind.policies]
+    each = [{a: found[result_name(a, name)] for a in monoid.aliases} for name in kind.policies]
+    return [as_outputs(monoid, results) for results in each]
 
 
 def _union(held: Table, at: np.ndarray, new: Table, late: bool) -> tuple[Table, np.ndarray]:

@@ -71,7 +71,7 @@ class LongestIncreasingRun(ColumnarMonoid[IncreasingRun]):
     >>> from mta import CountWindow, LongestIncreasingRun, Window
     >>> window = Window(LongestIncreasingRun("i8"), CountWindow(9), name="lis")
     >>> values = [2, 3, 1, 4, 5, 9, 10, 4, 6]
-    >>> window.extend((values, range(9)), results="last")[0]
+    >>> window.extend((values, range(9)), emit="last")[0]
     IncreasingRun(start=2, end=6, interval=4, length=5, before=2, events=9)
     """
 

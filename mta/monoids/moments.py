@@ -49,11 +49,11 @@ class MomentSketch(ColumnarMonoid[Out]):
 
     >>> from mta import CountWindow, MomentSketch, Window
     >>> window = Window(MomentSketch([0.5, 0.9]), CountWindow(1000), name="latency")
-    >>> [round(q) for q in window.extend(np.arange(3000.0), results="last")[0]]
+    >>> [round(q) for q in window.extend(np.arange(3000.0), emit="last")[0]]
     [2499, 2899]
 
     ``quantiles`` is a number, or a sequence of them for a list of results. A combine costs about 60
-    numpy calls, a result 1 to 3 ms: ask for ``results="last"`` where you can. Infinite values are
+    numpy calls, a result 1 to 3 ms: ask for ``emit="last"`` where you can. Infinite values are
     refused like NaN. NaN on an empty window.
     """
 

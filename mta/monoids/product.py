@@ -43,6 +43,35 @@ Aggregations = Mapping[str, tuple[Columns, AbstractMonoid] | AbstractMonoid]
 Pairs = dict[str, tuple[Columns, AbstractMonoid]]
 
 
+def result_name(alias: str, window: str) -> str:
+    """The column of an aggregation over a window, as ``peak_day``; either name may be empty."""
+    return f"{alias}_{window}" if alias and window else alias or window
+
+
+def result_columns(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The results of several windows as columns.
+
+    >>> result_columns({"day": {"peak": 1, "low": 2}}), result_columns({"day": 3})
+    ({'peak_day': 1, 'low_day': 2}, {'day': 3})
+    """
+    columns = {}
+    for window, results in found.items():
+        for alias, column in (results if isinstance(results, dict) else {"": results}).items():
+            columns[result_name(alias, window)] = column
+    return columns
+
+
+def require_distinct(monoid: AbstractMonoid, windows: Iterable[str]) -> None:
+    """Raise ValueError where two results of several windows would have the same name."""
+    aliases, seen = monoid.aliases if isinstance(monoid, Product) else ("",), set[str]()
+    for name in [result_name(alias, window) for window in windows for alias in aliases]:
+        if name in seen:
+            raise ValueError(
+                f"two results would be called {name!r}: rename an aggregation or a window"
+            )
+        seen.add(name)
+
+
 class NamedRows(dict[str, Any]):
     """Input rows of a Product, as a dictionary too: a column may be stored as of two kinds."""
 

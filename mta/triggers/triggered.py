@@ -21,8 +21,10 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Record, Row, Rows, Schema
+from mta.cursors.coverage import Coverage
 from mta.errors import HandleMismatch, UnsupportedOperation
 from mta.monoids.base import AbstractMonoid, Out
+from mta.monoids.product import result_columns
 from mta.pages.structure import Aggregator, OnDuplicate
 from mta.policies.base import AbstractPolicy
 from mta.times import TimeUnit, in_unit, to_time
@@ -293,6 +295,11 @@ class TriggeredWindow(ResultsWhenDue[Out]):
         """The result over the window as it is now; 1 combine."""
         return self.engine.query()
 
+    @alone
+    def coverage(self) -> Coverage:
+        """Return the coverage of the window, as ``Window.coverage``."""
+        return self.engine.coverage()
+
     def _put(self, moment: int, out: Rows, at: int) -> None:
         if self.trigger.needs_times:
             self.engine.pass_to(moment)
@@ -337,8 +344,8 @@ class SharedDue(ResultsWhenDue[dict[str, Any]]):
 
     Each has at a boundary what ``TriggeredWindow`` gives for it alone; where nothing comes for
     long, there are results until time has emptied all windows that it empties. A boundary costs
-    each window O(log n) combines and a few page reads a level. ``Due.results`` has each window's
-    results by its name. What was due before the newest event is taken to have been given
+    each window O(log n) combines and a few page reads a level. ``Due.results`` has the columns of
+    ``SharedWindows.extend``. What was due before the newest event is taken to have been given
     (``progress``), so there is nothing to save beside the windows.
 
     >>> from mta import EveryPeriod, Max, SharedWindows, TimeWindow
@@ -364,7 +371,7 @@ class SharedDue(ResultsWhenDue[dict[str, Any]]):
 
     def _results(self, out: Rows) -> Any:
         each = zip(self.engine.cursors, out, strict=True)
-        return {name: self.monoid.results(column) for name, column in each}
+        return result_columns({name: self.monoid.results(column) for name, column in each})
 
     def _put(self, moment: int, out: Rows, at: int) -> None:
         for cursor, column in zip(self.engine.cursors.values(), out, strict=True):

@@ -21,8 +21,9 @@ import numpy as np
 
 from mta.columns.reading import plain
 from mta.columns.schemas import Rows
+from mta.cursors.coverage import Coverage, coverage_of
 from mta.cursors.cursor import WindowView
-from mta.cursors.reach import Reach, fold_between, fold_positions, reach_of
+from mta.cursors.ranges import fold_between, fold_positions
 from mta.errors import (
     CorruptHandle,
     CorruptPage,
@@ -159,7 +160,7 @@ class EventsFace(Face, ABC, Generic[Out]):
         >>> from mta import Max, TimeWindow, Window
         >>> window = Window(Max(), TimeWindow("1 hour"), name="ranges")
         >>> _ = window.extend([3.0, 1.0, 4.0, 1.0, 5.0], [0, 600, 1200, 1800, 2400])
-        >>> window.range(0, 1800), window.range_of_positions(1, 2)
+        >>> window.range(0, 1800), window.range_by_position(1, 2)
         (4.0, 1.0)
         """
         engine = self.engine
@@ -169,7 +170,7 @@ class EventsFace(Face, ABC, Generic[Out]):
         return engine.lowered(*fold_between(events, to_time(after), to_time(until), partial))
 
     @alone
-    def range_of_positions(self, start: int, stop: int, partial: bool = False) -> Out:
+    def range_by_position(self, start: int, stop: int, partial: bool = False) -> Out:
         """The result of the events from position ``start`` to ``stop``; costs as ``range``.
 
         Positions count accepted events from 0 on, in the order in which they are kept; the newest
@@ -432,12 +433,12 @@ class WindowEngine(Engine[Out]):
             self._structure.recede()
             self.pass_to(handle.last_time)
 
-    def reach(self) -> Reach:
-        """How far back the window reaches; see ``Window.reach``."""
+    def coverage(self) -> Coverage:
+        """The coverage of the window; see ``Window.coverage``."""
         structure, time = self.structure, self.intake.last_time if self.timed else None
         late = self.settings.allowed_lateness or 0
-        return reach_of(
-            structure.remembered(), self.policy, structure.front, structure.back, time, late
+        return coverage_of(
+            "", structure.remembered(), self.policy, structure.front, structure.back, time, late
         )
 
     # --- events ---------------------------------------------------------------------------------
@@ -460,12 +461,12 @@ class WindowEngine(Engine[Out]):
             self.structure.settle(lambda: self.policy.cut(self._view, newest))
         self.intake.advance(micros)
 
-    def extend(self, values: Any, times: Any, results: Literal["all", "last"]) -> Any:
+    def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> Any:
         """Read a batch and add it; see ``Window.extend``."""
-        if results not in ("all", "last"):
-            raise ValueError(f"results is 'all' or 'last', not {results!r}")
+        if emit not in ("all", "last"):
+            raise ValueError(f"emit is 'all' or 'last', not {emit!r}")
         rows, micros, count = self.intake.admit_batch(values, times)
-        if results == "all":
+        if emit == "all":
             out = self.monoid.outputs.new(count)
             with self.counting(count):
                 self.slide(rows, micros, count, out)

@@ -22,19 +22,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, Self, overload
 
 import numpy as np
 
 from mta.columns.schemas import Rows
+from mta.cursors.coverage import Coverage, coverage_of
 from mta.cursors.cursor import Cursor, part_of
 from mta.cursors.ordered import Hand
-from mta.cursors.reach import Reach, reach_of
 from mta.errors import EventsGone, InvariantViolation
 from mta.fiba.aggregator import KeptTree
 from mta.levels.kept import KeepAll, KeptEvents
 from mta.monoids.base import AbstractMonoid, Out, Refold
-from mta.monoids.product import Columns
+from mta.monoids.product import Columns, require_distinct, result_columns
 from mta.pages.handle import Handle
 from mta.pages.structure import OnDuplicate, Structure
 from mta.policies.base import AbstractPolicy
@@ -101,6 +102,7 @@ class SharedWindows(EventsFace[Out]):
     ) -> None:
         checked = Settings.read(locals(), KeptEvents, KeptTree)
         _check_policies(windows, keep)
+        require_distinct(monoid, windows)
         timed = timed or any(policy.needs_times for policy in [*windows.values(), keep] if policy)
         self._use(SharedEngine(monoid, windows, store, name, checked, timed, keep))
 
@@ -140,15 +142,17 @@ class SharedWindows(EventsFace[Out]):
         self,
         values: Any,
         times: Any = None,
-        results: Literal["all", "last"] = "all",
+        emit: Literal["all", "last"] = "all",
         time_unit: TimeUnit | None = None,
     ) -> dict[str, Any]:
         """Add a batch of events; return each window's result after each event, or after the last.
 
-        As ``Window.extend``. Each window adds about two whole-group combines an event and the scan
-        of each leaf; once it is longer than what is still in memory, also a page read a leaf.
+        As ``Window.extend``, with an array for each window by its name; for a Product with one for
+        each aggregation and window, named ``aggregation_window``. Each window adds about two
+        whole-group combines per event and the scan of each leaf; once it is longer than what is
+        still in memory, also one page read per leaf.
         """
-        return self.engine.extend(values, in_unit(times, time_unit), results)
+        return result_columns(self.engine.extend(values, in_unit(times, time_unit), emit))
 
     @overload
     def query(self, /, which: None = None, partial: bool = False) -> dict[str, Out]: ...
@@ -172,7 +176,7 @@ class SharedWindows(EventsFace[Out]):
     # --- windows coming and going -----------------------------------------------------------------
 
     @alone
-    def add(self, name: str, policy: AbstractPolicy) -> Reach:
+    def add(self, name: str, policy: AbstractPolicy) -> Coverage:
         """A new window, over as many of the events that it asks for as are kept.
 
         At most a page read a level. Raises ValueError for a name that is taken, and for a policy
@@ -184,23 +188,24 @@ class SharedWindows(EventsFace[Out]):
         return self._set(name, policy)
 
     @alone
-    def resize(self, name: str, policy: AbstractPolicy) -> Reach:
+    def resize(self, name: str, policy: AbstractPolicy) -> Coverage:
         """Another policy for a window, longer or shorter, from now on; costs as ``add``.
 
-        A longer one reaches back as far as events are kept, and says how many it lacks, also for
-        the results of events that may yet come late.
+        A longer one holds the events that are retained; the result says how many it misses, also
+        for the results of events that may yet come late.
         """
         self.engine.window(name)
         return self._set(name, policy)
 
-    def _set(self, name: str, policy: AbstractPolicy) -> Reach:
+    def _set(self, name: str, policy: AbstractPolicy) -> Coverage:
         require_policy(policy)
         engine = self.engine
         cursor = engine.ready(engine.cursor(policy))
-        reach = engine.reach(cursor, engine.settings.allowed_lateness or 0)
+        coverage = engine.coverage(name, cursor, engine.settings.allowed_lateness or 0)
         engine.require_observed((engine.policies | {name: policy}).values())
+        require_distinct(self.monoid, engine.cursors.keys() | {name})
         engine.cursors[name] = cursor
-        return reach
+        return coverage
 
     @alone
     def remove(self, name: str) -> None:
@@ -210,12 +215,23 @@ class SharedWindows(EventsFace[Out]):
         del self.engine.cursors[name]
 
     @alone
-    def reach(self, name: str) -> Reach:
-        """How far back a window reaches, and how many events it lacks; at most a page a level."""
-        engine = self.engine
-        cursor = engine.window(name)
+    def coverage(self, name: str | None = None) -> Coverage:
+        """Return whether a window, or each one, holds all events that its policy asks for.
+
+        With a name also how many events the window holds and misses. Reads at most two pages per
+        level and window.
+        """
+        engine, late = self.engine, self.engine.settings.allowed_lateness or 0
+        names = list(engine.cursors) if name is None else [name]
+        cursors = [engine.window(each) for each in names]
         with self.structure.preserving_state():
-            return engine.reach(engine.looked_at(cursor), engine.settings.allowed_lateness or 0)
+            found = [
+                engine.coverage(each, engine.looked_at(cursor), late)
+                for each, cursor in zip(names, cursors, strict=True)
+            ]
+        if name is not None:
+            return found[0]
+        return Coverage(tuple(chain.from_iterable(each.incomplete for each in found)))
 
     # --- handles and pages ------------------------------------------------------------------------
 
@@ -267,13 +283,14 @@ class SharedWindows(EventsFace[Out]):
         """Windows over the events that a handle describes; no store call until pages are needed.
 
         Those of the same name and policy stand where they stood; others, as with ``add`` and
-        ``resize``, reach back as far as events are kept, and ``reach`` says what they lack. Raises
+        ``resize``, hold the events that are retained; ``coverage`` says what they miss. Raises
         CorruptHandle for damaged bytes, HandleMismatch when the handle is of another monoid or of
         policies that look at other values, and ValueError for a policy that needs times where these
         events have none. Later, a page a level is read for each window's front.
         """
         state = SharedHandle.decode(handle)
         _check_policies(windows, keep)
+        require_distinct(monoid, windows)
         fronts, events = state.fronts_of(windows), Handle.decode(state.events)
         checked = Settings.read(locals(), KeptEvents, KeptTree).of_handle(events)
         engine = SharedEngine(monoid, windows, store, events.window, checked, events.timed, keep)
@@ -467,10 +484,12 @@ class SharedEngine(Engine[Out]):
             raise ValueError(f"no window is called {name!r}; there are {sorted(self.cursors)}")
         return cursor
 
-    def reach(self, cursor: Cursor, lateness: int) -> Reach:
-        """How far back a window reaches, and how many events it lacks."""
+    def coverage(self, name: str, cursor: Cursor, lateness: int) -> Coverage:
+        """The coverage of a window."""
         time = self.intake.last_time if self.timed else None
-        return reach_of(self.structure, cursor.policy, cursor.front, cursor.back, time, lateness)
+        return coverage_of(
+            name, self.structure, cursor.policy, cursor.front, cursor.back, time, lateness
+        )
 
     def query(self, which: str | AbstractPolicy | None, partial: bool) -> Any:
         """The result of one window, of all, or of a policy; see ``SharedWindows.query``."""
@@ -483,7 +502,7 @@ class SharedEngine(Engine[Out]):
             return self.result(self.window(which))
         require_policy(which)
         cursor = self.ready(self.cursor(which))
-        if not partial and not self.reach(cursor, lateness=0).complete:
+        if not partial and not self.coverage("", cursor, lateness=0).complete:
             raise EventsGone(
                 f"events that {which!r} asks for have left; those from position "
                 f"{cursor.front} on are kept: ask for less, or say partial=True"
@@ -535,11 +554,11 @@ class SharedEngine(Engine[Out]):
             tree.take_back()
             raise
 
-    def extend(self, values: Any, times: Any, results: Literal["all", "last"]) -> dict[str, Any]:
+    def extend(self, values: Any, times: Any, emit: Literal["all", "last"]) -> dict[str, Any]:
         """Read a batch and add it; see ``SharedWindows.extend``."""
-        if results not in ("all", "last"):
-            raise ValueError(f"results is 'all' or 'last', not {results!r}")
-        outputs, each = self.monoid.outputs, results == "all"
+        if emit not in ("all", "last"):
+            raise ValueError(f"emit is 'all' or 'last', not {emit!r}")
+        outputs, each = self.monoid.outputs, emit == "all"
         rows, micros, count = self.intake.admit_batch(values, times)
         outs = {name: outputs.new(count if each else min(count, 1)) for name in self.cursors}
         with self.counting(count):

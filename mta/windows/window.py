@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from mta.cursors.reach import Reach
+from mta.cursors.coverage import Coverage
 from mta.monoids.base import AbstractMonoid, Out
 from mta.pages.handle import Handle
 from mta.pages.structure import Aggregator, OnDuplicate
@@ -153,7 +153,7 @@ class Window(EventsFace[Out]):
         self,
         values: Any,
         times: Any = None,
-        results: Literal["all", "last"] = "all",
+        emit: Literal["all", "last"] = "all",
         time_unit: TimeUnit | None = None,
     ) -> Any:
         """Add a batch of events; return the result after each, or after the last.
@@ -166,7 +166,7 @@ class Window(EventsFace[Out]):
         An error about the values leaves the window as it was; when the store fails in the middle,
         the error's note says how many events were accepted.
         """
-        return self.engine.extend(values, in_unit(times, time_unit), results)
+        return self.engine.extend(values, in_unit(times, time_unit), emit)
 
     @alone
     def revise(self, values: Any, times: Any, time_unit: TimeUnit | None = None) -> Revision:
@@ -178,12 +178,13 @@ class Window(EventsFace[Out]):
         return revise(self.engine, values, in_unit(times, time_unit))
 
     @alone
-    def reach(self) -> Reach:
-        """How far back the window reaches, and how many events it may lack; a page a level.
+    def coverage(self) -> Coverage:
+        """Return whether the window holds all events that its policy asks for, and what it misses.
 
-        It lacks some where ``restore`` has made it longer, until as many have come as it lacked.
+        It misses some after ``restore`` has made it longer, until as many have come as it missed.
+        Reads at most two pages per level.
         """
-        return self.engine.reach()
+        return self.engine.coverage()
 
     # --- handles and pages ----------------------------------------------------------------------
 
@@ -231,7 +232,7 @@ class Window(EventsFace[Out]):
 
         Settings as for a new window, but the arities are the handle's. With another policy, where
         both go by counts and times, it goes on from the events that the window held, or with FiBA
-        kept; ``reach`` says what it lacks. Raises CorruptHandle for damaged bytes, and
+        kept; ``coverage`` says what it misses. Raises CorruptHandle for damaged bytes, and
         HandleMismatch when the handle is of another monoid, of a policy that cannot be changed, or
         of another aggregator or (where given) arity. Later, at most one page a level is read to
         build the stack.

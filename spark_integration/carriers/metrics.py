@@ -27,7 +27,7 @@ class PageCounts(NamedTuple):
     store_micros: int = 0
     """How long tasks waited for the store, in microseconds, all of them together."""
     promotions: int = 0
-    """Windows that came to have pages of their own, less those that were forgotten."""
+    """Windows that came to have pages of their own, less those that were expired."""
     merges: int = 0
     """Runs of pages that were merged into others."""
 

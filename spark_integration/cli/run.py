@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mta.cli.console import plural, say
+from mta.monoids.product import result_name
 from mta.times import to_duration
 from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
@@ -33,7 +34,7 @@ from spark_integration.cli.job import Job, read_job
 from spark_integration.cli.progress import Progress, Reason, files_done, follow_query
 from spark_integration.errors import InvalidInput, InvalidRequest
 from spark_integration.options import Options
-from spark_integration.plan import column_name, policies_of
+from spark_integration.plan import policies_of
 from spark_integration.session import local_session, signalled
 from spark_integration.versions import INSTALLED
 from stores.files import open_no_link
@@ -146,7 +147,7 @@ def read_results(spark: SparkSession, job: Job) -> DataFrame:
 def over_windows(aggregations: Sequence[Aggregation], texts: Sequence[str]) -> list[Aggregation]:
     """The result columns: each aggregation once, or once for each of several windows."""
     windows = policies_of(parse_windows(texts))
-    return [replace(agg, name=column_name(agg.name, w)) for agg in aggregations for w in windows]
+    return [replace(agg, name=result_name(agg.name, w)) for agg in aggregations for w in windows]
 
 
 def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation]) -> None:

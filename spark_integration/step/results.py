@@ -23,7 +23,8 @@ from mta.keyed.bucket import Advance
 from mta.keyed.keys import Keys
 from mta.keyed.sweep import empties
 from mta.keyed.work import Found
-from spark_integration.plan import CORRECTED, LATE, Plan, column_name
+from mta.monoids.product import result_name
+from spark_integration.plan import CORRECTED, LATE, Plan
 from spark_integration.step.columns import (
     Ints,
     as_input,
@@ -43,22 +44,22 @@ class Counts(NamedTuple):
     """Rows that are not in the results: invalid ones, and late ones unless they come out marked."""
     rows_late: int = 0
     """Rows too much older than their key's last one, or than keys of their bucket that were
-    forgotten."""
+    expired."""
     rows_invalid: int = 0
     """Rows without key, time or value, or with one that no window takes."""
     rows_missing: int = 0
     """Retractions that found no event to take out."""
-    rows_lacking: int = 0
-    """Rows whose results may lack events, as windows or aggregations were changed."""
+    rows_incomplete: int = 0
+    """Rows whose results may be incomplete, as windows or aggregations were changed."""
 
 
-def counts_of(plan: Plan, read: int, begun: int, done: Advance, lacking: int) -> Counts:
+def counts_of(plan: Plan, read: int, begun: int, done: Advance, incomplete: int) -> Counts:
     """What became of the rows, so many of which were in what the windows began with."""
     late = 0 if done.late is None else int(done.late.mask.sum())
     missing = len(done.missing)
     invalid = read - begun - len(done.line) - len(done.retracted) - late - missing
     dropped = begun + invalid + missing + (0 if plan.late == "side" else late)
-    return Counts(read, dropped, late, invalid, missing, lacking)
+    return Counts(read, dropped, late, invalid, missing, incomplete)
 
 
 def results_of(plan: Plan, group: Sorted, done: Advance, gone: Gone | None) -> pa.Table:
@@ -97,7 +98,7 @@ def _with_results(plan: Plan, rows: pa.Table, outputs: Sequence[Rows]) -> pa.Tab
     columns = rows.column_names
     for window, of_window in zip(plan.policies, outputs, strict=True):
         for alias, column in plan.monoid.results(of_window).items():
-            name = column_name(alias, window)
+            name = result_name(alias, window)
             rows = rows.append_column(name, to_arrow([column], plan.results[name], name))
     return rows.select([*columns, *plan.results])
 

@@ -35,7 +35,7 @@ class Advanced(NamedTuple):
     timer: int | None = None
     """Once the watermark is later than this, in microseconds, the step must run again."""
     promotions: int = 0
-    """Windows that came to have pages of their own, less those that were forgotten."""
+    """Windows that came to have pages of their own, less those that were expired."""
     merges: int = 0
     """Runs of pages that were merged into others."""
 
@@ -64,7 +64,7 @@ def step(
 
     O(rows * log rows) for the sort, plus what ``KeyedWindows.extend`` costs. The results of a key
     are in order of time: of all accepted rows, or of the last. ``watermark``, in microseconds, is
-    what the stream's event time has reached; keys that it finds silent are forgotten if the plan
+    what the stream's event time has reached; keys that it finds silent are expired if the plan
     says so, and their pages deleted by a later step. Raises NullKey, InvalidTime, InvalidValue,
     LateEvent, StateMismatch, CorruptState, and what the windows and the store raise; nothing is
     lost then, since the old state still stands.
@@ -78,9 +78,9 @@ def step(
     with root_of(plan, store) if state is None else nullcontext() as start:
         windows = Windows(plan, store, before, start)
     done = windows.advance(group)
-    gone = windows.forget(watermark)
-    begun, lacking = known.num_rows - later.num_rows, windows.lacking(group.times[done.line])
-    counts = counts_of(plan, rows.num_rows, begun, done, lacking)
+    gone = windows.expire(watermark)
+    begun, incomplete = known.num_rows - later.num_rows, windows.incomplete(group.times[done.line])
+    counts = counts_of(plan, rows.num_rows, begun, done, incomplete)
     if plan.temporary:
         return Advanced(b"", results_of(plan, group, done, gone), counts)
     root = windows.keyed.checkpoint(wait=False)

@@ -4,19 +4,19 @@ They are one structure, ``mta.keyed``, of which the state holds a root of at mos
 count and time under monoids of columns are swept together, and no key costs anything by itself; of
 others each key has a window by itself, behind the same calls.
 
-A key that falls silent is forgotten: a window is empty once its newest event is as old as the
+A key that falls silent is expired: a window is empty once its newest event is as old as the
 window is long (``lifetime``), and a stream knows that this moment has passed when its watermark is
 later. Until then, and in any micro-batch that brings rows of the key itself, rows go first: a key
-is forgotten only if its window is empty after them. Its pages go once no state that Spark may still
+is expired only if its window is empty after them. Its pages go once no state that Spark may still
 go back to has the key. Rows of keys without a window are late if they are older than the last
-moment at which a forgotten key's window became empty: the key may have been one of these. So rows
+moment at which an expired key's window became empty: the key may have been one of these. So rows
 older than the watermark may be late or may not; rows that are not older never are.
 
 Where events may come late, the watermark must be past that moment by the lateness too (the
 ``patience``): then no event that is late by no more than that, even from the watermark, can have
 belonged into the window.
 
-Where results belong to boundaries (``Plan.period``), a key is forgotten once the watermark is past
+Where results belong to boundaries (``Plan.period``), a key is expired once the watermark is past
 the first one at which its window is empty: then all up to it are given, as they would be with the
 key's next event, and events up to it are late.
 """
@@ -48,7 +48,7 @@ PROMOTE_AT = 1024
 
 
 class Gone(NamedTuple):
-    """Keys that were forgotten."""
+    """Keys that were expired."""
 
     table: Table
     moments: Ints
@@ -95,7 +95,7 @@ class Windows:
 
     @property
     def promotions(self) -> int:
-        """Windows that have come to have pages of their own, less those that were forgotten."""
+        """Windows that have come to have pages of their own, less those that were expired."""
         return max(0, self.bucket.apart - self._apart)
 
     @property
@@ -103,12 +103,12 @@ class Windows:
         """Runs of pages that were merged into others; known once a checkpoint was taken."""
         return len(self._runs - self._numbers())
 
-    def lacking(self, times: Ints) -> int:
-        """How many events of these times have results that may not be whole after a change.
+    def incomplete(self, times: Ints) -> int:
+        """How many events of these times have results that may be incomplete after a change.
 
-        Where no moment tells when they are, as with windows by count, all of them.
+        All of them where no moment ends it, as with windows by count.
         """
-        moments = [each.moment for each in self.keyed.lacking()]
+        moments = [each.complete_from for each in self.keyed.coverage().incomplete]
         whole = [moment for moment in moments if moment is not None]
         if len(whole) < len(moments):
             return len(times)
@@ -148,8 +148,8 @@ class Windows:
             )
         return done
 
-    def forget(self, watermark: int | None) -> Gone | None:
-        """Forget the keys whose windows are empty by the watermark; None if there are none."""
+    def expire(self, watermark: int | None) -> Gone | None:
+        """Expire the keys whose windows are empty by the watermark; None if there are none."""
         plan, lifetime = self.plan, self.plan.lifetime
         if watermark is None or lifetime is None or plan.silent == "keep" or plan.temporary:
             return None
@@ -157,7 +157,7 @@ class Windows:
         if period is not None:  # the last boundary for which all events have come
             past = past // period * period
         # An event at a boundary belongs to it, and so is late once it is given.
-        table = self.bucket.forget(
+        table = self.bucket.expire(
             past - lifetime, lambda newest: self._end_of(newest) + (period is not None)
         )
         if not len(table):
@@ -226,10 +226,7 @@ def _late_event(late: Late, group: Sorted, codes: Ints, plan: Plan) -> LateEvent
     if plan.lateness is None:
         remedy = "let the source deliver in order, or set allowed_lateness"
     if last == NEVER:
-        old = (
-            "older than what silent keys, of which it may be one, were forgotten for, at "
-            f"{clock(floor)}"
-        )
+        old = f"older than {clock(floor)}, by which idle keys expired, and it may be one of them"
         remedy = "let the source deliver sooner, or the watermark wait longer"
     elif floor == last - plan.patience:
         by = f"more than {plan.patience / 1e6} s " if plan.patience else ""

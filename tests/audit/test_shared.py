@@ -49,7 +49,7 @@ def go_on(windows: SharedWindows, count: int, mark: str = "") -> None:
     for back in range(start, start + count, 10):
         new = range(back, back + 10)
         times = [position - late * (position % 3 == 0) for position in new]
-        windows.extend([f"{mark}{position}." for position in new], times, results="last")
+        windows.extend([f"{mark}{position}." for position in new], times, emit="last")
 
 
 @ORDERS

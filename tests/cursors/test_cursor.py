@@ -258,7 +258,7 @@ def test_a_lookup_is_a_list(store: str | None, leaf_arity: int, arity: int) -> N
     lookup = LeafReader(tree)
     for start in range(0, 90, 15):
         values, times = zip(*events[start : start + 15], strict=True)
-        shared.extend(list(values), np.array(times, "M8[us]"), results="last")
+        shared.extend(list(values), np.array(times, "M8[us]"), emit="last")
         back = start + 15
         tree.evict_to(max(0, back - 31))
         tree.levels.sweep(tree.front)
@@ -283,11 +283,11 @@ def test_a_window_answers_ranges_of_its_events(aggregator: type[Aggregator]) -> 
     window = Window(
         joined(), time_rule(40 * SECOND).policy(), arity=4, leaf_arity=4, aggregator=aggregator
     )
-    window.extend(list(values), np.array(times, "M8[us]"), results="last")
+    window.extend(list(values), np.array(times, "M8[us]"), emit="last")
     for start in range(0, 91, 3):
         for stop in range(start, 91, 2):
             try:
-                found = window.range_of_positions(start, stop)
+                found = window.range_by_position(start, stop)
                 assert found == text_of(events[start:stop])
             except EventsGone:
                 assert start < 90 - len(window)

@@ -293,7 +293,7 @@ def test_what_is_near_the_newest_is_found_by_the_finger(
         arity=min_arity, leaf_arity=min_arity, aggregator=FiBA, allowed_lateness="365 days",
     )  # fmt: skip
     times = [i * GAP for i in range(size)]
-    window.extend([1.0] * size, np.array(times, "M8[us]"), results="last")
+    window.extend([1.0] * size, np.array(times, "M8[us]"), emit="last")
     fiba, visits = window.structure, Visits(monkeypatch)
     assert isinstance(fiba, FiBA)
     for distance in (0, 1, 2, 4, 16, 64, 256, 900):
@@ -311,7 +311,7 @@ def test_what_is_near_the_newest_is_found_by_the_finger(
             assert visits.of(lambda start=start, stop=stop: fiba.fold(start, stop)) <= 4 * high + 2
         assert inserted <= steps * (3 * high + 3)  # splits amortised
     window.check()
-    assert window.range_of_positions(0, 5) == 1.0
+    assert window.range_by_position(0, 5) == 1.0
 
 
 @pytest.mark.parametrize("size", [1 << 10, 1 << 15])
@@ -325,7 +325,7 @@ def test_a_correction_near_an_end_visits_few_nodes(
         arity=min_arity, leaf_arity=min_arity, aggregator=FiBA, allowed_lateness="365 days",
     )  # fmt: skip
     times = [i * GAP for i in range(size)]
-    window.extend([1.0] * size, np.array(times, "M8[us]"), results="last")
+    window.extend([1.0] * size, np.array(times, "M8[us]"), emit="last")
     fiba, visits = window.structure, Visits(monkeypatch)
     assert isinstance(fiba, FiBA)
     fiba.tree.load_left()

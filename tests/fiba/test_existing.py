@@ -411,7 +411,7 @@ def test_a_policy_that_raises_changes_nothing(operation: str) -> None:
         broken = False
         window.check()
         assert (window.query(), len(window)) == (190.0, 20)
-        assert window.range_of_positions(time, time + 1) == float(time)
+        assert window.range_by_position(time, time + 1) == float(time)
 
 
 @pytest.mark.parametrize("existing", ["append", "replace", "combine"])

@@ -66,9 +66,9 @@ def parted(store: MemoryStore) -> Window:
         allowed_lateness=100,
     )  # fmt: skip
     letters = [chr(97 + i % 26) for i in range(1000)]
-    window.extend(letters[:690], range(690), results="last")
+    window.extend(letters[:690], range(690), emit="last")
     window.checkpoint()
-    window.extend([*letters[690:], "!"], [*range(690, 1000), 910], results="last")
+    window.extend([*letters[690:], "!"], [*range(690, 1000), 910], emit="last")
     return window
 
 

@@ -161,9 +161,9 @@ def test_an_event_older_than_one_that_has_left_for_good_has_left_as_well(scheme:
     assert window.query() == "c" and window.stats().inserted == 4
     assert window.extend(["e", "f", ""], [12, 40, 19]).tolist() == ["c", "cf", "c"]
     assert window.extend(["g"], [20], "last").tolist() == ["cf"]
-    assert window.range_of_positions(6, 8) == "cf"
+    assert window.range_by_position(6, 8) == "cf"
     with pytest.raises(EventsGone):
-        window.range_of_positions(5, 8)
+        window.range_by_position(5, 8)
     with pytest.raises(EventsGone):
         window.range(15, 40)
     window.check()
@@ -192,7 +192,7 @@ def test_an_event_that_left_at_once_is_taken_back_when_the_policy_fails() -> Non
     window.check()
     window.insert("d", 5)
     window.insert("e", 40)
-    assert window.query() == "ce" and window.range_of_positions(3, 5) == "ce"
+    assert window.query() == "ce" and window.range_by_position(3, 5) == "ce"
 
 
 @pytest.mark.parametrize("counts", [[2], [1, 1]], ids=str)

@@ -234,7 +234,7 @@ def test_a_handle_stays_small_however_many_columns_there_are(
             )
         full = 2 * window.structure.setting.leaf_arity - 2
         rows = {f"column {i}": np.random.default_rng(i).random(full) for i in range(columns)}
-        window.extend(rows, np.arange(full), results="last")
+        window.extend(rows, np.arange(full), emit="last")
         assert len(window.checkpoint()) < most
         pages = [data for data in window.store.get_many(list(window.store.keys())) if data]
         assert all(len(data) < 20_000 for data in pages)

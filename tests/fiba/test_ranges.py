@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from mta import CountWindow, FiBA, Monoid, TimeWindow, Window
-from mta.cursors.reach import fold_between
+from mta.cursors.ranges import fold_between
 from mta.errors import CorruptHandle, EventsGone
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy

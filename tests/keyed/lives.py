@@ -31,6 +31,7 @@ from mta import (
     Window,
 )
 from mta.errors import InvalidValue, LateEvent
+from mta.monoids.product import result_columns
 from stores import MemoryStore
 
 #: Policies, and after each event which of a key's sorted events its window holds.
@@ -270,7 +271,7 @@ class Life:
         found: Any
         try:
             given = plan.values(values)
-            found = self.windows.extend(names, given, times, results="last" if last else "all")
+            found = self.windows.extend(names, given, times, emit="last" if last else "all")
         except (LateEvent, InvalidValue) as error:
             self.refused(error, keys, values, times)
             return
@@ -292,7 +293,9 @@ class Life:
                 window = self.single[key]
                 named = isinstance(plan.policy, dict)
                 ends[names[rows[0]]] = (
-                    {name: window.query(name) for name in plan.policy} if named else window.query()
+                    result_columns({name: window.query(name) for name in plan.policy})
+                    if named
+                    else window.query()
                 )
             if last:
                 continue

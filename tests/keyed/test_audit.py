@@ -25,7 +25,7 @@ def test_every_page_in_the_store_is_live_and_no_other(retain: int, late: dict[st
         keys = [f"key {(step * 3 + n) % 40}" for n in range(30)]
         windows.extend(keys, np.arange(30.0), [step * 10 + n // 10 for n in range(30)])
         if step % 3 == 2:
-            windows.forget(before=step * 10)
+            windows.expire(before=step * 10)
         root = windows.checkpoint()
         opaque = OpaqueKeys(root, store)
         assert set(opaque.live_keys()) == set(store.keys())

@@ -42,26 +42,27 @@ def test_what_reads_stored_columns_goes_on_from_what_is_kept() -> None:
     assert made.stats().apart == 1
     other = Product({"low": ("a", Min()), "n": Count(), "all": ("a", Collect())})
     found = KeyedWindows.restore(root, other, TimeWindow("1 hour"), store, promote_at=50)
-    assert found.lacking() == []
+    assert found.coverage().complete
     assert found.query("few") == {"low": 0.0, "n": 6, "all": [5.0, 4.0, 3.0, 2.0, 1.0, 0.0]}
     assert found.query("many")["n"] == 180
     # A shorter window needs nothing that is not there; what it does without is gone.
     short = KeyedWindows.restore(found.checkpoint(), other, TimeWindow("10 minutes"), store)
-    assert short.query("many")["n"] == 30 and short.lacking() == []
+    assert short.query("many")["n"] == 30 and short.coverage().complete
     assert short.stats().apart == 2 and KeyedWindows.restore(
         root, made.monoid, made.policy, store
     ).query("few") == {"peak": 5.0, "last": 0.0}
 
 
-def test_what_is_lacking_is_said() -> None:
+def test_incomplete_results_are_reported() -> None:
     made, store = meters()
     product = Product({"peak": ("a", Max()), "low": ("b", Min())})
     windows = {"hour": TimeWindow("1 hour"), "day": TimeWindow("1 day"), "ten": CountWindow(10)}
     found = KeyedWindows.restore(made.checkpoint(), product, windows, store, promote_at=50)
     at = np.datetime64(7180 * 10**6, "us")
     hour, day = np.timedelta64(3600, "s"), np.timedelta64(86400, "s")
-    said = {(each.window, each.aggregation): each for each in found.lacking()}
-    assert {name: (each.moment, each.events) for name, each in said.items()} == {
+    said = {(each.window, each.aggregation): each for each in found.coverage().incomplete}
+    found_from = {name: (r.complete_from, r.complete_after_events) for name, r in said.items()}
+    assert found_from == {
         ("hour", "low"): (at + hour, None),
         ("day", "peak"): (at - hour + day, None), ("day", "low"): (at + day, None),
         ("ten", "peak"): (None, 4), ("ten", "low"): (None, 10),
@@ -69,7 +70,7 @@ def test_what_is_lacking_is_said() -> None:
     assert found.query("many")["hour"]["peak"] == 179.0
     assert np.isnan(found.query("many")["hour"]["low"])
     again = KeyedWindows.restore(found.checkpoint(), product, windows, store)
-    assert again.lacking() == found.lacking()
+    assert again.coverage() == found.coverage()
 
 
 def test_pages_of_before_are_deleted_with_the_roots_that_name_them() -> None:
@@ -113,12 +114,12 @@ def test_numbers_are_read_as_other_numbers_and_objects_are_not() -> None:
     made.extend([1, 1], {"a": [4, 5]})
     mixed = Product({"mean": ("a", Mean()), "all": ("a", Collect())})
     found = KeyedWindows.restore(made.checkpoint(), mixed, CountWindow(3), store)
-    assert found.query(1) == {"mean": 4.5, "all": [4, 5]} and not found.lacking()
+    assert found.query(1) == {"mean": 4.5, "all": [4, 5]} and found.coverage().complete
     lists = KeyedWindows.restore(
         found.checkpoint(), Product({"all": ("a", Collect())}), CountWindow(3), store
     )
     back = KeyedWindows.restore(
         lists.checkpoint(), Product({"peak": ("a", Max())}), CountWindow(3), store
     )
-    assert [each.events for each in back.lacking()] == [3]
+    assert [each.complete_after_events for each in back.coverage().incomplete] == [3]
     assert back.extend([1, 1], {"a": [-1.0, -2.0]})["peak"].tolist() == [-1.0, -1.0]

@@ -432,7 +432,7 @@ def test_the_newest_goes_and_comes_again() -> None:
     assert (windows.query("a"), windows.stats().apart) == (9.0, 0)
     windows.retract("b", 9)
     assert windows.query("b") == 0.0 and "b" in windows
-    assert windows.forget(before=30).tolist() in (["a", "b"], ["b", "a"])
+    assert windows.expire(before=30).tolist() in (["a", "b"], ["b", "a"])
     windows.check()
 
 

@@ -181,7 +181,7 @@ def test_a_root_stays_small_at_a_million_keys(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_root_stays_small_however_much_is_doomed() -> None:
-    """Many roots kept, and many windows by themselves forgotten at once."""
+    """Many roots kept, and many windows by themselves expired at once."""
     store = Tally()
     settings: dict[str, Any] = {"retain": 256, "promote_at": 1, "page_bytes": 300, "leaf_arity": 4}
     windows = KeyedWindows(Max(), TimeWindow(50), store, "w", **settings)
@@ -190,13 +190,13 @@ def test_a_root_stays_small_however_much_is_doomed() -> None:
         keys = np.repeat(np.arange(now, now + 60), 5)
         windows.extend(keys, np.ones(300), np.full(300, now))
         now += 30
-        windows.forget(before=now)
+        windows.expire(before=now)
         root = windows.checkpoint()
         assert len(root) <= 1 << 16
     assert windows.stats().apart > 0
     assert 15 in levels(store.pages)  # lists of what is doomed
     windows = KeyedWindows.restore(root, Max(), TimeWindow(50), store, **settings)
-    assert len(windows.forget(before=now + 10_000)) > 0
+    assert len(windows.expire(before=now + 10_000)) > 0
     before = len(store.pages)
     for _ in range(260):
         root = windows.checkpoint()
@@ -229,7 +229,7 @@ def test_one_key_with_all_rows_is_kept_as_its_window_needs() -> None:
     assert windows.query(0) == 49_999
 
 
-def test_forgetting_reads_what_falls_due_and_no_page_again_in_vain() -> None:
+def test_expiring_reads_what_falls_due_and_no_page_again_in_vain() -> None:
     store = Tally()
     windows = KeyedWindows(Max(), TimeWindow(100), store, page_bytes=500, cache_bytes=1)
     keys = 5000
@@ -240,22 +240,22 @@ def test_forgetting_reads_what_falls_due_and_no_page_again_in_vain() -> None:
     windows.checkpoint()
     leaves = sum(level == 0 for level in levels(store.pages))
     store.forget_counts()
-    assert sorted(windows.forget(before=120).tolist()) == [0, 1, 2, 3, 4]
+    assert sorted(windows.expire(before=120).tolist()) == [0, 1, 2, 3, 4]
     looked = sum(map(len, store.gets))
     assert 0 < looked <= 2 * leaves
     # No key has its newest event between: nothing is read.
     for moment in (121, 130, 149):
         windows.checkpoint()
         store.forget_counts()
-        assert windows.forget(before=moment).tolist() == []
+        assert windows.expire(before=moment).tolist() == []
         assert store.gets == [] == store.puts
         assert windows.earliest() == 50_000_000
     store.forget_counts()
     root = windows.checkpoint()
     again = KeyedWindows.restore(root, Max(), TimeWindow(100), store)
-    assert again.forget(before=149).tolist() == []
+    assert again.expire(before=149).tolist() == []
     assert store.gets == []
-    assert len(again.forget(before=150)) == keys - 5
+    assert len(again.expire(before=150)) == keys - 5
     assert again.earliest() is None
 
 
@@ -275,7 +275,7 @@ def test_results_alone_cost_no_combines_of_rows_between() -> None:
     counted = Counted()
     windows = KeyedWindows(counted.columnar_hash, CountWindow(4))
     keys = np.repeat(np.arange(10), 1000)
-    counted.of(lambda: windows.extend(keys, np.ones(10_000, "i8"), results="last"), 40_000)
+    counted.of(lambda: windows.extend(keys, np.ones(10_000, "i8"), emit="last"), 40_000)
 
 
 def test_keys_with_windows_by_themselves_write_handles_only_when_they_change() -> None:

@@ -1,8 +1,8 @@
 """Other windows, aggregations and latenesses at every restore, beside plain lists.
 
 Each key has two lists: all its events, and those that its windows held at each change. Results are
-those of the second list. Where they differ from those of the first one, ``lacking`` says so; and it
-says so no longer than the second list calls for.
+those of the second list. Where they differ from those of the first one, ``coverage`` says so, and
+no longer than the second list calls for.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from mta import (
     Sum,
     TimeWindow,
 )
+from mta.cursors.coverage import Incomplete
 from mta.errors import LateEvent
-from mta.keyed.coverage import Lacking
 from mta.keyed.dealing import deal
 from mta.keyed.table import HANDLE
 from mta.policies.base import AbstractPolicy, Both
@@ -118,7 +118,7 @@ class Line:
     kept: list[Event] = field(default_factory=list)
     """Those of them that windows held at each change."""
     alive: list[Event] = field(default_factory=list)
-    """Those that came since the key was last forgotten."""
+    """Those that came since the key was last expired."""
     clock: int | None = None
     """The time of its newest event, retracted or not; None of a key that is not known."""
     retracted: int = 0
@@ -150,7 +150,7 @@ class Life:
         #: The latenesses of before, each up to a moment; the one that applied until now.
         self.less: list[tuple[int, int]] = []
         self.until_now: int | None = None
-        self.forgotten: int | None = None
+        self.expired: int | None = None
         #: Columns that some events may be without.
         self.partial: set[str] = set()
         self.now = self.number = self.changed = self.incomplete = 0
@@ -188,15 +188,15 @@ class Life:
     def cutoff(self, line: Line) -> int | None:
         """The time before which a key takes nothing."""
         if line.clock is None:
-            return self.forgotten
+            return self.expired
         found = max([line.clock - (self.lateness or 0)] + [
             min(line.clock, until) - lateness for lateness, until in self.less
         ])  # fmt: skip
         if self.until_now is not None:
             found = max(found, line.clock - self.until_now)
         born = line.alive[0].time if line.alive else line.clock
-        if self.lateness and self.forgotten is not None and born >= self.forgotten:
-            return max(found, self.forgotten)
+        if self.lateness and self.expired is not None and born >= self.expired:
+            return max(found, self.expired)
         return found
 
     def needed(self, line: Line, events: list[Event]) -> int:
@@ -230,7 +230,7 @@ class Life:
             line.unsure |= line.retracted > 0 and any(map(by_count, old.values()))
         apart = {key for key in self.lines if self.stands_apart(key)}
         root, columns = self.windows.checkpoint(), set(self.product.columns)
-        before = {each.window for each in self.windows.lacking()}
+        before = {each.window for each in self.windows.coverage().incomplete}
         known = self.known()
         self.note_lateness()
         if rng.random() < 0.25:
@@ -293,13 +293,13 @@ class Life:
     # --- what is claimed --------------------------------------------------------------------------
 
     def known(self) -> int:
-        """How many events, older than any to come, each key has that lacks some."""
+        """How many events, older than any to come, each key has that misses some."""
         counts = []
         for line in self.lines.values():
             if line.clock is not None and line.lost:
                 cutoff = self.cutoff_before_change(line)
                 counts.append(sum(event.time <= cutoff for event in line.kept))
-        if self.forgotten is not None:
+        if self.expired is not None:
             counts.append(0)
         return min(counts, default=0)
 
@@ -321,10 +321,10 @@ class Life:
         """No more is claimed to be incomplete than what has left can make so."""
         lost = [line for line in self.lines.values() if line.clock is not None and line.lost]
         moments = [min([line.clock or 0, *(e.time for e in line.kept[:1])]) for line in lost]
-        moments += [] if self.forgotten is None else [self.forgotten]
+        moments += [] if self.expired is None else [self.expired]
         # Windows by count are short of what was retracted: a list tells at most what they held.
         unsure = any(line.unsure for line in self.lines.values())
-        for each in self.windows.lacking():
+        for each in self.windows.coverage().incomplete:
             policy, reads = self.named[each.window], AGGREGATIONS[self.chosen[each.aggregation]][0]
             names = {reads} if isinstance(reads, str) else set(reads or ())
             if names & self.partial:
@@ -334,16 +334,28 @@ class Life:
                 wider = [n for n, p in old.items() if type(p) is TimeWindow
                          and p.size >= policy.size and n not in before]  # fmt: skip
                 assert given_up or not wider, (self.seed, each)
-                assert each.moment is not None
+                assert each.complete_from is not None
                 last = max(moments) + policy.size // SECOND
-                assert unsure or each.moment <= np.datetime64(last, "s"), (self.seed, each, last)
+                assert unsure or each.complete_from <= np.datetime64(last, "s"), (
+                    self.seed,
+                    each,
+                    last,
+                )
             elif type(policy) is CountWindow:
-                assert each.events is not None
-                assert unsure or each.events <= policy.size - known, (self.seed, each, known)
+                assert each.complete_after_events is not None
+                assert unsure or each.complete_after_events <= policy.size - known, (
+                    self.seed,
+                    each,
+                    known,
+                )
             else:
-                assert each.moment is not None or each.events is not None or each.both is not None
+                assert (
+                    each.complete_from is not None
+                    or each.complete_after_events is not None
+                    or each.complete_after_both is not None
+                )
 
-    def is_whole(self, lack: Lacking, line: Line, place: int, time: int) -> bool:
+    def is_whole(self, found: Incomplete, line: Line, place: int, time: int) -> bool:
         """Whether a result at a place of all events of a key is claimed to be whole."""
         run = 0
         while run <= place and line.whole[place - run].number > self.changed:
@@ -354,9 +366,13 @@ class Life:
             return bool(np.datetime64(time, "s") >= moment)
 
         return (
-            (lack.moment is not None and come(lack.moment))
-            or (lack.events is not None and run >= lack.events)
-            or (lack.both is not None and come(lack.both[0]) and run >= lack.both[1])
+            (found.complete_from is not None and come(found.complete_from))
+            or (found.complete_after_events is not None and run >= found.complete_after_events)
+            or (
+                found.complete_after_both is not None
+                and come(found.complete_after_both[0])
+                and run >= found.complete_after_both[1]
+            )
         )
 
     # --- events -----------------------------------------------------------------------------------
@@ -379,7 +395,7 @@ class Life:
             self.number += 1
             of_row = {c: values[c][row] for c in values}
             events.append(Event(moment, self.number, of_row, set(self.product.columns)))
-            cutoff = cutoffs.get(key, self.forgotten)
+            cutoff = cutoffs.get(key, self.expired)
             late.append(cutoff is not None and moment < cutoff)
             if not late[-1]:
                 self.take(self.lines.setdefault(key, Line()), events[-1])
@@ -387,14 +403,15 @@ class Life:
         accepted = self.windows.last_accepted
         taken = [i for i in range(len(rows)) if accepted is None or accepted[i]]
         assert taken == [i for i, is_late in enumerate(late) if not is_late], self.seed
-        lacking = {(each.window, each.aggregation): each for each in self.windows.lacking()}
+        incomplete = {
+            (each.window, each.aggregation): each for each in self.windows.coverage().incomplete
+        }
         for row, i in enumerate(taken):
             line = self.lines[rows[i][0]]
             for window in self.named:
-                results = found[window] if window else found
                 for alias in self.chosen:
-                    got = at(results[alias], row)
-                    self.compare(got, line, events[i], window, alias, lacking)
+                    got = at(found[f"{alias}_{window}" if window else alias], row)
+                    self.compare(got, line, events[i], window, alias, incomplete)
         self.ask(rows[-1][0])
 
     def noted(self) -> None:
@@ -416,15 +433,17 @@ class Life:
         line = self.lines.get(key)
         if line is None or line.clock is None:
             return
-        lacking = {(each.window, each.aggregation): each for each in self.windows.lacking()}
+        incomplete = {
+            (each.window, each.aggregation): each for each in self.windows.coverage().incomplete
+        }
         got = self.windows.query(key)
         for window in self.named:
             for alias in self.chosen:
                 result = (got[window] if window else got)[alias]
-                self.compare(result, line, None, window, alias, lacking)
+                self.compare(result, line, None, window, alias, incomplete)
 
     def compare(
-        self, got: Any, line: Line, event: Event | None, window: str, alias: str, lacking: Any
+        self, got: Any, line: Line, event: Event | None, window: str, alias: str, incomplete: Any
     ) -> None:
         """A result beside those of the lists; of the newest window where no event is named."""
         own = self.expected(line, line.kept, event, window, alias)
@@ -433,11 +452,11 @@ class Life:
         whole = self.expected(line, line.whole, event, window, alias, anyway=True)
         place = len(line.whole) - 1 if event is None else line.whole.index(event)
         time = line.clock if event is None else event.time
-        lack = lacking.get((window, alias))
-        if lack is not None and not self.is_whole(lack, line, place, time or 0):
+        claim = incomplete.get((window, alias))
+        if claim is not None and not self.is_whole(claim, line, place, time or 0):
             self.incomplete += not any(same(got, each) for each in whole)
             return
-        assert any(same(got, each) for each in whole), (*told, lack, whole)
+        assert any(same(got, each) for each in whole), (*told, claim, whole)
 
     def expected(
         self, line: Line, events: list[Event], event: Event | None, window: str, alias: str,
@@ -500,17 +519,17 @@ class Life:
         for key, _ in rows:
             self.ask(key)
 
-    def forget(self) -> None:
+    def expire(self) -> None:
         """Forget the keys that time has emptied."""
         lifetimes = [policy.lifetime for policy in self.named.values()]
         if None in lifetimes:
             return
         lifetime = max(life for life in lifetimes if life is not None) // SECOND
         before = self.now - self.rng.choice([0, 10])
-        self.windows.forget(before)
+        self.windows.expire(before)
         for line in self.lines.values():
             if line.clock is not None and line.clock <= before - lifetime:
-                self.forgotten = max(line.clock + lifetime, self.forgotten or -(10**9))
+                self.expired = max(line.clock + lifetime, self.expired or -(10**9))
                 line.lost |= bool(line.kept)
                 line.kept, line.alive, line.clock = [], [], None
         assert len(self.windows) == sum(line.clock is not None for line in self.lines.values())
@@ -542,7 +561,7 @@ class Life:
                 if rng.random() < 0.4:
                     self.retract()
                 if rng.random() < 0.15:
-                    self.forget()
+                    self.expire()
                 if rng.random() < 0.2:
                     self.late()
                 if rng.random() < 0.4:
@@ -555,11 +574,11 @@ class Life:
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("MTA_COVERAGE_LIVES", 60))))
 @pytest.mark.usefixtures("tiny")
-def test_a_result_that_lacks_events_is_covered_and_no_other(seed: int) -> None:
+def test_incomplete_results_are_reported_and_no_others(seed: int) -> None:
     Life(seed).run()
 
 
-def test_lives_meet_results_that_lack_events() -> None:
+def test_lives_meet_incomplete_results() -> None:
     assert sum(Life(seed).run() for seed in range(5)) > 20
 
 
@@ -585,8 +604,8 @@ def test_a_larger_lateness_does_not_bring_back_what_had_left() -> None:
     windows = sums(TimeWindow(10), store, windows.checkpoint(), allowed_lateness=1000)
     windows.extend(["b"], ones(1), [100])
     windows = sums(TimeWindow(100), store, windows.checkpoint(), allowed_lateness=1000)
-    (lack,) = windows.lacking()
-    assert lack.moment == np.datetime64(190, "s")  # the events up to 90 had left
+    (found,) = windows.coverage().incomplete
+    assert found.complete_from == np.datetime64(190, "s")  # the events up to 90 had left
     assert windows.extend(["a"], ones(1), [101])["n"].tolist() == [11.0]
 
 
@@ -597,9 +616,12 @@ def test_a_key_that_has_to_begin_empty_makes_every_window_incomplete() -> None:
     windows.extend(["a"] * 10, ones(10), range(10))
     wanted = {"w0": CountWindow(3), "w1": TimeWindow(7)}
     windows = sums(wanted, store, windows.checkpoint(), timed=True, promote_at=4)
-    found = {each.window: (each.moment, each.events) for each in windows.lacking()}
+    found = {
+        each.window: (each.complete_from, each.complete_after_events)
+        for each in windows.coverage().incomplete
+    }
     assert found == {"w0": (None, 3), "w1": (np.datetime64(16, "s"), None)}
-    assert windows.extend(["a"], ones(1), [10])["w0"]["n"].tolist() == [1.0]
+    assert windows.extend(["a"], ones(1), [10])["n_w0"].tolist() == [1.0]
 
 
 @pytest.mark.parametrize(("promote_at", "known"), [(1000, 10), (4, 10)])
@@ -609,9 +631,9 @@ def test_events_newer_than_a_late_one_are_not_in_its_window(promote_at: int, kno
     windows.extend(["a"] * 41, ones(41), range(41))
     root = windows.checkpoint()
     windows = sums(CountWindow(15), store, root, allowed_lateness=10, promote_at=promote_at)
-    (lack,) = windows.lacking()
+    (found,) = windows.coverage().incomplete
     # Of the events held, those from 21 to 30 are older than whatever comes.
-    assert lack.events == 15 - known
+    assert found.complete_after_events == 15 - known
     late = [30.1, 30.2, 30.3, 30.4, 30.5]
     assert windows.extend(["a"] * 5, ones(5), late)["n"].tolist() == [11.0, 12.0, 13.0, 14.0, 15.0]
 
@@ -621,9 +643,9 @@ def test_windows_joined_by_and_are_whole_once_both_are() -> None:
     windows = sums(TimeWindow(5), store, allowed_lateness=0)
     windows.extend(["a"] * 20, ones(20), range(20))
     windows = sums(TimeWindow(9) & CountWindow(7), store, windows.checkpoint(), allowed_lateness=0)
-    (lack,) = windows.lacking()
-    assert (lack.moment, lack.events) == (None, None)
-    assert lack.both == (np.datetime64(23, "s"), 2)
+    (found,) = windows.coverage().incomplete
+    assert (found.complete_from, found.complete_after_events) == (None, None)
+    assert found.complete_after_both == (np.datetime64(23, "s"), 2)
     found = windows.extend(["a"] * 4, ones(4), range(20, 24))["n"].tolist()
     assert found[-1] == 9.0 and found[0] == 6.0
 
@@ -635,8 +657,8 @@ def test_a_column_and_a_window_are_whole_once_both_are() -> None:
     other = Product({"low": ("b", Min())})
     either = TimeWindow(9) | CountWindow(7)
     windows = KeyedWindows.restore(windows.checkpoint(), other, either, store, allowed_lateness=0)
-    (lack,) = windows.lacking()
-    assert (lack.moment, lack.events) == (np.datetime64(28, "s"), 7)
+    (found,) = windows.coverage().incomplete
+    assert (found.complete_from, found.complete_after_events) == (np.datetime64(28, "s"), 7)
 
 
 @pytest.mark.parametrize("promote_at", [2, 1000])
@@ -659,7 +681,7 @@ def test_a_key_whose_newest_event_was_retracted_keeps_its_cutoff(promote_at: int
     for moment in (97, 100.9):
         with pytest.raises(LateEvent):
             again.extend(["a"], ones(1), [moment])
-    assert again.query("a") == {"s": 1.0} and again.lacking() == []
+    assert again.query("a") == {"s": 1.0} and again.coverage().complete
     again = again.restore_like(again.checkpoint())
     assert again.query("a") == {"s": 1.0}
     assert again.extend(["a", "a"], ones(2), [101, 105])["s"].tolist() == [2.0, 3.0]
@@ -687,13 +709,13 @@ def test_what_has_left_is_not_retracted_however_a_key_is_stored(
 
 
 @pytest.mark.parametrize("promote_at", [2, 1000])
-def test_a_key_from_before_others_were_forgotten_takes_late_events(promote_at: int) -> None:
+def test_a_key_from_before_others_were_expired_takes_late_events(promote_at: int) -> None:
     """However it is stored: its events from then are all known."""
     windows = KeyedWindows(
         Sum(), TimeWindow(10), MemoryStore(), allowed_lateness=50, promote_at=promote_at
     )
     windows.extend(["gone", "a", "a", "a"], [1.0] * 4, [0, 5, 6, 7])
-    windows.forget(before=12)
+    windows.expire(before=12)
     assert windows.keys and len(windows) == 1
     windows.extend(["a"], [1.0], [20])
     assert windows.extend(["a"], [1.0], [8]).tolist() == [4.0]

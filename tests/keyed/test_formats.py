@@ -45,7 +45,7 @@ MOMENTS = TableLayout("w", "datetime", Record([]), timed=False)
 
 
 def text_table() -> Table:
-    """Three keys, one of them with a handle, one forgotten."""
+    """Three keys, one of them with a handle, one expired."""
     keys, _ = read_keys(["a", "b", "c"], None)
     bounds, times = np.array([0, 2, 3, 3]), np.array([5, 7, 6])
     table = Table.of(TEXT.schema, keys, bounds, times, np.array([0.5, 1.5, 2.5]))
@@ -94,7 +94,7 @@ CONTENTS: dict[str, tuple[TableLayout, int, Any]] = {
 
 
 def windows() -> KeyedWindows:
-    """What the golden root is of: runs, a young table, what is doomed, and what was forgotten."""
+    """What the golden root is of: runs, a young table, what is doomed, and what was expired."""
     found = KeyedWindows(
         Max(), POLICY, MemoryStore(), "g", leaf_arity=2, arity=2, on_late="drop", **SETTINGS
     )
@@ -103,7 +103,7 @@ def windows() -> KeyedWindows:
         values = [float(n * 7 % 11) for n in range(50)]
         found.extend(keys, values, [step * 10 + n // 12 for n in range(50)])
         if step % 4 == 3:
-            found.forget(before=step * 10)
+            found.expire(before=step * 10)
         found.checkpoint()
     found.extend(["key 1", "key 40"], [0.5, 0.25], [121, 122])
     return found
@@ -352,14 +352,14 @@ ROOTS: dict[str, Any] = {
     "a nameless policy beside another": _set(5, [["", "x", bytes(16)], ["t", "x", bytes(16)]]),
     "short fingerprint": _set(5, [["t", "x", b"x"]]), "long name": _set(2, "x" * 61),
     "negative lateness": _set(7, -1), "lateness of a flag": _set(7, True),
-    "forgotten far off": _set(10, 1 << 63), "huge number": _set(8, 1 << 63),
+    "expired far off": _set(10, 1 << 63), "huge number": _set(8, 1 << 63),
     "more apart than keys": _set(9, [1, 2, 0, 0, 0]), "many changes": _set(14, [[], 10**6, []]),
     "negative known": _set(14, [[], 0, [["t", None, -1]]]),
     "odd marks": _set(14, [[["\0v", "Array('?')"]], 0, []]),
     "timed": _set(6, 1), "lateness": _set(7, "2"), "less lateness": _set(7, [2, [1]]),
     "less than none": _set(7, [2, [-1, 5]]), "for ever": _set(7, [2, [1, 1 << 62]]),
     "number": _set(8, -1), "counts": _set(9, [1]),
-    "negative counts": _set(9, [-1, 0, 0, 0, 0]), "forgotten": _set(10, "now"),
+    "negative counts": _set(9, [-1, 0, 0, 0, 0]), "expired": _set(10, "now"),
     "runs": _set(11, [[1, 2]]), "run of negatives": _set(11, [[-1, 0, 0, 0, 0, [0, []]]]),
     "high run": _set(11, [[1, 0, 0, 0, 7, [0, []]]]), "young": _set(12, [1]),
     "doomed": _set(13, [[1]]), "doomed of text": _set(13, [[1, ["handle"]]]),

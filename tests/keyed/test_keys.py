@@ -204,7 +204,7 @@ def test_keys_of_every_type_live_in_pages(kind: str) -> None:
     assert windows.query(keys[0]) == count
     assert keys[0] in windows
     assert windows.window(keys[0]).query() == count
-    last = windows.extend(keys, [1] * len(keys), results="last")
+    last = windows.extend(keys, [1] * len(keys), emit="last")
     assert sorted(last.keys.tolist()) == sorted(keys)
 
 

@@ -107,12 +107,12 @@ def test_results_are_those_of_plain_lists(seed: int) -> None:
             windows.check()
 
 
-# --- forgetting -----------------------------------------------------------------------------------
+# --- expiring -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.usefixtures("tiny")
-def test_forgetting_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912, PLR0915
+def test_expiring_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912, PLR0915
     """It takes just the keys whose windows are empty, and events go on as though it had not."""
     rng = random.Random(seed)
     policy = rng.choice([TimeWindow(10), TimeWindow(40), CountWindow(4) | TimeWindow(20),
@@ -146,7 +146,7 @@ def test_forgetting_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912
         if rng.random() < 0.5:
             moment = now - rng.choice([0, 0, 5])
             gone = {key for key, at in newest.items() if at <= moment - lifetime}
-            assert set(ours.forget(before=moment).tolist()) == gone, (seed, step)
+            assert set(ours.expire(before=moment).tolist()) == gone, (seed, step)
             for key in gone:
                 del newest[key]
         earliest = ours.earliest()
@@ -160,8 +160,8 @@ def test_forgetting_changes_no_result(seed: int) -> None:  # noqa: C901, PLR0912
             root = ours.checkpoint()
             if rng.random() < 0.5:
                 ours = KeyedWindows.restore(root, monoid, policy, stores[0], **sizes)
-    # Once nothing comes any more, all are forgotten, and what it took to know them goes with them.
-    assert set(ours.forget(before=now + lifetime).tolist()) == newest.keys()
+    # Once nothing comes any more, all are expired, and what it took to know them goes with them.
+    assert set(ours.expire(before=now + lifetime).tolist()) == newest.keys()
     assert ours.earliest() is None
     if stores[0] is not None:
         for _ in range(sizes.get("retain", 2) + 1):

@@ -74,7 +74,7 @@ class Program:
         found = flat(self.windows.extend(keys, given, times))
         gone: list[int] = []
         if number % 3 == 2:
-            gone = sorted(self.windows.forget(before=max(times)).tolist())
+            gone = sorted(self.windows.expire(before=max(times)).tolist())
         self.roots.append(self.windows.checkpoint())
         return found, gone
 
@@ -173,7 +173,7 @@ def test_every_call_fails_in_turn_and_the_same_windows_go_on(shape: str) -> None
             calls: list[Callable[[], Any]] = [
                 lambda p=program, k=keys, v=given, t=times: flat(p.windows.extend(k, v, t)),
                 lambda p=program, n=number, t=times: (
-                    sorted(p.windows.forget(before=max(t)).tolist()) if n % 3 == 2 else []
+                    sorted(p.windows.expire(before=max(t)).tolist()) if n % 3 == 2 else []
                 ),
                 lambda p=program: p.windows.checkpoint(),
             ]
@@ -222,7 +222,7 @@ def test_a_checkpoint_that_fails_deletes_nothing_that_a_retained_root_needs(
         keys, values, times = every[STEPS - 1]
         given: Any = {"v": np.array(values)} if isinstance(program.monoid, Product) else values
         program.windows.extend(keys, given, times)
-        program.windows.forget(before=max(times))
+        program.windows.expire(before=max(times))
         store.fail(nth, forever=fault == "refused for long", applied=fault == "answer lost")
         for _ in range(3):
             with suppress(StoreUnavailable):
@@ -310,7 +310,7 @@ def test_results_do_not_depend_on_how_a_batch_is_cut(shape: str) -> None:
                 program.roots.append(program.windows.checkpoint())
         assert found == expected[number][0]
         if number % 3 == 2:
-            gone = program.windows.forget(before=max(times)).tolist()
+            gone = program.windows.expire(before=max(times)).tolist()
             assert sorted(gone) == expected[number][1]
 
 
@@ -459,14 +459,14 @@ def test_a_columnar_monoid_that_fails_changes_nothing() -> None:
     windows.check()
 
 
-def test_forgotten_windows_leave_no_pages() -> None:
+def test_expired_windows_leave_no_pages() -> None:
     store = MemoryStore()
     windows = KeyedWindows(Collect(), TimeWindow(10), store, "w", leaf_arity=2, arity=2)
     for step in range(6):
         keys = np.repeat(np.arange(5) + step * 5, 9)
         windows.extend(keys, list(range(45)), np.full(45, step * 20))
         windows.checkpoint()
-    assert len(windows.forget(before=1000)) == 30
+    assert len(windows.expire(before=1000)) == 30
     for _ in range(3):
         windows.checkpoint()
     left = [key for key in list(store.keys()) if not key.startswith("w/")]

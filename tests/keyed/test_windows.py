@@ -99,15 +99,14 @@ def test_an_empty_batch(keys: Any) -> None:
     windows = KeyedWindows(Max(), DAY)
     for _ in range(2):
         assert windows.extend(keys, [], []).tolist() == []
-        found = windows.extend(keys, [], [], results="last")
+        found = windows.extend(keys, [], [], emit="last")
         assert isinstance(found, Latest)
         assert (found.keys.tolist(), found.results.tolist()) == ([], [])
         assert windows.last_accepted is None
         windows.extend(["a"], [1.0], [5])
     named = KeyedWindows(Product({"n": Count()}), {"d": DAY, "c": CountWindow(2)})
-    assert {w: r["n"].tolist() for w, r in named.extend([], range(0), []).items()} == {
-        "d": [], "c": [],
-    }  # fmt: skip
+    found = named.extend([], range(0), [])
+    assert {name: column.tolist() for name, column in found.items()} == {"n_d": [], "n_c": []}
 
 
 def test_columns_that_do_not_fit_together() -> None:
@@ -128,8 +127,8 @@ def test_columns_that_do_not_fit_together() -> None:
         windows.extend(["a"], [1.0], ["soon"])
     with pytest.raises(InvalidValue):
         windows.extend(["a"], ["text"], [1])
-    with pytest.raises(ValueError, match="results is 'all' or 'last', not 'first'"):
-        windows.extend(["a"], [1.0], [1], results="first")  # type: ignore[call-overload,arg-type]
+    with pytest.raises(ValueError, match="emit is 'all' or 'last', not 'first'"):
+        windows.extend(["a"], [1.0], [1], emit="first")  # type: ignore[call-overload,arg-type]
     assert len(windows) == 0 and windows.stats().inserted == 0
     assert windows.extend([1], [1.0], [1]).tolist() == [1.0]  # of any kind of key still
 
@@ -176,7 +175,7 @@ def test_dropped_events_are_counted_and_told() -> None:
     # A key of which all is dropped is not known.
     windows.extend(["c"], [float("nan")], [1])
     assert "c" not in windows and len(windows) == 2
-    found = windows.extend(["c", "a"], [float("nan"), 2.0], [1, 13], results="last")
+    found = windows.extend(["c", "a"], [float("nan"), 2.0], [1, 13], emit="last")
     assert (found.keys.tolist(), found.results.tolist()) == (["a"], [2.0])
     with pytest.raises(
         InvalidValue, match=r"1 of 2 values are null, NaN .* at index 1; nothing was"
@@ -214,13 +213,13 @@ def test_products_and_several_policies() -> None:
     monoid = Product({"top": ("v", Max()), "n": Count()})
     windows = KeyedWindows(monoid, {"two": CountWindow(2), "all": CountWindow(99)})
     found = windows.extend(["a", "a", "b"], {"v": [3.0, 1.0, 2.0]})
-    assert found["two"]["top"].tolist() == [3.0, 3.0, 2.0]
-    assert found["all"]["n"].tolist() == [1, 2, 1]
+    assert found["top_two"].tolist() == [3.0, 3.0, 2.0]
+    assert found["n_all"].tolist() == [1, 2, 1]
     assert windows.query("a") == {"two": {"top": 3.0, "n": 2}, "all": {"top": 3.0, "n": 2}}
     unknown = windows.query("z")
     assert unknown["two"]["n"] == 0
-    found = windows.extend(["a", "c"], {"v": [0.0, 7.0]}, results="last")
-    line = dict(zip(found.keys.tolist(), found.results["two"]["top"].tolist(), strict=True))
+    found = windows.extend(["a", "c"], {"v": [0.0, 7.0]}, emit="last")
+    line = dict(zip(found.keys.tolist(), found.results["top_two"].tolist(), strict=True))
     assert line == {"a": 1.0, "c": 7.0}
 
 
@@ -266,7 +265,7 @@ def test_a_call_in_the_middle_of_another_is_refused() -> None:
     def combine(left: Any, right: Any) -> Any:
         for call in (
             lambda: busy.extend(["b"], ["1"]), lambda: busy.query("a"), lambda: busy.window("a"),
-            busy.checkpoint, busy.check, busy.delete_pages, lambda: busy.forget(5),
+            busy.checkpoint, busy.check, busy.delete_pages, lambda: busy.expire(5),
         ):  # fmt: skip
             with pytest.raises(WindowBusy):
                 call()
@@ -349,33 +348,33 @@ def test_more_windows_by_themselves_than_stay_open(monkeypatch: pytest.MonkeyPat
     assert list(store.keys()) == []
 
 
-# --- forgetting -----------------------------------------------------------------------------------
+# --- expiring -------------------------------------------------------------------------------------
 
 
-def test_forgetting_needs_windows_that_time_empties() -> None:
+def test_expiring_needs_windows_that_time_empties() -> None:
     for policy in (CountWindow(3), CountWindow(3) & DAY, {"a": DAY, "b": CountWindow(2)}):
         windows = KeyedWindows(Max(), policy)
         with pytest.raises(ValueError, match="time alone never empties the windows of"):
-            windows.forget(before=5)
+            windows.expire(before=5)
     windows = KeyedWindows(Max(), TimeWindow(10))
-    assert windows.forget(before=5).tolist() == []
+    assert windows.expire(before=5).tolist() == []
     assert windows.earliest() is None
     for bad in (None, "soon"):
         with pytest.raises(InvalidTime):
-            windows.forget(before=bad)
+            windows.expire(before=bad)
 
 
-def test_a_forgotten_key_begins_anew_and_old_events_are_late() -> None:
+def test_an_expired_key_begins_anew_and_old_events_are_late() -> None:
     windows = KeyedWindows(Max(), TimeWindow(10), "memory://", on_late="drop")
     windows.extend(["a", "b"], [9.0, 9.0], [100, 105])
     assert windows.earliest() == 100_000_000
-    assert windows.forget(before=datetime.fromtimestamp(109, UTC)).tolist() == []
-    assert windows.forget(before=110).tolist() == ["a"]
+    assert windows.expire(before=datetime.fromtimestamp(109, UTC)).tolist() == []
+    assert windows.expire(before=110).tolist() == ["a"]
     assert windows.earliest() == 105_000_000
     assert ("a" in windows, len(windows), list(windows.keys())) == (False, 1, ["b"])
     with pytest.raises(KeyError):
         windows.window("a")
-    # Whether such an event belongs to what was forgotten nobody knows.
+    # Whether such an event belongs to what was expired nobody knows.
     assert windows.extend(["a", "c", "b"], [1.0, 2.0, 3.0], [109, 109, 109]).tolist() == [9.0]
     assert windows.last_accepted is not None
     assert windows.last_accepted.tolist() == [False, False, True]

@@ -67,7 +67,7 @@ def test_the_store_holds_what_retained_handles_name(
             earlier = again(handle, store, tree, retain=retain)
             assert not audit(earlier).left
             front, back = earlier.structure.front, earlier.structure.back
-            assert earlier.range_of_positions(front, back) == expected  # which reads the parts
+            assert earlier.range_by_position(front, back) == expected  # which reads the parts
             assert earlier.query() == expected
         window.check()
         if restores:
@@ -217,7 +217,7 @@ def test_a_handle_stays_small_however_many_columns_there_are(
         window = Window(sums, TimeWindow("1 day"), name="w")
         full = window.structure.setting.leaf_arity - 1
         rows = {f"column {i}": np.random.default_rng(i).random(full) for i in range(columns)}
-        window.extend(rows, np.arange(full), results="last")
+        window.extend(rows, np.arange(full), emit="last")
         assert len(window.checkpoint()) < most
         assert window.store is not None
         pages = [data for data in window.store.get_many(list(window.store.keys())) if data]

@@ -46,7 +46,7 @@ def results_of(window: Any, aggregator: type[Aggregator] | None) -> list[Any]:
     assert not audit(window).damaged
     if aggregator in (AmortizedMTA, LogMTA):
         found.append(window.range(60, 69, partial=True))
-    found.append(window.extend(HOSTILE[70:], times[70:], results="last"))
+    found.append(window.extend(HOSTILE[70:], times[70:], emit="last"))
     return found
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mta import CountWindow, TimeWindow, Window
-from mta.cursors.reach import fold_between, fold_positions
+from mta.cursors.ranges import fold_between, fold_positions
 from mta.errors import EventsGone
 from mta.levels.queues import BEFORE_ALL
 from mta.pages.structure import Aggregator
@@ -48,7 +48,7 @@ def test_ranges_that_begin_before_the_window(
     )
     for start in range(0, len(times), batch):
         stop = start + batch
-        window.extend(values[start:stop], np.array(times[start:stop], "M8[us]"), results="last")
+        window.extend(values[start:stop], np.array(times[start:stop], "M8[us]"), emit="last")
         if restored:
             window.store.flush()  # type: ignore[union-attr]
             window = Window.restore(

@@ -151,7 +151,7 @@ def test_a_long_batch_after_all_before_it_was_swept(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(runs, "_BYTES", 1)
     for before in range(64, 98):
         window = Window(Max(), CountWindow(20), "memory://", "w", arity=2, leaf_arity=2)
-        window.extend(np.arange(before * 1.0), results="last")
+        window.extend(np.arange(before * 1.0), emit="last")
         window.evict(len(window))
         found = window.extend(-np.arange(100.0))
         assert found.tolist() == [min(0.0, 19.0 - at) for at in range(100)]
@@ -195,7 +195,7 @@ def test_what_comes_and_leaves_before_the_last_result_is_not_written(
     if taken:
         window.checkpoint()
     store.reset()
-    found = window.extend(values[before:], times[before:], results="last")
+    found = window.extend(values[before:], times[before:], emit="last")
     assert len(window) == size
     np.testing.assert_allclose(found, values[-size:].sum(), rtol=1e-9)
     pages = size / LEAF * (1 + 2 / ARITY)

@@ -53,7 +53,7 @@ def test_the_worst_event_takes_what_the_module_says(policy: Any, arities: dict[s
     steady, usual = (Counted(kind, policy, **arities) for kind in (SteadyMTA, AmortizedMTA))
     values = np.random.default_rng(5).random(9000)
     for side in (steady, usual):
-        side.window.extend(values[:4000], np.arange(4000.0), results="last")
+        side.window.extend(values[:4000], np.arange(4000.0), emit="last")
     costs: list[tuple[int, int]] = []
     for at, value in enumerate(values[4000:].tolist()):
         costs.append((steady.cost(value, 4000.0 + at), usual.cost(value, 4000.0 + at)))

@@ -114,7 +114,7 @@ def test_windows_on_disk_are_restored_and_equal_the_oracle(
             batch = events[start : start + 12]
             found = many.extend(batch_of(batch))
             assert len(found) == len(batch)
-            newest = last.extend(batch_of(batch), results="last")
+            newest = last.extend(batch_of(batch), emit="last")
             assert right(newest[0], events[max(0, start + len(batch) - size) : start + len(batch)])
             for i, (event, result) in enumerate(zip(batch, found, strict=True), start + 1):
                 one.insert(event)
@@ -244,4 +244,4 @@ def test_spark_can_ship_them(name: str) -> None:
     there = pickle.loads(cloudpickle.dumps(make()))
     assert there.fingerprint == make().fingerprint
     window = Window(there, CountWindow(10))
-    assert right(window.extend(batch_of(events), results="last")[0], events[-10:])
+    assert right(window.extend(batch_of(events), emit="last")[0], events[-10:])

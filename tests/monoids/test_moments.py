@@ -32,7 +32,7 @@ def test_quantiles_of_smooth_data_within_a_hundredth_of_rank(name: str) -> None:
     data = SMOOTH[name](np.random.default_rng(11))
     window = Window(MomentSketch(QUANTILES), CountWindow(15_000), leaf_arity=256, arity=8)
     for part in np.array_split(data, 7):
-        found = window.extend(part, results="last")[0]
+        found = window.extend(part, emit="last")[0]
     kept = np.sort(data[-15_000:])
     ranks = np.searchsorted(kept, found) / len(kept)
     assert np.abs(ranks - QUANTILES).max() < 0.01
@@ -76,7 +76,7 @@ def test_moments_of_few_values() -> None:
     low, middle, high = window.query()
     assert low == 5.0 <= middle <= high == 6.0
     coins = Window(MomentSketch([0.25, 0.75]), CountWindow(1000))
-    found = coins.extend([float(i % 2) for i in range(1000)], results="last")[0]
+    found = coins.extend([float(i % 2) for i in range(1000)], emit="last")[0]
     assert found[0] < 0.01 and found[1] > 0.99  # only the ends have any mass
 
 

@@ -65,7 +65,7 @@ def test_products_over_several_columns(aggregator: type) -> None:
         assert found["calls"].dtype == np.int64
         assert found["when"].tolist() == best
         assert found["n"].tolist() == [1, 2, 3] + [4] * 47
-        last = window().extend(form, results="last")
+        last = window().extend(form, emit="last")
         assert {k: v.tolist() for k, v in last.items()} == {
             k: v[-1:].tolist() for k, v in found.items()
         }

@@ -67,7 +67,7 @@ def test_a_group_of_values_goes_into_one_sketch() -> None:
 def test_a_window_makes_a_sketch_a_group_and_not_one_an_event() -> None:
     monoid = CountedDistinct()
     window = Window(monoid, CountWindow(1 << 30), leaf_arity=64, arity=8, aggregator=LogMTA)
-    window.extend(list(range(64 * 64)), results="last")
+    window.extend(list(range(64 * 64)), emit="last")
     # Some for every append of 64 events and for every group that is sealed.
     assert monoid.made < 7 * 64
 
@@ -128,7 +128,7 @@ def test_kll_keeps_its_guarantee_after_merges() -> None:
     data = rng.lognormal(0, 1, 60_000)
     qs = [0.01, 0.1, 0.5, 0.9, 0.99]
     window = Window(KLLQuantiles(qs), CountWindow(50_000), leaf_arity=256, arity=4)
-    found = window.extend(data, results="last")[0]
+    found = window.extend(data, emit="last")[0]
     ranks = np.searchsorted(np.sort(data[-50_000:]), found) / 50_000
     # The guarantee is 1.33%, in 99 of 100 cases.
     assert np.abs(ranks - qs).max() < 2 * 0.0133
@@ -182,7 +182,7 @@ def test_frequent_items_of_a_large_stream() -> None:
     rng = random.Random(8)
     values = [str(int(rng.paretovariate(1))) for _ in range(30_000)]
     window = Window(FrequentItems(0.02), CountWindow(20_000), leaf_arity=128, arity=8)
-    found = window.extend(values, results="last")[0]
+    found = window.extend(values, emit="last")[0]
     true, slack = Counter(values[-20_000:]), window.monoid.error * 20_000  # type: ignore[attr-defined]
     listed = dict(found)
     for item, n in true.items():
@@ -209,7 +209,7 @@ def test_frequencies_keep_their_bound_and_its_confidence() -> None:
     rng = np.random.default_rng(6)
     values = (rng.pareto(0.5, 40_000) * 3).astype("i8")
     window = Window(CountMin(0.002, 0.9), CountWindow(30_000), leaf_arity=64, arity=4)
-    found = window.extend(values.tolist(), results="last")[0]
+    found = window.extend(values.tolist(), emit="last")[0]
     true = Counter(values[-30_000:].tolist())
     assert len(true) > 2000 and found.events == 30_000 and found.error <= 0.002
     off = np.array(found.estimates(true)) - list(true.values())
@@ -356,7 +356,7 @@ def test_a_page_of_no_sketches_is_corrupt_and_says_which(name: str) -> None:
 def test_a_handle_of_no_sketches_is_corrupt(name: str) -> None:
     values = NUMBERS if name == "KLLQuantiles" else WORDS
     window = Window(SUMMARIES[name](), CountWindow(30), "memory://", arity=2)
-    window.extend(values, results="last")
+    window.extend(values, emit="last")
     handle = Handle.decode(window.checkpoint())
 
     def spoiled(item: Any) -> Any:

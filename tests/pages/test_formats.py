@@ -111,9 +111,9 @@ def holes(store: MemoryStore) -> Window:
 def parted(store: MemoryStore) -> Window:
     """Groups of more events than a part has, after a handle that named parts of a sealed one."""
     window = Window(joined(), CountWindow(20), store=store, name="parted", leaf_arity=600, arity=2)
-    window.extend([chr(97 + i % 26) for i in range(590)], results="last")
+    window.extend([chr(97 + i % 26) for i in range(590)], emit="last")
     window.checkpoint()
-    window.extend([chr(97 + i % 25) for i in range(300)], results="last")
+    window.extend([chr(97 + i % 25) for i in range(300)], emit="last")
     return window
 
 
@@ -308,7 +308,7 @@ def test_the_same_window_gives_the_same_bytes(aggregator: type) -> None:
         windows[1].insert(value)
     half = windows[1].checkpoint()
     again = Window.restore(half, Max(), CountWindow(9), store=stores[1], aggregator=aggregator)
-    again.extend(data[25:], results="last")
+    again.extend(data[25:], emit="last")
     # Each handle finds every page that it names in the other's store.
     for window, store in ((windows[0], stores[1]), (again, stores[0])):
         crossed = Window.restore(

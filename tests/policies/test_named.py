@@ -222,7 +222,7 @@ def test_windows_that_share_events(rule: str) -> None:
         some = events[done : done + random.choice([1, 3, 20])]
         found = windows.extend(columns(some, done), [event[0] for event in some])
         for name in policies:
-            assert list(found[name]["all"]) == wanted[name][done : done + len(some)]
+            assert list(found[f"all_{name}"]) == wanted[name][done : done + len(some)]
         done += len(some)
         if random.random() < 0.5:
             policies = {
@@ -283,8 +283,8 @@ def test_time_ends_a_session() -> None:
     assert list(found) == [["a"], ["a", "b"], ["a", "b", "c"], ["d"]]
     keys = KeyedWindows(Count(), SessionWindow("10 seconds"), name="sessions")
     keys.extend(["x", "y", "x"], [1, 1, 1], [0, 5, 9])
-    assert keys.forget(before=18).tolist() == ["y"]
-    assert keys.forget(before=20).tolist() == ["x"]
+    assert keys.expire(before=18).tolist() == ["y"]
+    assert keys.expire(before=20).tolist() == ["x"]
 
 
 @pytest.mark.parametrize("start", [-(2**62) + 10, 2**62 - 10**9])
@@ -453,7 +453,7 @@ def test_late_events_merge_sessions_as_a_batch_has_them(
             several.insert(numbers[0], some[0])
         else:
             one.extend(numbers, some)
-            several.extend(numbers, some, results=random.choice(["all", "last"]))
+            several.extend(numbers, some, emit=random.choice(["all", "last"]))
         keys.extend(["k"] * len(some), numbers, some)
         done = stop
         wanted = of_a_batch(policy, times[:done])

@@ -196,7 +196,7 @@ def test_the_last_result_asks_the_policy_no_oftener(aggregator: type) -> None:
     for value in (3.0, 3.0, 4.0):
         one.insert(value)
     last = Window(Sum(), policy, arity=2, aggregator=aggregator)
-    assert last.extend([3.0, 3.0, 4.0], results="last").tolist() == [one.query()] == [7.0]
+    assert last.extend([3.0, 3.0, 4.0], emit="last").tolist() == [one.query()] == [7.0]
     assert len(last) == len(one) == 2
 
 

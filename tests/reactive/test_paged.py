@@ -235,7 +235,7 @@ def test_check_notices_a_count_or_a_front_that_is_wrong() -> None:
 def filled(store: PageStore | None, monoid: Monoid | None = None) -> tuple[Window, list[int]]:
     numbers = np.random.default_rng(8).integers(0, 1 << 30, N).tolist()
     window = window_of(store, 2 * N, 64, 8, monoid=monoid)
-    window.extend(numbers, results="last")
+    window.extend(numbers, emit="last")
     return window, numbers
 
 

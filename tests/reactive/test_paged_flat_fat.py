@@ -42,7 +42,7 @@ def filled(monoid: Monoid | ColumnarMonoid, n: int, leaf_arity: int, arity: int)
         arity=arity,
         aggregator=PagedFlatFAT,
     )
-    window.extend(np.random.default_rng(7).integers(0, 1000, n + n // 3).tolist(), results="last")
+    window.extend(np.random.default_rng(7).integers(0, 1000, n + n // 3).tolist(), emit="last")
     return window
 
 
@@ -251,7 +251,7 @@ def test_a_range_reads_at_most_two_pages_a_level() -> None:
         Max(), CountWindow(N), store=store, leaf_arity=64, arity=8, aggregator=PagedFlatFAT
     )
     data = values(N)
-    window.extend(data, results="last")
+    window.extend(data, emit="last")
     tree = tree_of(window)
     rng = np.random.default_rng(4)
     for _ in range(50):
@@ -267,7 +267,7 @@ def test_a_restored_window_reads_a_page_a_level_when_its_front_moves(timed: bool
     policy = TimeWindow(N) if timed else CountWindow(N)
     window = Window(Max(), policy, store=store, leaf_arity=64, arity=8, aggregator=PagedFlatFAT)
     count = N + N // 3
-    window.extend(values(count), np.arange(count).astype("M8[s]"), results="last")
+    window.extend(values(count), np.arange(count).astype("M8[s]"), emit="last")
     handle, expected = window.checkpoint(), window.query()
     store.reset()
     again = Window.restore(handle, Max(), policy, store=store, aggregator=PagedFlatFAT)
@@ -287,7 +287,7 @@ def test_memory_is_logarithmic(leaf_arity: int, arity: int) -> None:
     )
     most = 0
     for _ in range(12):
-        window.extend(values(N // 8 + 999), results="last")
+        window.extend(values(N // 8 + 999), emit="last")
         window.insert(0.25)
         window.query()
         most = max(most, window.stats().resident_rows)

@@ -134,7 +134,7 @@ class Holed:
             start = random.randint(max(0, front - 2), back)
             stop = random.randint(start, back)
             self.agrees(
-                lambda p: window.range_of_positions(start, stop, partial=p),  # noqa: B023
+                lambda p: window.range_by_position(start, stop, partial=p),  # noqa: B023
                 max(start - front, 0), max(stop - front, 0), start < front,
             )  # fmt: skip
 
@@ -215,7 +215,7 @@ def test_a_range_costs_log_n(
         numbered(combines), CountWindow(n), "memory://",
         arity=arity, leaf_arity=leaf_arity, aggregator=aggregator,
     )  # fmt: skip
-    window.extend([f"{i}:" for i in range(n + n // 3)], results="last")
+    window.extend([f"{i}:" for i in range(n + n // 3)], emit="last")
     levels, front, back = window.structure.height, n // 3, n + n // 3
     walks = 2 * (log2(leaf_arity) + (levels - 1) * log2(arity)) + 2 * levels
     random = Random(3)
@@ -223,13 +223,13 @@ def test_a_range_costs_log_n(
         start, stop = sorted(random.sample(range(front, back + 1), 2))
         for bound in (walks + 2 * (leaf_arity + (levels - 1) * arity), walks):
             combines[0] = 0
-            assert window.range_of_positions(start, stop) == (start, stop - 1, stop - start)
+            assert window.range_by_position(start, stop) == (start, stop - 1, stop - start)
             assert 0 < combines[0] <= bound or stop - start == 1
     # A range that moves on: what its ends come to is folded once.
     combines[0] = 0
     for i in range(2 * leaf_arity):
         start, stop = front + i + n // 5, front + i + n // 2
-        assert window.range_of_positions(start, stop) == (start, stop - 1, stop - start)
+        assert window.range_by_position(start, stop) == (start, stop - 1, stop - start)
     assert combines[0] <= 2 * leaf_arity * walks + 6 * (leaf_arity + (levels - 1) * arity)
 
 
@@ -244,7 +244,7 @@ def test_a_range_reads_at_most_two_pages_a_level_and_the_same_one_none(
         Counted().max, policy, store, "w", leaf_arity=16, arity=4, aggregator=aggregator
     )
     there = np.arange(n + n // 4)
-    window.extend(there.tolist(), there, results="last")
+    window.extend(there.tolist(), there, emit="last")
     there = there[n // 4 :]
     if holes and aggregator is PagedReactiveAggregator:
         tree_of(window).evict_at(range(n // 3, n // 2, 3))
@@ -263,7 +263,7 @@ def test_a_range_reads_at_most_two_pages_a_level_and_the_same_one_none(
         front = window.structure.front
         for most in (2 * (height - 1), 0):
             store.reset()
-            found = window.range_of_positions(front + start, front + stop)
+            found = window.range_by_position(front + start, front + stop)
             assert found == there[stop - 1]
             assert store.counts.get.pages <= most
     assert window.stats().resident_rows <= 6 * 3 * (16 + 4 * height)
@@ -293,6 +293,6 @@ def test_what_a_range_has_read_stays_right_while_the_window_moves_on(
             front = window.structure.front
             start = random.randrange(len(there) // 2 + 1)
             stop = random.randrange(start, len(there) + 1)
-            found = window.range_of_positions(front + start, front + stop)
+            found = window.range_by_position(front + start, front + stop)
             assert NEIGHBOURS.agrees(found, [f"{n}:" for n in there[start:stop]])
         window.check()

@@ -68,8 +68,8 @@ CALLS: dict[str, Call] = {
     "evict some": evict(8),
     "evict all": evict(99),
     "query": reading(lambda window: window.query()),
-    "range": reading(lambda window: window.range_of_positions(40, 55, partial=True)),
-    "reach": reading(lambda window: window.reach()),
+    "range": reading(lambda window: window.range_by_position(40, 55, partial=True)),
+    "coverage": reading(lambda window: window.coverage()),
     "checkpoint": reading(lambda window: window.checkpoint()),
 }
 BY_TIME: dict[str, Call] = {
@@ -132,7 +132,7 @@ class Kept:
 
         def range_is() -> None:
             back = window.stats().inserted
-            assert window.range_of_positions(back - len(listed.held), back) == listed.text
+            assert window.range_by_position(back - len(listed.held), back) == listed.text
 
         looks: list[Callable[[], Any]] = [
             lambda: _same(window.query(), listed.text),
@@ -214,10 +214,10 @@ def test_a_batch_whose_eviction_failed_is_evicted_from_before_the_next_answer(
 ) -> None:
     store = FaultyStore(MemoryStore())
     window = Window(Sum(), CountWindow(20), store, "w", arity=4, leaf_arity=4, aggregator=tree)
-    window.extend([1.0] * 16, results="last")
+    window.extend([1.0] * 16, emit="last")
     store.fail(operations=["get"], forever=True)
     with pytest.raises(StoreUnavailable) as error:
-        window.extend([1.0] * 17, results="last")
+        window.extend([1.0] * 17, emit="last")
     assert error.value.__notes__ == ["17 of 17 events of the batch were accepted"]
     store.heal()
     assert (window.query(), len(window)) == (20.0, 20)
@@ -268,14 +268,21 @@ def test_several_windows_are_their_lists_whichever_call_failed(lateness: int | N
                     if nth % 3:
                         again = restored(windows.checkpoint(), memory)
                         assert again.query() == _texts(policies, copies)
-                    assert windows.query() == _texts(policies, copies)
-                    _try_on_all(insert(), windows, copies)
-                    assert windows.query() == _texts(policies, copies)
-                    windows.check()
+                    _go_on_as(windows, policies, copies)
                 except Exception as error:
                     raise AssertionError(f"{name}, store call {nth}, {fault}: {error!r}") from error
                 if not fired:
                     break
+
+
+def _go_on_as(
+    windows: SharedWindows, policies: dict[str, AbstractPolicy], lists: list[Listed]
+) -> None:
+    """The windows are their lists, now and after one more event."""
+    assert windows.query() == _texts(policies, lists)
+    _try_on_all(insert(), windows, lists)
+    assert windows.query() == _texts(policies, lists)
+    windows.check()
 
 
 def _try_on_all(call: Call, windows: SharedWindows, lists: list[Listed]) -> None:

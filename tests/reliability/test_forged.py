@@ -133,7 +133,7 @@ def keyed(monoid: Any, policy: Any, other: Any, kind: str, **settings: Any) -> M
         for wanted in (policy, other):
             store = copied(store)
             found = KeyedWindows.restore(snapshot, monoid, wanted, store, **settings)
-            found.lacking()
+            found.coverage()
             found.query(names)
             one: Any = [1.0, 2.0]
             found.extend([names[0], names[1]], {"v": one} if isinstance(monoid, Product) else one,
@@ -141,7 +141,7 @@ def keyed(monoid: Any, policy: Any, other: Any, kind: str, **settings: Any) -> M
             if settings.get("lateness") is not None:
                 found.retract(names[0], 50)
             found.checkpoint()
-            found.forget(before=52) if isinstance(wanted, TimeWindow) else None
+            found.expire(before=52) if isinstance(wanted, TimeWindow) else None
             found.stats()
             for _ in range(2):
                 found.checkpoint()

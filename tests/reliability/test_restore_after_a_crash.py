@@ -27,7 +27,7 @@ def write_until_killed(folder: str, n: int, arity: int | None, leaf_arity: int |
     window = Window(Max(), CountWindow(n), store, arity=arity, leaf_arity=leaf_arity)
     back = n + n // 3
     for at in range(0, back, _PIECE):
-        window.extend(values(at, min(at + _PIECE, back)), results="last")
+        window.extend(values(at, min(at + _PIECE, back)), emit="last")
     draft = Path(folder, "draft")
     draft.write_bytes(window.checkpoint())
     draft.rename(Path(folder, "handle"))

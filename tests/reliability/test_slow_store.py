@@ -74,7 +74,7 @@ def behind(server: RedisServer, cache: int) -> Iterator[tuple[Watched, PageStore
 def filled(store: PageStore) -> Window:
     """A window whose front has begun to move."""
     window = oracle.begin(store, SIZE, ARITY, LEAF)
-    window.extend(oracle.events(0, SIZE + 1), results="last")
+    window.extend(oracle.events(0, SIZE + 1), emit="last")
     return window
 
 

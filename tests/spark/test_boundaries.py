@@ -131,7 +131,7 @@ def to_the_end(events: list[Event], period: int, name: str, names: tuple[str, ..
 @pytest.mark.parametrize("delay", [0.0, 12.0])
 @pytest.mark.parametrize("batches", [1, 30])
 @pytest.mark.parametrize("period", [2, 40])
-def test_a_key_that_is_forgotten_gives_all_that_is_due(
+def test_a_key_that_is_expired_gives_all_that_is_due(
     period: int, batches: int, delay: float, names: tuple[str, ...]
 ) -> None:
     """However the stream is cut, and whether or not the key speaks again, nothing comes twice."""
@@ -175,7 +175,7 @@ def test_a_key_is_kept_until_the_boundary_at_which_its_window_is_empty() -> None
 
 
 class BoundaryJob(SilentJob):
-    """Two windows, a result every 2 seconds, and keys that are forgotten."""
+    """Two windows, a result every 2 seconds, and keys that are expired."""
 
     def settings(self, **changes: Any) -> dict[str, Any]:
         settings: dict[str, Any] = {

@@ -40,13 +40,13 @@ def test_windows_and_aggregations_of_a_checkpoint_are_changed() -> None:
     found = done.rows.to_pylist()[0]
     # Of the long one 70 to 100 are kept: as many as the window of before held.
     assert (found["total_short"], found["total_long"], found["low_long"]) == (14.0, 35.0, 1.0)
-    assert done.counts.rows_lacking == 1
+    assert done.counts.rows_incomplete == 1
     again = step(state, rows_of(("a", 100.0, 5.0)), other, store)
     assert again.state == done.state
     both = step(done.state, rows_of(("a", 128.0, 1.0), ("a", 129.0, 1.0)), other, store)
-    # From here on it lacks nothing: what left came at 69 or before.
+    # From here on it is complete: what left came at 69 or before.
     assert both.rows.to_pylist()[-1]["total_long"] == 37.0
-    assert both.counts.rows_lacking == 1
+    assert both.counts.rows_incomplete == 1
 
 
 def test_what_cannot_be_changed_is_shown_side_by_side() -> None:
@@ -81,12 +81,13 @@ def test_a_query_is_restarted_with_other_windows(
         expected[event["device"], event["ts"]] = (
             min(few), min(many), max(few), max(many), len(few), len(many)
         )  # fmt: skip
-    lacking = inspect_query(job.checkpoint, job.store).attrs["lacking"]
-    assert [(each.window, each.aggregation) for each in lacking] == [("many", "")]
-    assert lacking[0].moment is None and 0 < lacking[0].events <= 80
+    incomplete = inspect_query(job.checkpoint, job.store).attrs["incomplete"]
+    assert [(each.window, each.aggregation) for each in incomplete] == [("many", "")]
+    after = incomplete[0].complete_after_events
+    assert incomplete[0].complete_from is None and after is not None and 0 < after <= 80
     assert main(["inspect", str(job.checkpoint), "--store", job.store]) == 0
-    whole = f"lacks events from before a change: whole {lacking[0].events} events of a key later"
-    assert f"lacking   window many {whole}" in capsys.readouterr().out
+    complete = f"complete after {after} events of a key"
+    assert f"incomplete window many since a change: {complete}" in capsys.readouterr().out
     assert len(job.batches[1]) == 200
     for found in job.batches[1]:
         results = tuple(found[name] for name in found.asDict() if "_" in name)
@@ -95,7 +96,7 @@ def test_a_query_is_restarted_with_other_windows(
 
 @pytest.mark.parametrize("pages", ["file", "state"])
 @pytest.mark.proves("stores", "`silent` of a running query changes", "file", "spark://state")
-def test_silent_keys_are_forgotten_from_now_on_and_kept_again(
+def test_silent_keys_are_expired_from_now_on_and_kept_again(
     spark: SparkSession, tmp_path: Path, pages: str
 ) -> None:
     """On one checkpoint: it begins without a watermark, and keys of then fall silent later."""

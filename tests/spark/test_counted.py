@@ -144,17 +144,17 @@ def _counting(plan: Plan) -> tuple[Plan, list[int]]:
 
 def test_with_late_events_a_key_counts_anew_once_it_is_forgotten() -> None:
     plan = silent_plan(every=EveryCount(2), lateness=10 * SECOND, silent="drop", late="drop")
-    for forgotten in (False, True):
+    for expired in (False, True):
         stream = Stream(plan, MemoryStore())
         stream.feed(rows_of(("a", 0, 1.0)))
         stream.feed(rows_of(("a", 1, 2.0), ("a", 2, 3.0)))
-        if forgotten:
+        if expired:
             stream.others(2 + SIZE + 11)
         stream.feed(rows_of(("a", 200, 4.0)))
         stream.feed(rows_of(("a", 195, 5.0)))
-        second = {False: [4.0], True: [5.0, 4.0]}[forgotten]
+        second = {False: [4.0], True: [5.0, 4.0]}[expired]
         found = [row for done in stream.done for row in done.rows.column("all").to_pylist()]
-        assert found == [[1.0, 2.0], second if not forgotten else [5.0]]
+        assert found == [[1.0, 2.0], second if not expired else [5.0]]
 
 
 # --- under Spark ----------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def test_results_without_rows_still_carry_their_counts() -> None:
         "rows_late": 2,
         "rows_invalid": 1,
         "rows_missing": 0,
-        "rows_lacking": 0,
+        "rows_incomplete": 0,
     }
     assert packed.to_pylist() == [{BLOB: None, **counts, **NO_PAGES._asdict()}]
     assert list(unpack(packed.to_batches())) == []

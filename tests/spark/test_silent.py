@@ -1,4 +1,4 @@
-"""Keys that fall silent: forgotten, their pages deleted, their last result out exactly once."""
+"""Keys that fall silent: expired, their pages deleted, their last result out exactly once."""
 
 from __future__ import annotations
 
@@ -439,7 +439,7 @@ def test_deletions_are_flushed_with_the_step(store: MemoryStore) -> None:
 
 
 def forgetful(store: MemoryStore, **changes: Any) -> Stream:
-    """A stream that has forgotten "a", which was last heard of at 10 s, and knows "b"."""
+    """A stream that has expired "a", which was last heard of at 10 s, and knows "b"."""
     stream = Stream(silent_plan(**changes), store)
     stream.feed(rows_of(("a", 10, 1.0), ("b", 100, 2.0)))
     stream.feed(rows_of(("b", 101, 3.0)))
@@ -447,17 +447,17 @@ def forgetful(store: MemoryStore, **changes: Any) -> Stream:
     return stream
 
 
-def test_rows_older_than_what_was_forgotten_are_late(store: MemoryStore) -> None:
+def test_rows_older_than_what_was_expired_are_late(store: MemoryStore) -> None:
     stream = forgetful(store)
-    with pytest.raises(LateEvent, match=r"key a .*silent keys.*the watermark wait longer"):
+    with pytest.raises(LateEvent, match=r"key a .*idle keys.*the watermark wait longer"):
         stream.feed(rows_of(("a", 10 + SIZE - 0.001, 5.0)))
-    with pytest.raises(LateEvent, match=r"key c .*silent keys"):
+    with pytest.raises(LateEvent, match=r"key c .*idle keys"):
         stream.feed(rows_of(("c", 10 + SIZE - 0.001, 5.0)))
     done = stream.feed(rows_of(("a", 10 + SIZE, 5.0), ("c", 10 + SIZE, 6.0)))
     assert [row[3] for row in in_form(done.rows)] == [[5.0], [6.0]]
 
 
-def test_keys_forgotten_together_count_by_the_latest(store: MemoryStore) -> None:
+def test_keys_expired_together_count_by_the_latest(store: MemoryStore) -> None:
     stream = Stream(silent_plan(), store)
     stream.feed(rows_of(("a", 10, 1.0), ("c", 30, 2.0), ("d", 20, 3.0), ("b", 200, 4.0)))
     stream.feed(rows_of(("b", 201, 5.0)))

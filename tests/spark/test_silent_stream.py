@@ -211,11 +211,11 @@ def test_late_rows_come_out_beside_the_results(job: SilentJob, silent: str) -> N
         "rows_late": 2,
         "rows_invalid": 0,
         "rows_missing": 0,
-        "rows_lacking": 0,
+        "rows_incomplete": 0,
     }
     assert totals(query) == counts
     assert job.keys() == ({"a", "b"} if silent == "keep" else {"b"})
-    # "a" was last heard of at 30 s: its window, if it was not forgotten, was empty from 90 s on.
+    # "a" was last heard of at 30 s: its window, if it was not expired, was empty from 90 s on.
     job.write(rows_of(("a", 80, 7.0)))
     job.run(late="side", silent=silent)
     assert len(job.found(marked=True)) == (2 if silent == "keep" else 3)
@@ -236,7 +236,7 @@ def test_a_batch_query_marks_no_row(job: SilentJob) -> None:
         "rows_late": 0,
         "rows_invalid": 0,
         "rows_missing": 0,
-        "rows_lacking": 0,
+        "rows_incomplete": 0,
     }
     assert of_rows(seen.get) == counts
     assert job.pages() == set()

@@ -80,7 +80,7 @@ def test_windows_key_by_key(job: Job, events: pa.Table) -> None:
     assert found == oracle(events, last_n(WINDOW), [max, len])
 
 
-@pytest.mark.proves("PySpark", "silent keys forgotten")
+@pytest.mark.proves("PySpark", "idle keys expired")
 @pytest.mark.proves("PySpark", "`silent` of a running query changes")
 def test_silent_keys_go_by_the_watermark(job: Job, events: pa.Table) -> None:
     """One key stops after the first file, and its window is empty a minute later."""

@@ -2,7 +2,7 @@
 
 The oracle is the list of all events in order of time, whatever has left. What of it is still kept
 is asked of the window itself, by ranges; all else follows from the list: where each window begins,
-its result, and how many events it lacks.
+its result, and how many events it misses.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from mta import CountWindow, SharedWindows, TimeWindow, Window
-from mta.cursors.reach import Reach
+from mta.cursors.coverage import Coverage
 from mta.errors import EventsGone
 from mta.pages.structure import Aggregator
 from mta.policies.base import AbstractPolicy, Both
@@ -121,22 +121,22 @@ class ChangingLife(ABC):
     # --- what must be ---------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Each window is the newest events from its front on, and says how many it lacks."""
+        """Each window is the newest events from its front on, and says how many it misses."""
         for name, policy in self.policies.items():
-            front, reach = self.front_of(name), self.reach(name)
+            front, coverage = self.front_of(name), self.coverage(name)
             held = "".join(value for _, value in self.events[front:])
             assert self.query(name) == held
-            assert (reach.front, reach.events) == (front, len(self.events) - front)
+            assert (coverage.front, coverage.events) == (front, len(self.events) - front)
             missing, kept = self.missing(policy, front), self.kept()
-            assert reach.missing_at_least <= missing <= reach.missing_at_most, missing
-            assert not (reach.complete and missing)
+            assert coverage.missing_at_least <= missing <= coverage.missing_at_most, missing
+            assert not (coverage.complete and missing)
             if self.is_late:  # the time of the newest event that has left is known
-                assert reach.complete == (missing == 0)
+                assert coverage.complete == (missing == 0)
             if kept:
-                self.seen[reach.complete] += 1
+                self.seen[coverage.complete] += 1
 
     def missing(self, policy: AbstractPolicy, front: int) -> int:
-        """How many events a window lacks: before its front, and of what a late event will ask."""
+        """How many events a window misses: before its front, and of what a late event will ask."""
         kept, now = self.kept(), cut_of(policy, self.events, self.newest)
         oldest = now
         if self.lateness and self.events:
@@ -155,8 +155,8 @@ class ChangingLife(ABC):
         )  # fmt: skip
 
     def complete(self) -> list[str]:
-        """The windows that say that they lack nothing."""
-        return [name for name in self.policies if self.reach(name).complete]
+        """The windows that say that they miss nothing."""
+        return [name for name in self.policies if self.coverage(name).complete]
 
     def restore(self) -> None:
         """Go on from a handle, with another lateness, and with other windows."""
@@ -192,7 +192,7 @@ class ChangingLife(ABC):
     def query(self, name: str) -> Any: ...
 
     @abstractmethod
-    def reach(self, name: str) -> Reach: ...
+    def coverage(self, name: str) -> Coverage: ...
 
     @abstractmethod
     def range(self, start: int, stop: int) -> Any: ...
@@ -251,11 +251,11 @@ class ChangingWindow(ChangingLife):
     def query(self, name: str) -> Any:
         return self.window.query()
 
-    def reach(self, name: str) -> Reach:
-        return self.window.reach()
+    def coverage(self, name: str) -> Coverage:
+        return self.window.coverage()
 
     def range(self, start: int, stop: int) -> Any:
-        return self.window.range_of_positions(start, stop, partial=True)
+        return self.window.range_by_position(start, stop, partial=True)
 
 
 class ChangingShared(ChangingLife):
@@ -308,8 +308,8 @@ class ChangingShared(ChangingLife):
     def query(self, name: str) -> Any:
         return self.windows.query(name)
 
-    def reach(self, name: str) -> Reach:
-        return self.windows.reach(name)
+    def coverage(self, name: str) -> Coverage:
+        return self.windows.coverage(name)
 
     def range(self, start: int, stop: int) -> Any:
-        return self.windows.range_of_positions(start, stop, partial=True)
+        return self.windows.range_by_position(start, stop, partial=True)

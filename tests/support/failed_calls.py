@@ -113,13 +113,13 @@ def insert(ahead: int = 1, late: int = 0) -> Call:
     return call
 
 
-def extend(count: int, results: str = "all", gap: int = 1, late: int = 0) -> Call:
+def extend(count: int, emit: str = "all", gap: int = 1, late: int = 0) -> Call:
     """A batch."""
 
     def call(window: Any, listed: Listed) -> Any:
         batch = listed.following(count, gap, late, "in a batch ")
         values, times = [value for _, value in batch], [time for time, _ in batch]
-        run = lambda: window.extend(values, times, results=results)  # noqa: E731
+        run = lambda: window.extend(values, times, emit=emit)  # noqa: E731
         return run, lambda n: [listed.add(event) for event in batch[:n]], count
 
     return call

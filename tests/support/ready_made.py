@@ -103,7 +103,7 @@ def paths(
             results[f"{label} pieces"] = parts
             last = window()
             results[f"{label} last"] = [
-                last.extend(batch(events[i : i + 3]), results="last")[0]
+                last.extend(batch(events[i : i + 3]), emit="last")[0]
                 for i in range(0, len(events), 3)
             ]
             one.check()

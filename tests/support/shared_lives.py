@@ -97,7 +97,7 @@ class SharedLife(Noted):
             assert window.query(name) == _text(times), f"a wrong result of {name} at {back}"
         longest = max(self.policies, key=lambda name: sizes[name])
         front = back - sizes[longest]
-        assert window.range_of_positions(front, back) == window.query(longest)
+        assert window.range_by_position(front, back) == window.query(longest)
 
     def _assert_goes_on(self, window: SharedWindows, back: int) -> None:
         """Take in what follows, never to be saved: every result of every window is right."""

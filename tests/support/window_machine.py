@@ -145,7 +145,7 @@ class WindowMachine(RuleBasedStateMachine):
     )
     def extend(self, batch: list[tuple[str, int]], form: Callable[..., Any], wanted: Any) -> None:
         values, times, expected = self.take(batch)
-        results = self.window.extend(*form(values, times), results=wanted)
+        results = self.window.extend(*form(values, times), emit=wanted)
         assert list(results) == (expected if wanted == "all" else expected[-1:])
         self.note("events", list(zip(values, times, strict=True)))
 
@@ -203,7 +203,7 @@ class WindowMachine(RuleBasedStateMachine):
         events = [event for some in details for event in some]
         if at_once and events:
             times = np.array([time for _, time in events], dtype="M8[us]")
-            self.window.extend([value for value, _ in events], times, results="last")
+            self.window.extend([value for value, _ in events], times, emit="last")
         else:
             for value, time in events:
                 self.window.insert(value, time / 1e6)

@@ -218,7 +218,7 @@ def test_empty_batches(aggregator: type, wanted: Any) -> None:
     for _ in range(2):
         before = state(window)
         for batch in ([], np.empty(0), pd.Series([], dtype=float)):
-            result = window.extend(batch, [], results=wanted)
+            result = window.extend(batch, [], emit=wanted)
             assert len(result) == 0 and result.dtype == np.float64
         assert state(window) == before
         window.extend([1, 2, 3], [4, 4, 4])
@@ -270,7 +270,7 @@ def test_bad_settings(options: dict[str, Any], match: str) -> None:
 def test_bad_results() -> None:
     window = Window(Sum(), CountWindow(3))
     with pytest.raises(ValueError, match="'all' or 'last'"):
-        window.extend([1.0], results="first")  # type: ignore[arg-type]
+        window.extend([1.0], emit="first")  # type: ignore[arg-type]
     assert len(window) == 0
 
 
@@ -639,7 +639,7 @@ def test_a_batch_says_how_many_events_were_accepted(  # noqa: C901
             while accepted < stop:
                 rest = slice(accepted - start, None)
                 try:
-                    found = window.extend(values[rest], range(accepted, stop), results=wanted)
+                    found = window.extend(values[rest], range(accepted, stop), emit=wanted)
                 except StoreUnavailable as error:
                     failures += 1
                     count, of = map(int, error.__notes__[0].split(" events")[0].split(" of "))

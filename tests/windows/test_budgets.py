@@ -77,7 +77,7 @@ def filled(counted: Counted, n: int, leaf_arity: int, arity: int, aggregator: ty
         arity=arity,
         aggregator=aggregator,
     )
-    window.extend(values(n + n // 3).tolist(), results="last")
+    window.extend(values(n + n // 3).tolist(), emit="last")
     return window
 
 
@@ -140,7 +140,7 @@ def test_amortized_mta_takes_what_its_head_says(leaf_arity: int, arity: int, at_
     window = Window(
         counted.monoid, CountWindow(at_most), store=None, leaf_arity=leaf_arity, arity=arity
     )
-    window.extend(values(1 << 13).tolist(), results="last")
+    window.extend(values(1 << 13).tolist(), emit="last")
     window.insert(0.5)
     insert = 1 + 1 + 1 / leaf_arity
     evict = (1 + 1 / (leaf_arity * (arity - 1))) * (at_most < steps)
@@ -225,7 +225,7 @@ def test_bulk_eviction_reads_at_most_a_page_a_level(
     """By time leaves are twice as full."""
     n = 1 << 15
     window, store = counting_window(leaf_arity, arity, aggregator=aggregator)
-    window.extend(values(n), results="last")
+    window.extend(values(n), emit="last")
     height = by_time if aggregator.by_time else height
     assert window.stats().levels == height
     most = height - 1
@@ -259,7 +259,7 @@ def test_a_cut_is_searched_and_made_with_one_read_a_page(which: str, aggregator:
     window, store = counting_window(leaf_arity, arity, SEARCHED[which](), aggregator=aggregator)
     done, steps = HELD + 999, 2048
     start = np.arange(done)
-    window.extend(start.astype(float), start, results="last")
+    window.extend(start.astype(float), start, emit="last")
     window.checkpoint()
     for number in range(done, done + 2 * leaf_arity):
         window.insert(float(number), number)
@@ -285,13 +285,13 @@ def test_a_cut_is_searched_and_made_with_one_read_a_page(which: str, aggregator:
 def test_a_group_is_written_once_and_read_about_once(wanted: Any) -> None:
     leaf_arity, arity = 512, 64
     window, store = counting_window(leaf_arity, arity)
-    window.extend(values(N), results=wanted)
+    window.extend(values(N), emit=wanted)
     groups = N / leaf_arity
     assert store.counts.put.calls <= groups
     assert groups - 2 <= store.counts.put.pages <= groups * (1 + 2 / arity) + 2
     assert store.counts.get.pages == 0  # nothing has left yet
     store.reset()
-    window.extend(values(N // 4), results=wanted)
+    window.extend(values(N // 4), emit=wanted)
     moved = N / 4 / leaf_arity
     assert store.counts.put.calls <= moved + 1
     # To slide reads each page once; deleting what has left reads the pages above the leaves.
@@ -331,7 +331,7 @@ def test_no_store_call_while_a_window_fits_in_its_tail() -> None:
 
 def test_restore_reads_a_handful_of_pages() -> None:
     window, store = counting_window(512, 64)
-    window.extend(values(N + 77_777), results="last")
+    window.extend(values(N + 77_777), emit="last")
     handle = window.checkpoint()
     expected = window.query()
     store.reset()
@@ -348,7 +348,7 @@ def test_resident_rows_are_logarithmic() -> None:
         window, _ = counting_window(leaf_arity, arity)
         most = 0
         for _ in range(12):
-            window.extend(values(N // 8 + 999), results="last")
+            window.extend(values(N // 8 + 999), emit="last")
             window.insert(0.25)
             most = max(most, window.stats().resident_rows)
         assert most <= 2 * (leaf_arity + arity * levels(N // leaf_arity, arity)) + 2
@@ -364,11 +364,11 @@ def test_a_handle_takes_at_most_128_kib_at_the_defaults(n: int) -> None:
         nearly = window.structure.levels.leaf_arity - 1
         for end in (n, n + n // 3 - nearly, n + n // 3):
             start = window.stats().inserted
-            window.extend(values(end - start), times[start:end], results="last")
+            window.extend(values(end - start), times[start:end], emit="last")
             sizes.append(len(window.checkpoint()))
         room = window.structure.room() - 1
         more = times[-1] + np.arange(1, room + 1).astype("m8[s]")
-        window.extend(values(room), more, results="last")
+        window.extend(values(room), more, emit="last")
         sizes.append(len(window.checkpoint()))
         assert max(sizes) <= 128 << 10
 
@@ -380,7 +380,7 @@ def test_a_handle_takes_at_most_8_kib_with_small_groups() -> None:
     largest = 0
     for start in range(0, len(seconds), 50_033):
         stop = min(start + 50_033, len(seconds))
-        window.extend(values(stop - start), seconds[start:stop], results="last")
+        window.extend(values(stop - start), seconds[start:stop], emit="last")
         largest = max(largest, len(window.checkpoint()))
     assert len(window) == 12 * 86400
     assert 1000 < largest <= 8 << 10
@@ -456,7 +456,7 @@ def test_replaying_writes_the_same_pages() -> None:
             again = Window.restore(handle, Max(), policy, store=store)
             for start in range(2000, 4000, piece):
                 part = slice(start, start + piece)
-                again.extend(data[part], seconds[part], results=wanted)
+                again.extend(data[part], seconds[part], emit=wanted)
             assert again.query() == result
             assert set(pages_of(store)) <= set(pages)
 

@@ -33,7 +33,7 @@ def live(name: str, seed: int, steps: int) -> ChangingLife:
 
 
 @pytest.mark.parametrize("name", LIVES)
-def test_a_window_that_changes_is_a_list_and_knows_what_it_lacks(name: str) -> None:
+def test_a_window_that_changes_is_a_list_and_knows_what_it_misses(name: str) -> None:
     seen = {False: 0, True: 0}
     for seed in range(30):
         for complete, times in live(name, seed, 40).seen.items():
@@ -61,7 +61,7 @@ def test_a_longer_window_begins_with_the_events_that_were_kept_for_late_ones(
         handle, Sum(), TimeWindow(10), store, aggregator=FiBA, allowed_lateness=lateness
     )
     assert longer.query() == 10.0
-    assert longer.reach().complete == (lateness + 10 < count < 30 or lateness == 0 or count < 30)
+    assert longer.coverage().complete == (lateness + 10 < count < 30 or lateness == 0 or count < 30)
     assert longer.extend([1.0], [count]).tolist() == [10.0]
 
 
@@ -72,4 +72,4 @@ def test_several_windows_made_longer_begin_with_the_events_that_were_kept() -> N
     longer = SharedWindows.restore(
         windows.checkpoint(), Sum(), {"x": TimeWindow(10)}, store, allowed_lateness=30
     )
-    assert longer.reach("x").complete and longer.query("x") == 10.0
+    assert longer.coverage("x").complete and longer.query("x") == 10.0

@@ -287,14 +287,14 @@ def test_a_wrong_number_changes_nothing(aggregator: Any, number: Any) -> None:
     given = {} if aggregator is None else {"aggregator": aggregator}
     window = Window(last(), CountWindow(4), MemoryStore(), arity=2, **given)
     window.extend(list("abcdef"))
-    for call in (window.evict, lambda n: window.range_of_positions(n, 6)):
+    for call in (window.evict, lambda n: window.range_by_position(n, 6)):
         with pytest.raises((TypeError, ValueError)):
             call(number)
     assert window.query() == "f" and len(window) == 4
     window.check()
     window.evict(np.int64(1))
     window.evict(np.uint8(1))
-    assert len(window) == 2 and window.range_of_positions(np.int32(4), np.int64(6)) == "f"
+    assert len(window) == 2 and window.range_by_position(np.int32(4), np.int64(6)) == "f"
     window.insert("g")
     window.check()
 
@@ -383,7 +383,7 @@ def test_numpys_whole_numbers_are_settings() -> None:
         lambda: SharedWindows.restore(None, Sum(), {}),
         lambda: TriggeredWindow.restore(5, Sum(), CountWindow(3), OnDemand()),
         lambda: Window(Sum(), CountWindow(3)).extend(5),
-        lambda: Window(Sum(), CountWindow(3)).extend([1.0], results="some"),
+        lambda: Window(Sum(), CountWindow(3)).extend([1.0], emit="some"),
         lambda: Window(Sum(), TimeWindow(3)).extend([1.0], 5),
         lambda: Window(Sum(), TimeWindow(3)).extend([1.0, 2.0], [[1], [2, 3]]),
         lambda: Window(Sum(), TimeWindow(3)).range("a", 5),
@@ -496,7 +496,7 @@ def test_no_warning_leaves_or_breaks_a_window(kind: str, monoid: Any) -> None:
         if kind == "window":
             window.evict(2)
             window.query()
-            window.range_of_positions(28, 30)
+            window.range_by_position(28, 30)
         window.checkpoint()
         window.check()
     assert came(window) == 30

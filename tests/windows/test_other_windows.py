@@ -1,4 +1,4 @@
-"""A handle restored under other windows: they go on from what is kept, and say what they lack."""
+"""A handle restored under other windows: they go on from what is kept, and say what they miss."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def step(events: list[tuple[int, float]], rng: random.Random) -> tuple[int, floa
 def test_a_window_goes_on_under_other_policies(
     algorithm: Any, policies: list[AbstractPolicy]
 ) -> None:
-    """Shorter it drops events at once; longer it lacks those that left, until it says it does not.
+    """Shorter it drops events at once; longer it misses those that left, until it says it does not.
 
     One that says it is complete is so.
     """
@@ -71,10 +71,10 @@ def test_a_window_goes_on_under_other_policies(
             window = Window.restore(handle, Sum(), policy, store, arity=2, aggregator=algorithm)
             front = max(front, len(events) - held(events, policy))
             assert window.query() == sum(v for _, v in events[front:])
-            reach, lacking = window.reach(), held(events, policy) - (len(events) - front)
-            assert reach.events == len(window) == len(events) - front
-            assert reach.missing_at_least <= lacking <= reach.missing_at_most
-            said[reach.complete] += 1
+            coverage, missing = window.coverage(), held(events, policy) - (len(events) - front)
+            assert coverage.events == len(window) == len(events) - front
+            assert coverage.missing_at_least <= missing <= coverage.missing_at_most
+            said[coverage.complete] += 1
             window.structure.check()
     assert min(said.values()) > 3
 
@@ -115,10 +115,10 @@ def test_shared_windows_go_on_as_others(lateness: int | None) -> None:
             for name, policy in policies.items():
                 front = max(len(events) - held(events, policy), kept)
                 assert windows.query(name) == sum(v for _, v in events[front:]), seed
-                reach = windows.reach(name)
-                if reach.complete:
+                coverage = windows.coverage(name)
+                if coverage.complete:
                     assert front == len(events) - held(events, policy)
-                said[reach.complete] += 1
+                said[coverage.complete] += 1
             assert {*windows.windows} == {*policies}
     assert min(said.values()) > 3
 

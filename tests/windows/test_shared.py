@@ -5,7 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mta import BoundWindow, Count, CountWindow, Max, Mean, Monoid, Policy, Product, Sum, TimeWindow
+from mta import (
+    BoundWindow,
+    Count,
+    CountWindow,
+    KeyedWindows,
+    Max,
+    Mean,
+    Monoid,
+    Policy,
+    Product,
+    Sum,
+    TimeWindow,
+)
 from mta.errors import EventsGone, InvalidTime, LateEvent, NotPageable
 from mta.windows.shared import SharedWindows
 from tests.support.naive import joined
@@ -14,32 +26,32 @@ from tests.support.shared_windows import N, counted_windows, values
 
 def test_a_longer_window_reaches_as_far_as_events_are_kept() -> None:
     windows, _ = counted_windows({"hour": CountWindow(1_000)}, timed=True)
-    windows.extend(values(5_000), np.arange(5_000), results="last")
+    windows.extend(values(5_000), np.arange(5_000), emit="last")
     windows.checkpoint()
     kept = 5_000 - windows.stats().kept
     assert 3_936 <= kept <= 4_000
-    reach = windows.resize("hour", CountWindow(3_000))
-    assert (reach.events, reach.front) == (5_000 - kept, kept)
-    assert reach.missing_at_least == reach.missing_at_most == kept - 2_000
-    assert not reach.complete
-    assert reach.oldest_time == np.datetime64(kept, "s")
+    coverage = windows.resize("hour", CountWindow(3_000))
+    assert (coverage.events, coverage.front) == (5_000 - kept, kept)
+    assert coverage.missing_at_least == coverage.missing_at_most == kept - 2_000
+    assert not coverage.complete
+    assert coverage.oldest_time == np.datetime64(kept, "s")
     assert windows.query("hour") == values(5_000)[kept:].max()
-    windows.extend(values(2_000), np.arange(5_000, 7_000), results="last")
-    assert windows.reach("hour").complete
-    assert windows.reach("hour").events == 3_000
+    windows.extend(values(2_000), np.arange(5_000, 7_000), emit="last")
+    assert windows.coverage("hour").complete
+    assert windows.coverage("hour").events == 3_000
     assert windows.resize("hour", CountWindow(10)).events == 10
 
 
-def test_a_longer_window_by_time_knows_when_it_lacks_nothing() -> None:
+def test_a_longer_window_by_time_knows_when_it_is_complete() -> None:
     windows, _ = counted_windows({"hour": TimeWindow(1_000)})
     times = np.concatenate((np.arange(3_968), np.arange(9_000, 10_000)))  # a gap where a leaf ends
-    windows.extend(values(len(times)), times, results="last")
+    windows.extend(values(len(times)), times, emit="last")
     windows.checkpoint()
-    kept = windows.reach("hour").front
+    kept = windows.coverage("hour").front
     assert kept == 3_968 == len(times) - windows.stats().kept
     assert windows.resize("hour", TimeWindow(5_000)).complete  # the last to leave were too early
-    reach = windows.resize("hour", TimeWindow(7_000))
-    assert (reach.missing_at_least, reach.missing_at_most) == (1, kept)
+    coverage = windows.resize("hour", TimeWindow(7_000))
+    assert (coverage.missing_at_least, coverage.missing_at_most) == (1, kept)
     with pytest.raises(EventsGone, match="partial=True"):
         windows.query(TimeWindow(7_000))
     assert windows.query(TimeWindow(7_000), partial=True) == values(len(times))[kept:].max()
@@ -52,7 +64,7 @@ def test_a_longer_window_by_time_knows_when_it_lacks_nothing() -> None:
 
 def test_what_is_kept_beside_the_windows() -> None:
     windows, store = counted_windows({"five": CountWindow(50)}, keep=CountWindow(2_000))
-    windows.extend(values(N), results="last")
+    windows.extend(values(N), emit="last")
     windows.checkpoint()
     assert windows.query(CountWindow(2_000)) == values(N)[-2_000:].max()
     assert windows.add("more", CountWindow(2_000)).complete
@@ -74,13 +86,13 @@ def test_results_of_products_and_of_windows_without_events() -> None:
     empty = {"peak": pytest.approx(np.nan, nan_ok=True), "mean": pytest.approx(np.nan, nan_ok=True)}
     assert windows.query("two") == {**empty, "n": 0}
     results = windows.extend({"watts": [3.0, 5.0, 4.0, 11.0]})
-    assert results["two"]["peak"].tolist() == [3, 5, 5, 11]
-    assert results["within"]["n"].tolist() == [1, 2, 2, 0]
-    assert results["within"]["mean"].tolist()[:3] == [3, 4, 4.5]
-    assert results["all"]["mean"].tolist() == [3, 4, 4, 5.75]
-    last = windows.extend({"watts": [2.0]}, results="last")
-    assert {name: found["n"].tolist() for name, found in last.items()} == {
-        "two": [2], "within": [1], "all": [5],
+    assert results["peak_two"].tolist() == [3, 5, 5, 11]
+    assert results["n_within"].tolist() == [1, 2, 2, 0]
+    assert results["mean_within"].tolist()[:3] == [3, 4, 4.5]
+    assert results["mean_all"].tolist() == [3, 4, 4, 5.75]
+    last = windows.extend({"watts": [2.0]}, emit="last")
+    assert {name: found.tolist() for name, found in last.items() if name.startswith("n_")} == {
+        "n_two": [2], "n_within": [1], "n_all": [5],
     }  # fmt: skip
     windows.insert({"watts": 7.0})
     assert windows.query("within")["n"] == 2
@@ -117,9 +129,9 @@ def test_what_cannot_be_says_what_to_do() -> None:
     with pytest.raises(InvalidTime, match="timed=True"):
         windows.range(1, 2)
     with pytest.raises(ValueError, match="no range"):
-        windows.range_of_positions(1, 2)
-    with pytest.raises(ValueError, match="results is"):
-        windows.extend([1.0], results="some")  # type: ignore[arg-type]
+        windows.range_by_position(1, 2)
+    with pytest.raises(ValueError, match="emit is"):
+        windows.extend([1.0], emit="some")  # type: ignore[arg-type]
     with pytest.raises(NotPageable):
         SharedWindows(Max(), {"a": CountWindow(2)}, store=None).checkpoint()
     timed = SharedWindows(Max(), {"a": TimeWindow(2)})
@@ -161,3 +173,18 @@ def test_an_event_in_place_of_one_that_was_taken_back() -> None:
     windows.insert("d")
     assert windows.query() == {"a": "bd", "b": "abd"}
     windows.check()
+
+
+def test_two_results_of_one_name_are_refused() -> None:
+    """Columns are called aggregation_window, which has to say which of them is meant."""
+    product = Product({"a": Count(), "a_b": Count()})
+    clash, one = {"b_c": CountWindow(1), "c": CountWindow(2)}, {"c": CountWindow(2)}
+    for make in (SharedWindows, KeyedWindows):
+        with pytest.raises(ValueError, match="two results would be called 'a_b_c'"):
+            make(product, clash)
+    windows = SharedWindows(product, one)
+    with pytest.raises(ValueError, match="two results would be called 'a_b_c'"):
+        windows.add("b_c", CountWindow(1))
+    assert windows.windows == one
+    with pytest.raises(ValueError, match="two results would be called 'a_b_c'"):
+        SharedWindows.restore(windows.checkpoint(), product, clash)

@@ -113,9 +113,9 @@ def test_being_checked_changes_no_bit_of_a_later_result(lateness: int | None) ->
 
 
 @pytest.mark.parametrize("lateness", [0, 20])
-@pytest.mark.parametrize("results", ["all", "last"])
+@pytest.mark.parametrize("emit", ["all", "last"])
 def test_what_a_long_first_batch_leaves_behind_is_let_go_of(
-    results: Any, lateness: int, monkeypatch: pytest.MonkeyPatch
+    emit: Any, lateness: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it goes in, and by its own times: there are none before it."""
     monkeypatch.setattr("mta.windows.shared._HAND", 16)
@@ -123,7 +123,7 @@ def test_what_a_long_first_batch_leaves_behind_is_let_go_of(
     windows = SharedWindows(joined(), policies, None, arity=2, allowed_lateness=lateness)
     letters = [chr(97 + i % 26) for i in range(1000)]
     for start in (0, 600):
-        windows.extend(letters[start : start + 400], range(start, start + 400), results)
+        windows.extend(letters[start : start + 400], range(start, start + 400), emit)
         last = letters[start : start + 400]
         assert windows.query() == {"day": "".join(last[-24:]), "few": "".join(last[-5:])}
         assert windows.structure.kept_from > 100 + start // 2

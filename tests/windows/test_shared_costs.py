@@ -64,13 +64,13 @@ def test_a_window_reads_a_page_a_leaf_once_it_is_longer_than_what_is_in_memory(
 
 def test_a_range_reads_at_most_two_pages_a_level() -> None:
     windows, store = counted_windows(FOUR, keep=CountWindow(N))
-    windows.extend(values(N), results="last")
+    windows.extend(values(N), emit="last")
     levels = windows.stats().levels
     handle = windows.checkpoint()
     for start, stop in [(0, N), (1, N - 1), (7_777, 7_780), (63, 64), (63, 65), (5_000, 15_001)]:
         windows = SharedWindows.restore(handle, Max(), FOUR, store, keep=CountWindow(N))
         store.reset()
-        assert windows.range_of_positions(start, stop) == values(N)[start:stop].max()
+        assert windows.range_by_position(start, stop) == values(N)[start:stop].max()
         assert store.counts.get.pages <= 2 * (levels - 1)
 
 
@@ -80,7 +80,7 @@ def test_ranges_and_windows_by_time_read_at_most_two_pages_a_level() -> None:
     windows = SharedWindows(
         Max(), policies, store=store, leaf_arity=LEAF, arity=ARITY, keep=TimeWindow(N)
     )
-    windows.extend(values(N), np.arange(N), results="last")
+    windows.extend(values(N), np.arange(N), emit="last")
     levels = windows.stats().levels
     handle = windows.checkpoint()
     for after, until in [(-1, N), (3_000, 3_100), (5_000, 15_000)]:
@@ -99,7 +99,7 @@ def test_each_window_takes_a_constant_number_of_combines() -> None:
     for sizes in [(50,), (5_000,), (50, 500, 5_000, 9_000)]:
         policies = {str(size): CountWindow(size) for size in sizes}
         windows = SharedWindows(counted.max, policies, store=None, leaf_arity=256, arity=16)
-        windows.extend(values(10_000).tolist(), results="last")
+        windows.extend(values(10_000).tolist(), emit="last")
         assert counted.combines <= 2 * 10_000
         counted.combines = 0
         windows.extend(values(10_000).tolist())
@@ -116,7 +116,7 @@ def test_another_window_adds_its_name_policy_and_front_to_the_handle() -> None:
     one, _ = counted_windows({"month": FOUR["month"]})
     four, _ = counted_windows(FOUR)
     for windows in (one, four):
-        windows.extend(values(N), results="last")
+        windows.extend(values(N), emit="last")
     assert len(four.checkpoint()) <= len(one.checkpoint()) + 3 * 64
 
 

@@ -19,7 +19,7 @@ from tests.support.shared_windows import FOUR, counted_windows, values
 
 def test_restored_only_with_the_same_events() -> None:
     windows, store = counted_windows(FOUR)
-    windows.extend(values(1_000), results="last")
+    windows.extend(values(1_000), emit="last")
     handle = windows.checkpoint()
     with pytest.raises(HandleMismatch, match=r"SharedWindows\.restore takes others"):
         windows.restore_like(SharedWindows(Max(), {"five": CountWindow(50)}, store).checkpoint())
@@ -40,7 +40,7 @@ def test_restored_only_with_the_same_events() -> None:
 
 def test_damaged_handles_are_noticed() -> None:
     windows = SharedWindows(joined(), {"a": CountWindow(2), "b": CountWindow(5)}, arity=2)
-    windows.extend(list("abcdefg"), results="last")
+    windows.extend(list("abcdefg"), emit="last")
     handle = windows.checkpoint()
     for at in range(len(handle)):
         with pytest.raises(CorruptHandle):
@@ -75,7 +75,7 @@ def test_damaged_handles_are_noticed() -> None:
 )
 def test_rightly_digested_handles_that_cannot_be(at: int, value: Any) -> None:
     windows = SharedWindows(joined(), {"a": CountWindow(2), "b": CountWindow(5)}, arity=2)
-    windows.extend(list("abcdefg"), results="last")
+    windows.extend(list("abcdefg"), emit="last")
     fields = msgpack.unpackb(windows.checkpoint()[:-16])
     fields[at] = value
     body = msgpack.packb(fields)

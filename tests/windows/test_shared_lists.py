@@ -126,7 +126,7 @@ class SharedMachine(RuleBasedStateMachine):
     @rule(batch=BATCHES, wanted=st.sampled_from(["all", "last"]))
     def extend(self, batch: list[tuple[str, int]], wanted: Any) -> None:
         values, times, expected = self.take(batch)
-        results = self.shared.extend(values, times, results=wanted)
+        results = self.shared.extend(values, times, emit=wanted)
         assert results.keys() == expected.keys()
         for name, found in results.items():
             assert list(found) == (expected[name] if wanted == "all" else expected[name][-1:])
@@ -142,11 +142,11 @@ class SharedMachine(RuleBasedStateMachine):
         start = data.draw(st.integers(0, len(events)))
         stop = data.draw(st.integers(start, len(events)))
         if start >= kept:
-            assert self.shared.range_of_positions(start, stop) == text_of(events[start:stop])
+            assert self.shared.range_by_position(start, stop) == text_of(events[start:stop])
         else:
             with pytest.raises(EventsGone):
-                self.shared.range_of_positions(start, stop)
-        found = self.shared.range_of_positions(start, stop, partial=True)
+                self.shared.range_by_position(start, stop)
+        found = self.shared.range_by_position(start, stop, partial=True)
         assert found == text_of(events[max(kept, start) : stop])
         after = self.now - data.draw(st.integers(0, 20)) * SECOND
         until = after + data.draw(st.integers(0, 20)) * SECOND
@@ -188,16 +188,16 @@ class SharedMachine(RuleBasedStateMachine):
             with pytest.raises(ValueError, match=r"which is (not )?kept"):
                 change(name, made)
             return
-        reach, kept = change(name, made), self.kept
+        coverage, kept = change(name, made), self.kept
         self.lists.set(name, policy, kept)
         whole = list(self.lists.events)
         if whole:
             policy.apply(whole)
         missing = len(whole) - len(self.lists.windows[name])
-        assert reach.missing_at_least <= missing <= reach.missing_at_most
-        assert reach.events == len(self.lists.windows[name])
+        assert coverage.missing_at_least <= missing <= coverage.missing_at_most
+        assert coverage.events == len(self.lists.windows[name])
         if type(made) is CountWindow:
-            assert reach.missing_at_least == missing == reach.missing_at_most
+            assert coverage.missing_at_least == missing == coverage.missing_at_most
 
     @precondition(lambda self: len(self.lists.windows) > 1)
     @rule(data=st.data())

@@ -142,7 +142,7 @@ def test_single_events_give_the_bits_of_batches_where_nothing_is_folded_anew(mak
         Window(make(), CountWindow(20_000), store=None, name="w", leaf_arity=64) for _ in range(2)
     )
     for window in (single, batch):
-        window.extend(values[:20_000], results="last")
+        window.extend(values[:20_000], emit="last")
     found = []
     for value in values[20_000:].tolist():
         single.insert(value)
@@ -333,7 +333,7 @@ class LateWindow:
             stats = self.window.stats()
             back = stats.inserted
             assert stats.events == len(self)
-            newest = self.window.range_of_positions(back - 1, back)
+            newest = self.window.range_by_position(back - 1, back)
             assert newest == self.of_text(self.letters[-1])
 
     def __len__(self) -> int:

@@ -89,7 +89,7 @@ def test_every_window() -> None:
     restored = Window.restore(handle, Max(), LAST_TWO, window.store or "memory://")
     assert assert_type(restored.query(), float) == 5.0
     assert assert_type(restored.restore_like(handle).query(), float) == 5.0
-    assert assert_type(restored.range_of_positions(0, 1), float) == 3.0
+    assert assert_type(restored.range_by_position(0, 1), float) == 3.0
     triggered = TriggeredWindow(restored, EveryCount(2))
     assert assert_type(triggered.insert(1.0), list[tuple[Any, float]]) == []
     assert assert_type(triggered.query(), float) == 5.0
@@ -100,4 +100,4 @@ def test_every_window() -> None:
     assert assert_type(shared.query("two"), float) == 5.0
     assert assert_type(shared.query(CountWindow(1)), float) == 5.0
     assert assert_type(shared.query(), dict[str, float]) == {"two": 5.0}
-    assert assert_type(shared.range_of_positions(0, 1), float) == 3.0
+    assert assert_type(shared.range_by_position(0, 1), float) == 3.0

@@ -162,9 +162,9 @@ class Searching:
         if self._timed:
             times = range(self._now + 1, self._now + 1 + len(values))
             self._now += len(values)
-            self.window.extend(values, list(times), results="last")
+            self.window.extend(values, list(times), emit="last")
         else:
-            self.window.extend(values, results="last")
+            self.window.extend(values, emit="last")
 
 
 #: Makes a window of a monoid under a rule, with pages in a store if it has any.

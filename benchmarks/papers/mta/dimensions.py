@@ -77,7 +77,7 @@ def opened(k: int, window: int, policy: AbstractPolicy, folder: str) -> Window:
     """A full window of ones in each of its dimensions."""
     sums = Product({f"count_{i}": (f"count_{i}", Sum()) for i in range(k)})
     full = Window(sums, policy, store=f"file://{folder}")
-    full.extend(columns(k, window, window), results="last")
+    full.extend(columns(k, window, window), emit="last")
     return full
 
 

@@ -86,7 +86,7 @@ def windowed(kind: type[Aggregator], on_disk: bool) -> Open:
             nonlocal now
             times = np.arange(now, now + count).astype("M8[s]") if kind is FiBA else None
             now += count
-            window.extend(np.random.random(count), times, results="last")
+            window.extend(np.random.random(count), times, emit="last")
 
         return feed
 

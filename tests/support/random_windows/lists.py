@@ -67,7 +67,7 @@ class OneWindow:
 
     rule: Rule
     front: int = 0
-    #: Events before this position had left when the window was set; 0 where it lacks none.
+    #: Events before this position had left when the window was set; 0 where it misses none.
     floor: int = 0
 
     def copy(self) -> OneWindow:

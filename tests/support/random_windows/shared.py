@@ -37,7 +37,7 @@ class SharedLife(Life):
 
     steps = (
         "insert", "insert", "insert", "extend", "extend", "extend", "query_all", "query_one",
-        "query_policy", "ask_for_times", "ask_for_positions", "set", "set", "remove", "reach",
+        "query_policy", "ask_for_times", "ask_for_positions", "set", "set", "remove", "coverage",
         "checkpoint", "checkpoint", "crash", "crash",
     )  # fmt: skip
     hostile_steps = ("give_null", "give_no_time")
@@ -81,7 +81,7 @@ class SharedLife(Life):
         assert stats.inserted == len(self.lists.stream.events)
         repr(self.shared), self.shared.fronts
         for name, window in self.lists.windows.items():
-            assert self.shared.reach(name).events == len(self.held(window))
+            assert self.shared.coverage(name).events == len(self.held(window))
 
     def held(self, window: OneWindow) -> list[Any]:
         return self.lists.stream.values(window.front)
@@ -96,7 +96,7 @@ class SharedLife(Life):
         return min(fronts, default=len(stream.events))
 
     def assert_window(self, found: Any, window: OneWindow, start: int, stop: int) -> None:
-        """A result of a window; one that lacks events may have them from its floor on."""
+        """A result of a window; one that misses events may have them from its floor on."""
         self.answered(found)
         values, stream = self.lists.stream.values, self.lists.stream
         begins = range(start, max(start, min(window.floor, stop)) + 1)
@@ -183,7 +183,7 @@ class SharedLife(Life):
         stop = self.random.randint(start, len(stream.events))
         self.note(f"{start} to {stop}")
         self.assert_part(
-            lambda partial: self.shared.range_of_positions(start, stop, partial=partial),
+            lambda partial: self.shared.range_by_position(start, stop, partial=partial),
             stream, start, stop, self.needed,
         )  # fmt: skip
 
@@ -195,21 +195,25 @@ class SharedLife(Life):
             return
         self.note(f"{name} {rule}")
         change = self.shared.resize if name in windows else self.shared.add
-        reach = change(name, rule.policy())
+        coverage = change(name, rule.policy())
         windows[name] = OneWindow(rule)
         windows[name].move(self.lists.stream)
-        self.assert_reach(reach, windows[name], needed)
+        self.assert_coverage(coverage, windows[name], needed)
 
-    def assert_reach(self, reach: Any, window: OneWindow, needed: int) -> None:
+    def assert_coverage(self, coverage: Any, window: OneWindow, needed: int) -> None:
         """What a window says of itself; take it at its word where events may have left."""
-        self.answered(reach)
+        self.answered(coverage)
         cut, count = window.front, len(self.lists.stream.events)
-        assert cut <= reach.front <= max(cut, needed), f"it begins at {reach.front}, not at {cut}"
-        assert reach.events == count - reach.front
+        assert cut <= coverage.front <= max(cut, needed), (
+            f"it begins at {coverage.front}, not at {cut}"
+        )
+        assert coverage.events == count - coverage.front
         kept = self.shared.structure.front
         missing = max(0, kept - min(cut, self._late_cut(window.rule, cut)))
-        assert reach.missing_at_least <= missing <= reach.missing_at_most, f"{missing} are missing"
-        window.front = reach.front
+        assert coverage.missing_at_least <= missing <= coverage.missing_at_most, (
+            f"{missing} are missing"
+        )
+        window.front = coverage.front
         window.floor = kept if missing else 0
 
     def _late_cut(self, rule: Rule, cut: int) -> int:
@@ -234,18 +238,18 @@ class SharedLife(Life):
             self.shared.remove(name)
             del self.lists.windows[name]
 
-    def reach(self) -> None:
-        """A window that says that it is complete is so; one that lacks nothing may not know it."""
+    def coverage(self) -> None:
+        """A window that says that it is complete is so; one that misses nothing may not know it."""
         assert self.shared.stats().inserted == len(self.lists.stream.events)
         for name, window in self.lists.windows.items():
-            reach = self.shared.reach(name)
-            self.answered(reach)
-            assert reach.front == window.front and reach.events == len(self.held(window))
+            coverage = self.shared.coverage(name)
+            self.answered(coverage)
+            assert coverage.front == window.front and coverage.events == len(self.held(window))
             cut = max(
                 0, window.rule.cut(self.lists.stream.events, 0, self.lists.stream.newest or 0)
             )
-            if self.lists.stream.events and reach.complete:
-                assert cut >= window.front, f"{name} lacks {window.front - cut} events"
+            if self.lists.stream.events and coverage.complete:
+                assert cut >= window.front, f"{name} misses {window.front - cut} events"
 
     def give_null(self) -> None:
         null = self.random.choice(hostile.NULLS)

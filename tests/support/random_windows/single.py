@@ -188,7 +188,7 @@ class SingleLife(Life):
         stop = self.random.randint(start, count)
         self.note(f"{start} to {stop}")
         self.assert_part(
-            lambda partial: self.window.range_of_positions(start, stop, partial=partial),
+            lambda partial: self.window.range_by_position(start, stop, partial=partial),
             self.stream,
             start,
             stop,
@@ -265,8 +265,8 @@ class SingleLife(Life):
             [
                 lambda: window.extend(values, times if self.stream.timed else None, "some"),
                 lambda: window.extend(5, times),
-                lambda: window.range_of_positions(bad, bad),
-                lambda: window.range_of_positions(0, len(self.stream.events) + 1),
+                lambda: window.range_by_position(bad, bad),
+                lambda: window.range_by_position(0, len(self.stream.events) + 1),
                 lambda: window.range("a", "b"),
                 lambda: window.range(5, 4),
                 lambda: Window.restore(b"", self.monoid, self.policy, self.store or MemoryStore()),

@@ -1,4 +1,4 @@
-"""What may be asked of events that are kept: any range of them, and how far back a window reaches.
+"""Ranges of retained events, by position and by time, and what a policy sees of them.
 
 Where events of a range have left already, the answer would be of the others alone, so it is only
 given where ``partial=True`` says that this will do.
@@ -7,94 +7,13 @@ given where ``partial=True`` says that this will do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
-
-import numpy as np
 
 from mta.errors import EventsGone, InvalidTime
 from mta.monoids.base import Partial
 from mta.pages.structure import Remembered
 from mta.policies.base import AbstractPolicy
 from mta.times import clock
-
-
-@dataclass(frozen=True)
-class Reach:
-    """How far back a window reaches, and what it lacks of what its policy asks for."""
-
-    events: int
-    """Events in the window."""
-    front: int
-    """The position of the oldest of them, counted from the beginning of the stream."""
-    oldest_time: np.datetime64 | None
-    """Its time (microseconds, UTC), where times are kept."""
-    missing_at_least: int
-    """How many events the policy would hold that had left before it was set.
-
-    Where events may come late, also those that the window of the latest of them would hold.
-    """
-    missing_at_most: int
-    """The same for counts; for times an upper bound, since only pages knew when events were."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether the window holds all that its policy asks for."""
-        return self.missing_at_most == 0
-
-
-def reach_of(
-    events: Remembered,
-    policy: AbstractPolicy,
-    front: int,
-    back: int,
-    time: int | None,
-    lateness: int = 0,
-) -> Reach:
-    """How far back the window from ``front`` to ``back`` reaches; at most two page reads a level.
-
-    It lacks what its policy asks for before the front, and with a ``lateness`` what an event that
-    much late will ask for of what is not kept.
-    """
-    kept, missing = events.kept_from, [0, 0]
-    if front == kept > 0 and not policy.positional:
-        missing = [0, kept]
-    elif front > 0 and policy.positional:
-        # Asked twice, with what cannot be known taken for as little and for as much as it can be.
-        for at, least in enumerate((True, False)):
-            after = partial(_first_after, events, least=least)
-            cut = oldest_asked = max(0, _cut(policy, back, time, after))
-            if lateness and time is not None:
-                late = time - lateness
-                oldest_asked = min(cut, max(0, _cut(policy, after(late) + 1, late, after)))
-            missing[at] = max(0, front - max(cut, kept)) + max(0, kept - oldest_asked)
-    oldest = None
-    if time is not None and front < back:
-        found = events.time_before(front + 1)
-        oldest = None if found is None else np.datetime64(found, "us")
-    return Reach(back - front, front, oldest, *missing)
-
-
-def _cut(policy: AbstractPolicy, back: int, time: int | None, after: Callable[[int], int]) -> int:
-    return policy.cut(Positions(lambda: back, after), time)
-
-
-def _first_after(events: Remembered, time: int, least: bool) -> int:
-    """The position of the oldest event later than a time, of all events that have been.
-
-    Of those that have left only the last one's time may be known: where it is among them, it is
-    taken for as late (``least``) or for as early as it can be.
-    """
-    kept, found = events.kept_from, events.first_after(time)
-    if found > kept:
-        return found
-    before = events.time_before(kept)
-    if before is None:
-        return kept if least else 0
-    if before <= time:
-        return kept
-    return kept - 1 if least else 0
 
 
 class Positions:

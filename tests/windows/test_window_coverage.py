@@ -1,4 +1,4 @@
-"""How far back windows reach, and what they say of it, held against all events that came."""
+"""What windows say of the events that they miss, compared with all events that came."""
 
 from __future__ import annotations
 
@@ -6,7 +6,19 @@ import random
 
 import pytest
 
-from mta import BoundWindow, CountWindow, SharedWindows, Sum, TimeWindow
+from mta import (
+    BoundWindow,
+    CountWindow,
+    Coverage,
+    EveryCount,
+    Incomplete,
+    KeyedWindows,
+    SharedWindows,
+    Sum,
+    TimeWindow,
+    TriggeredWindow,
+    Window,
+)
 from mta.errors import EventsGone
 from mta.policies import AbstractPolicy
 from stores.memory import MemoryStore
@@ -39,11 +51,11 @@ def test_a_window_made_longer_is_complete_only_if_late_results_are_too(
             windows.insert(float(2 ** (time % 20)), time)
             events.append((time, float(2 ** (time % 20))))
         windows.checkpoint()
-        reach = windows.resize("one", longer)
-        assert reach.missing_at_least <= reach.missing_at_most
-        assert windows.reach("one") == reach
-        said[reach.complete] += 1
-        if not reach.complete:
+        coverage = windows.resize("one", longer)
+        assert coverage.missing_at_least <= coverage.missing_at_most
+        assert windows.coverage("one") == coverage
+        said[coverage.complete] += 1
+        if not coverage.complete:
             continue
         for late in rng.sample(range(lateness + 1), 2):
             time = max(events)[0] - late
@@ -64,9 +76,9 @@ def test_windows_without_events_know_that_events_have_left() -> None:
         with pytest.raises(EventsGone):
             windows.query(asked)
         assert windows.query(asked, partial=True) == 0.0
-        reach = windows.add("two", asked)
-        assert not reach.complete and reach.missing_at_least >= 1
-        assert reach.events == 0 and reach.oldest_time is None
+        coverage = windows.add("two", asked)
+        assert not coverage.complete and coverage.missing_at_least >= 1
+        assert coverage.events == 0 and coverage.oldest_time is None
 
 
 def test_a_window_that_would_be_empty_anyhow_is_complete() -> None:
@@ -77,3 +89,30 @@ def test_a_window_that_would_be_empty_anyhow_is_complete() -> None:
     windows.checkpoint()
     assert windows.add("two", TimeWindow(1)).complete
     assert windows.query(CountWindow(1)) == 1.0
+
+
+def test_every_kind_of_window_reports_one_type_of_coverage() -> None:
+    """A longer window than before misses what had left, in the words of one type."""
+    short, longer, events = CountWindow(3), CountWindow(8), [1.0] * 20
+    window = Window(Sum(), short)
+    window.extend(events)
+    shared = SharedWindows(Sum(), {"a": short, "b": short}, arity=2)
+    shared.extend(events)
+    keyed = KeyedWindows(Sum(), {"a": short, "b": short})
+    keyed.extend(["k"] * 20, events)
+    complete = [window, shared, keyed, TriggeredWindow(window, EveryCount(5))]
+    assert [each.coverage() for each in complete[1:3]] == [Coverage(), Coverage()]
+    assert all(type(each.coverage()) is Coverage for each in complete)
+    assert all(each.coverage().complete for each in complete)
+
+    again = Window.restore(window.checkpoint(), Sum(), longer)
+    assert again.coverage() == Coverage((Incomplete("", ""),), 3, 17, None, 5, 5)
+    triggered = TriggeredWindow(again, EveryCount(5))
+    assert triggered.coverage() == again.coverage()
+    both = {"a": short, "b": longer}
+    others = SharedWindows.restore(shared.checkpoint(), Sum(), both)
+    assert others.coverage().incomplete == others.coverage("b").incomplete
+    assert others.coverage().incomplete == (Incomplete("b", ""),)
+    assert others.coverage("a").complete and not others.coverage().complete
+    keys = KeyedWindows.restore(keyed.checkpoint(), Sum(), both)
+    assert keys.coverage() == Coverage((Incomplete("b", "", complete_after_events=5),))
