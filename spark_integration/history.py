@@ -19,10 +19,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from mta.times import to_time
-from spark_integration.carriers.labels import bucket_of
-from spark_integration.carriers.packing import BLOB, LABEL, from_blobs
-from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.carriers.workers import store_of
+from spark_integration.runners.labels import bucket_of
+from spark_integration.runners.packing import BLOB, LABEL, from_blobs
+from spark_integration.runners.state_pages import is_state_url
+from spark_integration.runners.workers import store_of
 from spark_integration.step.columns import to_micros
 from spark_integration.step.rows import complete, sort_rows
 from spark_integration.step.starts import PREFIX, Start, begin, finish, pages_of, put_starts

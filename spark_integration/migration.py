@@ -7,7 +7,7 @@
 
 The keys are dealt out without a look at what is computed (``mta.keyed.dealing``). Where neither
 buckets nor store are to change, states and pages of any release go over as they are: so a query of
-an earlier one, whose buckets had numbers, gets their labels (``carriers.labels``). The state is
+an earlier one, whose buckets had numbers, gets their labels (``runners.labels``). The state is
 written by Spark: a query over a file with the new roots puts them into a checkpoint of its own,
 whose first version then gets the number that the last batch of before has led to. So the next batch
 has its own number, offsets and state, and each row counts once, whatever the sink notes of batches.
@@ -45,10 +45,6 @@ from mta.audit.keyed import OpaqueKeys
 from mta.audit.walk import live_keys
 from mta.keyed.dealing import deal
 from mta.windows.opaque import restore_opaque
-from spark_integration.carriers.labels import LABEL_TYPE, label_of
-from spark_integration.carriers.packing import BLOB, LABEL, TIME
-from spark_integration.carriers.state_pages import KEY, PAGE, is_state_url
-from spark_integration.carriers.streaming import PROVIDER, STATE_SCHEMA
 from spark_integration.checkpoint import (
     is_of_this_release,
     last_batch,
@@ -59,6 +55,10 @@ from spark_integration.checkpoint import (
 )
 from spark_integration.errors import CorruptState, InvalidRequest, TimeLimitReached
 from spark_integration.options import MAX_BUCKETS
+from spark_integration.runners.labels import LABEL_TYPE, label_of
+from spark_integration.runners.packing import BLOB, LABEL, TIME
+from spark_integration.runners.state_pages import KEY, PAGE, is_state_url
+from spark_integration.runners.streaming import PROVIDER, STATE_SCHEMA
 from spark_integration.sliding import recommended_conf
 from spark_integration.step.hashes import hasher_of
 from spark_integration.step.states import buckets_in, encode_root, read_fixed
@@ -330,7 +330,7 @@ def _put(given: DataFrame, in_state: bool) -> DataFrame:
     """A query that keeps what it is given as the state of each bucket."""
     buckets = given.groupBy(LABEL)
     if in_state:
-        from spark_integration.carriers.stateful import StateAsGiven  # PySpark 3.5 has no such
+        from spark_integration.runners.stateful import StateAsGiven  # PySpark 3.5 has no such
 
         return buckets.transformWithStateInPandas(
             StateAsGiven(), f"{LABEL} {LABEL_TYPE}", "append", "EventTime"

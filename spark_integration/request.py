@@ -26,9 +26,9 @@ from mta.errors import MissingPage
 from mta.keyed.sizes import small_groups
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of
-from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.carriers.streaming import check_encoding, check_session
 from spark_integration.interpreter import check_workers, context_of
+from spark_integration.runners.state_pages import is_state_url
+from spark_integration.runners.streaming import check_encoding, check_session
 from spark_integration.step.columns import EXACT_DIGITS
 from spark_integration.step.starts import read_start, require_suitable
 from spark_integration.step.windows import sweeps

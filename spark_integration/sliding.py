@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StructType, TimestampType
 
 from mta.monoids.product import Aggregations
-from spark_integration.carriers.batch import advance_batch
-from spark_integration.carriers.packing import BLOB, COUNTS, LABEL, TIME, pack, unpack
-from spark_integration.carriers.streaming import advance_stream
+from spark_integration.runners.batch import advance_batch
+from spark_integration.runners.packing import BLOB, COUNTS, LABEL, TIME, pack, unpack
+from spark_integration.runners.streaming import advance_stream
 from spark_integration.step.step import Step, step
 
 from .chains import check_chain

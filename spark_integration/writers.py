@@ -15,9 +15,9 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
-from spark_integration.carriers.packing import BLOB
 from spark_integration.chains import WHAT_TO_DO
 from spark_integration.errors import InvalidRequest
+from spark_integration.runners.packing import BLOB
 
 _Method = Callable[..., Any]
 _wrapped: set[_Method] = set()

@@ -25,9 +25,9 @@ from mta.cli.console import say
 from mta.cli.handles import disk_bytes
 from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
-from spark_integration.carriers.state_pages import URL
 from spark_integration.cli.generator import write_stream
 from spark_integration.plan import Output
+from spark_integration.runners.state_pages import URL
 from spark_integration.session import local_session
 
 #: Windows of 40 MB and of 1 GB: so many doubles, of all keys together.

@@ -44,7 +44,6 @@ from mta.keyed.kind import AnyWindow
 from mta.times import to_duration
 from mta.windows.opaque import Opaque, restore_opaque
 from spark_integration import migration
-from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.checkpoint import (
     handles_in,
     has_commits,
@@ -61,6 +60,7 @@ from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import read_job, read_note
 from spark_integration.errors import CorruptState, InvalidRequest
 from spark_integration.request import make_product
+from spark_integration.runners.state_pages import is_state_url
 from spark_integration.session import local_session
 from spark_integration.step.states import read_doomed
 from stores import PageStore, open_store

@@ -13,7 +13,7 @@ import pytest
 
 from mta import CountWindow
 from mta.errors import MissingPage
-from spark_integration.carriers import workers
+from spark_integration.runners import workers
 from spark_integration.step.step import Advanced, step
 from stores import open_store
 from tests.spark.test_step import gather

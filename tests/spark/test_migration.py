@@ -22,12 +22,12 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from mta import Collect, CountWindow, Max, TimeWindow
 from mta.keyed import dealing
 from spark_integration import migration, recommended_conf, sliding, sliding_aggregate
-from spark_integration.carriers import streaming
-from spark_integration.carriers.streaming import PROVIDER
 from spark_integration.checkpoint import states_by_bucket
 from spark_integration.cli import main
 from spark_integration.errors import InvalidRequest, StateMismatch, TimeLimitReached
 from spark_integration.migration import migrate
+from spark_integration.runners import streaming
+from spark_integration.runners.streaming import PROVIDER
 from spark_integration.step.columns import plain
 from spark_integration.step.hashes import hasher_of
 from spark_integration.step.states import Bucket, encode_root, read_fixed

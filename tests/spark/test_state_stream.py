@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from mta import Count, Sum, TimeWindow
 from spark_integration import sliding_aggregate
-from spark_integration.carriers.streaming import PROVIDER
 from spark_integration.errors import InvalidRequest
+from spark_integration.runners.streaming import PROVIDER
 from stores import InvalidStoreURL, MissingDependency
 from stores.installing import pip_install
 from tests.spark.test_streaming import (

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mta import CountWindow
 from spark_integration import sliding_aggregate
-from spark_integration.carriers.streaming import ENCODING
 from spark_integration.errors import InvalidRequest
+from spark_integration.runners.streaming import ENCODING
 from tests.support.spark.jobs import Job
 
 

@@ -13,12 +13,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mta import Count, CountWindow, Max, Sum
 from spark_integration import sliding_aggregate
-from spark_integration.carriers.packing import LABEL
-from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.checkpoint import has_commits, open_pages, read_pages, saved_states
 from spark_integration.options import Options
 from spark_integration.plan import Plan
 from spark_integration.request import make_request
+from spark_integration.runners.packing import LABEL
+from spark_integration.runners.state_pages import is_state_url
 from spark_integration.sliding import packed_rows, run_request
 from spark_integration.step.step import Step
 from stores import open_store
