@@ -31,7 +31,8 @@ from spark_integration.checkpoint import (
     shown,
 )
 from spark_integration.errors import InvalidRequest
-from spark_integration.plan import column_name, policies_of
+from spark_integration.options import policies_of
+from spark_integration.plan import column_name
 from spark_integration.request import make_product
 from spark_integration.step.states import read_handles
 from stores import PageStore
@@ -46,13 +47,13 @@ def inspect_query(
     store: str,
     *,
     aggregations: Aggregations | None = None,
-    policy: Policies | None = None,
+    window: Policies | None = None,
 ) -> pd.DataFrame:
     """The windows of a query after its last committed batch: a row for each key, by its name.
 
     Columns: ``key`` (of several columns with commas between), ``events``, the times of the
     ``oldest`` and ``newest`` where windows look at times, ``pages`` of the key's own (0 of keys
-    that share theirs) and ``bytes`` of its handle. With the query's ``aggregations`` and ``policy``
+    that share theirs) and ``bytes`` of its handle. With the query's ``aggregations`` and ``window``
     also the results. Of several windows key by key ``events`` are those kept. The frame's
     ``attrs`` have the ``bytes`` of all states, and ``lacking``: which results lack events since the
     query was changed, and from when on they are whole (``mta.keyed.changes.Lacking``). Reads every
@@ -73,7 +74,7 @@ def inspect_query(
         frame.attrs.update(bytes=sum(map(len, inside.states)), lacking=inside.lacking())
         return frame
 
-    return _looked(checkpoint, store, aggregations, policy, look)
+    return _looked(checkpoint, store, aggregations, window, look)
 
 
 def events_of_key(
@@ -82,7 +83,7 @@ def events_of_key(
     key: Any,
     *,
     aggregations: Aggregations,
-    policy: Policies,
+    window: Policies,
 ) -> pd.DataFrame:
     """The events in one key's window, oldest first: what the aggregations read, and their times.
 
@@ -105,14 +106,14 @@ def events_of_key(
             frames.append(pd.DataFrame({**moments, **values}, index=range(count)))
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
-    return _looked(checkpoint, store, aggregations, policy, look)
+    return _looked(checkpoint, store, aggregations, window, look)
 
 
 def _looked(
     checkpoint: str | Path,
     store: str,
     aggregations: Aggregations | None,
-    policy: Policies | None,
+    window: Policies | None,
     look: Callable[[_Inside], pd.DataFrame],
 ) -> pd.DataFrame:
     """What a look finds; if the query meanwhile deletes the pages of its state, in the next one."""
@@ -120,7 +121,7 @@ def _looked(
     for _ in range(LOOKS):
         before = _progress(folder)
         try:
-            with _Inside(folder, store, aggregations, policy) as inside:
+            with _Inside(folder, store, aggregations, window) as inside:
                 return look(inside)
         except MissingPage as error:
             if _progress(folder) == before:
@@ -146,10 +147,10 @@ class _Inside:
         checkpoint: str | Path,
         store: str,
         aggregations: Aggregations | None,
-        policy: Policies | None,
+        window: Policies | None,
     ) -> None:
-        if (aggregations is None) != (policy is None):
-            raise InvalidRequest("results need both, aggregations and policy: those of the query")
+        if (aggregations is None) != (window is None):
+            raise InvalidRequest("results need both, aggregations and window: those of the query")
         session = SparkSession.getActiveSession()
         if session is None:
             raise InvalidRequest("no Spark session is active, which reads the checkpoint: make one")
@@ -160,7 +161,7 @@ class _Inside:
         self.states = saved_states(session, folder, store)
         self._pages = open_pages(session, folder, store)
         self._monoid = None if aggregations is None else make_product(aggregations)
-        self._policy = policy
+        self._policy = window
 
     def __enter__(self) -> _Inside:
         self._store: PageStore = self._pages.__enter__()

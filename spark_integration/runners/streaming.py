@@ -14,10 +14,10 @@ Exactly once: Spark commits the new states and its offsets together. A batch tha
 leaves pages in a store that no state names; when it runs again, it writes the same pages. Pages in
 the state are committed with it; two attempts of a task each write to a copy of their own.
 
-Each bucket has one timer. Where silent keys are to be forgotten, it is at the moment when the first
-of its keys becomes silent. Spark then calls it also in micro-batches that bring it no rows, and
+Each bucket has one timer. Where idle keys expire, it is at the moment when the first
+of its keys becomes idle. Spark then calls it also in micro-batches that bring it no rows, and
 those that bring no rows at all are made when the watermark has moved. Where they are kept, and even
-where the stream has no watermark, the timer is there as well: so ``silent`` may change on a running
+where the stream has no watermark, the timer is there as well: so ``idle`` may change on a running
 checkpoint, whose state Spark would else take for another one.
 """
 

@@ -135,11 +135,11 @@ def test_what_does_not_go_together(tmp_path, capsys, options, message):
 
 @pytest.mark.parametrize(("every", "lateness"), [("1 minute", None), ("100 events", "0 seconds")])
 def test_what_goes_together(every, lateness):
-    options = {"results": "last", "silent": "drop", "window": ["a=1 hour", "b=2 hours"]}
+    options = {"emit": "last", "idle": "expire", "window": ["a=1 hour", "b=2 hours"]}
     options["allowed_lateness"] = lateness
-    options |= {"every": every, "agg": ["max(watts)"], "time": "ts", "value": ["watts"]}
+    options |= {"emit_every": every, "agg": ["max(watts)"], "time": "ts", "value": ["watts"]}
     job = Job.from_options({"input": ["a.csv"], **options})
-    assert (job.every, job.results, job.silent) == (every, "last", "drop")
+    assert (job.emit_every, job.emit, job.idle) == (every, "last", "drop")
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
     assert Options(**_arguments(job, aggregations)).output == "last"
 

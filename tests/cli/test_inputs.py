@@ -160,7 +160,7 @@ READ = {
     ),
     "times of day are carried as text": (
         {"a.parquet": parquet(k=["a"], v=[1], note=pa.array([time(1, 2)], "time32[ms]"))},
-        {"keep": ("note",)},
+        {"carry": ("note",)},
         [("a", 1.0, "01:02:00.000")],
     ),
     "dates": ({"a.parquet": parquet(k=["a"], v=[1], ts=pa.array([date(2024, 1, 1)]))}, {}, ONE),
@@ -208,7 +208,7 @@ def test_numbers_are_those_of_python_without_underscores(spark, tmp_path):
     wanted = {f"<{text}>": number for text, number in expected.items()}
     for name, content in (("a.csv", sheet.getvalue()), ("a.json", lines), ("a.parquet", column)):
         folder = tmp_path / name[2:]
-        got = rows_of(spark, folder, {name: content}, invalid="drop")
+        got = rows_of(spark, folder, {name: content}, on_invalid="drop")
         assert dict(got) == wanted, name
 
 
@@ -290,7 +290,7 @@ REFUSED = {
     ),
     "a type that Spark lacks": (
         {"a.parquet": parquet(k=["a"], v=[1], n=pa.array([[1]], pa.list_(pa.uint64())))},
-        {"keep": ("n",)},
+        {"carry": ("n",)},
         r"the column 'n' holds list<.*>, a type that Spark lacks",
     ),
     "keys of two kinds": (

@@ -17,7 +17,7 @@ def test_options_win_over_the_config_file_and_this_over_the_defaults(tmp_path):
     made = job(config=str(config), window=["2 hours"], key=None)
     assert (made.key, made.window, made.files_per_batch) == ("device", ("2 hours",), 3)
     assert made.agg == ("peak=max",)
-    assert made.late == "error"
+    assert made.on_late == "raise"
 
 
 @pytest.mark.parametrize(
@@ -69,14 +69,14 @@ def test_the_note_of_a_job_tells_what_has_changed(tmp_path):
         "--window was '24 hours' and is '1 hour'",
     ]
     del earlier["silent"]  # as an earlier version noted it
-    changed = first.replace(late="side", silent="drop").differences(earlier)
+    changed = first.replace(on_late="side", idle="expire").differences(earlier)
     assert changed == [
         "--late was 'error' and is 'side'",
         "--silent was 'keep' and is 'drop'",
     ]
-    assert first.replace(late="drop").differences(earlier) == []
+    assert first.replace(on_late="drop").differences(earlier) == []
     earlier["silent"] = "emit"
-    assert first.replace(silent="drop").differences(earlier) == []
+    assert first.replace(idle="expire").differences(earlier) == []
     assert first.differences(earlier) == ["--silent was 'emit' and is 'keep'"]
 
 

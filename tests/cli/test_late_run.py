@@ -140,5 +140,5 @@ def test_windows_of_a_job(tmp_path):
     assert changed == ["--allowed-lateness was '1 minute' and is None"]
     del earlier["allowed_lateness"], earlier["corrections"]  # as an earlier version noted it
     assert several.replace(allowed_lateness=None).differences(earlier) == []
-    changed = several.replace(allowed_lateness=None, corrections="append").differences(earlier)
+    changed = several.replace(allowed_lateness=None, emit_updates=True).differences(earlier)
     assert changed == ["--corrections was 'onward' and is 'append'"]

@@ -24,7 +24,7 @@ from tests.support.spark.places import check_places
 from tests.support.spark.plans import make_plan
 
 WINDOW, ARITY = 200, 4
-PLAN = make_plan(policy=CountWindow(WINDOW), arity=ARITY, leaf_arity=ARITY)
+PLAN = make_plan(window=CountWindow(WINDOW), arity=ARITY, leaf_arity=ARITY)
 
 
 def shuffled(rows: pa.Table, seed: int) -> pa.Table:

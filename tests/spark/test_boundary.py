@@ -93,7 +93,7 @@ def test_a_stream_gives_what_a_batch_gives(spark: SparkSession, tmp_path: Path) 
 
 def test_what_cannot_be_is_said(spark: SparkSession) -> None:
     rows = spark.createDataFrame(readings())
-    ask: Any = {"key": "plug", "time": "ts", "values": "watts", "monoid": Max()}
+    ask: Any = {"by": "plug", "on": "ts", "values": "watts", "monoid": Max()}
     with pytest.raises(InvalidRequest, match="slide is from 1 to the range 5, not 6"):
         boundary_aggregate(rows, range=5, slide=6, **ask)
     with pytest.raises(InvalidRequest, match="call it otherwise"):

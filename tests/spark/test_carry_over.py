@@ -28,7 +28,7 @@ from tests.support.spark.silences import rows_of
 
 GOLDEN = Path(__file__).parent / "golden"
 WINDOW = 30
-PLAN = make_plan(policy=CountWindow(WINDOW))
+PLAN = make_plan(window=CountWindow(WINDOW))
 EVENTS = distinct_times(make_events(1600, 12))
 #: The checkpoints are as of these; a state of handles is of windows of 4 events a page.
 BEFORE = 800
@@ -78,9 +78,9 @@ def test_a_state_of_handles_goes_on_by_columns(size: int) -> None:
     done = go_on(state, store, size)
     assert all(read_root(one.state) is not None for one in done)
     with pytest.raises(StateMismatch, match="buckets=1"):
-        step(state, EVENTS, make_plan(policy=CountWindow(WINDOW), buckets=2), store)
+        step(state, EVENTS, make_plan(window=CountWindow(WINDOW), buckets=2), store)
     with pytest.raises(StateMismatch, match="restore these settings"):
-        step(state, EVENTS, make_plan(policy=CountWindow(WINDOW + 1)), store)
+        step(state, EVENTS, make_plan(window=CountWindow(WINDOW + 1)), store)
 
 
 def test_the_state_of_today_is_read_by_the_programs_to_come() -> None:
@@ -105,17 +105,17 @@ def test_a_state_that_says_less_of_its_settings_goes_on() -> None:
     """Of version 4: it is of one plan, which may be changed once the state is written anew."""
     state, store = read("state-4")
     with pytest.raises(StateMismatch, match="did not note which: restore these settings"):
-        step(state, EVENTS, make_plan(policy=CountWindow(WINDOW + 1)), store)
+        step(state, EVENTS, make_plan(window=CountWindow(WINDOW + 1)), store)
     go_on(state, store, 100)
     state, store = read("state-4")
     done = step(state, EVENTS.slice(BEFORE, 100), PLAN, store)
-    step(done.state, EVENTS.slice(900, 10), make_plan(policy=CountWindow(WINDOW + 1)), store)
+    step(done.state, EVENTS.slice(900, 10), make_plan(window=CountWindow(WINDOW + 1)), store)
 
 
 # --- how late events may be -----------------------------------------------------------------------
 
 SUMS: dict[str, Any] = {
-    "policy": TimeWindow(60),
+    "window": TimeWindow(60),
     "monoid": Product({"peak": ("watts", Max()), "sum": ("watts", Sum())}),
     "results": {"peak": pa.float64(), "sum": pa.float64()},
 }
@@ -129,7 +129,7 @@ def sums(done: Advanced) -> list[float]:
 def state_before(last: int, floor: int | None, plan: Plan, store: PageStore) -> bytes:
     """A state of handles with a key "a" that had an event of 1 each 10 s up to one at ``last``."""
     window = Window(
-        plan.monoid, plan.policy, store, "a", aggregator=FiBA, lateness=10, arity=4, leaf_arity=4
+        plan.monoid, plan.window, store, "a", aggregator=FiBA, lateness=10, arity=4, leaf_arity=4
     )
     times = START + np.arange(0, last + 10, 10) * SECOND
     window.extend({"watts": np.ones(len(times))}, times.view("M8[us]"))
@@ -140,7 +140,7 @@ def state_before(last: int, floor: int | None, plan: Plan, store: PageStore) -> 
 
 def test_handles_that_know_of_events_gone_take_nothing_from_before() -> None:
     """A greater lateness had been set shortly before: some events that it needs had left."""
-    store, plan = MemoryStore(), late_plan(**SUMS, lateness=50 * SECOND)
+    store, plan = MemoryStore(), late_plan(**SUMS, allowed_lateness=50)
     state = state_before(990, 980, plan, store)
     # 980 is allowed as before; 970 would be by the greater lateness, but its window is gone.
     done = step(state, rows_of(("a", 979, 1.0), ("a", 980, 1.0)), plan, store)
@@ -155,14 +155,14 @@ def test_handles_that_know_of_events_gone_take_nothing_from_before() -> None:
 
 def test_a_root_takes_any_lateness_and_no_event_that_it_has_too_little_for() -> None:
     store = MemoryStore()
-    plans = {late: late_plan(**SUMS, lateness=late * SECOND) for late in (10, 30, 50)}
+    plans = {late: late_plan(**SUMS, allowed_lateness=late) for late in (10, 30, 50)}
     rows = rows_of(*(("a", float(i), 1.0) for i in range(0, 1000, 10)))
     state = step(None, rows, plans[30], store).state
     assert read_root(state) is not None
     done = step(state, rows_of(("a", 959, 1.0), ("a", 960, 1.0)), plans[50], store)
     assert (done.counts.rows_late, sums(done)) == (1, [7.0])
     with pytest.raises(LateEvent, match="before which no event is kept"):
-        step(state, rows_of(("a", 959, 1.0)), replace(plans[50], late="error"), store)
+        step(state, rows_of(("a", 959, 1.0)), replace(plans[50], on_late="raise"), store)
     done = step(state, rows_of(("a", 965, 1.0), ("a", 985, 1.0)), plans[10], store)
     assert (done.counts.rows_late, sums(done)) == (1, [7.0])
     state = step(done.state, rows_of(("a", 1000, 1.0)), plans[30], store).state

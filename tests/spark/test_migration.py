@@ -139,9 +139,9 @@ PLAIN = {"all": ("watts", Collect()), "peak": ("watts", Max())}
 #: By name: what a query asks for, and what the naive oracle says of it.
 QUERIES: dict[str, tuple[dict[str, Any], Any, list[Any]]] = {
     "swept": ({}, last_n(WINDOW), FOLDS),
-    "key by key": ({"aggregations": PLAIN, "policy": CountWindow(9)}, last_n(9), [list, max]),
+    "key by key": ({"aggregations": PLAIN, "window": CountWindow(9)}, last_n(9), [list, max]),
     "late": (
-        {"policy": TimeWindow("5 minutes"), "allowed_lateness": 30}, last_seconds(300), FOLDS,
+        {"window": TimeWindow("5 minutes"), "allowed_lateness": 30}, last_seconds(300), FOLDS,
     ),
 }  # fmt: skip
 
@@ -226,7 +226,7 @@ def test_pages_go_into_sparks_own_state_and_come_out(
     job = Job(spark, tmp_path)
     keys = pa.array(["d0" if n % 2 else f"d{n % 38}" for n in range(3000)])
     events = spread(make_events(3000, 20)).set_column(0, "device", keys)
-    asked = {"policy": CountWindow(1100)}
+    asked = {"window": CountWindow(1100)}
     write_files(events.slice(0, 2600), job.input, files=1)
     with monkeypatch.context() as patch:
         patch.setattr(streaming.GroupStateTimeout, "EventTimeTimeout", GroupStateTimeout.NoTimeout)
@@ -388,7 +388,7 @@ def test_what_cannot_be_made_anew_is_refused(
     (copy / "commits" / ".0.crc").unlink()
     state = next(iter(states_of(job).values()))
     buckets, _, root = read_fixed(state)
-    odd = {0: encode_root(root, buckets, [("key", "k string collate UNICODE")])}
+    odd = {0: encode_root(root, buckets, [("by", "k string collate UNICODE")])}
     monkeypatch.setattr(migration, "states_by_bucket", lambda *_: odd)
     with pytest.raises(InvalidRequest, match="is not known here"):
         migrate(*asked, buckets=3)

@@ -159,7 +159,7 @@ def test_late_events_give_what_they_give_on_local_disk(job: Job, tmp_path: Path)
     for each in (job, on_disk):
         write_files(events, each.input, files=2)
         plain = {"peak": ("watts", PLAIN), "sum": ("watts", Sum()), "n": (None, Count())}
-        late = {"policy": TimeWindow("5 minutes"), "allowed_lateness": "1 minute"}
+        late = {"window": TimeWindow("5 minutes"), "allowed_lateness": "1 minute"}
         each.run(aggregations=plain, **late)
     assert job.results() == on_disk.results()
     assert len(job.results()) == 1200

@@ -20,7 +20,7 @@ from spark_integration.step.states import (
 from tests.support.spark.saved import encode_handles
 
 PLAN = b"p" * 16
-FIXED = [("key", "device string")]
+FIXED = [("by", "device string")]
 SAVED = {b"key one": Saved(7, b"handle" * 9), b"\x91\x02": Saved(-1, b"", -4)}
 BUCKET = Bucket(SAVED, -5, [Doomed(1, b"gone"), Doomed(2, b"")])
 
@@ -135,8 +135,8 @@ def test_other_settings_say_what_to_restore() -> None:
             decode_state(state, 32, PLAN)
         with pytest.raises(StateMismatch, match="restore these settings"):
             decode_state(state, 64, b"q" * 16)
-    with pytest.raises(StateMismatch, match=r"\* key +device string +id bigint"):
-        decode_state(encode_root(b"root", 64, FIXED), 64, PLAN, [("key", "id bigint")])
+    with pytest.raises(StateMismatch, match=r"\* by +device string +id bigint"):
+        decode_state(encode_root(b"root", 64, FIXED), 64, PLAN, [("by", "id bigint")])
     for version in (1, 2, 6):
         other = signed(msgpack.packb(["mta-spark", version, 64, PLAN, {}]))
         with pytest.raises(StateMismatch, match=f"state format {version}"):

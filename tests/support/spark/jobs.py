@@ -44,14 +44,14 @@ class Job:
 
     def settings(self, **changes: Any) -> dict[str, Any]:
         settings: dict[str, Any] = {
-            "key": "device",
-            "time": "ts",
+            "by": "device",
+            "on": "ts",
             "aggregations": {
                 "peak": ("watts", Max()),
                 "sum": ("watts", Sum()),
                 "n": (None, Count()),
             },
-            "policy": CountWindow(WINDOW),
+            "window": CountWindow(WINDOW),
             "store": self.store,
             "buckets": 2,
             "arity": 4,
