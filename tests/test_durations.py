@@ -117,7 +117,7 @@ OF_VALUES: dict[str, Door] = {
 OF_TEXTS: dict[str, Door] = {
     "mta run --window": lambda text: parse_window(text).size,
     "mta run --window session": lambda text: parse_window(f"session {text}").gap,
-    "mta run --every": lambda text: EveryPeriod(parse_every(text)).period,
+    "mta run --emit-every": lambda text: EveryPeriod(parse_every(text)).period,
     "mta run --watermark": watermark,
     "mta gc --grace": lambda text: round(_seconds(text) * 1e6),
     "store URL": url_option,

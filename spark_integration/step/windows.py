@@ -253,10 +253,7 @@ def _late_event(late: Late, group: Sorted, codes: Ints, plan: Plan) -> LateEvent
     if plan.lateness is None:
         remedy = "let the source deliver in order, or set allowed_lateness"
     if last == NEVER:
-        old = (
-            "older than what silent keys, of which it may be one, were forgotten for, at "
-            f"{clock(floor)}"
-        )
+        old = f"older than what idle keys, of which it may be one, expired for, at {clock(floor)}"
         remedy = "let the source deliver sooner, or the watermark wait longer"
     elif floor == last - plan.patience:
         by = f"more than {plan.patience / 1e6} s " if plan.patience else ""

@@ -265,7 +265,7 @@ REFUSED = {
     "no key": (
         {"a.csv": table(("a", 1), ("", 2))},
         {},
-        r"a\.csv, line 3: no k; correct it, or .*--invalid drop",
+        r"a\.csv, line 3: no k; correct it, or .*--on-invalid drop",
     ),
     "a missing column": (
         {"a.csv": table(("a", 1)), "b.csv": "k,ts\n"},
@@ -359,7 +359,7 @@ def test_dropped_rows_are_counted_by_reason_with_the_first_example(tmp_path, cap
     (source / "2.csv").write_text(table(("a", "oops")))
     out = tmp_path / "out"
     command = ("run", source, "--key", "k", "--agg", "g=geomean(v)", "--output", out, "--no-plot")
-    assert mta(*command, "--invalid", "drop") == 0
+    assert mta(*command, "--on-invalid", "drop") == 0
     printed = capsys.readouterr().out
     first = source / "1.csv"
     for line in [
@@ -396,7 +396,7 @@ def test_a_run_that_fails_says_what_to_do_and_goes_on(tmp_path, capsys):
 
 def test_a_run_of_which_no_row_can_be_used_fails(tmp_path, capsys):
     (tmp_path / "1.csv").write_text(table(("a", 1)).replace("a", ""))
-    command = ("run", tmp_path / "1.csv", "--key", "k", "--value", "v", "--invalid", "drop")
+    command = ("run", tmp_path / "1.csv", "--key", "k", "--value", "v", "--on-invalid", "drop")
     assert mta(*command, "--output", tmp_path / "out", "--no-plot") == 2
     assert "none of the 1 row read could be used" in capsys.readouterr().err
 

@@ -9,9 +9,9 @@ from spark_integration.cli.sources import (
     guess_job,
     open_source,
     plan_batches,
-    read_input,
     resolve_columns,
 )
+from spark_integration.cli.stream import read_input
 from spark_integration.errors import InvalidRequest
 
 
@@ -55,7 +55,7 @@ def test_the_demo_finds_a_time_of_any_name(tmp_path):
         ({"key": "meter"}, "--key 'meter': the columns are ts, device, watts, note"),
         ({"time": "when"}, "--time 'when': the columns are"),
         ({"agg": ("max(volts)",)}, "--value 'volts': the columns are"),
-        ({"carry": ("place",)}, "--keep 'place': the columns are"),
+        ({"carry": ("place",)}, "--carry 'place': the columns are"),
         ({"value": ("note",)}, "--value 'note' holds 'x', not numbers"),
         ({"agg": ("watts=max(watts)",)}, "several columns watts"),
         ({"agg": ("max(watts)", "max(watts)")}, "several columns max_watts"),

@@ -246,7 +246,7 @@ def test_spark(page: Path, block: str, spark: SparkSession, incoming: Path, tmp_
     if said:
         assert ", ".join(results.columns) == said[1]
     found = results.toPandas()
-    if "every=" not in block:
+    if "emit_every=" not in block:
         compare(found, incoming)
         return
     assert found.watts.isna().all() and (found.ts.dt.second == 0).all()

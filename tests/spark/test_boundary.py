@@ -74,7 +74,7 @@ def test_a_stream_gives_what_a_batch_gives(spark: SparkSession, tmp_path: Path) 
     for number in range(4):
         part = rows.iloc[150 * number : 150 * (number + 1)]
         spark.createDataFrame(part).coalesce(1).write.mode("append").parquet(f"{tmp_path}/in")
-    ask: Any = {"key": "plug", "time": "ts", "values": "watts", "range": 20, "slide": 5}
+    ask: Any = {"by": "plug", "on": "ts", "values": "watts", "range": 20, "slide": 5}
     batch = spark.read.parquet(f"{tmp_path}/in")
     whole = as_set(boundary_aggregate(batch, monoid=Max(), result="peak", **ask))
     assert whole == expected(rows, 20, 5)

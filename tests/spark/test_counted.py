@@ -197,7 +197,9 @@ def test_silent_keys_count_only_where_events_may_be_late(
     for every, lateness in ((3, 0), (3, "1 minute"), (None, None)):
         settings = job.settings(idle=idle, emit_every=every, allowed_lateness=lateness)
         sliding_aggregate(job.source(), **settings)
-    with pytest.raises(InvalidRequest, match="set allowed_lateness, as '0 seconds', where a key"):
+    with pytest.raises(
+        InvalidRequest, match="set allowed_lateness, as '0 seconds', where the count"
+    ):
         sliding_aggregate(job.source(), **{**settings, "emit_every": 3})
 
 

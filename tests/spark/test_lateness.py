@@ -533,7 +533,7 @@ def test_a_batch_query_corrects_nothing(spark: SparkSession, tmp_path: Path) -> 
         ({"carry": ["site"]}, "do not store site of earlier events: leave carry empty"),
         (
             {"window": {"one": TimeWindow(5), "two": TimeWindow(9)}},
-            "there are several windows: call sliding_aggregate for each",
+            "there are multiple windows: call sliding_aggregate for each",
         ),
         ({"window": BoundWindow(("watts", Sum()), at_most=9)}, "BoundWindow.*looks at values"),
         (
