@@ -35,7 +35,7 @@ class StartFrom:
 class Plan(Options):
     """The options of a query, and what ``request.py`` derives from them and the DataFrame.
 
-    ``arity`` and ``leaf_arity`` are the default's where none was given.
+    ``arity`` and ``leaf_arity`` are never None here, and ``aggregations`` are typed by the columns.
     """
 
     monoid: Product

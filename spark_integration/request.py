@@ -86,7 +86,8 @@ def make_request(df: DataFrame, options: Options) -> Request:
     ]
     check_aliases(columns, [name for name, _ in results], options)
     found = dict(results)
-    plan = _plan_of(replace(options, aggregations=typed), product, columns, fields, found)
+    given = T.StructType([T.StructField(name, fields[name]) for name in columns])
+    plan = _plan_of(options, typed, product, given, found)
     if options.start_from is not None:
         plan = replace(plan, start=start_of(plan, options.start_from, df.isStreaming))
     return Request(plan, result_schema(df, plan, found, options.marks))
@@ -94,17 +95,17 @@ def make_request(df: DataFrame, options: Options) -> Request:
 
 def _plan_of(
     options: Options,
+    typed: Pairs,
     product: Product,
-    columns: tuple[str, ...],
-    fields: dict[str, T.DataType],
+    given: T.StructType,
     results: dict[str, T.DataType],
 ) -> Plan:
-    """What the step is to do with these columns, for results of these types."""
+    """The plan for input of these columns, and results of these types."""
     by_time = options.lateness is not None
     leaf_arity, arity = small_groups(product, *options.windows.values(), by_time=by_time)
-    given = T.StructType([T.StructField(name, fields[name]) for name in columns])
     own = {each.name: getattr(options, each.name) for each in dataclass_fields(options)}
     own |= {
+        "aggregations": typed,
         "store": options.store or BATCH,
         "arity": options.arity or arity,
         "leaf_arity": options.leaf_arity or options.arity or leaf_arity,
@@ -112,9 +113,9 @@ def _plan_of(
     return Plan(
         **own,
         monoid=product,
-        columns=columns,
+        columns=tuple(given.names),
         results={alias: arrow_type(kind) for alias, kind in results.items()},
-        key_types=tuple(fields[key].simpleString() for key in options.keys),
+        key_types=tuple(given[key].dataType.simpleString() for key in options.keys),
         # What Spark hands to Python for these columns, but for flags and a session's time zone.
         schema=arrow_schema(given),
         sized=options.arity is not None or options.leaf_arity is not None,

@@ -10,8 +10,8 @@ left, whose deletion was cut short. They are harmless but for the room they take
 when all of this holds, so that no page that is or will be needed ever is:
 
 1. No handle of the last committed batch names it, down to where earlier handles reach back
-   (``retain``), nor one of a key that fell silent and whose pages are still to be deleted; that is
-   found out twice, when it is noted and when it is deleted.
+   (``retain``), nor one of an expired key whose pages are still to be deleted; that is found out
+   twice, when it is noted and when it is deleted.
 2. It was noted for the first time at least a grace period ago: a task that was given up, but still
    runs, may still be writing.
 3. Every batch that had begun when it was noted has been committed since. A batch that broke off is

@@ -60,7 +60,7 @@ class StateWithPages(StatefulProcessor):
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[pd.DataFrame]:
-        """Advance a bucket whose keys have fallen silent; Spark deletes the timer afterwards."""
+        """Advance a bucket whose keys have become idle; Spark deletes the timer afterwards."""
         self._fired = expiredTimerInfo.getExpiryTimeInMs()
         try:
             yield from self.handleInputRows(key, iter(()), timerValues)

@@ -155,9 +155,9 @@ def _emptied(
         moments += (previous[at] + lifetime).tolist()
         before += at.tolist()
     if gone is not None:
-        silent = gone.table.keys
-        order = sorted(range(len(silent)), key=silent.packed)
-        keys += [silent.packed(place) for place in order]
+        idle = gone.table.keys
+        order = sorted(range(len(idle)), key=idle.packed)
+        keys += [idle.packed(place) for place in order]
         moments += gone.moments[order].tolist()
         before += [len(done.line)] * len(order)
     return keys, moments, before
