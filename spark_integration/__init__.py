@@ -9,7 +9,7 @@ PySpark is an extra, so it is imported only when one of these names is asked for
 - ``chains``: several windows in one query
 - ``writers``: output modes and triggers that Spark cannot run windows with
 - ``step``: one micro-batch of some keys, without Spark
-- ``carriers``: how Spark calls the step
+- ``runners``: how Spark calls the step
 - ``session``, ``java``, ``versions``: a local Spark, and what differs between its versions
 - ``checkpoint``, ``inspection``: what a query has left, and a look into its windows
 - ``migration``: its state with other buckets, or in another store
@@ -30,12 +30,12 @@ from stores.installing import pip_install
 
 if TYPE_CHECKING:
     from .boundary import boundary_aggregate
-    from .carriers.workers import executor_store
     from .history import delete_history, save_history
     from .inspection import events_of_key, inspect_query
     from .interpreter import check_workers
     from .options import History
     from .reports import report_counts
+    from .runners.workers import executor_store
     from .sliding import recommended_conf, sliding_aggregate
 
 #: What is exported of Spark, and the module that has it.
@@ -45,7 +45,7 @@ _HOMES = {
     "check_workers": "interpreter",
     "delete_history": "history",
     "events_of_key": "inspection",
-    "executor_store": "carriers.workers",
+    "executor_store": "runners.workers",
     "inspect_query": "inspection",
     "recommended_conf": "sliding",
     "report_counts": "reports",

@@ -44,8 +44,8 @@ VERSION = 1
 def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     df: DataFrame,
     *,
-    key: str | Sequence[str],
-    time: str,
+    by: str | Sequence[str],
+    on: str,
     values: str | Sequence[str],
     monoid: AbstractMonoid,
     range: int,
@@ -61,12 +61,12 @@ def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     combines more for each key that it touches. Raises InvalidRequest; while the query runs NullKey,
     InvalidTime, LateEvent for a row before its key's newest one, and CorruptState.
     """
-    keys = (key,) if isinstance(key, str) else tuple(key)
+    keys = (by,) if isinstance(by, str) else tuple(by)
     options = Options(
-        key=keys, time=time, aggregations={result: (values, monoid)}, policy=CountWindow(range),
+        by=keys, on=on, aggregations={result: (values, monoid)}, window=CountWindow(range),
         store="memory://",
     )  # fmt: skip
-    check_columns(df, key=keys, time=[time], values=column_names(values))
+    check_columns(df, by=keys, on=[on], values=column_names(values))
     fields = {field.name: field.dataType for field in df.schema}
     typed = typed_by(fields, options)
     check_types(fields, typed, options)
@@ -75,19 +75,17 @@ def boundary_aggregate(  # noqa: PLR0913 (public: explicit keywords)
             f"{monoid.name} reads {monoid.inputs!r}: boundary_aggregate takes columns of numbers; "
             "cast them, or use sliding_aggregate"
         )
-    if result in (*keys, time):
+    if result in (*keys, on):
         raise InvalidRequest(f"the result is called {result!r}, as a column is: call it otherwise")
     if not 1 <= slide <= range:
         raise InvalidRequest(f"slide is from 1 to the range {range}, not {slide}")
     check_workers(df.sparkSession, streams=df.isStreaming)
     kind = result_types(typed, options, fields)[result]
-    schema = T.StructType(
-        [*(df.schema[name] for name in (*keys, time)), T.StructField(result, kind)]
-    )
+    schema = T.StructType([*(df.schema[name] for name in (*keys, on)), T.StructField(result, kind)])
     work = _Work(
-        keys, time, tuple(column_names(values)), typed[result][1], range, slide, result, algorithm
+        keys, on, tuple(column_names(values)), typed[result][1], range, slide, result, algorithm
     )
-    needed = list(dict.fromkeys([*keys, time, *work.values]))
+    needed = list(dict.fromkeys([*keys, on, *work.values]))
     grouped = df.select(*needed).groupBy(*keys)
     if df.isStreaming:
         return grouped.applyInPandasWithState(

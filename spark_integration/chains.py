@@ -11,8 +11,8 @@ import re
 
 from pyspark.sql import DataFrame
 
-from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.errors import InvalidRequest
+from spark_integration.runners.state_pages import is_state_url
 
 #: Whether Spark looks for what a stream cannot do.
 CHECKS = "spark.sql.streaming.unsupportedOperationCheck"

@@ -16,8 +16,8 @@ from typing import Any
 import msgpack
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_integration.carriers.labels import bucket_of
-from spark_integration.carriers.state_pages import HANDLES, KEY, PAGE, PAGES, is_state_url
+from spark_integration.runners.labels import bucket_of
+from spark_integration.runners.state_pages import HANDLES, KEY, PAGE, PAGES, is_state_url
 from spark_integration.step.states import State
 from spark_integration.versions import require_spark_4
 from stores import PageStore, open_store, ping_store

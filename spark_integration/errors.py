@@ -23,7 +23,7 @@ class InputDenied(InvalidRequest, PermissionError):
 
 
 class NullKey(WindowStoreError, ValueError):
-    """A row has no key: filter such rows out, or set invalid='drop' to drop and count them."""
+    """A row has no key: filter such rows out, or set on_invalid='drop' to drop and count them."""
 
 
 class StateMismatch(WindowStoreError, ValueError):

@@ -19,10 +19,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from mta.times import to_time
-from spark_integration.carriers.labels import bucket_of
-from spark_integration.carriers.packing import BLOB, LABEL, from_blobs
-from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.carriers.workers import store_of
+from spark_integration.runners.labels import bucket_of
+from spark_integration.runners.packing import BLOB, LABEL, from_blobs
+from spark_integration.runners.state_pages import is_state_url
+from spark_integration.runners.workers import store_of
 from spark_integration.step.columns import to_micros
 from spark_integration.step.rows import complete, sort_rows
 from spark_integration.step.starts import PREFIX, Start, begin, finish, pages_of, put_starts
@@ -40,9 +40,9 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
     """Make the windows that a stream goes on from, of all rows before a moment.
 
     ``options`` are those of ``sliding_aggregate`` for the stream, with the store that is to have
-    these windows; of them key, time, buckets and whether there is an ``allowed_lateness`` must be
-    the stream's. ``until`` is a datetime, or seconds since 1970. What was made under the same name
-    before is replaced.
+    these windows; of them ``by``, ``on``, ``buckets`` and whether there is an ``allowed_lateness``
+    must be the stream's. ``until`` is a datetime, or seconds since 1970. An earlier history of the
+    same name is replaced.
 
     Runs one Spark job: a shuffle, and of windows by time alone only the rows that are in them.
     Raises InvalidRequest, InvalidTime, and what a batch query and the store raise.
@@ -58,7 +58,7 @@ def save_history(df: DataFrame, name: str, *, until: Any, **options: Any) -> His
             f"the store is {asked.store}, which a batch has not: give one of its own, and to the "
             f"stream start_from=History({name!r}, that store)"
         )
-    plan = replace(make_request(df, asked).plan, output="last", every=None, late="drop")
+    plan = replace(make_request(df, asked).plan, emit="last", emit_every=None, on_late="drop")
     if not sweeps(plan):
         raise InvalidRequest(
             "a history is of windows that are swept: by count and time under aggregations of "
@@ -102,7 +102,7 @@ def delete_history(history: History) -> int:
 def _root(rows: pa.Table, plan: Plan, store: Any, seam: int) -> bytes:
     """The root of a bucket's windows after all of its rows before the seam."""
     rows = complete(rows, plan)
-    rows = rows.filter(pc.less(pa.array(to_micros(rows.column(plan.time), plan.time_unit)), seam))
+    rows = rows.filter(pc.less(pa.array(to_micros(rows.column(plan.on), plan.time_unit)), seam))
     windows = Windows(plan, store, None)
     windows.advance(sort_rows(rows, plan))
     return windows.keyed.checkpoint()
@@ -112,9 +112,9 @@ def _needed(df: DataFrame, options: Options, seam: int) -> DataFrame:
     """Without rows that no window of a later event holds, where the source can tell cheaply."""
     lives = [policy.lifetime for policy in options.windows.values()]
     known = [life for life in lives if life is not None]
-    is_timestamp = isinstance(df.schema[options.time].dataType, T.TimestampType)
-    if len(known) < len(lives) or not is_timestamp or options.every is not None:
+    is_timestamp = isinstance(df.schema[options.on].dataType, T.TimestampType)
+    if len(known) < len(lives) or not is_timestamp or options.emit_every is not None:
         return df
     oldest = seam - max(known) - (options.lateness or 0) - 1_000_000
-    at = column(options.time)
+    at = column(options.on)
     return df.where(at.isNull() | (at >= F.timestamp_micros(F.lit(oldest))))

@@ -30,7 +30,7 @@ from spark_integration.checkpoint import (
     shown,
 )
 from spark_integration.errors import InvalidRequest
-from spark_integration.plan import policies_of
+from spark_integration.options import policies_of
 from spark_integration.request import make_product
 from stores import PageStore
 
@@ -44,13 +44,13 @@ def inspect_query(
     store: str,
     *,
     aggregations: Aggregations | None = None,
-    policy: Policies | None = None,
+    window: Policies | None = None,
 ) -> pd.DataFrame:
     """The windows of a query after its last committed batch: a row for each key, by its name.
 
     Columns: ``key`` (of several columns with commas between), ``events``, the times of the
     ``oldest`` and ``newest`` where windows look at times, ``pages`` of the key's own (0 of keys
-    that share theirs) and ``bytes`` of its handle. With the query's ``aggregations`` and ``policy``
+    that share theirs) and ``bytes`` of its handle. With the query's ``aggregations`` and ``window``
     also the results. Of several windows key by key ``events`` are those kept. The frame's
     ``attrs`` have the ``bytes`` of all states, and ``incomplete``: the results that are incomplete
     since the query was changed, and when each is complete again (``mta.Incomplete``). Reads every
@@ -71,7 +71,7 @@ def inspect_query(
         frame.attrs.update(bytes=sum(map(len, inside.roots)), incomplete=inside.incomplete())
         return frame
 
-    return _looked(checkpoint, store, aggregations, policy, look)
+    return _looked(checkpoint, store, aggregations, window, look)
 
 
 def events_of_key(
@@ -80,7 +80,7 @@ def events_of_key(
     key: Any,
     *,
     aggregations: Aggregations,
-    policy: Policies,
+    window: Policies,
 ) -> pd.DataFrame:
     """The events in one key's window, oldest first: what the aggregations read, and their times.
 
@@ -103,14 +103,14 @@ def events_of_key(
             frames.append(pd.DataFrame({**moments, **values}, index=range(count)))
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
-    return _looked(checkpoint, store, aggregations, policy, look)
+    return _looked(checkpoint, store, aggregations, window, look)
 
 
 def _looked(
     checkpoint: str | Path,
     store: str,
     aggregations: Aggregations | None,
-    policy: Policies | None,
+    window: Policies | None,
     look: Callable[[_Inside], pd.DataFrame],
 ) -> pd.DataFrame:
     """What a look finds; if the query meanwhile deletes the pages of its state, in the next one."""
@@ -118,7 +118,7 @@ def _looked(
     for _ in range(LOOKS):
         before = _progress(folder)
         try:
-            with _Inside(folder, store, aggregations, policy) as inside:
+            with _Inside(folder, store, aggregations, window) as inside:
                 return look(inside)
         except MissingPage as error:
             if _progress(folder) == before:
@@ -144,10 +144,10 @@ class _Inside:
         checkpoint: str | Path,
         store: str,
         aggregations: Aggregations | None,
-        policy: Policies | None,
+        window: Policies | None,
     ) -> None:
-        if (aggregations is None) != (policy is None):
-            raise InvalidRequest("results need both, aggregations and policy: those of the query")
+        if (aggregations is None) != (window is None):
+            raise InvalidRequest("results need both, aggregations and window: those of the query")
         session = SparkSession.getActiveSession()
         if session is None:
             raise InvalidRequest("no Spark session is active, which reads the checkpoint: make one")
@@ -158,7 +158,7 @@ class _Inside:
         self.roots = saved_roots(session, folder, store)
         self._pages = open_pages(session, folder, store)
         self._monoid = None if aggregations is None else make_product(aggregations)
-        self._policy = policy
+        self._policy = window
 
     def __enter__(self) -> _Inside:
         self._store: PageStore = self._pages.__enter__()

@@ -42,10 +42,6 @@ from mta.audit.keyed import OpaqueKeys
 from mta.audit.walk import live_keys
 from mta.keyed.dealing import deal
 from mta.windows.opaque import restore_opaque
-from spark_integration.carriers.labels import LABEL_TYPE, label_of
-from spark_integration.carriers.packing import BLOB, LABEL, TIME
-from spark_integration.carriers.state_pages import KEY, PAGE, is_state_url
-from spark_integration.carriers.streaming import PROVIDER, STATE_SCHEMA
 from spark_integration.checkpoint import (
     last_batch,
     open_home,
@@ -54,6 +50,10 @@ from spark_integration.checkpoint import (
 )
 from spark_integration.errors import CorruptState, InvalidRequest, TimeLimitReached
 from spark_integration.options import MAX_BUCKETS
+from spark_integration.runners.labels import LABEL_TYPE, label_of
+from spark_integration.runners.packing import BLOB, LABEL, TIME
+from spark_integration.runners.state_pages import KEY, PAGE, is_state_url
+from spark_integration.runners.streaming import PROVIDER, STATE_SCHEMA
 from spark_integration.sliding import recommended_conf
 from spark_integration.step.hashes import hasher_of
 from spark_integration.step.states import State
@@ -314,7 +314,7 @@ def _put(given: DataFrame, in_state: bool) -> DataFrame:
     """A query that keeps what it is given as the state of each bucket."""
     buckets = given.groupBy(LABEL)
     if in_state:
-        from spark_integration.carriers.stateful import StateAsGiven  # PySpark 3.5 has no such
+        from spark_integration.runners.stateful import StateAsGiven  # PySpark 3.5 has no such
 
         return buckets.transformWithStateInPandas(
             StateAsGiven(), f"{LABEL} {LABEL_TYPE}", "append", "EventTime"

@@ -1,6 +1,7 @@
-"""What a call of ``sliding_aggregate`` may ask for, and which of it goes together.
+"""The options of ``sliding_aggregate``, and which of them go together.
 
-``Options`` holds every rule that can be judged without the DataFrame; ``request.py`` has the rest.
+``Options`` checks every rule that does not depend on the DataFrame; ``request.py`` checks the rest,
+and makes a ``Plan`` of them, which has the same fields.
 """
 
 from __future__ import annotations
@@ -20,10 +21,17 @@ from mta.windows.settings import to_lateness
 from stores.address import without_credentials
 
 from .errors import InvalidRequest
-from .plan import CORRECTED, LATE, Corrections, OnBadRow, OnLate, Output, Silent, policies_of
 
-Every = int | Duration | None
+Emit = Literal["all", "last"]
+EmitEvery = int | Duration | None
+Idle = Literal["keep", "expire", "emit"]
+OnBadRow = Literal["raise", "drop"]
+OnLate = Literal["raise", "drop", "side"]
 Lateness = float | Duration | None
+#: The column that marks late rows among the results, with ``on_late="side"``.
+LATE = "late"
+#: The column that marks updates of earlier results, with ``emit_updates=True``.
+CORRECTED = "corrected"
 MAX_BUCKETS = 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}")
 _WINDOW = re.compile(r"[A-Za-z0-9_]{1,40}")
@@ -42,30 +50,33 @@ class History:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What ``sliding_aggregate`` says of each; raises InvalidRequest for what cannot be done."""
+    """Described at ``sliding_aggregate``; raises InvalidRequest for what cannot be done."""
 
-    key: str | Sequence[str]
-    time: str
+    by: str | Sequence[str]
+    on: str
     aggregations: Aggregations
-    policy: AbstractPolicy | Mapping[str, AbstractPolicy]
+    window: AbstractPolicy | Mapping[str, AbstractPolicy]
+    """One window's policy, or that of each of multiple windows by its name."""
     store: str | None = field(default=None, repr=False)  # it may have a password
-    output: Output = "event"
-    every: Every = None
-    keep: Sequence[str] = ()
+    emit: Emit = "all"
+    emit_every: EmitEvery = None
+    carry: Sequence[str] = ()
     types: Mapping[str, str] | None = None
     name: str | None = None
+    """What the windows' names begin with; None until a worker knows the query."""
     buckets: int = 64
     arity: int | None = None
     leaf_arity: int | None = None
-    late: OnLate = "error"
+    on_late: OnLate = "raise"
     allowed_lateness: Lateness = None
     time_unit: TimeUnit | None = None
-    corrections: Corrections = "onward"
-    existing: OnDuplicate = "append"
+    """The unit of numbers in the time column; None where they must be seconds."""
+    emit_updates: bool = False
+    on_duplicate: OnDuplicate = "append"
     retractions: str | None = None
-    missing: OnBadRow = "drop"
-    invalid: OnBadRow = "error"
-    silent: Silent = "keep"
+    on_missing: OnBadRow = "raise"
+    on_invalid: OnBadRow = "raise"
+    idle: Idle = "keep"
     retain: int = 2
     start_from: str | History | None = None
 
@@ -73,24 +84,24 @@ class Options:
         self._check_choices()
         self._check_sizes()
         self._check_windows()
-        self._check_silent()
-        self._check_corrections()
-        self._check_existing()
-        self._check_every()
+        self._check_idle()
+        self._check_updates()
+        self._check_duplicates()
+        self._check_trigger()
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The key's columns."""
-        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
+        return (self.by,) if isinstance(self.by, str) else tuple(self.by)
 
     @cached_property
     def windows(self) -> dict[str, AbstractPolicy]:
         """The policy of each window by its name, '' for a single one."""
-        return policies_of(self.policy)
+        return policies_of(self.window)
 
     @cached_property
     def lateness(self) -> int | None:
-        """The allowed lateness in microseconds; None for none at all."""
+        """The allowed lateness in microseconds; None where windows take events in order."""
         given = self.allowed_lateness
         try:
             return None if given is None else to_lateness(given)
@@ -102,8 +113,8 @@ class Options:
 
     @cached_property
     def trigger(self) -> Trigger | None:
-        """When results are wanted; None for after every event."""
-        every = self.every
+        """When results are emitted; None for after every event."""
+        every = self.emit_every
         if every is None:
             return None
         try:
@@ -112,14 +123,14 @@ class Options:
             return EveryCount(every)  # type: ignore[arg-type]
         except (TypeError, ValueError) as error:
             raise InvalidRequest(
-                f"every is {every!r}: give a period, as '1 minute' or a timedelta, or a number of "
-                f"events, or leave it out ({error})"
+                f"emit_every is {every!r}: give a period, as '1 minute' or a timedelta, or "
+                f"a number of events, or leave it out ({error})"
             ) from error
 
     @property
     def marks(self) -> list[str]:
         """The columns that mark rows, in the order of the result."""
-        return [CORRECTED] * (self.corrections == "append") + [LATE] * (self.late == "side")
+        return [CORRECTED] * self.emit_updates + [LATE] * (self.on_late == "side")
 
     def _check_choices(self) -> None:
         for argument, kind in get_type_hints(Options).items():
@@ -127,6 +138,8 @@ class Options:
             if get_origin(kind) is Literal and value not in choices:
                 known = " or ".join(map(repr, choices))
                 raise InvalidRequest(f"{argument} is {value!r}: it must be {known}")
+        if not isinstance(self.emit_updates, bool):
+            raise InvalidRequest(f"emit_updates is {self.emit_updates!r}: it must be True or False")
 
     def _check_sizes(self) -> None:
         try:
@@ -147,16 +160,14 @@ class Options:
                 raise InvalidRequest(f"{argument} is {size}: it must be at least 2")
         if self.retain < 2:
             raise InvalidRequest(
-                f"retain is {self.retain}: it must be at least 2, as a replay needs the state "
-                "before"
+                f"retain is {self.retain}: it must be at least 2, as a replay needs the "
+                "previous state"
             )
 
     def _check_windows(self) -> None:
         if not self.windows:
-            raise InvalidRequest(
-                'policy is empty: name at least one window, as {"1h": TimeWindow(..)}'
-            )
-        several = isinstance(self.policy, Mapping)
+            raise InvalidRequest('window is empty: name at least one, as {"1h": TimeWindow(..)}')
+        several = isinstance(self.window, Mapping)
         for name, one in self.windows.items():
             if several and not (isinstance(name, str) and _WINDOW.fullmatch(name)):
                 raise InvalidRequest(
@@ -165,96 +176,102 @@ class Options:
                 )
             if not isinstance(one, AbstractPolicy):
                 raise InvalidRequest(
-                    f"policy is {one!r}: give one, as CountWindow(1000) or TimeWindow("
+                    f"window is {one!r}: give a policy, as CountWindow(1000) or TimeWindow("
                     '"24 hours"), or several by name, as {"1h": TimeWindow("1 hour"), '
                     '"1d": TimeWindow("1 day")}'
                 )
 
-    def _check_silent(self) -> None:
+    def _check_idle(self) -> None:
         """Raises InvalidRequest unless time alone can empty the windows."""
         for policy in self.windows.values():
-            if self.silent != "keep" and (policy.lifetime is None or not policy.needs_times):
+            if self.idle != "keep" and (policy.lifetime is None or not policy.needs_times):
                 raise InvalidRequest(
-                    f"silent is {self.silent!r}, but time alone never empties a {policy!r}: give a "
-                    "TimeWindow, by itself or as one side of |, or leave silent as it is ('keep')"
+                    f"idle is {self.idle!r}, but time alone never empties a {policy!r}: give a "
+                    "TimeWindow, by itself or as one side of |, or leave idle as it is ('keep')"
                 )
 
-    def _check_corrections(self) -> None:
-        """Rows can be given again only where windows keep all that is in them."""
+    def _check_updates(self) -> None:
+        """Updates can be emitted only where windows keep all that a result has."""
         lateness = self.lateness  # read first, so that a wrong one is named
-        if self.corrections == "onward":
+        if not self.emit_updates:
             return
-        what = "corrections is 'append', but "
+        what = "emit_updates is True, but "
         if lateness is None:
             raise InvalidRequest(
                 what + "no event may come late: set allowed_lateness, as '10 minutes', or leave "
-                "corrections out"
+                "emit_updates out"
             )
-        if self.keep:
+        if self.carry:
             raise InvalidRequest(
-                f"{what}windows do not store {', '.join(self.keep)} of earlier events: leave keep "
-                "empty, or join the results with the events"
+                f"{what}windows do not store {', '.join(self.carry)} of earlier events: leave "
+                "carry empty, or join the results with the events"
             )
         if "" not in self.windows:
             raise InvalidRequest(
-                f"{what}there are several windows: call sliding_aggregate for each window, or "
-                "leave corrections as it is ('onward')"
+                f"{what}there are multiple windows: call sliding_aggregate for each window, or "
+                "leave emit_updates out"
             )
         if not self.windows[""].positional:
             raise InvalidRequest(
                 f"{what}a {self.windows['']!r} looks at values, and cannot be asked for earlier "
-                "results: give a count or a time window, or leave corrections as it is ('onward')"
+                "results: give a count or a time window, or leave emit_updates out"
             )
 
-    def _check_existing(self) -> None:
-        """Rows can replace, join and take out others where windows are kept by time."""
-        if self.existing == "append" and self.retractions is None:
+    def _check_duplicates(self) -> None:
+        """Rows can replace, join and retract others where windows are kept by time."""
+        if self.on_duplicate == "append" and self.retractions is None:
             return
-        what = f"existing is {self.existing!r}, but "
+        what = f"on_duplicate is {self.on_duplicate!r}, but "
         if self.retractions is not None:
             what = f"retractions is {self.retractions!r}, but "
-            if self.retractions in (*self.keys, self.time, *self.keep):
+            if self.retractions in (*self.keys, self.on, *self.carry):
                 raise InvalidRequest(
-                    f"{what}that column is the key, the time or one to keep: mark retractions in a "
+                    f"{what}that column is a key, the time or a carried one: mark retractions in a "
                     "column of booleans of its own"
                 )
         if self.lateness is None:
             raise InvalidRequest(
-                f"{what}without allowed_lateness windows take events in order, and let them out "
-                "from the oldest on: set allowed_lateness, though it be '0 seconds'"
+                f"{what}without allowed_lateness windows take events in order, and evict them "
+                "from the oldest on: set allowed_lateness, even to '0 seconds'"
             )
         if self.trigger is not None:
             raise InvalidRequest(
-                f"{what}with every={self.every!r} results are given now and then, and would not "
-                "tell of corrections: leave every out"
+                f"{what}with emit_every={self.emit_every!r} results are periodic, and would not "
+                "show corrections: leave emit_every out"
             )
 
-    def _check_every(self) -> None:
-        """Results now and then do not go with options that make rows of other events."""
+    def _check_trigger(self) -> None:
+        """Periodic results do not go with options that emit rows of other events."""
         if self.trigger is None:
             return
-        if self.corrections == "append":
+        if self.emit_updates:
             raise InvalidRequest(
-                "corrections is 'append', but with every most rows are never given, and cannot be "
-                "given again: leave corrections as it is ('onward'), or leave every out"
+                "emit_updates is True, but with emit_every most rows are never emitted, and cannot "
+                "be updated: leave one of them out"
             )
         if not self.trigger.needs_times:
-            if self.silent != "keep" and self.lateness is None:
+            if self.idle != "keep" and self.lateness is None:
                 raise InvalidRequest(
-                    f"every is {self.every!r}, but with silent={self.silent!r} the count of a "
-                    "key's events would depend on when its silence is noticed: give a period, as "
-                    "every='1 minute' with silent='drop', or set allowed_lateness, as '0 "
-                    "seconds', where a key counts anew once it was expired, or leave silent as "
-                    "it is ('keep')"
+                    f"emit_every is {self.emit_every!r}, but with idle={self.idle!r} the count of "
+                    "a key's events would depend on when the key is found idle: give a period, as "
+                    "emit_every='1 minute' with idle='expire', or set allowed_lateness, as '0 "
+                    "seconds', where the count of an expired key starts again, or leave idle as it "
+                    "is ('keep')"
                 )
             return
         if self.lateness is not None:
             raise InvalidRequest(
-                "every is a period, but with allowed_lateness an event may come after the result "
-                "of its boundary: give a number of events, as every=100, or leave one of them out"
+                "emit_every is a period, but with allowed_lateness an event may come after the "
+                "result of its boundary: give a number of events, as emit_every=100, or leave one "
+                "of them out"
             )
-        if self.silent == "emit":
+        if self.idle == "emit":
             raise InvalidRequest(
-                "silent is 'emit', but with a period for every the boundaries tell when a window "
-                "is empty: set silent='drop'"
+                "idle is 'emit', but with a period for emit_every the boundaries tell when a "
+                "window is empty: set idle='expire'"
             )
+
+
+def policies_of(window: AbstractPolicy | Mapping[str, AbstractPolicy]) -> dict[str, AbstractPolicy]:
+    """The policy of each window by its name, which is empty where there is only one."""
+    return dict(window) if isinstance(window, Mapping) else {"": window}

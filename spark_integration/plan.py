@@ -6,27 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from mta.monoids.product import column_names
 
-if TYPE_CHECKING:
-    from mta import Product, Trigger
-    from mta.pages.structure import OnDuplicate
-    from mta.policies.base import AbstractPolicy
-    from mta.times import TimeUnit
+from .options import Options
 
-Output = Literal["event", "last"]
-OnBadRow = Literal["error", "drop"]
-OnLate = Literal["error", "drop", "side"]
-Silent = Literal["keep", "drop", "emit"]
-Corrections = Literal["onward", "append"]
-#: The column that marks late rows among the results, with ``late="side"``.
-LATE = "late"
-#: The column that marks rows given again, with ``corrections="append"``.
-CORRECTED = "corrected"
+if TYPE_CHECKING:
+    from mta import Product
+    from mta.policies.base import AbstractPolicy
 
 
 @dataclass(frozen=True)
@@ -41,66 +31,38 @@ class StartFrom:
     """Which bucket of it is meant."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Everything that ``step`` must know; checked by ``request.py`` before it is built."""
+@dataclass(frozen=True, kw_only=True)
+class Plan(Options):
+    """The options of a query, and what ``request.py`` derives from them and the DataFrame.
 
-    keys: tuple[str, ...]
-    time: str
+    ``arity`` and ``leaf_arity`` are never None here, and ``aggregations`` are typed by the columns.
+    """
+
     monoid: Product
-    policy: AbstractPolicy | Mapping[str, AbstractPolicy]
-    """One window's, or that of each of several windows by its name."""
+    """The aggregations, with the types of the columns that they read."""
     columns: tuple[str, ...]
-    """The input's columns in the result: keys, time, values, and others to keep."""
+    """The input's columns in the result: keys, time, values, and others to carry."""
     results: dict[str, pa.DataType]
     """The Arrow type of each column of results (``result_name``), in their order."""
     store: str = field(repr=False)
-    """Its address, with the password if that is in it."""
-    name: str | None
-    """What the windows' names begin with; None until a worker knows the query."""
     key_types: tuple[str, ...] = ()
-    output: Output = "event"
-    buckets: int = 64
-    arity: int | None = None
-    """Group sizes; None leaves them to the window."""
-    leaf_arity: int | None = None
     sized: bool = True
-    """Whether all windows have these; else swept ones, once by themselves, have larger leaf groups
-    where they begin with many events."""
-    late: OnLate = "error"
-    lateness: int | None = None
-    """How much older than its key's newest event a row may be, in microseconds; None: not at all,
-    and windows are kept by structures that take events in order."""
-    time_unit: TimeUnit | None = None
-    """What numbers in the time column count; None where they must be seconds."""
-    corrections: Corrections = "onward"
-    existing: OnDuplicate = "append"
-    """What an event does at a time of its key that has one already."""
-    retractions: str | None = None
-    """The column that marks rows that take out an earlier event."""
-    missing: OnBadRow = "drop"
-    """What becomes of those that find none."""
-    invalid: OnBadRow = "error"
-    silent: Silent = "keep"
-    every: Trigger | None = None
-    """When results come out; None: after every event."""
+    """Whether all windows have these sizes; else vectorized ones, once standalone, have larger leaf
+    groups where they begin with many events."""
     schema: pa.Schema | None = None
     """The types of ``columns``, for results that belong to no row."""
-    retain: int = 2
     start: StartFrom | None = None
     """What buckets without a state begin with."""
     temporary: bool = False
     """A batch query: the windows start empty, and their pages are deleted with the task."""
 
+    def __post_init__(self) -> None:
+        """Check nothing again: the options were checked as ``Options``."""
+
     @property
     def values(self) -> tuple[str, ...]:
         """The columns that aggregations and policies read, each once."""
-        return values_of(self.monoid, self.policies.values())
-
-    @property
-    def policies(self) -> dict[str, AbstractPolicy]:
-        """The policy of each window by its name, which is empty where there is but one."""
-        return policies_of(self.policy)
+        return values_of(self.monoid, self.windows.values())
 
     @property
     def by_time(self) -> bool:
@@ -112,31 +74,26 @@ class Plan:
 
     @property
     def corrects(self) -> bool:
-        """Whether rows may replace, join or take out others."""
-        return self.retractions is not None or self.existing != "append"
-
-    @property
-    def appends(self) -> bool:
-        """Whether rows may be given again."""
-        return self.corrections == "append"
+        """Whether rows may replace, join or retract others."""
+        return self.retractions is not None or self.on_duplicate != "append"
 
     @property
     def by_boundaries(self) -> bool:
         """Whether results belong to moments, not to rows."""
-        return self.every is not None and self.every.needs_times
+        return self.trigger is not None and self.trigger.needs_times
 
     @property
     def period(self) -> int | None:
         """How far apart boundaries are, in microseconds; None where results belong to rows."""
-        return getattr(self.every, "period", None)
+        return getattr(self.trigger, "period", None)
 
     @property
     def lifetime(self) -> int | None:
         """How long after its newest event time has emptied all windows of a key, in microseconds.
 
-        None where keys are never expired.
+        None where keys never expire.
         """
-        found = [policy.lifetime for policy in self.policies.values()]
+        found = [policy.lifetime for policy in self.windows.values()]
         known = [lifetime for lifetime in found if lifetime is not None]
         return max(known) if len(known) == len(found) else None
 
@@ -153,13 +110,13 @@ class Plan:
 
     def fingerprint(self) -> bytes:
         """16 bytes for the names of windows: those of other keys or aggregations have others."""
-        policies = sorted((name, one.fingerprint) for name, one in self.policies.items())
+        policies = sorted((name, one.fingerprint) for name, one in self.windows.items())
         parts = (
             *zip(self.keys, self.key_types, strict=True),
-            self.time,
+            self.on,
             sorted(self.results),
             self.monoid.fingerprint,
-            policies if isinstance(self.policy, Mapping) else policies[0][1],
+            policies if isinstance(self.window, Mapping) else policies[0][1],
             self.arity,
             self.leaf_arity,
             # Whether there is a lateness, not how much, which may change.
@@ -169,13 +126,13 @@ class Plan:
 
     @property
     def fixed(self) -> list[tuple[str, str]]:
-        """What must be as it is for windows of columns to be gone on with, line by line."""
+        """What must not change for windows of columns to continue, line by line."""
         keys = zip(self.keys, self.key_types, strict=True)
         return [
-            *(("key", f"{name} {kind}") for name, kind in keys),
-            ("time", self.time),
+            *(("by", f"{name} {kind}") for name, kind in keys),
+            ("on", self.on),
             ("late events", "none" if self.lateness is None else "taken in"),
-            *([("existing", self.existing)] if self.existing != "append" else []),
+            *([("on_duplicate", self.on_duplicate)] if self.on_duplicate != "append" else []),
         ]
 
     def of_bucket(self, number: int) -> Self:
@@ -186,11 +143,6 @@ class Plan:
     def named(self, name: str) -> Self:
         """This plan, if it has no name yet, under ``name``."""
         return self if self.name else replace(self, name=name)
-
-
-def policies_of(policy: AbstractPolicy | Mapping[str, AbstractPolicy]) -> dict[str, AbstractPolicy]:
-    """The policy of each window by its name, which is empty where there is but one."""
-    return dict(policy) if isinstance(policy, Mapping) else {"": policy}
 
 
 def values_of(monoid: Product, policies: Iterable[AbstractPolicy]) -> tuple[str, ...]:

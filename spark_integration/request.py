@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -26,9 +27,9 @@ from mta.errors import MissingPage
 from mta.keyed.sizes import small_groups
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Aggregations, Pairs, column_names, pairs_of, result_name
-from spark_integration.carriers.state_pages import is_state_url
-from spark_integration.carriers.streaming import check_encoding, check_session
 from spark_integration.interpreter import check_workers, context_of
+from spark_integration.runners.state_pages import is_state_url
+from spark_integration.runners.streaming import check_encoding, check_session
 from spark_integration.step.columns import EXACT_DIGITS
 from spark_integration.step.starts import read_start, require_suitable
 from spark_integration.step.windows import sweeps
@@ -36,8 +37,8 @@ from spark_integration.versions import arrow_schema, arrow_type, type_of
 from stores import open_store, ping_store
 
 from .errors import InvalidRequest, StateMismatch
-from .options import History, Options
-from .plan import LATE, Plan, StartFrom, values_of
+from .options import LATE, History, Options
+from .plan import Plan, StartFrom, values_of
 
 #: Where Spark notes that a column is under a watermark.
 WATERMARK_DELAY = "spark.watermarkDelayMs"
@@ -64,20 +65,20 @@ def make_request(df: DataFrame, options: Options) -> Request:
     marks = () if options.retractions is None else (options.retractions,)
     check_columns(
         df,
-        key=options.keys,
-        time=(options.time,),
+        by=options.keys,
+        on=(options.on,),
         aggregations=asked.columns,
-        policy=values,
-        keep=options.keep,
+        window=values,
+        carry=options.carry,
         retractions=marks,
     )
     fields = {field.name: field.dataType for field in df.schema.fields}
     typed = typed_by(fields, options)
     product = make_product(typed)
     check_types(fields, typed, options)
-    check_existing(product, options)
-    check_silent(df, options)
-    columns = tuple(dict.fromkeys((*options.keys, options.time, *values, *options.keep, *marks)))
+    check_duplicates(product, options)
+    check_idle(df, options)
+    columns = tuple(dict.fromkeys((*options.keys, options.on, *values, *options.carry, *marks)))
     results = [
         (result_name(alias, window), kind)
         for alias, kind in result_types(typed, options, fields).items()
@@ -85,7 +86,8 @@ def make_request(df: DataFrame, options: Options) -> Request:
     ]
     check_aliases(columns, [name for name, _ in results], options)
     found = dict(results)
-    plan = _plan_of(options, product, columns, fields, found)
+    given = T.StructType([T.StructField(name, fields[name]) for name in columns])
+    plan = _plan_of(options, typed, product, given, found)
     if options.start_from is not None:
         plan = replace(plan, start=start_of(plan, options.start_from, df.isStreaming))
     return Request(plan, result_schema(df, plan, found, options.marks))
@@ -93,43 +95,30 @@ def make_request(df: DataFrame, options: Options) -> Request:
 
 def _plan_of(
     options: Options,
+    typed: Pairs,
     product: Product,
-    columns: tuple[str, ...],
-    fields: dict[str, T.DataType],
+    given: T.StructType,
     results: dict[str, T.DataType],
 ) -> Plan:
-    """What the step is to do with these columns, for results of these types."""
+    """The plan for input of these columns, and results of these types."""
     by_time = options.lateness is not None
     leaf_arity, arity = small_groups(product, *options.windows.values(), by_time=by_time)
-    given = T.StructType([T.StructField(name, fields[name]) for name in columns])
+    own = {each.name: getattr(options, each.name) for each in dataclass_fields(options)}
+    own |= {
+        "aggregations": typed,
+        "store": options.store or BATCH,
+        "arity": options.arity or arity,
+        "leaf_arity": options.leaf_arity or options.arity or leaf_arity,
+    }
     return Plan(
-        keys=options.keys,
-        time=options.time,
+        **own,
         monoid=product,
-        policy=options.policy,
-        columns=columns,
+        columns=tuple(given.names),
         results={alias: arrow_type(kind) for alias, kind in results.items()},
-        key_types=tuple(fields[key].simpleString() for key in options.keys),
+        key_types=tuple(given[key].dataType.simpleString() for key in options.keys),
         # What Spark hands to Python for these columns, but for flags and a session's time zone.
         schema=arrow_schema(given),
-        store=options.store or BATCH,
-        name=options.name,
-        output=options.output,
-        buckets=options.buckets,
-        arity=options.arity or arity,
-        leaf_arity=options.leaf_arity or options.arity or leaf_arity,
         sized=options.arity is not None or options.leaf_arity is not None,
-        late=options.late,
-        lateness=options.lateness,
-        time_unit=options.time_unit,
-        corrections=options.corrections,
-        existing=options.existing,
-        retractions=options.retractions,
-        missing=options.missing,
-        invalid=options.invalid,
-        silent=options.silent,
-        every=options.trigger,
-        retain=options.retain,
     )
 
 
@@ -164,10 +153,10 @@ def result_schema(
     """The result's columns: the input's as they are, one per aggregation, and what marks rows."""
     given = [copy(df.schema[name]) for name in plan.columns]
     for field in given:
-        # A row about a silent key, or a boundary, has nothing else.
-        if (plan.silent == "emit" or plan.by_boundaries) and field.name not in (
+        # A row about an idle key, or a boundary, has nothing else.
+        if (plan.idle == "emit" or plan.by_boundaries) and field.name not in (
             *plan.keys,
-            plan.time,
+            plan.on,
         ):
             field.nullable = True
     marks = [T.StructField(mark, T.BooleanType()) for mark in marked]
@@ -193,12 +182,12 @@ def outside_pipelines() -> Iterator[None]:
         ) from error
 
 
-def check_existing(product: Product, options: Options) -> None:
+def check_duplicates(product: Product, options: Options) -> None:
     """Raises InvalidRequest where events are to be one that cannot be."""
-    if options.existing == "combine" and not product.joins_values:
+    if options.on_duplicate == "combine" and not product.joins_values:
         raise InvalidRequest(
-            "existing is 'combine', but not every aggregation can make one value of two, each of a "
-            "column of its own: take Sum, Max, Min and the like, or existing='replace'"
+            "on_duplicate is 'combine', but not every aggregation can make one value of two, each "
+            "of a column of its own: take Sum, Max, Min and the like, or on_duplicate='replace'"
         )
     if options.retractions in values_of(product, options.windows.values()):
         raise InvalidRequest(
@@ -232,7 +221,7 @@ def typed_by(fields: dict[str, T.DataType], options: Options) -> Pairs:
     """The aggregations, whose results are of their columns' types unless other ones were given."""
     positional = all(policy.positional for policy in options.windows.values())
     by_period = options.trigger is not None and options.trigger.needs_times
-    nullable = by_period or options.silent == "emit" or not positional
+    nullable = by_period or options.idle == "emit" or not positional
     typed: Pairs = {}
     for alias, (columns, monoid) in pairs_of(options.aggregations).items():
         read = [fields[name] for name in column_names(columns)]
@@ -271,8 +260,8 @@ def check_columns(df: DataFrame, **wanted: Iterable[str]) -> None:
                     f"{argument} names column {name!r}, but the DataFrame has {state} such "
                     f"column; it has {', '.join(df.columns)}"
                 )
-    if not tuple(wanted["key"]):
-        raise InvalidRequest("key is empty: name at least one column")
+    if not tuple(wanted["by"]):
+        raise InvalidRequest("by is empty: name at least one column")
 
 
 def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -> None:
@@ -289,7 +278,7 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
             f"retractions column {mark!r} is {fields[mark].simpleString()}: give one of booleans, "
             "true in rows that take out an earlier event"
         )
-    time, kind = options.time, fields[options.time]
+    time, kind = options.on, fields[options.on]
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType, T.NumericType)):
         raise InvalidRequest(
             f"time column {time!r} is {kind.simpleString()}: cast it to timestamp "
@@ -297,15 +286,15 @@ def check_types(fields: dict[str, T.DataType], typed: Pairs, options: Options) -
         )
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
         by_period = options.trigger is not None and options.trigger.needs_times
-        if by_period or options.silent == "emit":
-            option = f"every={options.every!r}" if by_period else "silent='emit'"
+        if by_period or options.idle == "emit":
+            option = f"emit_every={options.emit_every!r}" if by_period else "idle='emit'"
             raise InvalidRequest(
                 f"{option} puts moments into the time column {time!r}, which is "
                 f"{kind.simpleString()}: cast it to timestamp"
             )
     aggregations = ((f"aggregation {a!r}", *pair) for a, pair in typed.items())
     observers = (
-        (f"policy {policy!r}", columns, monoid)
+        (f"window {policy!r}", columns, monoid)
         for each in options.windows.values()
         for policy, columns, monoid in each.observers
         if column_names(columns)
@@ -338,7 +327,7 @@ def check_aliases(columns: tuple[str, ...], results: Iterable[str], options: Opt
     seen = {name.lower(): name for name in columns}
     for mark in options.marks:
         if mark in seen:
-            option = "late='side'" if mark == LATE else "corrections='append'"
+            option = "on_late='side'" if mark == LATE else "emit_updates=True"
             raise InvalidRequest(
                 f"{option} adds a column {mark!r}, but the DataFrame has {seen[mark]!r}: rename "
                 "it (withColumnRenamed), or leave it out"
@@ -353,13 +342,13 @@ def check_aliases(columns: tuple[str, ...], results: Iterable[str], options: Opt
         seen[alias.lower()] = alias
 
 
-def check_silent(df: DataFrame, options: Options) -> None:
-    """Raises InvalidRequest unless the stream knows which keys are silent."""
-    silent, time = options.silent, options.time
-    if silent != "keep" and df.isStreaming and watermark_delay(df, time) is None:
+def check_idle(df: DataFrame, options: Options) -> None:
+    """Raises InvalidRequest unless the stream knows which keys are idle."""
+    idle, time = options.idle, options.on
+    if idle != "keep" and df.isStreaming and watermark_delay(df, time) is None:
         raise InvalidRequest(
-            f"silent is {silent!r}, but the stream has no watermark on {time!r}, which tells when "
-            f"a key is silent: give df.withWatermark({time!r}, '10 minutes'), with the time that "
+            f"idle is {idle!r}, but the stream has no watermark on {time!r}, which tells when "
+            f"a key is idle: give df.withWatermark({time!r}, '10 minutes'), with the time that "
             "rows of different keys may be apart, after the last change of that column"
         )
 

@@ -19,14 +19,23 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StructType, TimestampType
 
 from mta.monoids.product import Aggregations
-from spark_integration.carriers.batch import advance_batch
-from spark_integration.carriers.packing import BLOB, COUNTS, LABEL, TIME, pack, unpack
-from spark_integration.carriers.streaming import advance_stream
+from spark_integration.runners.batch import advance_batch
+from spark_integration.runners.packing import BLOB, COUNTS, LABEL, TIME, pack, unpack
+from spark_integration.runners.streaming import advance_stream
 from spark_integration.step.step import Step, step
 
 from .chains import check_chain
-from .options import Every, History, Lateness, Options
-from .plan import Corrections, OnBadRow, OnLate, Output, Plan, Silent
+from .options import (
+    Emit,
+    EmitEvery,
+    History,
+    Idle,
+    Lateness,
+    OnBadRow,
+    OnLate,
+    Options,
+)
+from .plan import Plan
 from .request import WATERMARK_DELAY, Request, make_request, outside_pipelines, watermark_delay
 from .versions import BY_FILE_SYSTEM
 from .writers import check_starts
@@ -42,28 +51,28 @@ METRICS = "sliding_aggregate"
 def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     df: DataFrame,
     *,
-    key: str | Sequence[str],
-    time: str,
+    by: str | Sequence[str],
+    on: str,
     aggregations: Aggregations,
-    policy: AbstractPolicy | Mapping[str, AbstractPolicy],
+    window: AbstractPolicy | Mapping[str, AbstractPolicy],
     store: str | None = None,
-    output: Output = "event",
-    every: Every = None,
-    keep: Sequence[str] = (),
+    emit: Emit = "all",
+    emit_every: EmitEvery = None,
+    carry: Sequence[str] = (),
     types: Mapping[str, str] | None = None,
     name: str | None = None,
     buckets: int = 64,
     arity: int | None = None,
     leaf_arity: int | None = None,
-    late: OnLate = "error",
+    on_late: OnLate = "raise",
     allowed_lateness: Lateness = None,
     time_unit: TimeUnit | None = None,
-    corrections: Corrections = "onward",
-    existing: OnDuplicate = "append",
+    emit_updates: bool = False,
+    on_duplicate: OnDuplicate = "append",
     retractions: str | None = None,
-    missing: OnBadRow = "drop",
-    invalid: OnBadRow = "error",
-    silent: Silent = "keep",
+    on_missing: OnBadRow = "raise",
+    on_invalid: OnBadRow = "raise",
+    idle: Idle = "keep",
     retain: int = 2,
     start_from: str | History | None = None,
     metrics: str | Observation = METRICS,
@@ -73,40 +82,41 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     Costs a shuffle of packed rows, and O(1) combines and 1 / ``leaf_arity`` page writes an event,
     whatever the window's length; Spark's state holds at most 64 KiB a bucket.
 
-    - key: one or several columns. time: a timestamp, a date, or a number of seconds, or of the
+    - by: one or several key columns. on: a timestamp, a date, or a number of seconds, or of the
       ``time_unit``: "s", "ms", "us" or "ns"
     - aggregations: result column -> (value column or columns, monoid), or a monoid that reads none
-    - policy: which events the window holds; or several windows by name, which share their pages,
-      and whose result columns are called ``<aggregation>_<window>``
+    - window: the policy that says which events a window holds; or multiple ones by name, which
+      share their pages, and whose result columns are called ``<aggregation>_<window>``
     - store: a URL; ``file://`` for one machine, a server for a cluster, or ``spark://state`` for
       pages in the query's own state. A batch query needs none: its windows are in its tasks' memory
-    - output: "event" gives one row per event, "last" the last one per key and micro-batch
-    - every: 100 gives the row of each 100th event of a key, "1 minute" or a timedelta a row for
-      each whole minute since 1970, in place of the events' rows
-    - keep: other columns to carry. types: aggregation -> DDL type, where a plain Python monoid's
+    - emit: "all" gives one row per event, "last" the last one per key and micro-batch
+    - emit_every: 100 gives the row of each 100th event of a key, "1 minute" or a timedelta a row
+      for each whole minute since 1970, in place of the events' rows
+    - carry: other columns to carry. types: aggregation -> DDL type, where a plain Python monoid's
       result is not what its identity tells
     - name: what the pages' names begin with, by default the query's id; it must differ between two
       equal aggregations in one query. buckets: groups of keys, fixed for a checkpoint
     - arity, leaf_arity: the size of the pages, by default at most 4080 bytes, and up to 64 KiB for
       a key that comes with many rows at once
-    - late, invalid: "error" stops the query at a row that is older than the key's last one, or
-      lacks key, time or value; "drop" drops and counts it; late="side" lets late rows out, too,
+    - on_late, on_invalid: "raise" stops the query at a row that is older than the key's last one,
+      or lacks key, time or value; "drop" drops and counts it; on_late="side" emits late rows, too,
       with null results and true in a column ``late``
     - allowed_lateness: a time as "10 minutes", a timedelta or seconds: how much older than the
       key's newest event before the micro-batch a row may be. Its result is that of the window which
       ends with it
-    - corrections: "append" gives events that follow a late one again, with the results that hold
-      now, and true in a column ``corrected``; "onward" gives no row again
-    - existing: with allowed_lateness, what a row does at a time of its key that has an event
-      already: it stands beside it ("append"), takes its place ("replace") or joins it ("combine")
+    - emit_updates: whether events that follow a late one are emitted again, with their current
+      results, and true in a column ``corrected``
+    - on_duplicate: with allowed_lateness, what a row does at a time of its key that has an event
+      already: it is added to it ("append"), takes its place ("replace") or joins it ("combine")
     - retractions: a column of booleans, true in rows that take out the newest event of their key
-      and time. They come out as they came, with null results. missing: "drop" drops and counts
-      those that find none, "error" stops the query
-    - silent: "keep" keeps every key; "drop" forgets those whose time window is empty by the
-      watermark on ``time``; "emit" gives a row, too, for each moment at which a window became empty
+      and time. They come out unchanged, with null results. on_missing: "raise" stops the query at
+      one that finds no event, "drop" drops and counts it
+    - idle: "keep" keeps every key; "expire" deletes those whose time window is empty by the
+      watermark on the time column; "emit" does so, too, and emits a row for each moment at which a
+      window became empty
     - retain: how many of a key's checkpoints Spark may be rolled back
     - start_from: what ``save_history`` has made, by its name, or a ``History`` with its store: the
-      windows that a stream goes on from. Its rows from before the seam are dropped
+      windows that a stream continues from. Its rows from before the cutover are dropped
     - metrics: the name of a streaming query's counts in ``observedMetrics``; for a batch query give
       an ``Observation``, and read it afterwards
 
@@ -122,28 +132,28 @@ def sliding_aggregate(  # noqa: PLR0913 (public: explicit keywords)
     store's errors, inside Spark's own exception.
     """
     options = Options(
-        key=key,
-        time=time,
+        by=by,
+        on=on,
         aggregations=aggregations,
-        policy=policy,
+        window=window,
         store=store,
-        output=output,
-        every=every,
-        keep=tuple(keep),
+        emit=emit,
+        emit_every=emit_every,
+        carry=tuple(carry),
         types=types,
         name=name,
         buckets=buckets,
         arity=arity,
         leaf_arity=leaf_arity,
-        late=late,
+        on_late=on_late,
         allowed_lateness=allowed_lateness,
         time_unit=time_unit,
-        corrections=corrections,
-        existing=existing,
+        emit_updates=emit_updates,
+        on_duplicate=on_duplicate,
         retractions=retractions,
-        missing=missing,
-        invalid=invalid,
-        silent=silent,
+        on_missing=on_missing,
+        on_invalid=on_invalid,
+        idle=idle,
         retain=retain,
         start_from=start_from,
     )
@@ -176,7 +186,7 @@ def packed_rows(df: DataFrame, plan: Plan) -> DataFrame:
     packer = partial(pack, names=plan.columns, timed=df.isStreaming)
     schema = StructType().add(LABEL, LongType()).add(BLOB, BinaryType())
     if df.isStreaming:  # the column that is under the watermark, if there is one
-        delay = {WATERMARK_DELAY: watermark_delay(df, plan.time) or 0}
+        delay = {WATERMARK_DELAY: watermark_delay(df, plan.on) or 0}
         schema.add(TIME, TimestampType(), metadata=delay)
     return rows.mapInArrow(packer, schema)
 

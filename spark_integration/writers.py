@@ -15,9 +15,9 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
-from spark_integration.carriers.packing import BLOB
 from spark_integration.chains import WHAT_TO_DO
 from spark_integration.errors import InvalidRequest
+from spark_integration.runners.packing import BLOB
 
 _Method = Callable[..., Any]
 _wrapped: set[_Method] = set()
@@ -50,7 +50,7 @@ def _output_mode(method: _Method) -> _Method:
         if str(outputMode).lower() in ("update", "complete") and _has_windows(self):
             raise InvalidRequest(
                 f"the output mode is {outputMode!r}, but windows give rows that stay as they are: "
-                "leave it as it is ('append'); sliding_aggregate(corrections='append') gives rows "
+                "leave it as it is ('append'); sliding_aggregate(emit_updates=True) emits rows "
                 "again whose results late events change"
             )
         return method(self, outputMode)

@@ -45,10 +45,10 @@ from tests.support.durations import BAD_NUMBERS, BAD_TEXTS, BAD_VALUES, NUMBERS,
 
 def options(**given: Any) -> Options:
     return Options(
-        key="k",
-        time="t",
+        by="k",
+        on="t",
         aggregations={"peak": ("v", Max())},
-        policy=CountWindow(1),
+        window=CountWindow(1),
         store="memory://",
         **given,
     )
@@ -76,7 +76,7 @@ class Rows:
 
 
 def watermark(text: str) -> Any:
-    return _with_watermark(Rows(), Job(time="t", silent="drop", watermark=text))  # type: ignore[arg-type]
+    return _with_watermark(Rows(), Job(time="t", idle="expire", watermark=text))  # type: ignore[arg-type]
 
 
 def url_option(text: str) -> int:
@@ -116,12 +116,12 @@ OF_NUMBERS: dict[str, Door] = {
 #: Where a number counts rows or events.
 OF_VALUES: dict[str, Door] = {
     "rolling": rolled,
-    "sliding_aggregate(every)": lambda size: options(every=size).trigger.period,  # type: ignore[union-attr]
+    "sliding_aggregate(emit_every)": lambda size: options(emit_every=size).trigger.period,  # type: ignore[union-attr]
 }
 OF_TEXTS: dict[str, Door] = {
     "mta run --window": lambda text: parse_window(text).size,
     "mta run --window session": lambda text: parse_window(f"session {text}").gap,
-    "mta run --every": lambda text: EveryPeriod(parse_every(text)).period,
+    "mta run --emit-every": lambda text: EveryPeriod(parse_every(text)).period,
     "mta run --watermark": watermark,
     "mta gc --grace": lambda text: round(_seconds("--grace", text) * 1e6),
     "store URL": url_option,

@@ -79,10 +79,10 @@ def ours(folder: str, readings: DataFrame) -> DataFrame:
     """``sliding_aggregate``, with pages on local disk."""
     found = sliding_aggregate(
         readings,
-        key="plug",
-        time="ts",
+        by="plug",
+        on="ts",
         aggregations={"peak": ("watts", Max())},
-        policy=CountWindow(RANGE),
+        window=CountWindow(RANGE),
         store=f"file://{folder}",
     )
     return found.select("plug", "ts", "peak")

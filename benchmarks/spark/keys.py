@@ -99,7 +99,7 @@ Side = Callable[[DataFrame, Stream, str], DataFrame]
 def windows(with_step: Any, df: DataFrame, stream: Stream, folder: str) -> DataFrame:
     """``sliding_aggregate`` around a step, with pages on local disk."""
     options = Options(
-        key="device", time="ts", aggregations={"peak": ("watts", Max())}, policy=stream.length,
+        by="device", on="ts", aggregations={"peak": ("watts", Max())}, window=stream.length,
         store=f"file://{folder}/pages", buckets=8,
     )  # fmt: skip
     return run_request(df, make_request(df, options), with_step)

@@ -76,23 +76,23 @@ def table(keys: np.ndarray, values: np.ndarray, times: np.ndarray) -> pa.Table:
 
 
 def windows(
-    policy: AbstractPolicy | Mapping[str, AbstractPolicy],
+    window: AbstractPolicy | Mapping[str, AbstractPolicy],
     folder: str,
     events: DataFrame,
     largest: bool = False,
-    every: str | None = None,
+    emit_every: str | None = None,
 ) -> DataFrame:
     """The sum, or the largest value, of each key's windows."""
     monoid = Max() if largest else Sum("int64")
     return sliding_aggregate(
-        events, key="key", time="ts", aggregations={"num": ("value", monoid)}, policy=policy,
-        store=f"file://{folder}/pages", every=every, buckets=8,
+        events, by="key", on="ts", aggregations={"num": ("value", monoid)}, window=window,
+        store=f"file://{folder}/pages", emit_every=emit_every, buckets=8,
     )  # fmt: skip
 
 
 def hot_items(folder: str, events: DataFrame) -> DataFrame:
     """Query 5: of each moment the auctions with most bids."""
-    counts = windows(TEN_SECONDS, folder, events, every="2 seconds")
+    counts = windows(TEN_SECONDS, folder, events, emit_every="2 seconds")
     most = F.max("num").over(Window.partitionBy("ts"))
     return counts.withColumn("most", most).where("num = most and num > 0")
 

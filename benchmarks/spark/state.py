@@ -25,9 +25,9 @@ from mta.cli.console import say
 from mta.cli.handles import disk_bytes
 from mta.windows.display import human_bytes
 from spark_integration import sliding_aggregate
-from spark_integration.carriers.state_pages import URL
 from spark_integration.cli.generator import write_stream
-from spark_integration.plan import Output
+from spark_integration.options import Emit
+from spark_integration.runners.state_pages import URL
 from spark_integration.session import local_session
 
 #: Windows of 40 MB and of 1 GB: so many doubles, of all keys together.
@@ -87,7 +87,7 @@ def measure(folder: Path, stream: Path, window: int, store: str, batches: int) -
     files = sorted(stream.iterdir())
     fill = run_files(folder, files[:-batches], FILES_AT_FIRST, window, store, "last")
     say(f"  {store.partition('//')[0]}// filled in {sum(fill['batch']) / 1000:,.0f} s")
-    then = run_files(folder, files[-batches:], 1, window, store, "event")
+    then = run_files(folder, files[-batches:], 1, window, store, "all")
     return {
         "live": then["live"][-1],
         "checkpoint": then["checkpoint"],
@@ -100,14 +100,14 @@ def measure(folder: Path, stream: Path, window: int, store: str, batches: int) -
 
 
 def run_files(
-    folder: Path, files: Sequence[Path], files_a_batch: int, window: int, store: str, output: Output
+    folder: Path, files: Sequence[Path], files_a_batch: int, window: int, store: str, emit: Emit
 ) -> dict[str, Any]:
     """Have a process of its own run the query over these files, after those it had before."""
     source = folder / "input"
     source.mkdir(parents=True, exist_ok=True)
     for path in files:
         os.link(path, source / path.name)
-    arguments = json.dumps([str(folder), files_a_batch, window, store, output])
+    arguments = json.dumps([str(folder), files_a_batch, window, store, emit])
     command = [sys.executable, "-m", "benchmarks.spark.state", arguments]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -115,19 +115,19 @@ def run_files(
 
 
 def _run_query(
-    folder: Path, files_a_batch: int, window: int, store: str, output: Output
+    folder: Path, files_a_batch: int, window: int, store: str, emit: Emit
 ) -> dict[str, Any]:
     """What each batch of the query took, until there are no more files."""
     spark = local_session(cores=2, memory="4g")
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files_a_batch)
     results = sliding_aggregate(
         reader.parquet(str(folder / "input")),
-        key="device",
-        time="ts",
+        by="device",
+        on="ts",
         aggregations={"peak": ("watts", Max())},
-        policy=CountWindow(window),
+        window=CountWindow(window),
         store=store,
-        output=output,
+        emit=emit,
     )
     checkpoint = folder / "checkpoint"
     writer = results.writeStream.format("noop").outputMode("append")

@@ -120,10 +120,10 @@ class Bench:
         """Rows a second of ``sliding_aggregate`` around a step."""
         with tempfile.TemporaryDirectory() as folder:
             options = Options(
-                key="device",
-                time="ts",
+                by="device",
+                on="ts",
                 aggregations=aggregations,
-                policy=TimeWindow(length),
+                window=TimeWindow(length),
                 store=f"file://{folder}/pages",
             )
             request = make_request(self.stream(), options)

@@ -81,10 +81,10 @@ def main() -> None:
     halves = later[: len(later) // 2], later[len(later) // 2 :]
     spark = local_session("history-first", cores=2)
     windows: dict[str, Any] = {
-        "key": "meter",
-        "time": "ts",
+        "by": "meter",
+        "on": "ts",
         "aggregations": {"peak": ("kw", Max()), "mean": ("kw", Mean())},
-        "policy": TimeWindow("7 days"),
+        "window": TimeWindow("7 days"),
         "store": f"file://{folder}/pages",
         "buckets": 8,
     }

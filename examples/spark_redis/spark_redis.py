@@ -41,10 +41,10 @@ def windows(events: DataFrame, store: str, name: str) -> DataFrame:
     """All there is to write: a row for each event, with its meter's window at that moment."""
     return sliding_aggregate(
         events,
-        key="meter",
-        time="ts",
+        by="meter",
+        on="ts",
         aggregations={"peak": ("watts", Max()), "mean": ("watts", Mean())},
-        policy=TimeWindow("24 hours"),
+        window=TimeWindow("24 hours"),
         store=store,
         name=name,
     )

@@ -60,19 +60,34 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def as_options(text: str) -> str:
-    """What an error says that callers in Python have set, or can, as options of the command line.
+#: Options of the command line that callers in Python know under another name.
+_RENAMED = {"by": "key", "on": "time"}
+_VALUED = "by|on|window|carry|emit|emit_every|idle|on_late|on_invalid|allowed_lateness"
 
-    >>> as_options("silent is 'drop': set every='1 minute', or allowed_lateness")
-    "--silent drop: set --every '1 minute', or --allowed-lateness"
+
+def as_options(text: str) -> str:
+    """The text of an error, with the arguments of Python as options of the command line.
+
+    >>> as_options("idle is 'expire': set emit_every='1 minute', or allowed_lateness")
+    "--idle expire: set --emit-every '1 minute', or --allowed-lateness"
     """
     text = re.sub(
-        r"\b(every|late|allowed_lateness|corrections|invalid|silent)(?:=| is )'([^']*)'",
-        lambda found: f"--{found[1]} {quote(found[2])}",
+        rf"\b({_VALUED})(?:=| is )'([^']*)'",
+        lambda found: f"{_option(found[1])} {quote(found[2])}",
         text,
     )
-    text = re.sub(r"\bevery(?:=| is )(\d+)", r"--every '\1 events'", text)
-    return re.sub(r"\b(?:--)?allowed_lateness\b", "--allowed-lateness", text)
+    text = re.sub(r"\bemit_every(?:=| is )(\d+)", r"--emit-every '\1 events'", text)
+    text = re.sub(r"\bemit_updates(?:=| is )True\b", "--emit-updates", text)
+    text = re.sub(rf"\b({_VALUED})(?= names column )", lambda found: _option(found[1]), text)
+    return re.sub(
+        r"\b(emit_every|emit_updates|on_late|on_invalid|allowed_lateness)\b",
+        lambda found: _option(found[1]),
+        text,
+    )
+
+
+def _option(argument: str) -> str:
+    return f"--{_RENAMED.get(argument, argument).replace('_', '-')}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -10,8 +10,8 @@ deletion was cut short. They are harmless but for the room they take. A page is 
 when all of this holds, so that no page that is or will be needed ever is:
 
 1. No root of the last committed batch names it, down to where earlier roots reach back
-   (``retain``), nor what is still to be deleted of a key that fell silent; that is found out twice,
-   when it is noted and when it is deleted.
+   (``retain``), nor one of an expired key whose pages are still to be deleted; that is found out
+   twice, when it is noted and when it is deleted.
 2. It was noted for the first time at least a grace period ago: a task that was given up, but still
    runs, may still be writing.
 3. Every batch that had begun when it was noted has been committed since. A batch that broke off is
@@ -44,7 +44,6 @@ from mta.keyed.kind import AnyWindow
 from mta.times import to_duration
 from mta.windows.opaque import Opaque, restore_opaque
 from spark_integration import migration
-from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.checkpoint import (
     has_commits,
     last_batch,
@@ -59,6 +58,7 @@ from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import read_job, read_note
 from spark_integration.errors import CorruptState, InvalidRequest
 from spark_integration.request import make_product
+from spark_integration.runners.state_pages import is_state_url
 from spark_integration.session import local_session
 from stores import PageStore, open_store
 from stores.address import without_credentials

@@ -104,13 +104,13 @@ def parse_windows(texts: str | Sequence[str]) -> Any:
 
 
 def parse_every(text: str) -> int | str:
-    """``100 events`` as 100, ``1 minute`` as it is: when results are wanted, for ``every``."""
+    """``100 events`` as 100, ``1 minute`` as it is: when results are wanted, for ``emit_every``."""
     events, period = _events(text), text.strip()
     try:
         trigger = mta.EveryPeriod(period) if events is None else mta.EveryCount(events)
     except ValueError as error:
         raise InvalidRequest(
-            f"--every {text!r}: write '1 minute' for a result each minute, or '100 events' "
+            f"--emit-every {text!r}: write '1 minute' for a result each minute, or '100 events' "
             f"({error})"
         ) from error
     return trigger.count if isinstance(trigger, mta.EveryCount) else period

@@ -20,11 +20,11 @@ from stores.files import replace_file
 GROUPS = {"format": "columns", "agg": "windows", "output": "output", "follow": "running"}
 #: What a checkpoint depends on.
 FIXED = (
-    "key", "key_from_file_name", "time", "time_unit", "value", "keep", "agg", "window", "store",
-    "results", "write",
+    "key", "key_from_file_name", "time", "time_unit", "value", "carry", "agg", "window", "store",
+    "emit", "write",
 )  # fmt: skip
 #: These change the columns of the results, and of Spark's state, by being so or not; else not.
-DECISIVE = {"late": "side", "silent": "keep", "allowed_lateness": None, "corrections": "onward"}
+DECISIVE = {"on_late": "side", "idle": "keep", "allowed_lateness": None, "emit_updates": False}
 
 
 def _option(default: Any, about: str, metavar: str | None = None, *, shown: bool = True) -> Any:
@@ -56,7 +56,7 @@ class Job:
         "what is aggregated, if several each by itself; default: value, or the one of numbers",
         "COL",
     )
-    keep: tuple[str, ...] = _option((), "also in the results", "COL")
+    carry: tuple[str, ...] = _option((), "also in the results", "COL")
 
     agg: tuple[str, ...] = _option(
         (), f"{', '.join(FUNCTIONS)}; default: max and mean of each value", "NAME=FUNCTION(COL)"
@@ -72,33 +72,31 @@ class Job:
         "URL",
         shown=False,
     )
-    late: Literal["error", "drop", "side"] = _option(
-        "error", "older than its key's last one a row stops the run, goes, or is marked as late"
+    on_late: Literal["raise", "drop", "side"] = _option(
+        "raise", "a row older than its key's last one stops the run, is dropped, or marked as late"
     )
     allowed_lateness: str | None = _option(
         None, "how much older than its key's newest row a row may be, as '10 minutes'", "TIME"
     )
-    corrections: Literal["onward", "append"] = _option(
-        "onward", "each row once, or with a mark once more when a late one changes it"
+    emit_updates: bool = _option(False, "emit a row again, marked, when a late one changes it")
+    on_invalid: Literal["raise", "drop"] = _option(
+        "raise", "rows without a readable key, time or value stop the run or are dropped"
     )
-    invalid: Literal["error", "drop"] = _option(
-        "error", "rows without a readable key, time or value stop the run or are dropped"
-    )
-    silent: Literal["keep", "drop", "emit"] = _option(
-        "keep", "keys whose time window has emptied stay, go, or go with a last row"
+    idle: Literal["keep", "expire", "emit"] = _option(
+        "keep", "keys whose time window has emptied stay, expire, or expire with a last row"
     )
     watermark: str = _option(
-        "10 minutes", "for --silent: how far rows of different keys may be apart", "TIME"
+        "10 minutes", "for --idle: how far rows of different keys may be apart", "TIME"
     )
 
     output: str = _option("mta-output", "where results, pages and the checkpoint go", "DIR")
-    every: str | None = _option(
+    emit_every: str | None = _option(
         None,
         "'100 events': each 100th row of a key; '1 minute': one a minute; default: all",
         "WHEN",
     )
-    results: Literal["event", "last"] = _option(
-        "event", "a row for each event, or the last of each key and batch"
+    emit: Literal["all", "last"] = _option(
+        "all", "a row for each event, or the last of each key and batch"
     )
     write: Literal["parquet", "csv"] = _option("parquet", "format of the results")
     plot: bool = _option(True, "draw plot.png at the end (default)")

@@ -143,7 +143,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, panel: Sequence[Aggregation], title: 
         axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     column = panel[0].column
     colours = COLOURS if panel[0].like_the_value else COLOURS[2:]
-    # Rows of boundaries (--every '1 minute') have results alone.
+    # Rows of boundaries (--emit-every '1 minute') have results alone.
     if panel[0].like_the_value and rows[f"max {column}"].notna().any():
         axes.plot(*_line(rows, column), color=VALUE_COLOUR, linewidth=0.8, label=column)
     styles = [(colour, line) for line in ("-", "--", ":") for colour in colours]

@@ -33,8 +33,7 @@ from spark_integration.cli.failures import spark_errors
 from spark_integration.cli.job import Job, read_job
 from spark_integration.cli.progress import Progress, Reason, files_done, follow_query
 from spark_integration.errors import InvalidInput, InvalidRequest
-from spark_integration.options import Options
-from spark_integration.plan import policies_of
+from spark_integration.options import Options, policies_of
 from spark_integration.session import local_session, signalled
 from spark_integration.versions import INSTALLED
 from stores.files import open_no_link
@@ -111,25 +110,25 @@ def _arguments(job: Job, aggregations: Sequence[Aggregation]) -> dict[str, Any]:
     # The results have the value columns that no aggregation reads all the same.
     unread = set(job.value) - {agg.input for agg in aggregations}
     return {
-        "key": sources.key_column(job),
-        "time": str(job.time),
+        "by": sources.key_column(job),
+        "on": str(job.time),
         "aggregations": {agg.name: (agg.input, agg.monoid()) for agg in aggregations},
-        "policy": parse_windows(job.window),
+        "window": parse_windows(job.window),
         "store": job.store_url,
-        "output": job.results,
-        "every": None if job.every is None else parse_every(job.every),
-        "keep": [*job.keep, *(name for name in job.value if name in unread)],
-        "late": job.late,
+        "emit": job.emit,
+        "emit_every": None if job.emit_every is None else parse_every(job.emit_every),
+        "carry": [*job.carry, *(name for name in job.value if name in unread)],
+        "on_late": job.on_late,
         "allowed_lateness": job.allowed_lateness,
-        "corrections": job.corrections,
-        "invalid": job.invalid,
-        "silent": job.silent,
+        "emit_updates": job.emit_updates,
+        "on_invalid": job.on_invalid,
+        "idle": job.idle,
     }
 
 
 def _with_watermark(rows: DataFrame, job: Job) -> DataFrame:
-    """The rows under the watermark that tells which keys are silent, where that is asked."""
-    if job.silent == "keep":
+    """The rows under the watermark that tells which keys are idle, where that is asked."""
+    if job.idle == "keep":
         return rows
     try:
         delay = to_duration(job.watermark, "a watermark", least=0)
@@ -145,7 +144,7 @@ def read_results(spark: SparkSession, job: Job) -> DataFrame:
 
 
 def over_windows(aggregations: Sequence[Aggregation], texts: Sequence[str]) -> list[Aggregation]:
-    """The result columns: each aggregation once, or once for each of several windows."""
+    """The result columns: each aggregation once, or once for each of multiple windows."""
     windows = policies_of(parse_windows(texts))
     return [replace(agg, name=result_name(agg.name, w)) for agg in aggregations for w in windows]
 
@@ -160,15 +159,15 @@ def plot_results(spark: SparkSession, job: Job, aggregations: list[Aggregation])
     path = job.folder / PLOT
     values = ", ".join(job.value)
     # Rows of boundaries have results alone.
-    shown = f"{values}, and its aggregates" if job.every is None else f"aggregates of {values}"
+    shown = f"aggregates of {values}" if job.emit_every else f"{values}, and its aggregates"
     over = "sliding windows," if "=" in job.windows else "a sliding window of"
-    title = f"{shown} over {over} {job.windows}{_now_and_then(job)}"
+    title = f"{shown} over {over} {job.windows}{_periods(job)}"
     results = read_results(spark, job)
-    if job.late == "side":
+    if job.on_late == "side":
         results = results.where("not late")
-    if job.corrections == "append":  # a picture of all rows would show both results of an event
+    if job.emit_updates:  # a picture of all rows would show both results of an event
         results = results.where("not corrected")
-    if job.silent == "emit":  # rows about silence have no values
+    if job.idle == "emit":  # rows about idle keys have no values
         results = results.where(F.col(f"`{job.value[0]}`").isNotNull())
     key = sources.key_column(job)
     which = draw(results, key, str(job.time), aggregations, title, path, job.plot_keys)
@@ -240,13 +239,13 @@ def _announce(job: Job, source: sources.Source) -> None:
     files = plural(len(source.files), f"{source.format} file")
     say(f"input     {files}, {human_bytes(size)}")
     say(f"columns   key {key}, time {time}, value {', '.join(job.value)}")
-    say(f"window    {job.windows}: {', '.join(job.agg)}{_now_and_then(job)}")
+    say(f"window    {job.windows}: {', '.join(job.agg)}{_periods(job)}")
     say(f"output    {job.folder}")
 
 
-def _now_and_then(job: Job) -> str:
+def _periods(job: Job) -> str:
     """When results come, where that is not after each row."""
-    return "" if job.every is None else f", every {job.every}"
+    return "" if job.emit_every is None else f", every {job.emit_every}"
 
 
 def _start(results: DataFrame, job: Job) -> StreamingQuery:
@@ -271,7 +270,7 @@ def _report(
             else "no rows: the files of the input hold none"
         )
     if progress.late:
-        marked = job.late == "side"
+        marked = job.on_late == "side"
         say(f"late      {plural(progress.late, 'row')}, {'marked' if marked else 'dropped'}")
     if progress.invalid:
         say(f"invalid   {plural(progress.invalid, 'row')}, dropped")

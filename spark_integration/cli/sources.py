@@ -136,7 +136,7 @@ def resolve_columns(job: Job, source: Source) -> Job:
     texts = job.agg or [f"{function}({name})" for name in value for function in ("max", "mean")]
     aggregations = [parse_aggregation(text, value) for text in texts]
     for option, names in (
-        ("key", filter(None, [job.key])), ("time", [time]), ("value", value), ("keep", job.keep)
+        ("key", filter(None, [job.key])), ("time", [time]), ("value", value), ("carry", job.carry)
     ):  # fmt: skip
         for name in names:
             if name not in source.columns:
@@ -146,7 +146,7 @@ def resolve_columns(job: Job, source: Source) -> Job:
         if len(values) and not any(map(is_number, values)):
             raise InvalidRequest(f"--value {name!r} holds {values.iloc[0]!r}, not numbers")
     _check_times(job, source, time)
-    names = [key_column(job), time, *value, *job.keep, *(agg.name for agg in aggregations)]
+    names = [key_column(job), time, *value, *job.carry, *(agg.name for agg in aggregations)]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidRequest(
             f"the result would have several columns {', '.join(repeated)}: "
@@ -342,7 +342,7 @@ def _check_times(job: Job, source: Source, time: str) -> None:
         example = "yyyyMMdd or yyyyMMddHHmmss"
     else:
         wrong = cells[_read_as_times(cells.astype(str)).isna()]
-        if not len(wrong) or (job.invalid == "drop" and len(wrong) < len(cells)):
+        if not len(wrong) or (job.on_invalid == "drop" and len(wrong) < len(cells)):
             return
         example = "dd/MM/yyyy HH:mm"
     raise InvalidRequest(

@@ -48,7 +48,7 @@ def read_input(
     """The input as rows of key, time, values and kept columns.
 
     A stream of ``files_per_batch`` files at a time, or without it everything as one batch. A row
-    that cannot be used fails the query with its file and line, or, with ``invalid="drop"``, has
+    that cannot be used fails the query with its file and line, or, with ``on_invalid="drop"``, has
     nulls and is counted in the stream's ``INPUT_METRICS``.
     """
     # Spark would otherwise pass over a new file that is a week older than the newest, in silence.
@@ -80,11 +80,11 @@ def read_input(
     rows = rows.withColumn("reason", F.coalesce("reason", unread))
     rows = rows.withColumn("found", F.coalesce("found", F.col("c1").cast("string")))
     time = F.col("time")
-    if job.invalid == "error":
+    if job.on_invalid == "raise":
         time = F.when(F.isnotnull("reason"), F.raise_error(_fault(source))).otherwise(time)
     elif files_per_batch is not None:
         rows = rows.observe(INPUT_METRICS, *_counts(selection.reasons))
-    values = [F.col(f"c{at}").alias(name) for at, name in enumerate([*job.value, *job.keep], 2)]
+    values = [F.col(f"c{at}").alias(name) for at, name in enumerate([*job.value, *job.carry], 2)]
     selected: DataFrame = rows.select(
         F.col("c0").alias(key_column(job)), time.alias(selection.time), *values
     )
@@ -94,7 +94,7 @@ def read_input(
 def select_columns(job: Job, source: Source) -> Selection:
     """What the readers take from the files. Raises InvalidRequest for a type that has no use."""
     time, schema = str(job.time), source.schema
-    types = {name: pa.string() for name in (job.key, time, *job.keep) if name is not None}
+    types = {name: pa.string() for name in (job.key, time, *job.carry) if name is not None}
     in_files = {} if schema is None else dict(zip(schema.names, schema.types, strict=True))
     for name in types.keys() & in_files.keys():
         kind, is_time = in_files[name], name == time
@@ -116,7 +116,7 @@ def select_columns(job: Job, source: Source) -> Selection:
         time=time,
         values=job.value,
         needed=frozenset(each.input for each in used if each.input is not None),
-        carried=job.keep,
+        carried=job.carry,
         types=types,
     )
 
@@ -136,7 +136,7 @@ def _fault(source: Source) -> Column:
     """What an error says of a row that cannot be used."""
     shown = F.regexp_replace("found", r"\s", " ")
     found = F.when(F.length("found") > 0, F.concat(F.lit(": '"), shown, F.lit("'")))
-    hint = F.lit("; correct it, or drop and count such rows with --invalid drop")
+    hint = F.lit("; correct it, or drop and count such rows with --on-invalid drop")
     at = F.concat(F.lit(f", {unit_of(source)} "), F.col("row").cast("string"), F.lit(": "))
     return F.concat(
         F.lit("InvalidInput: "), "file", at, "reason", F.coalesce(found, F.lit("")), hint

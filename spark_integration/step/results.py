@@ -1,9 +1,10 @@
-"""What a step hands back: the rows, with a column for each aggregation.
+"""The rows that a step returns: the input's rows, with a column for each aggregation.
 
 Four kinds of rows, in this order: those that have a result, be they rows that entered a window or,
-with a period for ``every``, boundaries; among them, where ``silent="emit"``, one for each moment at
-which a window became empty; where ``corrections="append"``, rows given again, marked, with the
-results that hold now; and, where ``late="side"``, the late rows, marked, with nulls for results.
+with a period for ``emit_every``, boundaries; among them, where ``idle="emit"``, one for each moment
+at which a window became empty; where ``emit_updates`` is true, updates of earlier rows, marked,
+with the results that hold now; and, where ``on_late="side"``, the late rows, marked, with nulls for
+results.
 
 Rows given again are events whose results a late one has changed. What a window keeps of an event is
 its time and the values that aggregations read; so these, the key and the results are what such a
@@ -24,7 +25,8 @@ from mta.keyed.keys import Keys
 from mta.keyed.sweep import empties
 from mta.keyed.work import Found
 from mta.monoids.product import result_name
-from spark_integration.plan import CORRECTED, LATE, Plan
+from spark_integration.options import CORRECTED, LATE
+from spark_integration.plan import Plan
 from spark_integration.step.columns import (
     Ints,
     as_input,
@@ -58,17 +60,17 @@ def counts_of(plan: Plan, read: int, begun: int, done: Advance, incomplete: int)
     late = 0 if done.late is None else int(done.late.mask.sum())
     missing = len(done.missing)
     invalid = read - begun - len(done.line) - len(done.retracted) - late - missing
-    dropped = begun + invalid + missing + (0 if plan.late == "side" else late)
+    dropped = begun + invalid + missing + (0 if plan.on_late == "side" else late)
     return Counts(read, dropped, late, invalid, missing, incomplete)
 
 
 def results_of(plan: Plan, group: Sorted, done: Advance, gone: Gone | None) -> pa.Table:
     """All rows that come out."""
     monoid, found = plan.monoid, done.found
-    last = plan.output == "last"
-    if last and plan.every is not None:
+    last = plan.emit == "last"
+    if last and plan.trigger is not None:
         found = found.take(monoid, found.lasts)
-    if last and gone is not None and (plan.by_boundaries or plan.silent == "emit"):
+    if last and gone is not None and (plan.by_boundaries or plan.idle == "emit"):
         of_gone = done.keys.find(gone.table.keys)  # for which something later comes
         found = found.take(monoid, np.flatnonzero(~np.isin(found.of, of_gone[of_gone >= 0])))
     late = None if done.late is None else group.rows.filter(pa.array(done.late.mask))
@@ -80,7 +82,7 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Gone | None) -> p
             parts.append(_at_boundaries(plan, gone.table.keys, due))
         return _marked(plan, pa.concat_tables(parts), None, late)
     again = None
-    if plan.appends and (found.at < 0).any():
+    if plan.emit_updates and (found.at < 0).any():
         again, found = (
             found.take(monoid, np.flatnonzero(is_old)) for is_old in (found.at < 0, found.at >= 0)
         )
@@ -88,7 +90,7 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Gone | None) -> p
     if len(places) < rows.num_rows or (places[1:] < places[:-1]).any():
         rows = rows.take(pa.array(places))
     rows = _with_results(plan, rows, found.outputs)
-    if plan.silent == "emit":
+    if plan.idle == "emit":
         rows = _with_emptied(plan, rows, found.at, *_emptied(plan, done, group, gone))
     corrected = None if again is None else _given_again(plan, group, done, again, rows.schema)
     return _marked(plan, rows, corrected, late, gone_out)
@@ -96,7 +98,7 @@ def results_of(plan: Plan, group: Sorted, done: Advance, gone: Gone | None) -> p
 
 def _with_results(plan: Plan, rows: pa.Table, outputs: Sequence[Rows]) -> pa.Table:
     columns = rows.column_names
-    for window, of_window in zip(plan.policies, outputs, strict=True):
+    for window, of_window in zip(plan.windows, outputs, strict=True):
         for alias, column in plan.monoid.results(of_window).items():
             name = result_name(alias, window)
             rows = rows.append_column(name, to_arrow([column], plan.results[name], name))
@@ -123,7 +125,7 @@ def _given_again(
     any_row[alone] = done.retracted[np.searchsorted(done.retracted_of, again.of[alone])]
     of_keys = group.rows.take(pa.array(any_row))
     columns = {name: of_keys.column(name) for name in plan.keys}
-    columns[plan.time] = from_micros(again.times, schema.field(plan.time).type, plan.time_unit)
+    columns[plan.on] = from_micros(again.times, schema.field(plan.on).type, plan.time_unit)
     if plan.retractions is not None:
         columns[plan.retractions] = pa.repeat(pa.scalar(False), len(again))
     for name in plan.values:
@@ -142,7 +144,7 @@ def _emptied(
     before: list[int] = []
     lifetime = plan.lifetime
     assert lifetime is not None
-    if plan.lateness is None and plan.output != "last" and done.last is not None:
+    if plan.lateness is None and plan.emit != "last" and done.last is not None:
         # Where events may be late no moment is certain.
         times = group.times[done.line]
         previous = np.empty_like(times)
@@ -154,9 +156,9 @@ def _emptied(
         moments += (previous[at] + lifetime).tolist()
         before += at.tolist()
     if gone is not None:
-        silent = gone.table.keys
-        order = sorted(range(len(silent)), key=silent.packed)
-        keys += [silent.packed(place) for place in order]
+        idle = gone.table.keys
+        order = sorted(range(len(idle)), key=idle.packed)
+        keys += [idle.packed(place) for place in order]
         moments += gone.moments[order].tolist()
         before += [len(done.line)] * len(order)
     return keys, moments, before
@@ -175,7 +177,7 @@ def _with_emptied(
         return rows
     emptied = _rows_of_keys(plan, keys, np.array(moments))
     empty = empties(plan.monoid, len(keys))
-    emptied = _with_results(plan, emptied, [empty] * len(plan.policies)).select(rows.column_names)
+    emptied = _with_results(plan, emptied, [empty] * len(plan.windows)).select(rows.column_names)
     order = np.insert(
         np.arange(rows.num_rows),
         np.searchsorted(given, before),
@@ -197,9 +199,9 @@ def _marked(
         parts[CORRECTED] = again
     if retracted is not None and plan.retractions is not None:
         parts[plan.retractions] = _without_results(plan, retracted)
-    if late is not None and plan.late == "side":
+    if late is not None and plan.on_late == "side":
         parts[LATE] = _without_results(plan, late)
-    for mark in [CORRECTED] * plan.appends + [LATE] * (plan.late == "side"):
+    for mark in [CORRECTED] * plan.emit_updates + [LATE] * (plan.on_late == "side"):
         for name, part in parts.items():
             parts[name] = part.append_column(mark, pa.repeat(pa.scalar(name == mark), len(part)))
     return pa.concat_tables(parts.values())
@@ -218,7 +220,7 @@ def _rows_of_keys(plan: Plan, keys: Sequence[bytes], times: Ints) -> pa.Table:
     if keys:
         types = [schema.field(name).type for name in plan.keys]
         columns |= zip(plan.keys, key_columns(keys, types), strict=True)
-    columns[plan.time] = from_micros(times, schema.field(plan.time).type, plan.time_unit)
+    columns[plan.on] = from_micros(times, schema.field(plan.on).type, plan.time_unit)
     return pa.table({name: columns[name] for name in plan.columns})
 
 

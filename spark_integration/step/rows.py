@@ -61,10 +61,10 @@ class Sorted:
 def complete(rows: pa.Table, plan: Plan) -> pa.Table:
     """The rows that have a key, a time and every value, unless they are retractions; linear.
 
-    With ``invalid="error"`` other rows raise NullKey, InvalidTime or InvalidValue. A time beyond
+    With ``on_invalid="raise"`` other rows raise NullKey, InvalidTime or InvalidValue. A time beyond
     ``TIME_LIMIT`` is none (NaT as a number is such a one); a value's NaN is the window's to judge.
     """
-    roles = dict.fromkeys(plan.values, "value") | {plan.time: "time"}
+    roles = dict.fromkeys(plan.values, "value") | {plan.on: "time"}
     roles |= dict.fromkeys(plan.keys, "key")
     for name, role in roles.items():
         column = rows.column(name)
@@ -84,7 +84,7 @@ def complete(rows: pa.Table, plan: Plan) -> pa.Table:
 
 def _with_times(rows: pa.Table, plan: Plan) -> pa.Table:
     """The rows whose time is one; a number without a stated unit must be one in seconds."""
-    column = rows.column(plan.time)
+    column = rows.column(plan.on)
     known = to_micros(column, plan.time_unit) != NO_TIME
     what = "more than 146,000 years from 1970; is its unit right?"
     if plan.time_unit is None and not pa.types.is_temporal(column.type):
@@ -93,17 +93,17 @@ def _with_times(rows: pa.Table, plan: Plan) -> pa.Table:
             what = doubt_of(column[int(np.argmin(known))].as_py())
     if known.all():
         return rows
-    what = f"have in {plan.time!r} what is no time: {what}"
+    what = f"have in {plan.on!r} what is no time: {what}"
     return _kept(rows, pa.array(known), "bad time", what, "time", plan)
 
 
 def _kept(
     rows: pa.Table, good: pa.Array | pa.ChunkedArray, fault: str, what: str, role: str, plan: Plan
 ) -> pa.Table:
-    if plan.invalid == "error":
+    if plan.on_invalid == "raise":
         raise _ERRORS[role](
             f"{fault}: {rows.num_rows - pc.sum(good, min_count=0).as_py()} of {rows.num_rows} rows "
-            f"of a bucket {what}; filter them out, or set invalid='drop' to drop and count them"
+            f"of a bucket {what}; filter them out, or set on_invalid='drop' to drop and count them"
         )
     return rows.filter(good)
 
@@ -112,7 +112,7 @@ def sort_rows(rows: pa.Table, plan: Plan) -> Sorted:
     """The rows by key, time, then all other columns that have an order; O(rows * log rows)."""
     rows = rows.combine_chunks()
     keys, codes = _keys_of(rows, plan.keys)
-    times = to_micros(rows.column(plan.time), plan.time_unit)
+    times = to_micros(rows.column(plan.on), plan.time_unit)
     order = _order(rows, codes, times, len(keys), plan.retractions)
     rows = rows.take(pa.array(order))
     bounds = bounds_of(np.bincount(codes, minlength=len(keys)))

@@ -116,7 +116,7 @@ def behind_the_seam(rows: pa.Table, plan: Plan) -> pa.Table:
     if plan.start is None or plan.start.until is None:
         return rows
     return rows.filter(
-        pa.array(to_micros(rows.column(plan.time), plan.time_unit) >= plan.start.until)
+        pa.array(to_micros(rows.column(plan.on), plan.time_unit) >= plan.start.until)
     )
 
 

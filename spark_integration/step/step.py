@@ -70,7 +70,7 @@ def step(
     lost then, since the old state still stands.
     """
     before = None if state is None else State.decode(state).root_for(plan.buckets, plan.fixed)
-    if plan.silent == "emit" or plan.by_boundaries:
+    if plan.idle == "emit" or plan.by_boundaries:
         rows = rows.cast(plan.row_schema)  # rows of no event have these types, and all must agree
     known = complete(rows, plan)
     later = behind_the_seam(known, plan)

@@ -75,16 +75,16 @@ class Windows:
             settings |= {"arity": plan.arity, "leaf_arity": plan.leaf_arity}
         if plan.by_time:
             settings["allowed_lateness"] = (plan.lateness or 0) / 1e6
-            settings["on_duplicate"] = plan.existing
+            settings["on_duplicate"] = plan.on_duplicate
         if before is not None:
             settings["promote_at"] = PROMOTE_AT
-            self.keyed = KeyedWindows.restore(before, plan.monoid, plan.policy, store, **settings)
+            self.keyed = KeyedWindows.restore(before, plan.monoid, plan.window, store, **settings)
         else:
             # With all rows in hand, and no more to come, a batch query needs no pages.
             most = 1 << 24 if plan.temporary else PROMOTE_AT
             name = f"{plan.name}.{plan.fingerprint()[:4].hex()}"
             settings |= {"promote_at": most, "store": None if plan.temporary else store}
-            self.keyed = KeyedWindows(plan.monoid, plan.policy, name=name, **settings)
+            self.keyed = KeyedWindows(plan.monoid, plan.window, name=name, **settings)
             if start is not None:
                 self.keyed.take_over(*start)
         self.bucket = self.keyed.bucket_of(_KIND)
@@ -135,23 +135,23 @@ class Windows:
             unordered=True, on_missing="drop",
         )  # fmt: skip
         done = self.bucket.advance(batch, _wanted(plan))
-        if done.late is not None and plan.late == "error":
+        if done.late is not None and plan.on_late == "raise":
             raise _late_event(done.late, group, codes, plan)
-        if len(done.missing) and plan.missing == "error":
+        if len(done.missing) and plan.on_missing == "raise":
             raise _no_such_event(done.missing, group, plan)
         bad = count - len(done.line) - (0 if done.late is None else int(done.late.mask.sum()))
         bad -= len(done.retracted) + len(done.missing)
-        if bad and plan.invalid == "error":
+        if bad and plan.on_invalid == "raise":
             raise InvalidValue(
                 f"bad value: {bad} of {count} rows of a bucket hold a NaN, or what no aggregation "
-                "takes; filter them out, or set invalid='drop' to drop and count them"
+                "takes; filter them out, or set on_invalid='drop' to drop and count them"
             )
         return done
 
     def expire(self, watermark: int | None) -> Gone | None:
         """Expire the keys whose windows are empty by the watermark; None if there are none."""
         plan, lifetime = self.plan, self.plan.lifetime
-        if watermark is None or lifetime is None or plan.silent == "keep" or plan.temporary:
+        if watermark is None or lifetime is None or plan.idle == "keep" or plan.temporary:
             return None
         past, period = watermark - plan.patience - 1, plan.period
         if period is not None:  # the last boundary for which all events have come
@@ -162,7 +162,8 @@ class Windows:
         )
         if not len(table):
             return None
-        due = self.bucket.due(table, plan.every) if isinstance(plan.every, EveryPeriod) else None
+        trigger = plan.trigger
+        due = self.bucket.due(table, trigger) if isinstance(trigger, EveryPeriod) else None
         return Gone(table, self._end_of(table.newest()), due)
 
     def _end_of(self, newest: Any) -> Any:
@@ -179,7 +180,7 @@ class Windows:
         """
         if self.bucket.is_deleting:
             return watermark or 0
-        if self.plan.silent == "keep":
+        if self.plan.idle == "keep":
             return (watermark or 0) + (self.plan.lifetime or DAY)
         earliest = self.bucket.earliest()
         return None if earliest is None else int(self._end_of(earliest)) + self.plan.patience
@@ -187,17 +188,17 @@ class Windows:
 
 def sweeps(plan: Plan) -> bool:
     """Whether windows are swept by columns, in place of each key's by itself."""
-    return is_swept(plan.monoid, list(plan.policies.values()))
+    return is_swept(plan.monoid, list(plan.windows.values()))
 
 
 def _wanted(plan: Plan) -> Want:
-    if isinstance(plan.every, EveryPeriod):
-        return Boundaries(plan.every, ends=plan.temporary)
-    if isinstance(plan.every, EveryCount):
-        return plan.every
-    if plan.appends and plan.by_time:
-        return "changed" if plan.output == "event" else "newest"
-    return "each" if plan.output == "event" else "last"
+    if isinstance(plan.trigger, EveryPeriod):
+        return Boundaries(plan.trigger, ends=plan.temporary)
+    if isinstance(plan.trigger, EveryCount):
+        return plan.trigger
+    if plan.emit_updates and plan.by_time:
+        return "changed" if plan.emit == "all" else "newest"
+    return "each" if plan.emit == "all" else "last"
 
 
 def _no_such_event(missing: Ints, group: Sorted, plan: Plan) -> NoSuchEvent:
@@ -207,8 +208,8 @@ def _no_such_event(missing: Ints, group: Sorted, plan: Plan) -> NoSuchEvent:
     key = group.key(number)
     return NoSuchEvent(
         f"{len(missing)} retractions of a bucket find no event to take out, the first of key "
-        f"{key}, by {plan.time!r} at {clock(int(group.times[place]))}: it never came, was taken "
-        "out before, or has left; set missing='drop' to drop and count them"
+        f"{key}, by {plan.on!r} at {clock(int(group.times[place]))}: it never came, was taken "
+        "out before, or has left; set on_missing='drop' to drop and count them"
     )
 
 
@@ -235,6 +236,7 @@ def _late_event(late: Late, group: Sorted, codes: Ints, plan: Plan) -> LateEvent
         old = f"older than {clock(floor)}, before which no event is kept"
     return LateEvent(
         f"{int(late.mask[first:end].sum())} of {end - first} events of key {key} are {old}, the "
-        f"oldest by {plan.time!r} at {clock(int(group.times[place]))}; {remedy}, or set "
-        "late='drop' to drop and count them, or late='side' to have them marked among the results"
+        f"oldest by {plan.on!r} at {clock(int(group.times[place]))}; {remedy}, or set "
+        "on_late='drop' to drop and count them, or on_late='side' to have them marked among the "
+        "results"
     )

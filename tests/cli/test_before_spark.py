@@ -105,8 +105,8 @@ def stream(spark: SparkSession, source: Path) -> DataFrame:
 
 def asked(store: str) -> dict[str, object]:
     return {
-        "key": "device", "time": "ts", "aggregations": {"peak": ("watts", Max())},
-        "policy": TimeWindow("1 day"), "store": store,
+        "by": "device", "on": "ts", "aggregations": {"peak": ("watts", Max())},
+        "window": TimeWindow("1 day"), "store": store,
     }  # fmt: skip
 
 

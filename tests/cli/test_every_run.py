@@ -1,4 +1,4 @@
-"""``mta run --every``: results every k events and every period, and what does not go with them."""
+"""``mta run --emit-every``: results every k events and every period, and what they refuse."""
 
 import shlex
 
@@ -42,7 +42,7 @@ def test_periods_then_counts(tmp_path, capsys):
     write(source / "1.csv", 0, MINUTES)
     command = ("run", source, "--key", "device", "--agg", "peak=max(watts)", "--window",
                "2 hours", "--output", out)  # fmt: skip
-    assert mta(*command, "--every", "1 hour") == 0
+    assert mta(*command, "--emit-every", "1 hour") == 0
     printed = capsys.readouterr().out
     assert "window    2 hours: peak=max(watts), every 1 hour" in printed
     assert (out / "plot.png").stat().st_size > 10_000
@@ -52,7 +52,7 @@ def test_periods_then_counts(tmp_path, capsys):
     assert all(pd.isna(watts) for _, watts, _ in found)
 
     write(source / "2.csv", MINUTES, 2 * MINUTES)  # the trigger may change between runs
-    assert mta(*command, "--no-plot", "--every", "250 events") == 0
+    assert mta(*command, "--no-plot", "--emit-every", "250 events") == 0
     at = FIRST + pd.Timedelta(minutes=499, seconds=30)
     assert results_of(out)[4:] == [(at, 499.0, 499.0)]
 
@@ -68,7 +68,7 @@ def test_counts_with_several_windows_and_a_restart(tmp_path):
     write(source / "1.csv", 0, 125)
     command = ("run", source, "--key", "device", "--agg", "peak=max(watts)", "--window",
                "hours=2 hours", "--window", "short=5 minutes", "--output", out,
-               "--every", "20 events", "--no-plot")  # fmt: skip
+               "--emit-every", "20 events", "--no-plot")  # fmt: skip
     assert mta(*command) == 0
     write(source / "2.csv", 320, 350)
     assert mta(*command) == 0
@@ -87,8 +87,8 @@ def test_periods_with_several_windows_and_forgotten_keys(tmp_path):
     source.mkdir()
     write(source / "1.csv", 0, 40)
     command = ("run", source, "--key", "device", "--agg", "n=count(watts)", "--window",
-               "hour=1 hour", "--window", "short=10 minutes", "--output", out, "--silent", "drop",
-               "--every", "30 minutes", "--watermark", "1 minute", "--no-plot")  # fmt: skip
+               "hour=1 hour", "--window", "short=10 minutes", "--output", out, "--idle", "expire",
+               "--emit-every", "30 minutes", "--watermark", "1 minute", "--no-plot")  # fmt: skip
     assert mta(*command) == 0
     write(source / "2.csv", 400, 402)
     rows = pd.read_csv(source / "2.csv")
@@ -110,19 +110,20 @@ def test_every_as_text(text, every):
 
 @pytest.mark.parametrize("text", ["soon", "100", "0 events", "0 seconds", "-1 minute", ""])
 def test_what_is_neither_a_period_nor_a_count(text):
-    with pytest.raises(InvalidRequest, match=f"--every {text!r}: write '1 minute'"):
+    with pytest.raises(InvalidRequest, match=f"--emit-every {text!r}: write '1 minute'"):
         parse_every(text)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--every '1 minute' --allowed-lateness '1 minute'",
-         "every is a period, but with --allowed-lateness an event may come after"),
-        ("--every '1 minute' --silent emit", "--silent emit, but with a period for every"),
-        ("--every '9 events' --silent drop", "--every '9 events', but with --silent drop"),
-        ("--every '9 events' --allowed-lateness '1 minute' --corrections append",
-         "--corrections append, but with every most rows are never given"),
+        ("--emit-every '1 minute' --allowed-lateness '1 minute'",
+         "--emit-every is a period, but with --allowed-lateness an event may come after"),
+        ("--emit-every '1 minute' --idle emit", "--idle emit, but with a period for --emit-every"),
+        ("--emit-every '9 events' --idle expire",
+         "--emit-every '9 events', but with --idle expire"),
+        ("--emit-every '9 events' --allowed-lateness '1 minute' --emit-updates",
+         "--emit-updates, but with --emit-every most rows are never emitted"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together(tmp_path, capsys, options, message):
@@ -135,23 +136,23 @@ def test_what_does_not_go_together(tmp_path, capsys, options, message):
 
 @pytest.mark.parametrize(("every", "lateness"), [("1 minute", None), ("100 events", "0 seconds")])
 def test_what_goes_together(every, lateness):
-    options = {"results": "last", "silent": "drop", "window": ["a=1 hour", "b=2 hours"]}
+    options = {"emit": "last", "idle": "expire", "window": ["a=1 hour", "b=2 hours"]}
     options["allowed_lateness"] = lateness
-    options |= {"every": every, "agg": ["max(watts)"], "time": "ts", "value": ["watts"]}
+    options |= {"emit_every": every, "agg": ["max(watts)"], "time": "ts", "value": ["watts"]}
     job = Job.from_options({"input": ["a.csv"], **options})
-    assert (job.every, job.results, job.silent) == (every, "last", "drop")
+    assert (job.emit_every, job.emit, job.idle) == (every, "last", "expire")
     aggregations = [parse_aggregation(text, job.value) for text in job.agg]
-    assert Options(**_arguments(job, aggregations)).output == "last"
+    assert Options(**_arguments(job, aggregations)).emit == "last"
 
 
 def test_mistakes_are_told_before_spark_starts(tmp_path, capsys):
     write(tmp_path / "1.csv", 0, 3)
     out = tmp_path / "out"
     command = ("run", tmp_path / "1.csv", "--key", "device", "--output", out)
-    assert mta(*command, "--every", "soon") == 2
-    assert "mta: --every 'soon': write '1 minute'" in capsys.readouterr().err
+    assert mta(*command, "--emit-every", "soon") == 2
+    assert "mta: --emit-every 'soon': write '1 minute'" in capsys.readouterr().err
     config = tmp_path / "job.toml"
-    config.write_text('every = "1 minute"\nsilent = "emit"\n')
+    config.write_text('emit_every = "1 minute"\nidle = "emit"\n')
     assert mta(*command, "--config", config) == 2
-    assert "--silent emit, but with a period for every" in capsys.readouterr().err
+    assert "--idle emit, but with a period for --emit-every" in capsys.readouterr().err
     assert not out.exists()

@@ -265,7 +265,7 @@ def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
     assert completed(tmp_path / "mta.bash", "mta mig") == ["migrate"]
     assert "--key-from-file-name" in completed(tmp_path / "mta.bash", "mta run --key")
     assert {"--json", "--quiet", "--delete"} <= set(completed(tmp_path / "mta.bash", "mta gc --"))
-    assert set(completed(tmp_path / "mta.bash", "mta run --late ")) >= {"error", "drop", "side"}
+    assert set(completed(tmp_path / "mta.bash", "mta run --on-late ")) >= {"raise", "drop", "side"}
     wrong = subprocess.run([*command, "nonsense"], capture_output=True, text=True, check=False)
     assert wrong.returncode == 2 and "bash, zsh" in wrong.stderr
 

@@ -160,7 +160,7 @@ READ = {
     ),
     "times of day are carried as text": (
         {"a.parquet": parquet(k=["a"], v=[1], note=pa.array([time(1, 2)], "time32[ms]"))},
-        {"keep": ("note",)},
+        {"carry": ("note",)},
         [("a", 1.0, "01:02:00.000")],
     ),
     "dates": ({"a.parquet": parquet(k=["a"], v=[1], ts=pa.array([date(2024, 1, 1)]))}, {}, ONE),
@@ -208,7 +208,7 @@ def test_numbers_are_those_of_python_without_underscores(spark, tmp_path):
     wanted = {f"<{text}>": number for text, number in expected.items()}
     for name, content in (("a.csv", sheet.getvalue()), ("a.json", lines), ("a.parquet", column)):
         folder = tmp_path / name[2:]
-        got = rows_of(spark, folder, {name: content}, invalid="drop")
+        got = rows_of(spark, folder, {name: content}, on_invalid="drop")
         assert dict(got) == wanted, name
 
 
@@ -265,7 +265,7 @@ REFUSED = {
     "no key": (
         {"a.csv": table(("a", 1), ("", 2))},
         {},
-        r"a\.csv, line 3: no k; correct it, or .*--invalid drop",
+        r"a\.csv, line 3: no k; correct it, or .*--on-invalid drop",
     ),
     "a missing column": (
         {"a.csv": table(("a", 1)), "b.csv": "k,ts\n"},
@@ -290,7 +290,7 @@ REFUSED = {
     ),
     "a type that Spark lacks": (
         {"a.parquet": parquet(k=["a"], v=[1], n=pa.array([[1]], pa.list_(pa.uint64())))},
-        {"keep": ("n",)},
+        {"carry": ("n",)},
         r"the column 'n' holds list<.*>, a type that Spark lacks",
     ),
     "keys of two kinds": (
@@ -359,7 +359,7 @@ def test_dropped_rows_are_counted_by_reason_with_the_first_example(tmp_path, cap
     (source / "2.csv").write_text(table(("a", "oops")))
     out = tmp_path / "out"
     command = ("run", source, "--key", "k", "--agg", "g=geomean(v)", "--output", out, "--no-plot")
-    assert mta(*command, "--invalid", "drop") == 0
+    assert mta(*command, "--on-invalid", "drop") == 0
     printed = capsys.readouterr().out
     first = source / "1.csv"
     for line in [
@@ -396,7 +396,7 @@ def test_a_run_that_fails_says_what_to_do_and_goes_on(tmp_path, capsys):
 
 def test_a_run_of_which_no_row_can_be_used_fails(tmp_path, capsys):
     (tmp_path / "1.csv").write_text(table(("a", 1)).replace("a", ""))
-    command = ("run", tmp_path / "1.csv", "--key", "k", "--value", "v", "--invalid", "drop")
+    command = ("run", tmp_path / "1.csv", "--key", "k", "--value", "v", "--on-invalid", "drop")
     assert mta(*command, "--output", tmp_path / "out", "--no-plot") == 2
     assert "none of the 1 row read could be used" in capsys.readouterr().err
 

@@ -17,7 +17,7 @@ def test_options_win_over_the_config_file_and_this_over_the_defaults(tmp_path):
     made = job(config=str(config), window=["2 hours"], key=None)
     assert (made.key, made.window, made.files_per_batch) == ("device", ("2 hours",), 3)
     assert made.agg == ("peak=max",)
-    assert made.late == "error"
+    assert made.on_late == "raise"
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_options_win_over_the_config_file_and_this_over_the_defaults(tmp_path):
             "windows = '1 hour'",
             "unknown windows; it can hold input, format, delimiter, quote, encoding, key",
         ),
-        ("late = 'ignore'", "late is 'ignore'; it can be error, drop, side"),
+        ("on_late = 'ignore'", "on_late is 'ignore'; it can be raise, drop, side"),
         ("follow = 'yes'", "the option follow cannot be 'yes'"),
         ("agg = [1]", "the option agg cannot be"),
         ("key = ", "is not TOML"),
@@ -68,15 +68,15 @@ def test_the_note_of_a_job_tells_what_has_changed(tmp_path):
         "--key-from-file-name was False and is True",
         "--window was '24 hours' and is '1 hour'",
     ]
-    changed = first.replace(late="side", silent="drop").differences(earlier)
+    changed = first.replace(on_late="side", idle="expire").differences(earlier)
     assert changed == [
-        "--late was 'error' and is 'side'",
-        "--silent was 'keep' and is 'drop'",
+        "--on-late was 'raise' and is 'side'",
+        "--idle was 'keep' and is 'expire'",
     ]
-    assert first.replace(late="drop").differences(earlier) == []
-    earlier["silent"] = "emit"
-    assert first.replace(silent="drop").differences(earlier) == []
-    assert first.differences(earlier) == ["--silent was 'emit' and is 'keep'"]
+    assert first.replace(on_late="drop").differences(earlier) == []
+    earlier["idle"] = "emit"
+    assert first.replace(idle="expire").differences(earlier) == []
+    assert first.differences(earlier) == ["--idle was 'emit' and is 'keep'"]
 
 
 def test_credentials_leave_the_address():

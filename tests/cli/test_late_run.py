@@ -50,7 +50,7 @@ def test_late_rows_with_corrections(tmp_path, capsys):
     # 3,000 minutes, of which one is missing and comes later.
     write(source / "1.csv", *((at, "a", at % 7) for at in range(3000) if at != 2990))
     command = ("run", source, "--key", "device", "--agg", "peak=max(watts)", "--window", "48 hours",
-               "--late", "drop", "--allowed-lateness", "20 minutes", "--corrections", "append",
+               "--on-late", "drop", "--allowed-lateness", "20 minutes", "--emit-updates",
                "--output", out)  # fmt: skip
     assert mta(*command) == 0
     write(source / "2.csv", (2990, "a", 99.0), (2978, "a", 99.0))
@@ -64,8 +64,8 @@ def test_late_rows_with_corrections(tmp_path, capsys):
     assert again["watts"].tolist() == [at % 7 for at in range(2991, 3000)]
     printed = commands_work(out, capsys)
     assert "by FiBA" in printed
-    assert mta(*command, "--corrections", "onward") == 2
-    assert "--corrections was 'append' and is 'onward'" in capsys.readouterr().err
+    assert mta(*(each for each in command if each != "--emit-updates")) == 2
+    assert "--emit-updates was True and is False" in capsys.readouterr().err
     assert mta(*command, "--allowed-lateness", "soon", "--overwrite") == 2
     assert "--allowed-lateness soon: give a duration" in capsys.readouterr().err
 
@@ -138,5 +138,5 @@ def test_windows_of_a_job(tmp_path):
     assert several.replace(allowed_lateness="9 hours").differences(earlier) == []
     changed = several.replace(allowed_lateness=None).differences(earlier)
     assert changed == ["--allowed-lateness was '1 minute' and is None"]
-    changed = several.replace(corrections="append").differences(earlier)
-    assert changed == ["--corrections was 'onward' and is 'append'"]
+    changed = several.replace(emit_updates=True).differences(earlier)
+    assert changed == ["--emit-updates was False and is True"]

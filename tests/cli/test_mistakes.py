@@ -125,10 +125,12 @@ def test_the_reason_why_a_file_cannot_be_read_is_told():
 @pytest.mark.parametrize(
     ("told", "shown"),
     [
-        ("set invalid='drop' to drop them", "set --invalid drop to drop them"),
-        ("set allowed_lateness, or late='side'", "set --allowed-lateness, or --late side"),
+        ("set on_invalid='drop' to drop them", "set --on-invalid drop to drop them"),
+        ("set allowed_lateness, or on_late='side'", "set --allowed-lateness, or --on-late side"),
         ("have no 'late'", "have no 'late'"),
-        ("every is 9, but with silent='drop'", "--every '9 events', but with --silent drop"),
+        ("emit_every is 9 with idle='expire'", "--emit-every '9 events' with --idle expire"),
+        ("emit_updates is True, but", "--emit-updates, but"),
+        ("by names column 'a', on='b'", "--key names column 'a', --time b"),
     ],
 )  # fmt: skip
 def test_errors_name_options_as_they_are_typed(told, shown):

@@ -91,7 +91,7 @@ def test_file_names_as_keys_epoch_times_and_dropped_rows(tmp_path, capsys):
     )
     (source / "z.csv").write_text("timestamp,value\n1700000000,5\n,6\n")
     assert mta("run", source, "--key-from-file-name", "--window", "10 events", "--agg", "s=sum",
-               "--invalid", "drop", "--output", out, "--no-plot") == 0  # fmt: skip
+               "--on-invalid", "drop", "--output", out, "--no-plot") == 0  # fmt: skip
     assert re.search(r"invalid +2 rows, dropped", capsys.readouterr().out)
     rows = pd.read_parquet(out / "results").sort_values(["key", "timestamp"])
     assert rows["key"].tolist() == ["x +y%", "x +y%", "z"]

@@ -1,4 +1,4 @@
-"""``mta run --silent`` and ``--late side``, and what the other commands make of what they leave."""
+"""``mta run --idle`` and ``--on-late side``, and the other commands on what they leave."""
 
 import re
 
@@ -35,12 +35,12 @@ def test_silent_keys_and_late_rows(tmp_path, capsys):
     long = [(minute / 60, "a", minute % 7) for minute in range(50 * 60)]
     write(source / "1.csv", *long, *((hour, "b", hour) for hour in range(HOURS)))
     command = ("run", source, "--key", "device", "--agg", "peak=max(watts)", "--agg", "n=count",
-               "--window", "48 hours", "--silent", "emit", "--late", "side",
+               "--window", "48 hours", "--idle", "emit", "--on-late", "side",
                "--output", out)  # fmt: skip
     assert mta(*command, "--watermark", "soon", "--no-plot") == 2
     assert "--watermark 'soon'" in capsys.readouterr().err
     assert mta(*command, "--window", "9 events") == 2
-    assert "--silent emit, but time alone never empties a CountWindow(9)" in capsys.readouterr().err
+    assert "--idle emit, but time alone never empties a CountWindow(9)" in capsys.readouterr().err
     assert mta(*command) == 0
     printed = capsys.readouterr().out
     assert re.search(r"windows +1 key, 48 events", printed)
@@ -56,8 +56,8 @@ def test_silent_keys_and_late_rows(tmp_path, capsys):
     assert pages_of(out, "a") == waiting
 
     write(source / "2.csv", (HOURS, "b", 1.0), (HOURS - 9, "b", 2.0), (60, "a", 3.0))
-    assert mta(*command, "--no-plot", "--late", "error") == 2
-    assert "--late was 'side' and is 'error'" in capsys.readouterr().err
+    assert mta(*command, "--no-plot", "--on-late", "raise") == 2
+    assert "--on-late was 'side' and is 'raise'" in capsys.readouterr().err
     assert mta(*command, "--no-plot") == 0
     assert re.search(r"late +2 rows, marked", capsys.readouterr().out)
     assert pages_of(out, "a") == set()

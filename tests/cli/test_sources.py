@@ -9,9 +9,9 @@ from spark_integration.cli.sources import (
     guess_job,
     open_source,
     plan_batches,
-    read_input,
     resolve_columns,
 )
+from spark_integration.cli.stream import read_input
 from spark_integration.errors import InvalidRequest
 
 
@@ -55,7 +55,7 @@ def test_the_demo_finds_a_time_of_any_name(tmp_path):
         ({"key": "meter"}, "--key 'meter': the columns are ts, device, watts, note"),
         ({"time": "when"}, "--time 'when': the columns are"),
         ({"agg": ("max(volts)",)}, "--value 'volts': the columns are"),
-        ({"keep": ("place",)}, "--keep 'place': the columns are"),
+        ({"carry": ("place",)}, "--carry 'place': the columns are"),
         ({"value": ("note",)}, "--value 'note' holds 'x', not numbers"),
         ({"agg": ("watts=max(watts)",)}, "several columns watts"),
         ({"agg": ("max(watts)", "max(watts)")}, "several columns max_watts"),
@@ -152,7 +152,7 @@ def test_a_time_of_unknown_form_is_named_before_anything_is_read(tmp_path):
     job = job_for(path, time="ts", value=("watts",))
     with pytest.raises(InvalidRequest, match=r"holds '31/12/2025 10:00'.*--time-format"):
         resolve_columns(job, open_source(job))
-    resolve_columns(job.replace(invalid="drop"), open_source(job))
+    resolve_columns(job.replace(on_invalid="drop"), open_source(job))
 
 
 @pytest.mark.parametrize("time", ["20251231", "20251231100000"])

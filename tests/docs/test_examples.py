@@ -246,7 +246,7 @@ def test_spark(page: Path, block: str, spark: SparkSession, incoming: Path, tmp_
     if said:
         assert ", ".join(results.columns) == said[1]
     found = results.toPandas()
-    if "every=" not in block:
+    if "emit_every=" not in block:
         compare(found, incoming)
         return
     assert found.watts.isna().all() and (found.ts.dt.second == 0).all()
@@ -423,7 +423,7 @@ def test_counts_for_prometheus_and_opentelemetry(
     run(block, DOCS / "spark.md", {"spark": spark}, tmp_path)
     stream = spark.readStream.schema("device string, ts timestamp, watts double")
     results = sliding_aggregate(
-        stream.parquet(str(incoming)), key="device", time="ts", policy=CountWindow(3),
+        stream.parquet(str(incoming)), by="device", on="ts", window=CountWindow(3),
         aggregations={"peak": ("watts", Max())}, store=f"file://{tmp_path}/pages",
     )  # fmt: skip
     writer = results.writeStream.format("noop").queryName("shown").trigger(availableNow=True)

@@ -8,7 +8,7 @@ events themselves) finds the events that the error's note counts, and none that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
+from itertools import count, product
 from typing import Any
 
 import pytest
@@ -251,28 +251,27 @@ def test_several_windows_are_their_lists_whichever_call_failed(lateness: int | N
     def restored(handle: bytes, store: PageStore) -> SharedWindows:
         return SharedWindows.restore(handle, oracle.joined(), policies, store, **options)
 
-    for name, call in calls.items():
-        for fault, how in FAULTS.items():
-            for nth in count(1):
-                memory = MemoryStore()
-                memory.put_many(pages)
-                faulty = FaultyStore(memory)
-                windows, copies = restored(handle, faulty), [one.copy() for one in lists]
-                if nth % 2:
-                    _try_on_all(insert(), windows, copies)
-                faulty.fail(nth, **how)
-                _try_on_all(call, windows, copies)
-                fired = faulty.fired
-                faulty.heal()
-                try:
-                    if nth % 3:
-                        again = restored(windows.checkpoint(), memory)
-                        assert again.query() == _texts(policies, copies)
-                    _go_on_as(windows, policies, copies)
-                except Exception as error:
-                    raise AssertionError(f"{name}, store call {nth}, {fault}: {error!r}") from error
-                if not fired:
-                    break
+    for (name, call), (fault, how) in product(calls.items(), FAULTS.items()):
+        for nth in count(1):
+            memory = MemoryStore()
+            memory.put_many(pages)
+            faulty = FaultyStore(memory)
+            windows, copies = restored(handle, faulty), [one.copy() for one in lists]
+            if nth % 2:
+                _try_on_all(insert(), windows, copies)
+            faulty.fail(nth, **how)
+            _try_on_all(call, windows, copies)
+            fired = faulty.fired
+            faulty.heal()
+            try:
+                if nth % 3:
+                    again = restored(windows.checkpoint(), memory)
+                    assert again.query() == _texts(policies, copies)
+                _go_on_as(windows, policies, copies)
+            except Exception as error:
+                raise AssertionError(f"{name}, store call {nth}, {fault}: {error!r}") from error
+            if not fired:
+                break
 
 
 def _go_on_as(

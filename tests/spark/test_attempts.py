@@ -13,7 +13,7 @@ import pytest
 
 from mta import CountWindow
 from mta.errors import MissingPage
-from spark_integration.carriers import workers
+from spark_integration.runners import workers
 from spark_integration.step.step import Advanced, step
 from stores import open_store
 from tests.spark.test_step import gather
@@ -25,7 +25,7 @@ from tests.support.spark.plans import make_plan
 from tests.support.spark.saved import root_in
 
 WINDOW, ARITY = 200, 4
-PLAN = make_plan(policy=CountWindow(WINDOW), arity=ARITY, leaf_arity=ARITY)
+PLAN = make_plan(window=CountWindow(WINDOW), arity=ARITY, leaf_arity=ARITY)
 
 
 def shuffled(rows: pa.Table, seed: int) -> pa.Table:

@@ -37,10 +37,10 @@ def events() -> pa.Table:
 
 def run(df: DataFrame, store: str, **changes: Any) -> DataFrame:
     settings: dict[str, Any] = {
-        "key": "device",
-        "time": "ts",
+        "by": "device",
+        "on": "ts",
         "aggregations": WATTS,
-        "policy": NEVER,
+        "window": NEVER,
         "store": store,
         "buckets": 4,
     }
@@ -55,7 +55,7 @@ def test_equals_the_oracle(
     spark: SparkSession, store: str, keys: int, policy: Any, expired: Any
 ) -> None:
     events = make_events(3000, keys)
-    done = run(spark.createDataFrame(events), store, policy=policy, arity=4, leaf_arity=4)
+    done = run(spark.createDataFrame(events), store, window=policy, arity=4, leaf_arity=4)
     assert in_form(done.collect(), "peak", "sum", "n") == oracle(events, expired, FOLDS)
     with open_store(store) as pages:
         assert list(pages.keys()) == []
@@ -65,7 +65,7 @@ def test_the_result_has_the_columns_asked_for(
     spark: SparkSession, store: str, events: pa.Table
 ) -> None:
     df = spark.createDataFrame(events)
-    done = run(df, store, keep=["site"])
+    done = run(df, store, carry=["site"])
     assert done.columns == ["device", "ts", "watts", "site", "peak", "sum", "n"]
     assert done.schema["ts"] == df.schema["ts"]
     assert done.schema["n"].dataType.simpleString() == "bigint"
@@ -73,9 +73,9 @@ def test_the_result_has_the_columns_asked_for(
     assert key_of_site == {(r.device, r.site) for r in df.collect()}
 
 
-@pytest.mark.proves("options", '`output="last"`', "a batch")
+@pytest.mark.proves("options", '`emit="last"`', "a batch")
 def test_last_gives_one_row_per_key(spark: SparkSession, store: str, events: pa.Table) -> None:
-    done = run(spark.createDataFrame(events), store, output="last", policy=CountWindow(5))
+    done = run(spark.createDataFrame(events), store, emit="last", window=CountWindow(5))
     expected = last_of_each(oracle(events, last_n(5), FOLDS))
     assert in_form(done.collect(), "peak", "sum", "n") == expected
 
@@ -106,7 +106,7 @@ def test_times_of_any_kind_keep_type_and_value(spark: SparkSession, store: str) 
     for kind, column in kinds.items():
         df = base.select(F.lit("k").alias("device"), column.alias("ts"), F.col("v").alias("watts"))
         assert df.schema["ts"].dataType.simpleString() == kind
-        done = run(df, store, policy=TimeWindow("36 hours"), aggregations={"n": ("watts", Sum())})
+        done = run(df, store, window=TimeWindow("36 hours"), aggregations={"n": ("watts", Sum())})
         assert done.schema["ts"].dataType.simpleString() == kind
         rows = done.collect()
         assert [r.n for r in rows] == [1.0, 3.0, 5.0], kind
@@ -132,13 +132,13 @@ def test_keys_of_any_kind_and_of_several_columns(spark: SparkSession, store: str
     }
     df = base.select("id", (F.col("id") % 2 == 0).alias("even"),
                      *(c.alias(k) for k, c in kinds.items()))  # fmt: skip
-    settings: dict[str, Any] = {"time": "id", "aggregations": {"n": (None, Count())}}
+    settings: dict[str, Any] = {"on": "id", "aggregations": {"n": (None, Count())}}
     rows = df.collect()
     for kind in ("double", "decimal(9,2)", "timestamp"):  # of all kinds: the names, in test_rows.py
-        done = run(df, store, key=kind, **settings).collect()
+        done = run(df, store, by=kind, **settings).collect()
         assert sorted(r.n for r in done) == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4], kind
         assert {plain(r[kind]) for r in done} == {plain(r[kind]) for r in rows}
-    done = run(df, store, key=[*kinds, "even"], **settings).collect()
+    done = run(df, store, by=[*kinds, "even"], **settings).collect()
     assert sorted(r.n for r in done) == [1] * 6 + [2] * 6
 
 
@@ -152,7 +152,7 @@ def test_results_of_any_kind(spark: SparkSession, store: str) -> None:
     done = run(
         df,
         store,
-        policy=CountWindow(2),
+        window=CountWindow(2),
         aggregations={
             "price_mean": ("price", Mean()),
             "whole_sum": ("whole", Sum("i8")),
@@ -226,10 +226,10 @@ def test_a_bad_row_is_named_in_sparks_error(
         done.collect()
 
 
-@pytest.mark.proves("options", '`invalid="drop"`', "a batch")
+@pytest.mark.proves("options", '`on_invalid="drop"`', "a batch")
 def test_bad_rows_are_dropped_and_counted(spark: SparkSession, store: str) -> None:
     counts = Observation()
-    done = run(bad_rows(spark), store, invalid="drop", metrics=counts)
+    done = run(bad_rows(spark), store, on_invalid="drop", metrics=counts)
     assert [r.watts for r in done.collect()] == [1.0]
     assert of_rows(counts.get) == {
         "rows_read": 6,
@@ -244,5 +244,5 @@ def test_bad_rows_are_dropped_and_counted(spark: SparkSession, store: str) -> No
 def test_two_in_one_query(spark: SparkSession, store: str, events: pa.Table) -> None:
     df = spark.createDataFrame(events)
     one = run(df, store, metrics="one").select("device", "n")
-    two = run(df, store, metrics="two", policy=CountWindow(1)).select("device", "n")
+    two = run(df, store, metrics="two", window=CountWindow(1)).select("device", "n")
     assert one.union(two).where("n = 1").count() == 100 + events.num_rows

@@ -44,7 +44,7 @@ def several(names: tuple[str, ...], every: EveryPeriod, **changes: Any) -> Plan:
     results = {f"all_{name}": pa.list_(pa.float64()) for name in names}
     results |= {f"n_{name}": pa.int64() for name in names}
     policies = {name: WINDOWS[name][0] for name in names}
-    return replace(every_plan(every, TimeWindow(1), results=results, **changes), policy=policies)
+    return replace(every_plan(every, TimeWindow(1), results=results, **changes), window=policies)
 
 
 def results_of(tables: list[pa.Table], name: str) -> list[Result]:
@@ -96,7 +96,7 @@ def test_several_windows(
 
 
 def test_rows_that_no_window_takes_make_nothing_due() -> None:
-    plan = several(("short", "pair"), EveryPeriod(2), invalid="drop")
+    plan = several(("short", "pair"), EveryPeriod(2), on_invalid="drop")
     rows = rows_of(("a", 1, 1.0), ("a", 3, float("nan")), ("a", 3.5, 2.0), ("a", 4.5, 3.0))
     done = step(None, rows, plan, MemoryStore())
     assert done.counts.rows_invalid == 1
@@ -112,7 +112,7 @@ def test_last_gives_the_last_boundary_of_a_key_and_batch(names: tuple[str, ...] 
         plan = replace(plan, **changes)
         events = stream(200, 4, seed=batches)
         whole = run(plan, events, batches)
-        newest = run(replace(plan, output="last"), events, batches)
+        newest = run(replace(plan, emit="last"), events, batches)
         assert [ordered(table) for table in newest] == [
             sorted(last_of_keys(ordered(table)), key=lambda row: row["device"]) for table in whole
         ]
@@ -136,7 +136,7 @@ def test_a_key_that_is_expired_gives_all_that_is_due(
 ) -> None:
     """However the stream is cut, and whether or not the key speaks again, nothing comes twice."""
     events, every = stream(120, 6, seed=batches), EveryPeriod(period)
-    plan, store = several(names, every, silent="drop"), MemoryStore()
+    plan, store = several(names, every, idle="expire"), MemoryStore()
     live, size, forgot = Stream(plan, store, delay), -(-len(events) // batches), 0
     for i in range(0, len(events), size):
         live.feed(rows_of(*events[i : i + size]))
@@ -156,7 +156,7 @@ def test_a_key_that_is_expired_gives_all_that_is_due(
 
 
 def test_a_key_is_kept_until_the_boundary_at_which_its_window_is_empty() -> None:
-    plan = every_plan(EveryPeriod(20), TimeWindow(9), silent="drop", late="drop")
+    plan = every_plan(EveryPeriod(20), TimeWindow(9), idle="expire", on_late="drop")
     start = -(-START // (20 * SECOND)) * 20 - START // SECOND  # a boundary, in seconds
     live = Stream(plan, MemoryStore())
     live.feed(rows_of(("a", start + 3, 1.0)))
@@ -179,10 +179,10 @@ class BoundaryJob(SilentJob):
 
     def settings(self, **changes: Any) -> dict[str, Any]:
         settings: dict[str, Any] = {
-            "policy": {name: WINDOWS[name][0] for name in ("short", "long")},
+            "window": {name: WINDOWS[name][0] for name in ("short", "long")},
             "aggregations": {"all": ("watts", Collect()), "n": (None, Count())},
-            "every": "2 seconds",
-            "silent": "drop",
+            "emit_every": "2 seconds",
+            "idle": "expire",
         }
         return super().settings(**{**settings, **changes})
 
@@ -209,12 +209,12 @@ def test_a_stream_with_a_restart(kind: str, spark: SparkSession, tmp_path: Path)
 def test_a_batch_query_and_last(spark: SparkSession, tmp_path: Path) -> None:
     job, events = BoundaryJob(spark, tmp_path), stream(200, 4, seed=5)
     df: DataFrame = spark.createDataFrame(rows_of(*events).cast(SCHEMA))
-    settings = job.settings(silent="keep")
+    settings = job.settings(idle="keep")
     whole = sliding_aggregate(df, **settings).toArrow()
     for name in ("short", "long"):
         held, size = WINDOWS[name][1], 30 * SECOND
         expected = every_period(events, 2 * SECOND, held, size, True)
         assert results_of([whole], name) == expected
-    newest = sliding_aggregate(df, **settings, output="last").toArrow()
+    newest = sliding_aggregate(df, **settings, emit="last").toArrow()
     assert ordered(newest) == last_of_keys(ordered(whole))
     assert job.pages() == set()

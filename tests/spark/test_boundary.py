@@ -74,7 +74,7 @@ def test_a_stream_gives_what_a_batch_gives(spark: SparkSession, tmp_path: Path) 
     for number in range(4):
         part = rows.iloc[150 * number : 150 * (number + 1)]
         spark.createDataFrame(part).coalesce(1).write.mode("append").parquet(f"{tmp_path}/in")
-    ask: Any = {"key": "plug", "time": "ts", "values": "watts", "range": 20, "slide": 5}
+    ask: Any = {"by": "plug", "on": "ts", "values": "watts", "range": 20, "slide": 5}
     batch = spark.read.parquet(f"{tmp_path}/in")
     whole = as_set(boundary_aggregate(batch, monoid=Max(), result="peak", **ask))
     assert whole == expected(rows, 20, 5)
@@ -93,7 +93,7 @@ def test_a_stream_gives_what_a_batch_gives(spark: SparkSession, tmp_path: Path) 
 
 def test_what_cannot_be_is_said(spark: SparkSession) -> None:
     rows = spark.createDataFrame(readings())
-    ask: Any = {"key": "plug", "time": "ts", "values": "watts", "monoid": Max()}
+    ask: Any = {"by": "plug", "on": "ts", "values": "watts", "monoid": Max()}
     with pytest.raises(InvalidRequest, match="slide is from 1 to the range 5, not 6"):
         boundary_aggregate(rows, range=5, slide=6, **ask)
     with pytest.raises(InvalidRequest, match="call it otherwise"):

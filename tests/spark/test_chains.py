@@ -35,14 +35,14 @@ def job(spark: SparkSession, tmp_path: Path, events: pa.Table) -> Iterator[Job]:
 
 
 def settings(job: Job, name: str, fold: Any, size: int, **changes: Any) -> dict[str, Any]:
-    given = {"policy": CountWindow(size), "aggregations": {name: ("watts", fold)}, "metrics": name}
+    given = {"window": CountWindow(size), "aggregations": {name: ("watts", fold)}, "metrics": name}
     return {**job.settings(name=name), **given, **changes}
 
 
 def chained(job: Job) -> DataFrame:
     """The highest of the last 7, and the sum of the last 4 of those."""
-    peaks = sliding_aggregate(job.source(), **settings(job, "peak", Max(), 7, keep=["watts"]))
-    of_peaks = settings(job, "sum", Sum(), 4, keep=["watts"])
+    peaks = sliding_aggregate(job.source(), **settings(job, "peak", Max(), 7, carry=["watts"]))
+    of_peaks = settings(job, "sum", Sum(), 4, carry=["watts"])
     return sliding_aggregate(peaks, **{**of_peaks, "aggregations": {"sum": ("peak", Sum())}})
 
 

@@ -27,7 +27,7 @@ def totals(policy: Any, **aggregations: Any) -> Any:
     product = Product(aggregations or {"sum": ("watts", Sum())})
     windows = policy if isinstance(policy, dict) else {"": policy}
     names = [f"{a}_{w}" if w else a for a in product.aliases for w in windows]
-    return make_plan(policy=policy, monoid=product, results=dict.fromkeys(names, pa.float64()))
+    return make_plan(window=policy, monoid=product, results=dict.fromkeys(names, pa.float64()))
 
 
 def test_windows_and_aggregations_of_a_checkpoint_are_changed() -> None:
@@ -52,7 +52,7 @@ def test_windows_and_aggregations_of_a_checkpoint_are_changed() -> None:
 def test_what_cannot_be_changed_is_shown_side_by_side() -> None:
     store, plan = MemoryStore(), totals(TimeWindow(30))
     state = step(None, rows_of(("a", 1.0, 1.0)), plan, store).state
-    other = make_plan(policy=TimeWindow(30), keys=("site",), key_types=("bigint",))
+    other = make_plan(window=TimeWindow(30), by=("site",), key_types=("bigint",))
     with pytest.raises(StateMismatch, match=r"\* key +device string +site bigint\n  time +ts"):
         step(state, rows_of(), other, store)
 
@@ -65,10 +65,10 @@ def test_a_query_is_restarted_with_other_windows(
     job = Job(spark, tmp_path)
     events = spread(make_events(600, 3))
     write_files(events.slice(0, 400), job.input, files=1)
-    job.run(policy=CountWindow(50))
+    job.run(window=CountWindow(50))
     write_files(events.slice(400), job.input, files=1, first=1)
     wanted = {"low": ("watts", Min()), "peak": ("watts", Max()), "n": (None, Count())}
-    job.run(policy={"few": CountWindow(20), "many": CountWindow(80)}, aggregations=wanted)
+    job.run(window={"few": CountWindow(20), "many": CountWindow(80)}, aggregations=wanted)
     held: dict[str, list[float]] = {}
     expected = {}
     for row, event in enumerate(events.sort_by("ts").to_pylist()):
@@ -95,7 +95,7 @@ def test_a_query_is_restarted_with_other_windows(
 
 
 @pytest.mark.parametrize("pages", ["file", "state"])
-@pytest.mark.proves("stores", "`silent` of a running query changes", "file", "spark://state")
+@pytest.mark.proves("stores", "`idle` of a running query changes", "file", "spark://state")
 def test_silent_keys_are_expired_from_now_on_and_kept_again(
     spark: SparkSession, tmp_path: Path, pages: str
 ) -> None:
@@ -108,11 +108,11 @@ def test_silent_keys_are_expired_from_now_on_and_kept_again(
     names[:300] = [f"old-{name}" for name in names[:300]]
     events = events.set_column(events.column_names.index("device"), "device", pa.array(names))
     write_files(events.slice(0, 300), job.input, files=1)
-    job.run(policy=TimeWindow(60))
+    job.run(window=TimeWindow(60))
     assert len(keys_of(job)) == 3
     timed = job.source().withWatermark("ts", "0 seconds")
     write_files(events.slice(300, 300), job.input, files=2, first=1)
-    given = job.settings(policy=TimeWindow(60), silent="emit")
+    given = job.settings(window=TimeWindow(60), idle="emit")
     job.run_frame(sliding_aggregate(timed, **given))
     assert keys_of(job) == {*names[300:]}
     rows = [row for batch in job.batches.values() for row in batch]
@@ -120,7 +120,7 @@ def test_silent_keys_are_expired_from_now_on_and_kept_again(
     last = dict(zip(names[:300], events.column("ts").to_pylist()[:300], strict=True))
     assert emptied == {(name, at + timedelta(seconds=60)) for name, at in last.items()}
     write_files(events.slice(600), job.input, files=1, first=3)
-    job.run(policy=TimeWindow(30))
+    job.run(window=TimeWindow(30))
     expected = oracle(events.slice(0, 600), last_seconds(60), FOLDS)
     begin = events.column("ts")[600].value
     rest = [row for row in oracle(events, last_seconds(30), FOLDS) if row[1] >= begin]

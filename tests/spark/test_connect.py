@@ -52,8 +52,8 @@ events = spark.createDataFrame(rows, "k string, t long, v double")
 
 def windows(events, store):
     return sliding_aggregate(
-        events, key="k", time="t", aggregations={"peak": ("v", Max()), "n": Count()},
-        policy=CountWindow(3), store=store, buckets=2,
+        events, by="k", on="t", aggregations={"peak": ("v", Max()), "n": Count()},
+        window=CountWindow(3), store=store, buckets=2,
     )
 
 # In a pipeline, whose query functions may ask nothing of the server.

@@ -26,16 +26,16 @@ SECOND = 10**6
 Row = tuple[str, int, float | None, bool]
 
 
-def plan_of(existing: str, **changes: Any) -> Plan:
+def plan_of(duplicates: Any, **changes: Any) -> Plan:
     schema = pa.schema(
         [("device", pa.string()), ("ts", pa.timestamp("us", "UTC")), ("watts", pa.float64()),
          ("undo", pa.bool_())]
     )  # fmt: skip
     settings: dict[str, Any] = {
         "monoid": Product({"sum": ("watts", Sum())}), "results": {"sum": pa.float64()},
-        "policy": TimeWindow(20), "lateness": 1000 * SECOND, "corrections": "append",
-        "columns": ("device", "ts", "watts", "undo"), "schema": schema, "existing": existing,
-        "retractions": "undo", "late": "drop",
+        "window": TimeWindow(20), "allowed_lateness": 1000, "emit_updates": True,
+        "columns": ("device", "ts", "watts", "undo"), "schema": schema, "on_duplicate": duplicates,
+        "retractions": "undo", "on_late": "drop", "on_missing": "drop",
     }  # fmt: skip
     return make_plan(**{**settings, **changes})
 
@@ -53,8 +53,8 @@ def table_of(rows: list[Row], plan: Plan) -> pa.Table:
 class Lists:
     """Each device's events in order of time, and what a reader of the results knows of them."""
 
-    def __init__(self, existing: str, size: int) -> None:
-        self.existing, self.size = existing, size
+    def __init__(self, duplicates: Any, size: int) -> None:
+        self.duplicates, self.size = duplicates, size
         self.events: dict[str, list[tuple[int, float]]] = {}
 
     def feed(self, rows: list[Row]) -> int:
@@ -68,9 +68,9 @@ class Lists:
             first = min(retractions, len(there))
             there = there[: len(there) - first]
             for value in sorted(row[2] or 0.0 for row in mine if not row[3]):
-                if there and self.existing != "append":
+                if there and self.duplicates != "append":
                     older = there.pop()[1]
-                    value += older if self.existing == "combine" else 0.0
+                    value += older if self.duplicates == "combine" else 0.0
                 there.append((time, value))
             gone = min(retractions - first, len(there))
             there = there[: len(there) - gone]
@@ -104,12 +104,12 @@ def draw(random: Random, now: int, known: Lists) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize("existing", ["append", "replace", "combine"])
-def test_a_reader_of_the_results_has_them_all(existing: str) -> None:
+@pytest.mark.parametrize("duplicates", ["append", "replace", "combine"])
+def test_a_reader_of_the_results_has_them_all(duplicates: Any) -> None:
     """The newest row of each time is what holds, through replays in any order."""
     for seed in range(6):
-        random, store, plan = Random(f"{existing} {seed}"), MemoryStore(), plan_of(existing)
-        lists, state, reader = Lists(existing, 20), None, dict[tuple[str, int], float]()
+        random, store, plan = Random(f"{duplicates} {seed}"), MemoryStore(), plan_of(duplicates)
+        lists, state, reader = Lists(duplicates, 20), None, dict[tuple[str, int], float]()
         times = dict[tuple[str, int], int]()
         for number in range(12):
             rows = draw(random, 100 + 10 * number, lists)
@@ -137,7 +137,7 @@ def test_a_reader_of_the_results_has_them_all(existing: str) -> None:
             for row in rows:
                 if not row[3]:
                     times[row[:2]] = times.get(row[:2], 0) + 1
-            if existing == "append":  # of several at a time a reader cannot tell which one went
+            if duplicates == "append":  # of several at a time a reader cannot tell which one went
                 stands = {at: result for at, result in stands.items() if times[at] == 1}
                 assert {at: reader[at] for at in stands} == stands, (seed, number)
             else:
@@ -145,30 +145,30 @@ def test_a_reader_of_the_results_has_them_all(existing: str) -> None:
 
 
 def test_what_finds_nothing_may_stop_the_query() -> None:
-    plan, store = plan_of("append", missing="error"), MemoryStore()
+    plan, store = plan_of("append", on_missing="raise"), MemoryStore()
     state = step(None, table_of([("a", 10, 1.0, False)], plan), plan, store).state
     with pytest.raises(NoSuchEvent, match=r"1 retractions .* first of key a, by 'ts' at 1970"):
         step(state, table_of([("a", 11, None, True)], plan), plan, store)
     done = step(state, table_of([("a", 10, None, True)], plan), plan, store)
     assert done.rows.column("sum").to_pylist() == [None]
-    with pytest.raises(StateMismatch, match="existing"):
+    with pytest.raises(StateMismatch, match="on_duplicate"):
         step(state, table_of([], plan), plan_of("replace"), store)
 
 
 def test_what_does_not_go_together() -> None:
     given: dict[str, Any] = {
-        "key": "device", "time": "ts", "aggregations": {"sum": ("watts", Sum())},
-        "policy": CountWindow(3), "store": "file:///tmp/none",
+        "by": "device", "on": "ts", "aggregations": {"sum": ("watts", Sum())},
+        "window": CountWindow(3), "store": "file:///tmp/none",
     }  # fmt: skip
     with pytest.raises(InvalidRequest, match="set allowed_lateness"):
-        Options(**given, existing="replace")
+        Options(**given, on_duplicate="replace")
     given["allowed_lateness"] = 0
-    with pytest.raises(InvalidRequest, match="leave every out"):
-        Options(**given, retractions="undo", every=10)
+    with pytest.raises(InvalidRequest, match="leave emit_every out"):
+        Options(**given, retractions="undo", emit_every=10)
     with pytest.raises(InvalidRequest, match="a column of booleans of its own"):
         Options(**given, retractions="ts")
-    with pytest.raises(InvalidRequest, match="existing is 'add'"):
-        Options(**given, existing="add")
+    with pytest.raises(InvalidRequest, match="on_duplicate is 'add'"):
+        Options(**given, on_duplicate="add")
 
 
 def test_in_spark(spark: SparkSession, tmp_path: Path) -> None:
@@ -180,9 +180,9 @@ def test_in_spark(spark: SparkSession, tmp_path: Path) -> None:
 
     def asked(frame: Any, **more: Any) -> Any:
         return sliding_aggregate(
-            frame, key="device", time="ts", aggregations={"sum": ("watts", Sum())},
-            policy=TimeWindow(20), store=f"file://{tmp_path}/pages", allowed_lateness="1 hour",
-            existing="replace", retractions="undo", buckets=2, **more,
+            frame, by="device", on="ts", aggregations={"sum": ("watts", Sum())},
+            window=TimeWindow(20), store=f"file://{tmp_path}/pages", allowed_lateness="1 hour",
+            on_duplicate="replace", retractions="undo", on_missing="drop", buckets=2, **more,
         )  # fmt: skip
 
     for number in range(3):
@@ -193,7 +193,7 @@ def test_in_spark(spark: SparkSession, tmp_path: Path) -> None:
         frame.coalesce(1).write.mode("append").parquet(f"{tmp_path}/in")
         stream = spark.readStream.schema(schema).parquet(f"{tmp_path}/in")
         query = (
-            asked(stream, corrections="append").writeStream.format("parquet")
+            asked(stream, emit_updates=True).writeStream.format("parquet")
             .option("checkpointLocation", f"{tmp_path}/checkpoint").trigger(availableNow=True)
             .start(f"{tmp_path}/out")
         )  # fmt: skip
@@ -214,13 +214,13 @@ def test_in_spark(spark: SparkSession, tmp_path: Path) -> None:
         assert (device, time, value) in batch
     with pytest.raises(InvalidRequest, match="can make one value of two"):
         sliding_aggregate(
-            frame, key="device", time="ts", aggregations={"mean": ("watts", Mean())},
-            policy=TimeWindow(20), store=f"file://{tmp_path}/pages", allowed_lateness=0,
-            existing="combine",
+            frame, by="device", on="ts", aggregations={"mean": ("watts", Mean())},
+            window=TimeWindow(20), store=f"file://{tmp_path}/pages", allowed_lateness=0,
+            on_duplicate="combine",
         )  # fmt: skip
     with pytest.raises(InvalidRequest, match="give one of booleans"):
         sliding_aggregate(
-            frame, key="device", time="ts", aggregations={"peak": ("watts", Max())},
-            policy=TimeWindow(20), store=f"file://{tmp_path}/pages", allowed_lateness=0,
+            frame, by="device", on="ts", aggregations={"peak": ("watts", Max())},
+            window=TimeWindow(20), store=f"file://{tmp_path}/pages", allowed_lateness=0,
             retractions="watts",
         )  # fmt: skip

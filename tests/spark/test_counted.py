@@ -1,4 +1,4 @@
-"""Every k-th event with several windows, silent keys and late events: what all rows would give."""
+"""Every k-th event with several windows, idle keys and late events: what all rows would give."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mta import BoundWindow, CountWindow, EveryCount, Sum, TimeWindow
+from mta import BoundWindow, CountWindow, Sum, TimeWindow
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
 from tests.spark.test_several_windows import WINDOWS, names_of, several_plan
-from tests.support.spark.events import SECOND
 from tests.support.spark.late_streams import (
     LateJob,
     Oracle,
@@ -52,8 +51,11 @@ def last_of_keys(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def compare(plan: Plan, parts: Iterable[pa.Table], k: int) -> int:
-    """Feed all parts with ``every`` and without; how many rows came out."""
-    plan, whole = replace(plan, every=EveryCount(k)), replace(plan, every=None, output="event")
+    """Feed all parts with ``emit_every`` and without; how many rows came out."""
+    plan, whole = (
+        replace(plan, emit_every=k),
+        replace(plan, emit_every=None, emit="all"),
+    )
     stores = MemoryStore(), MemoryStore()
     state: bytes | None = None
     full: bytes | None = None
@@ -64,7 +66,7 @@ def compare(plan: Plan, parts: Iterable[pa.Table], k: int) -> int:
         again = step(state, rows.take(pa.array(range(rows.num_rows))[::-1]), plan, stores[0])
         assert (again.state, ordered(again.rows)) == (done.state, ordered(done.rows))
         expected = picked(all_rows.rows.to_pylist(), k, counts)
-        if plan.output == "last":
+        if plan.emit == "last":
             expected = last_of_keys(expected)
         assert done.rows.to_pylist() == expected
         assert done.counts == all_rows.counts
@@ -76,25 +78,25 @@ def compare(plan: Plan, parts: Iterable[pa.Table], k: int) -> int:
 # --- several windows and late events --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("output", ["event", "last"])
+@pytest.mark.parametrize("emit", ["all", "last"])
 @pytest.mark.parametrize(("batches", "k"), [(1, 4), (9, 1), (30, 4), (30, 50)])
-def test_several_windows(batches: int, k: int, output: Any) -> None:
+def test_several_windows(batches: int, k: int, emit: Any) -> None:
     parts = [shuffled(part, 1) for part in out_of_order(300, 3, 0.0, batches, batches)]
-    assert compare(several_plan(output=output), parts, k)
+    assert compare(several_plan(emit=emit), parts, k)
 
 
 @pytest.mark.parametrize("k", [4, 50])
 @pytest.mark.parametrize("batches", [1, 30])
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.proves("options", "`every`", "late events")
+@pytest.mark.proves("options", "`emit_every`", "late events")
 def test_late_events(several: bool, batches: int, k: int) -> None:
     """Results are as of their events, of which each k-th to arrive is given."""
-    plan = several_plan(lateness=25 * SECOND) if several else late_plan()
+    plan = several_plan(allowed_lateness=25) if several else late_plan()
     parts = out_of_order(300, 2, 45.0, batches, batches)
     assert compare(plan, [shuffled(part, 1) for part in parts], k)
 
 
-@pytest.mark.proves("options", "`every`", "key by key")
+@pytest.mark.proves("options", "`emit_every`", "key by key")
 def test_a_window_that_looks_at_values() -> None:
     policies = {"bound": BoundWindow(("watts", Sum()), at_most=500.0), "few": CountWindow(7)}
     parts = [shuffled(part, 1) for part in out_of_order(200, 2, 0.0, 1, 11)]
@@ -105,20 +107,23 @@ def test_rows_that_are_dropped_do_not_count() -> None:
     """Late ones by the key's last row, and such as no window takes."""
     rows = [rows_of(*(("a", 10 * b + i % 12, float(i) if i % 5 else float("nan"))
                       for i in range(14))) for b in range(6)]  # fmt: skip
-    for plan in (several_plan(invalid="drop"), late_plan(invalid="drop", lateness=2 * SECOND)):
+    for plan in (
+        several_plan(on_invalid="drop"),
+        late_plan(on_invalid="drop", allowed_lateness=2),
+    ):
         assert compare(plan, rows, 3)
-        marked = replace(plan, late="side", every=EveryCount(1000))
+        marked = replace(plan, on_late="side", emit_every=1000)
         state = step(None, rows[1], marked, MemoryStore()).state
         assert step(state, rows_of(("a", 1, 7.0)), marked, MemoryStore()).rows["late"].to_pylist()
 
 
 def test_a_batch_without_a_kth_event_is_not_scanned_for_results() -> None:
     """Eight batches of 32 bring none, and give no window a result after each event."""
-    plan, combines = several_plan(every=EveryCount(300)), []
+    plan, combines = several_plan(emit_every=300), []
     events = [rows_of(*(("a", 32 * b + i, 1.0) for i in range(32))) for b in range(9)]
-    for every in (None, EveryCount(300)):
+    for every in (None, 300):
         state, store = None, MemoryStore()
-        counted, calls = _counting(replace(plan, every=every))
+        counted, calls = _counting(replace(plan, emit_every=every))
         for rows in events:
             state = step(state, rows, counted, store).state
         combines.append(len(calls))
@@ -139,11 +144,11 @@ def _counting(plan: Plan) -> tuple[Plan, list[int]]:
     return replace(plan, monoid=monoid), calls
 
 
-# --- silent keys ----------------------------------------------------------------------------------
+# --- idle keys ------------------------------------------------------------------------------------
 
 
 def test_with_late_events_a_key_counts_anew_once_it_is_forgotten() -> None:
-    plan = silent_plan(every=EveryCount(2), lateness=10 * SECOND, silent="drop", late="drop")
+    plan = silent_plan(emit_every=2, allowed_lateness=10, idle="expire", on_late="drop")
     for expired in (False, True):
         stream = Stream(plan, MemoryStore())
         stream.feed(rows_of(("a", 0, 1.0)))
@@ -176,7 +181,7 @@ def test_a_stream_with_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     parts = out_of_order(400, 3, 40.0, 5, 4)
     for some in (parts[:2], parts[2:]):
         job.write(some)
-        job.run(policy=windows, allowed_lateness="30 seconds", every=7)
+        job.run(window=windows, allowed_lateness="30 seconds", emit_every=7)
     for name, (_, left) in WINDOWS.items():
         oracle, counts = Oracle(left, 30), dict[str, int]()
         expected = [sorted(kth(oracle.feed(part).new, 7, counts)) for part in parts]
@@ -184,16 +189,18 @@ def test_a_stream_with_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     assert sum(counts.values()) > 300
 
 
-@pytest.mark.parametrize("silent", ["emit", "drop"])
+@pytest.mark.parametrize("idle", ["emit", "expire"])
 def test_silent_keys_count_only_where_events_may_be_late(
-    silent: str, spark: SparkSession, tmp_path: Path
+    idle: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     job = LateJob(spark, tmp_path)
     for every, lateness in ((3, 0), (3, "1 minute"), (None, None)):
-        settings = job.settings(silent=silent, every=every, allowed_lateness=lateness)
+        settings = job.settings(idle=idle, emit_every=every, allowed_lateness=lateness)
         sliding_aggregate(job.source(), **settings)
-    with pytest.raises(InvalidRequest, match="set allowed_lateness, as '0 seconds', where a key"):
-        sliding_aggregate(job.source(), **{**settings, "every": 3})
+    with pytest.raises(
+        InvalidRequest, match="set allowed_lateness, as '0 seconds', where the count"
+    ):
+        sliding_aggregate(job.source(), **{**settings, "emit_every": 3})
 
 
 def test_a_batch_query_counts_in_order_of_time(spark: SparkSession, tmp_path: Path) -> None:
@@ -201,7 +208,9 @@ def test_a_batch_query_counts_in_order_of_time(spark: SparkSession, tmp_path: Pa
     (events,) = out_of_order(300, 3, 45.0, 3, 1)
     frame = spark.createDataFrame(shuffled(events, 1))
     windows = {"short": TimeWindow(20), "long": TimeWindow(60)}
-    job.batches[0] = sliding_aggregate(frame, **job.settings(policy=windows, every=5)).collect()
+    job.batches[0] = sliding_aggregate(
+        frame, **job.settings(window=windows, emit_every=5)
+    ).collect()
     for name, size in (("short", 20), ("long", 60)):
         new = Oracle(left_of(size), None).feed(events).new
         assert job.found(*names_of(name)) == [[(False, row) for row in sorted(kth(new, 5, {}))]]

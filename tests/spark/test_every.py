@@ -27,6 +27,7 @@ from mta import (
 from mta.policies.base import AbstractPolicy
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
+from spark_integration.options import EmitEvery
 from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
@@ -44,11 +45,18 @@ def every_plan(every: Trigger | None, policy: AbstractPolicy, **changes: Any) ->
     settings: dict[str, Any] = {
         "monoid": Product({"all": ("watts", Collect()), "n": Count()}),
         "results": {"all": pa.list_(pa.float64()), "n": pa.int64()},
-        "policy": policy,
-        "every": every,
+        "window": policy,
+        "emit_every": wanted(every),
         "schema": SCHEMA,
     }
     return make_plan(**{**settings, **changes})
+
+
+def wanted(trigger: Trigger | None) -> EmitEvery:
+    """What makes a plan's trigger this one."""
+    if isinstance(trigger, EveryPeriod):
+        return dt.timedelta(microseconds=trigger.period)
+    return trigger.count if isinstance(trigger, EveryCount) else None
 
 
 def stream(count: int, keys: int, seed: int) -> list[Event]:
@@ -118,7 +126,7 @@ WINDOWS = [(CountWindow(5), last(5), None), (TimeWindow(9), within(9), 9 * SECON
 @pytest.mark.parametrize("temporary", [False, True])
 @pytest.mark.parametrize(("policy", "held", "size"), WINDOWS)
 @pytest.mark.parametrize("every", [EveryCount(3), EveryCount(1), EveryPeriod(2), EveryPeriod(11)])
-@pytest.mark.proves("options", "`every`", "swept", "a batch")
+@pytest.mark.proves("options", "`emit_every`", "swept", "a batch")
 def test_equals_the_oracle(
     every: Trigger, policy: Any, held: Any, size: int | None, temporary: bool, batches: int
 ) -> None:
@@ -167,7 +175,7 @@ def test_the_trigger_may_change_and_leaves_the_state_as_it_is() -> None:
 def test_late_and_invalid_rows_stay_apart() -> None:
     store = MemoryStore()
     for every, first in ((EveryCount(2), 2), (EveryPeriod(1), 1)):
-        plan = every_plan(every, TimeWindow(9), late="side", invalid="drop")
+        plan = every_plan(every, TimeWindow(9), on_late="side", on_invalid="drop")
         done = step(
             None, rows_of(("a", 1, 1.0), ("a", 2, float("nan")), ("a", 3, 3.0)), plan, store
         )
@@ -195,9 +203,9 @@ AGGREGATIONS = {"all": ("watts", Collect()), "n": (None, Count()), "peak": ("wat
 
 def run(df: Any, store: str, **changes: Any) -> Any:
     settings: dict[str, Any] = {
-        "key": "device",
-        "time": "ts",
-        "policy": TimeWindow(9),
+        "by": "device",
+        "on": "ts",
+        "window": TimeWindow(9),
         "buckets": 2,
     }
     settings |= {"aggregations": AGGREGATIONS, "store": store, **changes}
@@ -215,14 +223,14 @@ def test_through_spark(spark: SparkSession, store: str, tmp_path: Path, every: A
             return every_k(events, 3, held)
         return every_period(events, 2 * SECOND, held, size, ends)
 
-    found = run(spark.createDataFrame(rows_of(*events)), store, every=every).toArrow()
+    found = run(spark.createDataFrame(rows_of(*events)), store, emit_every=every).toArrow()
     assert results_of([found]) == expected(ends=True)
     source, out = tmp_path / "in", str(tmp_path / "out")
     for i in range(2):
         part = spark.createDataFrame(rows_of(*events[150 * i : 150 * i + 150]))
         part.coalesce(1).write.mode("append").parquet(str(source))
         df = spark.readStream.schema(part.schema).parquet(str(source))
-        query = run(df, store, every=every).writeStream.format("parquet")
+        query = run(df, store, emit_every=every).writeStream.format("parquet")
         query = query.option("checkpointLocation", str(tmp_path / "check"))
         query.trigger(availableNow=True).start(out).awaitTermination()
     assert results_of([spark.read.parquet(out).toArrow()]) == expected(ends=False)
@@ -231,16 +239,19 @@ def test_through_spark(spark: SparkSession, store: str, tmp_path: Path, every: A
 @pytest.mark.parametrize(
     ("changes", "hint"),
     [
-        ({"every": 0}, "every is 0"),
-        ({"every": "soon"}, "every is 'soon'"),
-        ({"every": "1 day", "allowed_lateness": "1 minute"}, "give a number of events, as every"),
-        ({"every": "1 day", "silent": "emit"}, "when a window is empty: set silent='drop'$"),
-        ({"every": 2, "silent": "emit"}, "as every='1 minute' with silent='drop'"),
+        ({"emit_every": 0}, "emit_every is 0"),
+        ({"emit_every": "soon"}, "emit_every is 'soon'"),
         (
-            {"every": 2, "allowed_lateness": "1 minute", "corrections": "append"},
-            "leave corrections as it is",
+            {"emit_every": "1 day", "allowed_lateness": "1 minute"},
+            "give a number of events, as emit_every",
         ),
-        ({"every": "1 minute", "time": "watts"}, "cast it to timestamp"),
+        ({"emit_every": "1 day", "idle": "emit"}, "when a window is empty: set idle='expire'$"),
+        ({"emit_every": 2, "idle": "emit"}, "as emit_every='1 minute' with idle='expire'"),
+        (
+            {"emit_every": 2, "allowed_lateness": "1 minute", "emit_updates": True},
+            "leave one of them out",
+        ),
+        ({"emit_every": "1 minute", "on": "watts"}, "cast it to timestamp"),
     ],
 )
 def test_what_does_not_go_together_is_refused(

@@ -38,7 +38,7 @@ def rows(spark: SparkSession, times: list[int] | None = None) -> DataFrame:
 
 
 def run(df: DataFrame, store: str, aggregations: dict[str, Any], **changes: Any) -> pa.Table:
-    settings: dict[str, Any] = {"key": "device", "time": "ts", "policy": CountWindow(2)}
+    settings: dict[str, Any] = {"by": "device", "on": "ts", "window": CountWindow(2)}
     asked = {**settings, "store": store, "aggregations": aggregations, **changes}
     return sliding_aggregate(df, **asked).toArrow().sort_by("ts")
 
@@ -86,7 +86,7 @@ def test_a_sum_that_does_not_fit_is_named(spark: SparkSession, store: str, value
     times = pa.array(range(20), pa.int64())
     table = pa.table({"device": ["a"] * 20, "ts": times, "v": pa.array([value] * 20, kind)})
     with pytest.raises(Exception, match="ResultOutOfRange: the aggregation 'total'"):
-        run(spark.createDataFrame(table), store, {"total": ("v", Sum())}, policy=CountWindow(20))
+        run(spark.createDataFrame(table), store, {"total": ("v", Sum())}, window=CountWindow(20))
 
 
 def test_a_window_without_events_has_no_extreme(spark: SparkSession, store: str) -> None:
@@ -100,8 +100,8 @@ def test_a_window_without_events_has_no_extreme(spark: SparkSession, store: str)
         rows(spark, [0, 58, 60, 178]),
         store,
         asked,
-        policy=TimeWindow("5 seconds"),
-        every="1 minute",
+        window=TimeWindow("5 seconds"),
+        emit_every="1 minute",
     )
     names = ["top", "cheapest", "first", "at", "newest", "mean", "double"]
     empty = [all(row[name] is None for name in names) for row in done.to_pylist()]
@@ -115,9 +115,9 @@ def test_rows_given_again_are_as_they_were_sent(spark: SparkSession) -> None:
     """Also where an aggregation beside it reads the column as doubles."""
     sent = rows(spark, [0, 10, 20, 30])
     options = Options(
-        key="device", time="ts", policy=CountWindow(2), store="file:///nowhere",
+        by="device", on="ts", window=CountWindow(2), store="file:///nowhere",
         aggregations={"top": ("big", Max()), "mean": ("big", Mean()), "last": ("price", Last())},
-        allowed_lateness=60, corrections="append", name="again",
+        allowed_lateness=60, emit_updates=True, name="again",
     )  # fmt: skip
     plan, table, store = make_request(sent, options).plan, sent.toArrow(), MemoryStore()
     first = step(None, table.select(plan.columns).take([0, 2, 3]), plan, store)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from inspect import Parameter, signature
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,14 +16,21 @@ from spark_integration.sliding import sliding_aggregate
 
 def test_no_option_is_lost_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {
-        name: (f"<{name}>",) if name == "keep" else f"<{name}>"
+        name: (f"<{name}>",) if name == "carry" else f"<{name}>"
         for name in signature(sliding_aggregate).parameters
     }
     monkeypatch.setattr(sliding, "Options", lambda **options: options)
-    monkeypatch.setattr(sliding, "make_request", lambda *arguments: arguments)
+    request = SimpleNamespace(plan=SimpleNamespace(store="<store>"))
+
+    def make_request(*arguments: Any) -> Any:
+        request.arguments = arguments
+        return request
+
+    monkeypatch.setattr(sliding, "make_request", make_request)
     monkeypatch.setattr(sliding, "run_request", lambda *arguments: arguments)
-    monkeypatch.setattr(sliding, "explain_refusal", lambda results: None)
-    df, (same, options), step, metrics = sliding_aggregate(**given)
+    monkeypatch.setattr(sliding, "check_starts", lambda results: None)
+    df, made, step, metrics = sliding_aggregate(**given)
+    same, options = made.arguments
     assert (df, same, step, metrics) == ("<df>", "<df>", sliding.step, "<metrics>")
     assert {"df": df, "metrics": metrics, **options} == given
 

@@ -31,7 +31,7 @@ rows = spark.range(100).selectExpr("concat('d', id % 9) k", "double(id) t")
 rows.repartition(4).write.parquet(folder + "/in")
 stream = spark.readStream.schema(rows.schema).parquet(folder + "/in")
 asked = dict(
-    key="k", time="t", aggregations={"n": (None, Count())}, policy=CountWindow(5), buckets=4,
+    by="k", on="t", aggregations={"n": (None, Count())}, window=CountWindow(5), buckets=4,
     store="file://" + folder + "/pages",
 )
 print("batch:", sliding_aggregate(rows, **asked).where("n = 5").count())

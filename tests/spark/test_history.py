@@ -39,7 +39,7 @@ SEAM = START + 100 * SECOND
 def begun(store: MemoryStore, until: int | None) -> Any:
     """The start of one bucket with the events of seconds 0 to 99, and the plan of its stream."""
     product = Product({"sum": ("watts", Sum())})
-    plan = make_plan(policy=TimeWindow(30), monoid=product, results={"sum": pa.float64()})
+    plan = make_plan(window=TimeWindow(30), monoid=product, results={"sum": pa.float64()})
     rows = rows_of(*(("a", float(i), 1.0) for i in range(100)))
     root = root_in(step(None, rows, plan, store).state)
     put_starts(store, "h", {0: Start(1, until, plan.fixed, root)})
@@ -52,7 +52,7 @@ def test_a_bucket_begins_with_what_is_kept_and_leaves_it_as_it_is() -> None:
     before = {*store.keys()}
     start = StartFrom("h", "memory://", SEAM)
     changed = make_plan(
-        policy=TimeWindow(10), start=start,
+        window=TimeWindow(10), start=start,
         monoid=Product({"sum": ("watts", Sum()), "low": ("watts", Min())}),
         results={"sum": pa.float64(), "low": pa.float64()},
     )  # fmt: skip
@@ -76,7 +76,7 @@ def test_a_start_that_is_not_there_or_of_others_is_named() -> None:
     plan = begun(store, None)
     with pytest.raises(MissingPage, match="make it with save_history"):
         step(None, rows_of(), make_plan(start=StartFrom("g", "memory://", None)), store)
-    other = make_plan(start=StartFrom("h", "memory://", None), keys=("site",), key_types=("int",))
+    other = make_plan(start=StartFrom("h", "memory://", None), by=("site",), key_types=("int",))
     with pytest.raises(StateMismatch, match=r"\* key +device string +site int"):
         step(None, rows_of().rename_columns(["site", "ts", "watts"]), other, store)
     assert plan.start is None
@@ -147,4 +147,4 @@ def test_what_cannot_be_gone_on_from_is_refused(spark: SparkSession, tmp_path: P
     with pytest.raises(InvalidRequest, match=r"\* buckets +2 +4"):
         job.run(start_from="h", buckets=4)
     with pytest.raises(InvalidRequest, match="windows that are swept"):
-        job.run(start_from="h", policy=SessionWindow("1 minute"))
+        job.run(start_from="h", window=SessionWindow("1 minute"))

@@ -60,13 +60,13 @@ def test_each_key_and_one_keys_events(
     job.run(
         aggregations=aggregations,
         types={"peak": "double"},
-        policy=policy,
+        window=policy,
         allowed_lateness=lateness,
     )
     found = inspect_query(job.checkpoint, job.store)
     assert found.key.tolist() == ["d0", "d1", "d2", "d3"] and "n" not in found
     assert found.attrs["bytes"] > 0
-    full = inspect_query(job.checkpoint, job.store, aggregations=aggregations, policy=policy)
+    full = inspect_query(job.checkpoint, job.store, aggregations=aggregations, window=policy)
     sizes = {"few": 20, "many": 240} if policy is SEVERAL else {"": 100}
     for row in full.to_dict("records"):
         assert row["newest"].value // 1000 == newest(events, row["key"], 1)[-1][0]
@@ -77,7 +77,7 @@ def test_each_key_and_one_keys_events(
         held = len(newest(events, row["key"], max(sizes.values())))
         # Of several key by key it is what is kept, in whole groups.
         assert row["events"] == held or (row["events"] > held and policy is SEVERAL)
-    one = events_of_key(job.checkpoint, job.store, "d2", aggregations=aggregations, policy=policy)
+    one = events_of_key(job.checkpoint, job.store, "d2", aggregations=aggregations, window=policy)
     times = (one.time.astype("M8[us]").astype("i8")).tolist()
     wanted = newest(events, "d2", max(sizes.values()))
     assert list(zip(times, one.watts, strict=True))[-len(wanted) :] == wanted
@@ -90,23 +90,23 @@ def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None
     write_files(spread(make_events(60, 2)), job.input, files=1)
     job.run()
     own = job.settings()
-    asked = {"aggregations": own["aggregations"], "policy": own["policy"]}
+    asked = {"aggregations": own["aggregations"], "window": own["window"]}
     with pytest.raises(KeyError, match="'d7' is known"):
         events_of_key(job.checkpoint, job.store, "d7", **asked)
     with pytest.raises(HandleMismatch):
         inspect_query(
-            job.checkpoint, job.store, aggregations={"m": ("watts", Mean())}, policy=own["policy"]
+            job.checkpoint, job.store, aggregations={"m": ("watts", Mean())}, window=own["window"]
         )
     with open_store(job.store) as store:
         before = sorted(store.keys())
     with pytest.raises(HandleMismatch, match="give its own policies"):
         inspect_query(
-            job.checkpoint, job.store, aggregations=own["aggregations"], policy=CountWindow(2)
+            job.checkpoint, job.store, aggregations=own["aggregations"], window=CountWindow(2)
         )
     with open_store(job.store) as store:  # a look writes nothing
         assert sorted(store.keys()) == before
-    with pytest.raises(InvalidRequest, match="both, aggregations and policy"):
-        inspect_query(job.checkpoint, job.store, policy=own["policy"])
+    with pytest.raises(InvalidRequest, match="both, aggregations and window"):
+        inspect_query(job.checkpoint, job.store, window=own["window"])
     with pytest.raises(InvalidRequest, match="is no checkpoint"):
         inspect_query(tmp_path, job.store)
 
@@ -130,7 +130,7 @@ def test_a_query_that_goes_on_meanwhile(
     monkeypatch.setattr(inspection, "LOOKS", looks)
     monkeypatch.setattr(inspection, "open_pages", after_more_batches)
     own = job.settings()
-    asked = {"aggregations": own["aggregations"], "policy": own["policy"]}
+    asked = {"aggregations": own["aggregations"], "window": own["window"]}
     if looks == 1:
         with pytest.raises(MissingPage, match=r"goes on too quickly.* Nothing is lost.*retain=20"):
             events_of_key(job.checkpoint, job.store, "d2", **asked)

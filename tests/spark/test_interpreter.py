@@ -31,7 +31,7 @@ spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "fals
 events = spark.createDataFrame([("a", 1.0)], "k string, t double")
 try:
     sliding_aggregate(
-        events, key="k", time="t", aggregations={{"n": (None, Count())}}, policy=CountWindow(1),
+        events, by="k", on="t", aggregations={{"n": (None, Count())}}, window=CountWindow(1),
         store="file:///nowhere",
     )
 except ValueError as error:
@@ -55,7 +55,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def counted(spark: SparkSession, store: str) -> Any:
     events = spark.createDataFrame([("a", 1.0)], "k string, t double")
     return sliding_aggregate(
-        events, key="k", time="t", aggregations={"n": (None, Count())}, policy=CountWindow(1),
+        events, by="k", on="t", aggregations={"n": (None, Count())}, window=CountWindow(1),
         store=store,
     )  # fmt: skip
 

@@ -107,7 +107,7 @@ def parted(done: Advanced) -> tuple[list[Any], list[Any]]:
 def test_onward_gives_each_event_once_by_what_is_known_then(
     policy: AbstractPolicy, left: Left, batches: int, store: MemoryStore
 ) -> None:
-    bucket, oracle = Bucket(late_plan(policy=policy), store), Oracle(left, 30)
+    bucket, oracle = Bucket(late_plan(window=policy), store), Oracle(left, 30)
     for part in out_of_order(600, 3, 45.0, batches, batches):
         expected, done = oracle.feed(part), bucket.feed(part)
         assert in_form(done.rows) == expected.new
@@ -117,11 +117,11 @@ def test_onward_gives_each_event_once_by_what_is_known_then(
 
 @pytest.mark.parametrize(("policy", "left"), POLICIES)
 @pytest.mark.parametrize("batches", [1, 6, 40])
-@pytest.mark.proves("options", '`corrections="append"`', "swept", "late events")
+@pytest.mark.proves("options", "`emit_updates=True`", "swept", "late events")
 def test_append_gives_what_a_late_event_changes_again(
     policy: AbstractPolicy, left: Left, batches: int, store: MemoryStore
 ) -> None:
-    plan = late_plan(policy=policy, corrections="append")
+    plan = late_plan(window=policy, emit_updates=True)
     bucket, oracle = Bucket(plan, store), Oracle(left, 30)
     given: list[Any] = []
     late = 0
@@ -150,7 +150,7 @@ def test_equals_the_oracle_at_every_tie(
 ) -> None:
     store = MemoryStore()
     plan = late_plan(
-        policy=policy[0], corrections="append", lateness=lateness * SECOND, arity=2, leaf_arity=2
+        window=policy[0], emit_updates=True, allowed_lateness=lateness, arity=2, leaf_arity=2
     )
     bucket, oracle, value = Bucket(plan, store), Oracle(policy[1], lateness), 0
     for batch in batches:
@@ -163,17 +163,17 @@ def test_equals_the_oracle_at_every_tie(
         assert done.counts.rows_late == len(expected.late)
 
 
-@pytest.mark.parametrize("corrections", ["onward", "append"])
-@pytest.mark.proves("options", '`output="last"`', "late events")
-def test_last_gives_one_row_per_key(corrections: str, store: MemoryStore) -> None:
+@pytest.mark.parametrize("updates", [False, True])
+@pytest.mark.proves("options", '`emit="last"`', "late events")
+def test_last_gives_one_row_per_key(updates: bool, store: MemoryStore) -> None:
     """Onward that of the batch's newest event, appended that of the key's newest."""
-    plan = late_plan(output="last", corrections=corrections)
+    plan = late_plan(emit="last", emit_updates=updates)
     bucket, oracle = Bucket(plan, store), Oracle(left_of(SIZE), 30)
     again = 0
     for part in out_of_order(400, 3, 45.0, 3, 80):
         expected, done = oracle.feed(part), bucket.feed(part)
         newest, known = {row[0]: row for row in expected.new}, oracle.newest()
-        if corrections == "onward":
+        if not updates:
             assert in_form(done.rows) == sorted(newest.values())
             continue
         changed = {row[0] for row in expected.again if row == known[row[0]]}
@@ -181,12 +181,12 @@ def test_last_gives_one_row_per_key(corrections: str, store: MemoryStore) -> Non
         assert corrected == sorted(known[device] for device in changed)
         assert given == sorted(newest[device] for device in newest.keys() - changed)
         again += len(corrected)
-    assert again > 5 or corrections == "onward"
+    assert again > 5 or not updates
 
 
 def test_a_policy_that_looks_at_values_gives_the_window_as_it_is_then(store: MemoryStore) -> None:
     """At most 10 together; a late event enters the window unless it is older than all in it."""
-    bucket = Bucket(late_plan(policy=BoundWindow(("watts", Sum()), at_most=10)), store)
+    bucket = Bucket(late_plan(window=BoundWindow(("watts", Sum()), at_most=10)), store)
     done = bucket.feed([("a", 10, 4.0), ("a", 20, 3.0), ("a", 30, 2.0)])
     assert done.rows.column("all").to_pylist() == [[4.0], [4.0, 3.0], [4.0, 3.0, 2.0]]
     assert bucket.feed([("a", 15, 1.0)]).rows.column("all").to_pylist() == [[4.0, 1.0, 3.0, 2.0]]
@@ -217,33 +217,33 @@ def test_late_is_what_is_older_than_the_newest_before_the_batch_by_more_than_is_
 
 
 def test_late_rows_stop_the_batch_and_say_by_how_much(store: MemoryStore) -> None:
-    bucket = begun(late_plan(late="error"), store)
+    bucket = begun(late_plan(on_late="raise"), store)
     with pytest.raises(LateEvent, match=r"key a are more than 30\.0 s older.*greater"):
         bucket.feed(LATE_BATCH)
     assert bucket.feed(LATE_BATCH[1:]).counts.rows_late == 0
 
 
-@pytest.mark.parametrize("corrections", ["onward", "append"])
-@pytest.mark.parametrize("output", ["event", "last"])
-@pytest.mark.proves("options", '`late="side"`', "late events")
-def test_late_rows_come_out_marked(corrections: str, output: str, store: MemoryStore) -> None:
-    plan = late_plan(late="side", corrections=corrections, output=output)
+@pytest.mark.parametrize("updates", [False, True])
+@pytest.mark.parametrize("emit", ["all", "last"])
+@pytest.mark.proves("options", '`on_late="side"`', "late events")
+def test_late_rows_come_out_marked(updates: bool, emit: Any, store: MemoryStore) -> None:
+    plan = late_plan(on_late="side", emit_updates=updates, emit=emit)
     done = begun(plan, store).feed(LATE_BATCH)
     assert (done.counts.rows_late, done.counts.rows_dropped) == (1, 0)
     late = done.rows.filter(done.rows.column("late")).to_pylist()
     assert [(row["watts"], row["all"], row["n"]) for row in late] == [(3.0, None, None)]
     rest = done.rows.filter(pc.invert(done.rows.column("late"))).to_pylist()
-    again = {"onward": [], "append": [2.0]}[corrections] if output == "event" else []
+    again = [2.0] * updates if emit == "all" else []
     marked = [row["watts"] for row in rest if row.get("corrected")]
     assert marked == again
     new = [row["watts"] for row in rest if not row.get("corrected")]
-    assert sorted(new) == ([4.0, 5.0, 6.0] if output == "event" else [5.0, 6.0])
-    marks = ["corrected"] * (corrections == "append") + ["late"]
+    assert sorted(new) == ([4.0, 5.0, 6.0] if emit == "all" else [5.0, 6.0])
+    marks = ["corrected"] * updates + ["late"]
     assert done.rows.column_names == ["device", "ts", "watts", "all", "peak", "n", *marks]
 
 
 def test_bad_values_beside_late_events(store: MemoryStore) -> None:
-    bucket = begun(late_plan(invalid="drop", corrections="append"), store)
+    bucket = begun(late_plan(on_invalid="drop", emit_updates=True), store)
     nan = float("nan")
     done = bucket.feed([("a", 80.0, nan), ("a", 90.0, 3.0), ("a", 110.0, nan), ("c", 1.0, nan)])
     assert (done.counts.rows_late, done.counts.rows_invalid, done.counts.rows_dropped) == (0, 3, 3)
@@ -258,11 +258,11 @@ def test_bad_values_beside_late_events(store: MemoryStore) -> None:
 # --- restarts -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("corrections", ["onward", "append"])
+@pytest.mark.parametrize("updates", [False, True])
 def test_a_replay_in_another_order_gives_the_same_state_rows_and_pages(
-    corrections: str, store: MemoryStore
+    updates: bool, store: MemoryStore
 ) -> None:
-    bucket = Bucket(late_plan(corrections=corrections), store)
+    bucket = Bucket(late_plan(emit_updates=updates), store)
     for part in out_of_order(1000, 3, 45.0, 5, 6):
         before = bucket.state
         first = bucket.feed(part)
@@ -279,7 +279,7 @@ def test_failing_stores_lose_nothing() -> None:
     """Each call of the store fails once; the batch runs again, and the results are the oracle's."""
     parts = out_of_order(400, 2, 45.0, 6, 5)
     inner, failures = MemoryStore(), 0
-    bucket, oracle = Bucket(late_plan(corrections="append"), inner), Oracle(left_of(SIZE), 30)
+    bucket, oracle = Bucket(late_plan(emit_updates=True), inner), Oracle(left_of(SIZE), 30)
     for part in parts:
         expected, nth = oracle.feed(part), 0
         while True:
@@ -301,21 +301,23 @@ def test_failing_stores_lose_nothing() -> None:
 def test_the_lateness_may_change_but_not_begin_or_end(store: MemoryStore) -> None:
     events = rows_of(("a", 0, 1.0))
     for one, other in [(None, 0), (30, None), (0, None)]:
-        state = step(None, events, late_plan(lateness=one), store).state
+        state = step(None, events, late_plan(allowed_lateness=one), store).state
         with pytest.raises(StateMismatch):
-            step(state, events, late_plan(lateness=other), store)
-    assert late_plan(lateness=1).fingerprint() == late_plan(lateness=2).fingerprint()
-    assert late_plan(lateness=None).fingerprint() == silent_plan().fingerprint()
+            step(state, events, late_plan(allowed_lateness=other), store)
+    assert (
+        late_plan(allowed_lateness=1).fingerprint() == late_plan(allowed_lateness=2).fingerprint()
+    )
+    assert late_plan(allowed_lateness=None).fingerprint() == silent_plan().fingerprint()
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_changed_lateness_gives_exact_results_or_late_rows(seed: int, store: MemoryStore) -> None:
     """A greater one reaches back no further than events are kept: no result is of half of them."""
-    bucket, oracle = Bucket(late_plan(corrections="append"), store), Oracle(left_of(SIZE), None)
+    bucket, oracle = Bucket(late_plan(emit_updates=True), store), Oracle(left_of(SIZE), None)
     rng, accepted, floor, newest = np.random.default_rng(seed), 0, None, 0.0
     for part in out_of_order(900, 1, 150.0, seed, 30):
         lateness = int(rng.choice([0, 30, 60, 300]))
-        bucket.plan = late_plan(corrections="append", lateness=lateness * SECOND)
+        bucket.plan = late_plan(emit_updates=True, allowed_lateness=lateness)
         if floor is not None:
             floor = max(floor, newest - lateness)
             part = [event for event in part if event[1] >= floor] or [("d0", newest, 1e6)]
@@ -329,11 +331,11 @@ def test_a_changed_lateness_gives_exact_results_or_late_rows(seed: int, store: M
     assert accepted > 200
 
 
-# --- silent keys ----------------------------------------------------------------------------------
+# --- idle keys ------------------------------------------------------------------------------------
 
 
 def test_a_late_key_is_kept_for_as_much_longer(store: MemoryStore) -> None:
-    plan = late_plan(silent="emit")
+    plan = late_plan(idle="emit")
     state = step(None, rows_of(("a", 10, 1.0)), plan, store).state
     moment = START + (10 + SIZE) * SECOND
     end = moment + 30 * SECOND
@@ -350,7 +352,7 @@ def test_a_late_key_is_kept_for_as_much_longer(store: MemoryStore) -> None:
 
 
 def test_a_key_that_began_anew_takes_nothing_from_before(store: MemoryStore) -> None:
-    plan = late_plan(silent="drop", lateness=300 * SECOND)
+    plan = late_plan(idle="expire", allowed_lateness=300)
     done = step(None, rows_of(("a", 10, 1.0)), plan, store)
     done = step(done.state, rows_of(), plan, store, START + 400 * SECOND)
     assert keys_of(done.state, store) == set()
@@ -361,13 +363,13 @@ def test_a_key_that_began_anew_takes_nothing_from_before(store: MemoryStore) -> 
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.proves("options", "`silent`", "late events")
+@pytest.mark.proves("options", "`idle`", "late events")
 def test_silent_keys_with_late_events_equal_the_oracle_and_leave_nothing(seed: int) -> None:
     """Keys speak in turns, with gaps of more than a window; events come up to 30 seconds late."""
     rng, store = np.random.default_rng(seed), MemoryStore()
     events = [(f"d{i // 40 % 4}", float(i), float(i)) for i in range(800) if rng.random() < 0.8]
     order = np.argsort([t + rng.uniform(0, 30) for _, t, _ in events], kind="stable")
-    stream = Stream(late_plan(silent="drop", corrections="append", late="error"), store)
+    stream = Stream(late_plan(idle="expire", emit_updates=True, on_late="raise"), store)
     oracle, begun_anew = Oracle(left_of(SIZE), None), 0
     for part in np.array_split(order, 100):
         batch = [events[i] for i in part]
@@ -450,8 +452,8 @@ def test_rows_given_again_have_the_input_s_types(store: MemoryStore) -> None:
                "texts": pa.string(), "days": pa.timestamp("us"),
                "smalls": pa.float64()}  # fmt: skip
     plan = late_plan(
-        keys=("device", "site"), key_types=("int", "string"), columns=tuple(schema.names),
-        schema=schema, monoid=monoid, results=results, corrections="append",
+        by=("device", "site"), key_types=("int", "string"), columns=tuple(schema.names),
+        schema=schema, monoid=monoid, results=results, emit_updates=True,
     )  # fmt: skip
 
     def rows(*values: list[Any]) -> pa.Table:
@@ -484,9 +486,9 @@ def test_times_given_again_are_of_any_kind(kind: pa.DataType) -> None:
 # --- under Spark ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "silent"), [("file", "keep"), ("state", "drop")])
+@pytest.mark.parametrize(("kind", "idle"), [("file", "keep"), ("state", "expire")])
 def test_a_stream_of_late_events_with_restarts_and_replays(
-    kind: str, silent: str, spark: SparkSession, tmp_path: Path
+    kind: str, idle: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Some rows are older than the watermark, which drops none of them."""
     job = LateJob(spark, tmp_path)
@@ -496,18 +498,18 @@ def test_a_stream_of_late_events_with_restarts_and_replays(
     oracle = Oracle(left_of(SIZE), 30)
     expected = [oracle.feed(part) for part in parts]
     job.write(parts[:2])
-    job.run(corrections="append", silent=silent)
+    job.run(emit_updates=True, idle=idle)
     job.write(parts[2:])
-    query = job.run(corrections="append", silent=silent)
+    query = job.run(emit_updates=True, idle=idle)
     assert job.found() == as_found(expected)
     assert any(batch.again for batch in expected[2:])
     late = [batch["observedMetrics"][METRICS].rows_late for batch in query.recentProgress]
     assert sum(late) == sum(len(batch.late) for batch in expected[2:]) > 0
-    if silent == "keep":
+    if idle == "keep":
         pages, again = job.pages(), max(job.batches)
         job.forget_commit(again)
         job.batches.pop(again)
-        job.run(corrections="append")
+        job.run(emit_updates=True)
         assert (job.found(), job.pages()) == (as_found(expected), pages)
 
 
@@ -515,7 +517,7 @@ def test_a_batch_query_corrects_nothing(spark: SparkSession, tmp_path: Path) -> 
     job = LateJob(spark, tmp_path)
     events = [event for part in out_of_order(300, 3, 45.0, 3, 1) for event in part]
     frame = spark.createDataFrame(shuffled(events, 1))
-    job.batches[0] = sliding_aggregate(frame, **job.settings(corrections="append")).collect()
+    job.batches[0] = sliding_aggregate(frame, **job.settings(emit_updates=True)).collect()
     oracle = Oracle(left_of(SIZE), None)
     assert job.found() == as_found([oracle.feed(events)])
     assert job.pages() == set()
@@ -526,14 +528,14 @@ def test_a_batch_query_corrects_nothing(spark: SparkSession, tmp_path: Path) -> 
     [
         ({"allowed_lateness": "soon"}, "allowed_lateness is 'soon': give a duration"),
         ({"allowed_lateness": -1}, "allowed_lateness is -1: give a duration"),
-        ({"corrections": "maybe"}, "corrections is 'maybe': it must be 'onward' or 'append'"),
+        ({"emit_updates": "maybe"}, "emit_updates is 'maybe': it must be True or False"),
         ({"allowed_lateness": None}, "no event may come late: set allowed_lateness"),
-        ({"keep": ["site"]}, "do not store site of earlier events: leave keep empty"),
+        ({"carry": ["site"]}, "do not store site of earlier events: leave carry empty"),
         (
-            {"policy": {"one": TimeWindow(5), "two": TimeWindow(9)}},
-            "there are several windows: call sliding_aggregate for each",
+            {"window": {"one": TimeWindow(5), "two": TimeWindow(9)}},
+            "there are multiple windows: call sliding_aggregate for each",
         ),
-        ({"policy": BoundWindow(("watts", Sum()), at_most=9)}, "BoundWindow.*looks at values"),
+        ({"window": BoundWindow(("watts", Sum()), at_most=9)}, "BoundWindow.*looks at values"),
         (
             {"aggregations": {"Corrected": ("watts", Max())}},
             "'Corrected' has the name of the result's column 'corrected'",
@@ -544,7 +546,7 @@ def test_mistakes(
     changes: dict[str, Any], advice: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     job = LateJob(spark, tmp_path)
-    settings = job.settings(**{"corrections": "append", **changes})
+    settings = job.settings(**{"emit_updates": True, **changes})
     with pytest.raises(InvalidRequest, match=advice):
         sliding_aggregate(job.source(), **settings)
 
@@ -564,7 +566,7 @@ def test_mistakes(
 def test_a_lateness_may_be_given_in_many_ways(lateness: Any, micros: int | None) -> None:
     aggregations: Any = {"n": (None, Count())}
     options = Options(
-        key="k", time="t", aggregations=aggregations, policy=CountWindow(2), store="memory://",
+        by="k", on="t", aggregations=aggregations, window=CountWindow(2), store="memory://",
         allowed_lateness=lateness,
     )  # fmt: skip
     assert options.lateness == micros

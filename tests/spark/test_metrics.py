@@ -30,7 +30,7 @@ def test_counts_are_those_of_the_store(job: Job, monoid: Any) -> None:
     try:
         policy = CountWindow(100_000)
         aggregations = {"peak": ("watts", monoid)}
-        job.run(aggregations=aggregations, types={"peak": "double"}, policy=policy, retain=50)
+        job.run(aggregations=aggregations, types={"peak": "double"}, window=policy, retain=50)
         until = time.monotonic() + 60
         while len(seen) < 3 and time.monotonic() < until:  # Spark tells of a batch a little later
             time.sleep(0.05)

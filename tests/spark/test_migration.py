@@ -20,11 +20,11 @@ from pyspark.sql import functions as F
 from mta import Collect, CountWindow, Max, TimeWindow
 from mta.keyed import dealing
 from spark_integration import migration, recommended_conf, sliding_aggregate
-from spark_integration.carriers.streaming import PROVIDER
 from spark_integration.checkpoint import states_by_bucket
 from spark_integration.cli import main
 from spark_integration.errors import InvalidRequest, TimeLimitReached
 from spark_integration.migration import migrate
+from spark_integration.runners.streaming import PROVIDER
 from spark_integration.step.columns import plain
 from spark_integration.step.hashes import hasher_of
 from spark_integration.step.states import State
@@ -134,9 +134,9 @@ PLAIN = {"all": ("watts", Collect()), "peak": ("watts", Max())}
 #: By name: what a query asks for, and what the naive oracle says of it.
 QUERIES: dict[str, tuple[dict[str, Any], Any, list[Any]]] = {
     "swept": ({}, last_n(WINDOW), FOLDS),
-    "key by key": ({"aggregations": PLAIN, "policy": CountWindow(9)}, last_n(9), [list, max]),
+    "key by key": ({"aggregations": PLAIN, "window": CountWindow(9)}, last_n(9), [list, max]),
     "late": (
-        {"policy": TimeWindow("5 minutes"), "allowed_lateness": 30}, last_seconds(300), FOLDS,
+        {"window": TimeWindow("5 minutes"), "allowed_lateness": 30}, last_seconds(300), FOLDS,
     ),
 }  # fmt: skip
 
@@ -221,7 +221,7 @@ def test_pages_go_into_sparks_own_state_and_come_out(
     job = Job(spark, tmp_path)
     keys = pa.array(["d0" if n % 2 else f"d{n % 38}" for n in range(3000)])
     events = spread(make_events(3000, 20)).set_column(0, "device", keys)
-    asked = {"policy": CountWindow(1100)}
+    asked = {"window": CountWindow(1100)}
     write_files(events.slice(0, 2600), job.input, files=1)
     job.run(**asked)
     write_files(events.slice(2600, 200), job.input, files=1, first=1)
@@ -342,7 +342,7 @@ def test_what_cannot_be_made_anew_is_refused(
     shutil.copy2(job.checkpoint / "commits" / "0", copy / "commits" / "0")
     (copy / "commits" / ".0.crc").unlink()
     state = next(iter(states_of(job).values()))
-    odd = {0: State.decode(state)._replace(fixed=[("key", "k string collate UNICODE")]).encode()}
+    odd = {0: State.decode(state)._replace(fixed=[("by", "k string collate UNICODE")]).encode()}
     monkeypatch.setattr(migration, "states_by_bucket", lambda *_: odd)
     with pytest.raises(InvalidRequest, match="is not known here"):
         migrate(*asked, buckets=3)

@@ -62,7 +62,7 @@ def test_a_batch(spark: SparkSession, store: str) -> None:
     assert len(expected["adwin"][-1]) < 60  # it was cut where the load rose
     done = sliding_aggregate(
         spark.createDataFrame(events),
-        key="car", time="ts", aggregations=AGGREGATIONS, policy=POLICIES, store=store, buckets=2,
+        by="car", on="ts", aggregations=AGGREGATIONS, window=POLICIES, store=store, buckets=2,
     ).collect()  # fmt: skip
     rows = {row["n"]: row for row in done}
     assert len(rows) == events.num_rows
@@ -75,12 +75,12 @@ def test_a_batch(spark: SparkSession, store: str) -> None:
 def test_a_column_that_is_not_there(spark: SparkSession, store: str) -> None:
     given = spark.createDataFrame(drives(1, 5))
     settings: dict[str, Any] = {
-        "key": "car", "time": "ts", "aggregations": AGGREGATIONS, "store": store,
+        "by": "car", "on": "ts", "aggregations": AGGREGATIONS, "store": store,
     }  # fmt: skip
     with pytest.raises(InvalidRequest, match="policy names column 'miles'"):
-        sliding_aggregate(given, policy=DeltaWindow(10, "miles"), **settings)
+        sliding_aggregate(given, window=DeltaWindow(10, "miles"), **settings)
     with pytest.raises(InvalidRequest, match=r"policy DeltaWindow.*cannot read column 'car'"):
-        sliding_aggregate(given, policy=DeltaWindow(10, "car"), **settings)
+        sliding_aggregate(given, window=DeltaWindow(10, "car"), **settings)
 
 
 def test_a_stream_that_is_started_again(spark: SparkSession, store: str, tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_a_stream_that_is_started_again(spark: SparkSession, store: str, tmp_pat
                                          "start boolean, load double")  # fmt: skip
         done = sliding_aggregate(
             stream.option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in")),
-            key="car", time="ts", aggregations=AGGREGATIONS, policy=policy, store=store, buckets=1,
-            silent="keep",
+            by="car", on="ts", aggregations=AGGREGATIONS, window=policy, store=store, buckets=1,
+            idle="keep",
         )  # fmt: skip
         query = (
             done.writeStream.option("checkpointLocation", str(tmp_path / "cp"))

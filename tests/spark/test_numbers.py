@@ -26,8 +26,8 @@ def test_every_built_in_gives_the_same_bits(spark: SparkSession, store: str) -> 
     }
     events = pa.table({"device": ["a"] * count, "ts": np.arange(count), **columns})
     done = sliding_aggregate(
-        spark.createDataFrame(events), key="device", time="ts", aggregations=aggregations,
-        policy=CountWindow(SIZE), store=store, arity=4, leaf_arity=4,
+        spark.createDataFrame(events), by="device", on="ts", aggregations=aggregations,
+        window=CountWindow(SIZE), store=store, arity=4, leaf_arity=4,
     ).toArrow().sort_by("ts")  # fmt: skip
     # By the same sweep, as sums depend on the order of adding.
     windows = KeyedWindows(Product(aggregations), CountWindow(SIZE))

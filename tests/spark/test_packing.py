@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_integration.carriers import packing
-from spark_integration.carriers.labels import bucket_of
-from spark_integration.carriers.metrics import NO_PAGES
-from spark_integration.carriers.packing import (
+from spark_integration.runners import packing
+from spark_integration.runners.labels import bucket_of
+from spark_integration.runners.metrics import NO_PAGES
+from spark_integration.runners.packing import (
     BLOB,
     LABEL,
     Counts,

@@ -43,10 +43,10 @@ def df(spark: SparkSession) -> DataFrame:
 
 def ask(df: DataFrame, **changes: Any) -> DataFrame:
     settings: dict[str, Any] = {
-        "key": "device",
-        "time": "ts",
+        "by": "device",
+        "on": "ts",
         "aggregations": {"peak": ("watts", Max())},
-        "policy": CountWindow(5),
+        "window": CountWindow(5),
         "store": "file:///tmp/never-opened",
     }
     return sliding_aggregate(df, **{**settings, **changes})
@@ -55,12 +55,12 @@ def ask(df: DataFrame, **changes: Any) -> DataFrame:
 @pytest.mark.parametrize(
     ("changes", "advice"),
     [
-        ({"key": "devise"}, "key names column 'devise'.*it has device, ts, watts"),
-        ({"key": []}, "key is empty"),
-        ({"key": "tags"}, "a key is an atomic value"),
-        ({"time": "when"}, "time names column 'when'"),
-        ({"time": "note"}, "cast it to timestamp"),
-        ({"keep": ["gone"]}, "keep names column 'gone'"),
+        ({"by": "devise"}, "by names column 'devise'.*it has device, ts, watts"),
+        ({"by": []}, "by is empty"),
+        ({"by": "tags"}, "a key is an atomic value"),
+        ({"on": "when"}, "on names column 'when'"),
+        ({"on": "note"}, "cast it to timestamp"),
+        ({"carry": ["gone"]}, "carry names column 'gone'"),
         ({"aggregations": {}}, "name at least one"),
         ({"aggregations": {"peak": Max()}}, "names 0 column"),
         ({"aggregations": {"n": ("watts", Count())}}, "Count reads none; give it alone"),
@@ -74,12 +74,12 @@ def ask(df: DataFrame, **changes: Any) -> DataFrame:
         ({"aggregations": {"watts": ("watts", Max())}}, "column 'watts': call it otherwise"),
         ({"aggregations": {"Watts": ("watts", Max())}}, "column 'watts': call it otherwise"),
         ({"aggregations": {"a": ("watts", Max()), "A": ("watts", Sum())}}, "call it otherwise"),
-        ({"keep": ["note"], "aggregations": {"note": ("watts", Max())}}, "call it otherwise"),
+        ({"carry": ["note"], "aggregations": {"note": ("watts", Max())}}, "call it otherwise"),
         ({"types": {"gone": "int"}}, "no aggregation is called so"),
-        ({"policy": 5}, "CountWindow"),
-        ({"output": "update"}, "output is 'update'.*'event' or 'last'"),
-        ({"late": "accept"}, "'error' or 'drop' or 'side'"),
-        ({"invalid": None}, "'error' or 'drop'"),
+        ({"window": 5}, "CountWindow"),
+        ({"emit": "update"}, "emit is 'update'.*'all' or 'last'"),
+        ({"on_late": "accept"}, "'raise' or 'drop' or 'side'"),
+        ({"on_invalid": None}, "'raise' or 'drop'"),
         ({"buckets": 0}, "between 1 and 65536"),
         ({"arity": 1}, "at least 2"),
         ({"leaf_arity": 1}, "at least 2"),
@@ -124,9 +124,9 @@ def test_a_column_may_have_any_name(spark: SparkSession, store: str) -> None:
         key, time, value, alias = HOSTILE[at : at + 4]
         done = ask(
             df,
-            key=key,
-            time=time,
-            keep=[name for name in HOSTILE if name != alias],
+            by=key,
+            on=time,
+            carry=[name for name in HOSTILE if name != alias],
             aggregations={alias: (value, Sum()), "n of all": (None, Count())},
             store=store,
             buckets=1,
@@ -145,11 +145,11 @@ def test_a_column_may_have_any_name(spark: SparkSession, store: str) -> None:
 def test_columns_that_differ_in_case_alone(spark: SparkSession, store: str) -> None:
     df = spark.range(3).select(F.lit("a").alias("device"), F.col("id").alias("ts"),
                                F.col("id").alias("Ts"), F.col("id").alias("watts"))  # fmt: skip
-    with pytest.raises(InvalidRequest, match=r"time names column 'ts'.*more than one such column"):
+    with pytest.raises(InvalidRequest, match=r"on names column 'ts'.*more than one such column"):
         ask(df, store=store)
     spark.conf.set("spark.sql.caseSensitive", "true")
     try:
-        rows = ask(df, keep=["Ts"], store=store).collect()
+        rows = ask(df, carry=["Ts"], store=store).collect()
     finally:
         spark.conf.unset("spark.sql.caseSensitive")
     assert [row.asDict()["peak"] for row in rows] == [0.0, 1.0, 2.0]
@@ -170,8 +170,8 @@ def test_a_folder_of_one_machine_on_a_cluster_is_warned_of(
 
 def test_given_sizes_of_pages_are_those_of_all_windows(df: DataFrame) -> None:
     def plan(**sizes: int) -> Plan:
-        given = {"key": "device", "time": "ts", "aggregations": {"peak": ("watts", Max())}}
-        options = Options(**given, policy=CountWindow(10), store="file:///pages", **sizes)
+        given = {"by": "device", "on": "ts", "aggregations": {"peak": ("watts", Max())}}
+        options = Options(**given, window=CountWindow(10), store="file:///pages", **sizes)
         return make_request(df, options).plan
 
     assert not plan().sized
@@ -179,7 +179,7 @@ def test_given_sizes_of_pages_are_those_of_all_windows(df: DataFrame) -> None:
 
 
 def test_the_input_is_not_read_before_the_query_runs(df: DataFrame) -> None:
-    assert ask(df, keep=["note"]).columns == ["device", "ts", "watts", "note", "peak"]
+    assert ask(df, carry=["note"]).columns == ["device", "ts", "watts", "note", "peak"]
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_keys_are_written_all_at_once_as_msgpack_writes_each(
     assert joined(packed_parts(column)).to_pylist() == [msgpack.packb(value) for value in values]
     one = sort_rows(table(device=column), make_plan())
     assert sorted(packed(one)) == sorted(msgpack.packb([value]) for value in values)
-    two = sort_rows(table(device=column, site=column), make_plan(keys=("device", "site")))
+    two = sort_rows(table(device=column, site=column), make_plan(by=("device", "site")))
     assert sorted(packed(two)) == sorted(msgpack.packb([value, value]) for value in values)
 
 
@@ -189,7 +189,7 @@ def test_both_zeros_are_one_key() -> None:
 
 def test_keys_of_several_columns_do_not_run_together() -> None:
     rows = table(device=["a", "ab", "a", "ab"], site=["bc", "c", "bc", "c"])
-    group = sort_rows(rows, make_plan(keys=("device", "site")))
+    group = sort_rows(rows, make_plan(by=("device", "site")))
     assert len(set(packed(group))) == 2
     assert group.bounds.tolist() == [0, 2, 4]
 
@@ -237,7 +237,7 @@ def test_what_is_no_time_is_named_or_dropped_and_never_taken_for_1970(
         values, pa.int32() if pa.types.is_date(kind) else pa.int64() if whole else kind
     )
     rows = table(ts=column.cast(kind), watts=[float(i) for i in range(len(values))])
-    plan = make_plan(invalid="drop", time_unit="s")
+    plan = make_plan(on_invalid="drop", time_unit="s")
     left = complete(rows, plan)
     assert left.column("watts").to_pylist() == good
     times = to_micros(left.column("ts")).tolist()
@@ -246,7 +246,7 @@ def test_what_is_no_time_is_named_or_dropped_and_never_taken_for_1970(
     if len(good) < len(values):
         bad = len(values) - len(good)
         with pytest.raises(InvalidTime, match=f"{bad} of {len(values)} rows.*146,000 years"):
-            complete(rows, replace(plan, invalid="error"))
+            complete(rows, replace(plan, on_invalid="raise"))
 
 
 @pytest.mark.parametrize(("unit", "micros"), [("s", 10**6), ("ms", 1000), ("us", 1), ("ns", 0.001)])
@@ -274,7 +274,7 @@ def test_numbers_that_count_no_seconds_are_refused_with_their_likely_unit(
     rows = table(ts=column, watts=[0.0, 1.0])
     with pytest.raises(InvalidTime, match=f"1 of 2 rows.*2023-11-14T22:13:20.*'{unit}'"):
         complete(rows, make_plan())
-    assert complete(rows, make_plan(invalid="drop")).column("watts").to_pylist() == [0.0]
+    assert complete(rows, make_plan(on_invalid="drop")).column("watts").to_pylist() == [0.0]
 
 
 # --- decimals -------------------------------------------------------------------------------------
@@ -350,14 +350,14 @@ def test_nulls_are_named_or_dropped(column: str, error: type[Exception]) -> None
     rows = rows.set_column(rows.column_names.index(column), column, [[values[0], None, values[2]]])
     with pytest.raises(error, match=f"1 of 3 rows.*{column!r}"):
         complete(rows, make_plan())
-    assert complete(rows, make_plan(invalid="drop")).num_rows == 2
+    assert complete(rows, make_plan(on_invalid="drop")).num_rows == 2
 
 
 def test_a_time_of_nan_is_no_time() -> None:
     rows = table(ts=[0.5, float("nan"), float("inf")])
     with pytest.raises(InvalidTime, match="2 of 3 rows"):
         complete(rows, make_plan())
-    assert complete(rows, make_plan(invalid="drop")).num_rows == 1
+    assert complete(rows, make_plan(on_invalid="drop")).num_rows == 1
 
 
 # --- results --------------------------------------------------------------------------------------

@@ -64,7 +64,9 @@ def store() -> MemoryStore:
 def several_plan(windows: Mapping[str, AbstractPolicy] | None = None, **changes: Any) -> Plan:
     policies = windows or {name: policy for name, (policy, _) in WINDOWS.items()}
     results = {f"{alias}_{name}": TYPES[alias] for alias, name in product(ALIASES, policies)}
-    return late_plan(**{"policy": policies, "results": results, "lateness": None, **changes})
+    return late_plan(
+        **{"window": policies, "results": results, "allowed_lateness": None, **changes}
+    )
 
 
 def names_of(window: str) -> list[str]:
@@ -74,7 +76,7 @@ def names_of(window: str) -> list[str]:
 def run(plan: Plan, store: PageStore, parts: Sequence[Sequence[Event]]) -> None:
     """Feed all parts, and compare each window with an oracle of its own."""
     lateness = None if plan.lateness is None else plan.lateness / SECOND
-    oracles = {name: Oracle(WINDOWS[name][1], lateness) for name in plan.policies}
+    oracles = {name: Oracle(WINDOWS[name][1], lateness) for name in plan.windows}
     state, late = None, 0
     for seed, part in enumerate(parts):
         before, rows = state, shuffled(part, seed)
@@ -101,13 +103,13 @@ def test_each_window_is_as_though_it_were_alone(batches: int, store: MemoryStore
 @pytest.mark.proves("options", "several windows", "late events")
 def test_with_late_events(batches: int, names: list[str], store: MemoryStore) -> None:
     windows = {name: WINDOWS[name][0] for name in names}
-    plan = several_plan(windows, lateness=25 * SECOND)
+    plan = several_plan(windows, allowed_lateness=25)
     run(plan, store, out_of_order(300, 2, 45.0, batches, batches))
 
 
 def test_last_gives_one_row_per_key(store: MemoryStore) -> None:
-    for lateness in (None, 40 * SECOND):
-        plan, state = several_plan(output="last", lateness=lateness), None
+    for lateness in (None, 40):
+        plan, state = several_plan(emit="last", allowed_lateness=lateness), None
         oracle = Oracle(WINDOWS["long"][1], None)
         for part in out_of_order(150, 2, 40.0 if lateness else 0.0, 1, 30):
             done = step(state, shuffled(part, 0), plan, store)
@@ -146,7 +148,7 @@ def test_pages_are_shared(store: MemoryStore) -> None:
 
 @pytest.mark.parametrize("lateness", [None, 0])
 def test_late_rows_are_marked(lateness: int | None, store: MemoryStore) -> None:
-    plan = several_plan(late="side", lateness=lateness)
+    plan = several_plan(on_late="side", allowed_lateness=lateness)
     state = step(None, rows_of(("a", 10, 1.0)), plan, store).state
     done = step(state, rows_of(("a", 9, 2.0), ("a", 11, 3.0)), plan, store)
     assert done.rows.column("late").to_pylist() == [False, True]
@@ -155,7 +157,7 @@ def test_late_rows_are_marked(lateness: int | None, store: MemoryStore) -> None:
 
 
 def test_bad_values_are_dropped(store: MemoryStore) -> None:
-    plan = several_plan(invalid="drop")
+    plan = several_plan(on_invalid="drop")
     done = step(None, rows_of(("a", 1, float("nan")), ("a", 2, 3.0)), plan, store)
     assert (done.counts.rows_invalid, done.rows.column("all_long").to_pylist()) == (1, [[3.0]])
 
@@ -164,8 +166,7 @@ def test_bad_values_are_dropped(store: MemoryStore) -> None:
 def test_a_silent_key_goes_when_its_longest_window_is_empty(lateness: int | None) -> None:
     store, wait = MemoryStore(), lateness or 0
     windows = {name: WINDOWS[name][0] for name in ("short", "long")}
-    late = None if lateness is None else lateness * SECOND
-    stream = Stream(several_plan(windows, silent="emit", lateness=late), store)
+    stream = Stream(several_plan(windows, idle="emit", allowed_lateness=lateness), store)
     stream.feed(rows_of(*(("a", float(i), float(i)) for i in range(50))))
     assert stream.others(49 + 60 + wait) is None
     done = stream.others(49.001 + 60 + wait)
@@ -198,7 +199,7 @@ def test_a_stream_with_a_restart(
     parts = out_of_order(240, 3, 40.0 if lateness else 0.0, 5, 3)
     for some in (parts[:2], parts[2:]):
         job.write(some)
-        job.run(policy=windows, allowed_lateness=lateness)
+        job.run(window=windows, allowed_lateness=lateness)
     for name, (_, left) in WINDOWS.items():
         oracle = Oracle(left, 30 if lateness else None)
         expected = [oracle.feed(part)._replace(again=[]) for part in parts]
@@ -211,7 +212,7 @@ def test_a_batch_query(spark: SparkSession, tmp_path: Path) -> None:
     windows = {name: policy for name, (policy, _) in WINDOWS.items()}
     (events,) = out_of_order(300, 3, 45.0, 3, 1)
     frame = spark.createDataFrame(shuffled(events, 1))
-    settings = job.settings(policy=windows, types={"n": "int"})
+    settings = job.settings(window=windows, types={"n": "int"})
     results = sliding_aggregate(frame, **settings)
     columns = [f"{alias}_{name}" for alias in ALIASES for name in WINDOWS]
     assert results.columns == ["device", "ts", "watts", *columns]
@@ -226,24 +227,24 @@ def test_a_batch_query(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "advice"),
     [
-        ({"policy": {}}, "policy is empty: name at least one"),
-        ({"policy": {"": TimeWindow(5)}}, "a window is called ''"),
-        ({"policy": {"5 minutes": TimeWindow(5)}}, "called '5 minutes': use 1 to 40 letters"),
-        ({"policy": {3: TimeWindow(5)}}, "a window is called 3"),
-        ({"policy": {"a": "5 minutes"}}, "policy is '5 minutes': give one"),
+        ({"window": {}}, "window is empty: name at least one"),
+        ({"window": {"": TimeWindow(5)}}, "a window is called ''"),
+        ({"window": {"5 minutes": TimeWindow(5)}}, "called '5 minutes': use 1 to 40 letters"),
+        ({"window": {3: TimeWindow(5)}}, "a window is called 3"),
+        ({"window": {"a": "5 minutes"}}, "window is '5 minutes': give a policy"),
         (
             {
-                "policy": {"c": TimeWindow(5), "b_c": TimeWindow(6)},
+                "window": {"c": TimeWindow(5), "b_c": TimeWindow(6)},
                 "aggregations": {"a": ("watts", Max()), "a_b": ("watts", Max())},
             },
             "'a_b_c' has the name of the result's column 'a_b_c'",
         ),
         (
-            {"policy": {"x": CountWindow(5)}, "keep": ["peak_x"]},
+            {"window": {"x": CountWindow(5)}, "carry": ["peak_x"]},
             "'peak_x' has the name of the result's column 'PEAK_X'",
         ),
         (
-            {"policy": {"a": TimeWindow(5), "b": CountWindow(5)}, "silent": "drop"},
+            {"window": {"a": TimeWindow(5), "b": CountWindow(5)}, "idle": "expire"},
             "time alone never empties a CountWindow",
         ),
     ],
@@ -253,6 +254,6 @@ def test_mistakes(
 ) -> None:
     job = LateJob(spark, tmp_path)
     frame = job.source().withColumnRenamed("site", "PEAK_X")
-    changes["keep"] = ["PEAK_X"] if "keep" in changes else []
+    changes["carry"] = ["PEAK_X"] if "carry" in changes else []
     with pytest.raises(InvalidRequest, match=advice):
         sliding_aggregate(frame, **job.settings(**changes))

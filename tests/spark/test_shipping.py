@@ -32,8 +32,8 @@ rows = spark.range(4000).selectExpr("concat('d', id % 7) k", "double(id) t", "do
 rows.repartition(2).write.mode("overwrite").parquet(f"{here}/in")
 try:
     windows = sliding_aggregate(
-        spark.readStream.schema(rows.schema).parquet(f"{here}/in"), key="k", time="t",
-        aggregations={"peak": ("v", Max()), "n": (None, Count())}, policy=CountWindow(100),
+        spark.readStream.schema(rows.schema).parquet(f"{here}/in"), by="k", on="t",
+        aggregations={"peak": ("v", Max()), "n": (None, Count())}, window=CountWindow(100),
         store=f"file://{here}/pages", buckets=4,
     )
 except ValueError as error:

@@ -1,4 +1,4 @@
-"""Keys that fall silent: expired, their pages deleted, their last result out exactly once."""
+"""Idle keys: expired, their pages deleted, their last result out exactly once."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_timer_is_the_earliest_key_s(store: MemoryStore) -> None:
 
 
 def test_keep_forgets_nothing(store: MemoryStore) -> None:
-    plan = silent_plan(silent="keep")
+    plan = silent_plan(idle="keep")
     state = step(None, rows_of(("a", 0, 1.0)), plan, store).state
     done = step(state, rows_of(), plan, store, START + LONG * SECOND)
     assert keys_of(done.state, store) == keys_of(state, store)
@@ -121,13 +121,13 @@ def test_equals_the_oracle_however_the_stream_is_cut(
     events = bursts(400, 12, seed=batches)
     expected = naive(events, until=399 + LONG)
     empty = sum(row[2] is None for row in expected)
-    assert empty > 12  # some keys fall silent more than once
+    assert empty > 12  # some keys become idle more than once
     stream = Stream(silent_plan(), store, delay)
     stream.run(events, batches)
     stream.others(399 + LONG + delay)
     assert stream.results == expected
     assert not stream.keys
-    plain = Stream(silent_plan(silent="drop"), MemoryStore(), delay)
+    plain = Stream(silent_plan(idle="expire"), MemoryStore(), delay)
     plain.run(events, batches)
     assert plain.results == naive(events, until=None)
 
@@ -146,7 +146,7 @@ def test_equals_the_oracle_at_every_tie(
     seconds = np.cumsum([after for _, after in steps]).tolist()
     rows = [(key, at, i) for i, ((key, _), at) in enumerate(zip(steps, seconds, strict=True))]
     store, size, at = MemoryStore(), 5, 0
-    plan = silent_plan(policy=TimeWindow(size), arity=2, leaf_arity=2, retain=retain)
+    plan = silent_plan(window=TimeWindow(size), arity=2, leaf_arity=2, retain=retain)
     stream = Stream(plan, store, delay)
     for cut in cycle(cuts):
         stream.feed(rows_of(*rows[at : at + cut]))
@@ -191,7 +191,7 @@ def test_rows_that_are_due_at_once_go_before_the_forgetting(store: MemoryStore) 
 @pytest.mark.parametrize("batches", [3, 30])
 def test_last_gives_one_row_per_key_and_batch(batches: int, store: MemoryStore) -> None:
     events = bursts(300, 8, seed=3)
-    stream = Stream(silent_plan(output="last"), store, delay=40.0)
+    stream = Stream(silent_plan(emit="last"), store, delay=40.0)
     stream.run(events, batches)
     stream.others(LONG)
     whole = {row[:2]: row for row in naive(events, until=LONG)}
@@ -206,7 +206,7 @@ def test_last_gives_one_row_per_key_and_batch(batches: int, store: MemoryStore) 
 
 
 def test_last_prefers_the_row_of_the_empty_window(store: MemoryStore) -> None:
-    stream = Stream(silent_plan(output="last"), store)
+    stream = Stream(silent_plan(emit="last"), store)
     stream.newest = START + 3 * SIZE * SECOND
     done = stream.feed(rows_of(("a", 0, 1.0), ("b", 3 * SIZE, 2.0), ("c", 1, 3.0)))
     assert [row[:3] for row in in_form(done.rows)] == [
@@ -234,7 +234,7 @@ def test_keys_of_every_type_come_back(store: MemoryStore) -> None:
     rows = pa.table({**keys, **rest})
     columns = tuple(rows.column_names)
     types = tuple(str(array.type) for array in keys.values())
-    plan = silent_plan(keys=tuple(keys), key_types=types, columns=columns, schema=rows.schema)
+    plan = silent_plan(by=tuple(keys), key_types=types, columns=columns, schema=rows.schema)
     state = step(None, rows, plan, store).state
     done = step(state, rows.slice(0, 0), plan, store, START + LONG * SECOND).rows
     assert done.select(list(keys)).equals(rows.select(list(keys)))
@@ -243,15 +243,15 @@ def test_keys_of_every_type_come_back(store: MemoryStore) -> None:
 
 
 def test_all_tables_have_one_schema(store: MemoryStore) -> None:
-    """Spark reads the results of a task as one stream: rows of silent keys must not differ."""
+    """Spark reads the results of a task as one stream: rows of idle keys must not differ."""
     fields = [
         pa.field("device", pa.string(), nullable=False),
         pa.field("ts", pa.timestamp("us", "Asia/Tokyo"), nullable=False),
         pa.field("watts", pa.float64(), nullable=False),
     ]
     rows = rows_of(("a", 0, 1.0)).cast(pa.schema(fields))
-    first = step(None, rows, silent_plan(late="side"), store)
-    last = step(first.state, rows_of(), silent_plan(late="side"), store, START + LONG * SECOND)
+    first = step(None, rows, silent_plan(on_late="side"), store)
+    last = step(first.state, rows_of(), silent_plan(on_late="side"), store, START + LONG * SECOND)
     assert (first.rows.num_rows, last.rows.num_rows) == (1, 1)
     assert first.rows.schema == last.rows.schema
 
@@ -286,7 +286,7 @@ def test_pages_go_when_no_retained_state_needs_them(retain: int, store: MemorySt
 def restored(state: bytes | None, stream: Stream, store: MemoryStore) -> list[Window]:
     """The windows of a state, every page of them verified."""
     windows = [
-        Window.restore(handle, stream.plan.monoid, stream.plan.policy, store)
+        Window.restore(handle, stream.plan.monoid, stream.plan.window, store)
         for handle in handles_of(state, store).values()
     ]
     for window in windows:
@@ -297,7 +297,7 @@ def restored(state: bytes | None, stream: Stream, store: MemoryStore) -> list[Wi
 
 
 def test_the_next_look_is_at_the_watermark_s_next_move(store: MemoryStore) -> None:
-    stream = Stream(silent_plan(silent="drop"), store)
+    stream = Stream(silent_plan(idle="expire"), store)
     stream.feed(rows_of(*(("a", i / 4, 1.0) for i in range(100))))
     assert stream.others(LONG) is not None
     assert (stream.keys, stream.doomed) == (set(), 1)
@@ -396,7 +396,7 @@ def test_a_step_that_fails_deletes_nothing_that_a_retained_state_needs(applied: 
 
 def test_hundreds_of_short_lived_keys_leave_nothing_behind(store: MemoryStore) -> None:
     """Three new keys a batch, each for 20 seconds: what is kept follows the keys that are alive."""
-    stream = Stream(silent_plan(silent="drop", retain=3), store)
+    stream = Stream(silent_plan(idle="expire", retain=3), store)
     sizes = []
     for batch in range(70):
         stream.feed(
@@ -481,9 +481,9 @@ def test_rows_not_older_than_the_watermark_are_never_late_for_silence(store: Mem
     assert stream.results == naive(events, until=(stream.watermark - START) / SECOND)
 
 
-@pytest.mark.parametrize("output", ["event", "last"])
-def test_late_rows_come_out_marked(output: str, store: MemoryStore) -> None:
-    stream = forgetful(store, late="side", output=output)
+@pytest.mark.parametrize("emit", ["all", "last"])
+def test_late_rows_come_out_marked(emit: str, store: MemoryStore) -> None:
+    stream = forgetful(store, on_late="side", emit=emit)
     done = stream.feed(
         rows_of(("a", 11, 5.0), ("b", 99, 6.0), ("b", 100.5, 7.0), ("b", 102, 8.0), ("c", 80, 9.0))
     )
@@ -498,7 +498,7 @@ def test_late_rows_come_out_marked(output: str, store: MemoryStore) -> None:
 
 def test_nothing_but_late_rows(store: MemoryStore) -> None:
     for late, out in (("side", 2), ("drop", 0)):
-        stream = forgetful(store, late=late)
+        stream = forgetful(store, on_late=late)
         before = handles_of(stream.state, store)
         done = stream.feed(rows_of(("a", 11, 5.0), ("b", 99, float("nan"))))
         assert (done.counts.rows_late, done.counts.rows_invalid, done.counts.rows_dropped) == (
@@ -511,7 +511,7 @@ def test_nothing_but_late_rows(store: MemoryStore) -> None:
 
 
 def test_late_and_invalid_rows_are_counted_apart(store: MemoryStore) -> None:
-    stream = forgetful(store, late="side", invalid="drop")
+    stream = forgetful(store, on_late="side", on_invalid="drop")
     rows = rows_of(("b", 99, 6.0), ("b", 102, float("nan")), ("b", 103, 8.0), ("b", 104, 1.0))
     without_time = rows.slice(3).set_column(1, "ts", pa.nulls(1, rows.schema.field("ts").type))
     done = stream.feed(pa.concat_tables([rows.slice(0, 3), without_time]))
@@ -522,7 +522,7 @@ def test_late_and_invalid_rows_are_counted_apart(store: MemoryStore) -> None:
 
 def test_a_batch_query_gives_the_moments_between_its_events(store: MemoryStore) -> None:
     events = bursts(300, 6, seed=9)
-    done = step(None, events, silent_plan(temporary=True, late="side"), store)
+    done = step(None, events, silent_plan(temporary=True, on_late="side"), store)
     assert in_form(done.rows.drop_columns(["late"])) == naive(events, until=0)
     assert done.rows.column("late").to_pylist() == [False] * done.rows.num_rows
     assert (page_keys(store), done.state) == ([], b"")

@@ -39,8 +39,8 @@ class SilentJob(Job):
                 "peak": ("watts", Max()),
                 "n": (None, Count()),
             },
-            "policy": TimeWindow(SIZE),
-            "silent": "emit",
+            "window": TimeWindow(SIZE),
+            "idle": "emit",
         }
         return super().settings(**{**settings, **changes})
 
@@ -83,7 +83,7 @@ def totals(query: StreamingQuery) -> dict[str, int]:
     return {name: sum(row[name] for row in counted) for name in of_rows(counted[0].asDict())}
 
 
-@pytest.mark.proves("options", "`silent`", "key by key")
+@pytest.mark.proves("options", "`idle`", "key by key")
 def test_a_key_that_stops_goes_with_its_pages(job: SilentJob) -> None:
     """d0 speaks for 25 seconds, others go on for three minutes, in files of 50 seconds."""
     first, rest = turns(25, 1, seed=1), bursts(175, 1, seed=2)
@@ -149,7 +149,7 @@ def test_a_killed_worker_is_made_good_by_the_restart(job: SilentJob, tmp_path: P
 def test_drop_and_emit_take_turns(job: SilentJob) -> None:
     events = turns(200, 4, seed=5)
     job.write(events.slice(0, 100))
-    job.run(silent="drop")
+    job.run(idle="expire")
     assert job.keys() == {"d1", "d2", "d3"}
     job.write(events.slice(100))
     job.run()
@@ -167,7 +167,7 @@ def test_another_zone_and_columns_that_cannot_be_null(job: SilentJob) -> None:
         frame = job.source().withColumn("site", F.lit("here"))
         frame = frame.withColumn("watts", F.coalesce("watts", F.lit(0.0)))
         assert not frame.schema["site"].nullable
-        results = sliding_aggregate(frame, keep=["site"], **job.settings())
+        results = sliding_aggregate(frame, carry=["site"], **job.settings())
         assert results.schema["site"].nullable
         assert results.schema["watts"].nullable
         job.run_frame(results)
@@ -192,14 +192,14 @@ def test_events_before_1970_are_never_silent(job: SilentJob) -> None:
 # --- late rows ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("silent", ["keep", "drop"])
-@pytest.mark.proves("options", '`late="side"`', "key by key")
-def test_late_rows_come_out_beside_the_results(job: SilentJob, silent: str) -> None:
+@pytest.mark.parametrize("idle", ["keep", "expire"])
+@pytest.mark.proves("options", '`on_late="side"`', "key by key")
+def test_late_rows_come_out_beside_the_results(job: SilentJob, idle: str) -> None:
     on_time = [rows_of(("a", 10, 1.0), ("b", 20, 2.0)), rows_of(("a", 30, 3.0), ("b", 130, 4.0))]
     late = rows_of(("a", 9, 5.0), ("b", 19, 6.0))
     job.write(on_time[0])
     job.write(pa.concat_tables([on_time[1], late]))
-    query = job.run(late="side", silent=silent)
+    query = job.run(on_late="side", idle=idle)
     assert job.found(marked=False) == naive(pa.concat_tables(on_time), until=None)
     assert [row[2:] for row in job.found(marked=True)] == [
         (5.0, None, None, None),
@@ -214,18 +214,18 @@ def test_late_rows_come_out_beside_the_results(job: SilentJob, silent: str) -> N
         "rows_incomplete": 0,
     }
     assert totals(query) == counts
-    assert job.keys() == ({"a", "b"} if silent == "keep" else {"b"})
+    assert job.keys() == ({"a", "b"} if idle == "keep" else {"b"})
     # "a" was last heard of at 30 s: its window, if it was not expired, was empty from 90 s on.
     job.write(rows_of(("a", 80, 7.0)))
-    job.run(late="side", silent=silent)
-    assert len(job.found(marked=True)) == (2 if silent == "keep" else 3)
+    job.run(on_late="side", idle=idle)
+    assert len(job.found(marked=True)) == (2 if idle == "keep" else 3)
 
 
 def test_a_batch_query_marks_no_row(job: SilentJob) -> None:
     events = turns(300, 4, seed=8)
     df = job.spark.createDataFrame(events)
     seen = Observation()
-    settings = job.settings(late="side", metrics=seen)
+    settings = job.settings(on_late="side", metrics=seen)
     rows = sliding_aggregate(df, **settings).collect()
     assert not any(row.late for row in rows)
     job.batches[0] = rows
@@ -248,23 +248,23 @@ def test_a_batch_query_marks_no_row(job: SilentJob) -> None:
 @pytest.mark.parametrize(
     ("change", "settings", "advice"),
     [
-        (lambda df: df, {"silent": "forget"}, "'keep' or 'drop' or 'emit'"),
-        (lambda df: df, {"policy": CountWindow(5)}, "never empties a .*give a TimeWindow"),
-        (lambda df: df, {"policy": TimeWindow(5) & CountWindow(5)}, "never empties"),
+        (lambda df: df, {"idle": "forget"}, "'keep' or 'expire' or 'emit'"),
+        (lambda df: df, {"window": CountWindow(5)}, "never empties a .*give a TimeWindow"),
+        (lambda df: df, {"window": TimeWindow(5) & CountWindow(5)}, "never empties"),
         (lambda df: df.withColumn("ts", F.col("ts").cast("long")), {}, "cast it to timestamp"),
         (
             lambda df: df.withColumn("ts", F.col("ts") + F.expr("interval 1 second")),
-            {"silent": "drop"},
+            {"idle": "expire"},
             "no watermark on 'ts'.*df.withWatermark",
         ),
         (
             lambda df: df.withColumnRenamed("site", "Late"),
-            {"late": "side", "keep": ["Late"]},
-            "late='side' adds a column 'late'.*has 'Late': rename",
+            {"on_late": "side", "carry": ["Late"]},
+            "on_late='side' adds a column 'late'.*has 'Late': rename",
         ),
         (
             lambda df: df,
-            {"late": "side", "aggregations": {"late": ("watts", Max())}},
+            {"on_late": "side", "aggregations": {"late": ("watts", Max())}},
             "'late': call it otherwise",
         ),
     ],

@@ -59,8 +59,8 @@ def test_sketches_over_spark(spark: SparkSession, store: str) -> None:
     df = spark.createDataFrame(rows(), SCHEMA)
     done = sliding_aggregate(
         df,
-        key="device",
-        time="ts",
+        by="device",
+        on="ts",
         aggregations={
             "users": ("user", DistinctCount()),
             "quartiles": ("x", KLLQuantiles([0.25, 0.5, 0.75])),
@@ -73,7 +73,7 @@ def test_sketches_over_spark(spark: SparkSession, store: str) -> None:
             "spread": ("x", MomentSketch([0.1, 0.9])),
             "run": (("x", "ts"), LongestIncreasingRun("M8[us]")),
         },
-        policy=CountWindow(SIZE),
+        window=CountWindow(SIZE),
         store=store,
         buckets=2,
         arity=4,

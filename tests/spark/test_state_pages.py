@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 
 from mta import CountWindow, Max, TimeWindow, Window
-from spark_integration.carriers.state_pages import StatePages, is_state_url
+from spark_integration.runners.state_pages import StatePages, is_state_url
 from stores import (
     InvalidStoreURL,
     PageStore,

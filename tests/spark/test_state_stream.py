@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from mta import Count, Sum, TimeWindow
 from spark_integration import sliding_aggregate
-from spark_integration.carriers.streaming import PROVIDER
 from spark_integration.errors import InvalidRequest
+from spark_integration.runners.streaming import PROVIDER
 from stores import InvalidStoreURL, MissingDependency
 from stores.installing import pip_install
 from tests.spark.test_streaming import (
@@ -159,7 +159,7 @@ def test_late_events_give_what_they_give_on_local_disk(job: Job, tmp_path: Path)
     for each in (job, on_disk):
         write_files(events, each.input, files=2)
         plain = {"peak": ("watts", PLAIN), "sum": ("watts", Sum()), "n": (None, Count())}
-        late = {"policy": TimeWindow("5 minutes"), "allowed_lateness": "1 minute"}
+        late = {"window": TimeWindow("5 minutes"), "allowed_lateness": "1 minute"}
         each.run(aggregations=plain, **late)
     assert job.results() == on_disk.results()
     assert len(job.results()) == 1200

@@ -9,7 +9,7 @@ import xxhash
 from spark_integration.errors import CorruptState, StateMismatch
 from spark_integration.step.states import State
 
-FIXED = [("key", "device string")]
+FIXED = [("by", "device string")]
 STATE = State(64, FIXED, b"root" * 20)
 
 
@@ -85,5 +85,5 @@ def test_other_settings_say_what_to_restore() -> None:
         STATE.root_for(32, FIXED)
     with pytest.raises(StateMismatch, match="restore these settings"):
         STATE.root_for(64, [])
-    with pytest.raises(StateMismatch, match=r"\* key +device string +id bigint"):
-        STATE.root_for(64, [("key", "id bigint")])
+    with pytest.raises(StateMismatch, match=r"\* by +device string +id bigint"):
+        STATE.root_for(64, [("by", "id bigint")])

@@ -64,7 +64,7 @@ def test_equals_the_oracle(
 ) -> None:
     # Equal times must not be cut by a batch, or their order is not the oracle's.
     events = distinct_times(make_events(2000, keys))
-    done = advance(events, make_plan(policy=policy), store, batches)
+    done = advance(events, make_plan(window=policy), store, batches)
     assert gather(done) == oracle(events, expired, FOLDS)
     assert all(one.counts.rows_dropped == 0 for one in done)
 
@@ -82,7 +82,7 @@ def test_equal_times_come_in_the_order_of_their_values(store: MemoryStore) -> No
 
 def test_last_gives_one_row_per_key(store: MemoryStore) -> None:
     events = distinct_times(make_events(1000, 20))
-    (done,) = advance(events, make_plan(output="last"), store, 1)
+    (done,) = advance(events, make_plan(emit="last"), store, 1)
     assert in_form(done.rows) == last_of_each(oracle(events, last_n(100), FOLDS))
 
 
@@ -115,7 +115,7 @@ def test_no_rows_change_nothing(store: MemoryStore) -> None:
 @pytest.mark.parametrize("policy", [CountWindow(1500), TimeWindow("1500 seconds")])
 def test_a_large_window_goes_on_by_itself(policy: Any, store: MemoryStore) -> None:
     """From 1024 events on its pages are its own, and a replay changes nothing."""
-    plan = make_plan(policy=policy)
+    plan = make_plan(window=policy)
     events = distinct_times(make_events(3000, 1))
     few = events.take(pa.array(range(0, 3000, 100)))
     few = few.set_column(0, "device", pa.array(["d9"] * 30))
@@ -160,14 +160,14 @@ def test_a_late_event_stops_the_batch_and_names_the_key(store: MemoryStore) -> N
     assert in_form(done.rows) == oracle(events, last_n(100), FOLDS)[100:]
 
 
-@pytest.mark.parametrize("output", ["event", "last"])
-def test_late_events_are_dropped_and_counted(output: str, store: MemoryStore) -> None:
-    events, plan = distinct_times(make_events(200, 1)), make_plan(late="drop", output=output)
+@pytest.mark.parametrize("emit", ["all", "last"])
+def test_late_events_are_dropped_and_counted(emit: str, store: MemoryStore) -> None:
+    events, plan = distinct_times(make_events(200, 1)), make_plan(on_late="drop", emit=emit)
     state = step(None, events.slice(0, 100), plan, store).state
     done = step(state, late_rows(events), plan, store)
     assert done.counts.rows_dropped == 2
     expected = oracle(events, last_n(100), FOLDS)[100:]
-    assert in_form(done.rows) == (expected if output == "event" else expected[-1:])
+    assert in_form(done.rows) == (expected if emit == "all" else expected[-1:])
 
 
 def with_watts(events: pa.Table, watts: Sequence[float | None]) -> pa.Table:
@@ -175,34 +175,39 @@ def with_watts(events: pa.Table, watts: Sequence[float | None]) -> pa.Table:
 
 
 @pytest.mark.parametrize("bad", [None, float("nan")])
-@pytest.mark.parametrize("output", ["event", "last"])
+@pytest.mark.parametrize("emit", ["all", "last"])
 def test_values_that_are_none_stop_the_batch_or_are_dropped(
-    bad: float | None, output: str, store: MemoryStore
+    bad: float | None, emit: str, store: MemoryStore
 ) -> None:
     events = distinct_times(make_events(4, 1))
     rows = with_watts(events, [bad, 1.0, 2.0, bad])
     with pytest.raises(InvalidValue):
-        step(None, rows, make_plan(output=output), store)
-    done = step(None, rows, make_plan(output=output, invalid="drop"), store)
+        step(None, rows, make_plan(emit=emit), store)
+    done = step(None, rows, make_plan(emit=emit, on_invalid="drop"), store)
     assert done.counts.rows_dropped == 2
-    assert done.rows.column("sum").to_pylist() == ([1.0, 3.0] if output == "event" else [3.0])
+    assert done.rows.column("sum").to_pylist() == ([1.0, 3.0] if emit == "all" else [3.0])
 
 
-@pytest.mark.parametrize("output", ["event", "last"])
-def test_nothing_but_bad_rows(output: str, store: MemoryStore) -> None:
+@pytest.mark.parametrize("emit", ["all", "last"])
+def test_nothing_but_bad_rows(emit: str, store: MemoryStore) -> None:
     rows = with_watts(make_events(3, 1), [float("nan")] * 3)
-    done = step(None, rows, make_plan(output=output, invalid="drop"), store)
+    done = step(None, rows, make_plan(emit=emit, on_invalid="drop"), store)
     assert (done.counts.rows_dropped, done.rows.num_rows) == (3, 0)
 
 
 def test_another_plan_is_named(store: MemoryStore) -> None:
     events = make_events(10, 2)
     state = step(None, events, make_plan(), store).state
-    for change in ({"buckets": 2}, {"time": "other"}, {"key_types": ("int",)}, {"lateness": 0}):
+    for change in (
+        {"buckets": 2},
+        {"on": "other"},
+        {"key_types": ("int",)},
+        {"allowed_lateness": 0},
+    ):
         with pytest.raises(StateMismatch):
             step(state, events, make_plan(**change), store)
     later = make_events(20, 2).slice(10)
-    for change in ({"policy": CountWindow(99)}, {"arity": 8}):
+    for change in ({"window": CountWindow(99)}, {"arity": 8}):
         assert step(state, later, make_plan(**change), store).rows.num_rows == 10
 
 
@@ -259,10 +264,10 @@ def sums_of(plan: Plan, store: PageStore, *batches: pa.Table) -> list[list[float
 
 
 def test_a_late_row_merges_the_sessions_of_earlier_micro_batches(store: MemoryStore) -> None:
-    plan = make_plan(policy=SessionWindow("2s"), lateness=10_000_000)
+    plan = make_plan(window=SessionWindow("2s"), allowed_lateness=10)
     batches = [readings((second, 1.0)) for second in (1, 3, 2, 4)]
     assert sums_of(plan, store, *batches) == [[1], [1], [3], [4]]
-    together = step(None, pa.concat_tables(batches), make_plan(policy=SessionWindow("2s")), store)
+    together = step(None, pa.concat_tables(batches), make_plan(window=SessionWindow("2s")), store)
     assert together.rows.column("sum").to_pylist()[-1] == 4
 
 
@@ -271,8 +276,8 @@ def test_rows_of_one_time_count_in_the_order_of_their_micro_batches(store: Memor
     plan = make_plan(
         monoid=Product({"sum": ("watts", Sum()), "first": ("watts", First())}),
         results={"sum": pa.float64(), "first": pa.float64()},
-        lateness=10_000_000,
-        corrections="append",
+        allowed_lateness=10,
+        emit_updates=True,
     )
     assert sums_of(plan, store, readings((1, 5.0)), readings((1, 4.0))) == [[5], [9]]
     assert sums_of(plan, store, readings((1, 5.0), (1, 4.0))) == [[4, 9]]
@@ -286,9 +291,9 @@ def test_a_column_of_numbers_counts_its_stated_unit(
     times = [(1_700_000_000 + 60 * at) * ticks for at in (0, 1, 3, 2)]
     batches = [readings((time, 1.0), numbers=True) for time in times]
     settings: dict[str, Any] = {
-        "policy": TimeWindow("2m"),
-        "lateness": 120_000_000,
-        "corrections": "append",
+        "window": TimeWindow("2m"),
+        "allowed_lateness": 120,
+        "emit_updates": True,
         "schema": batches[0].schema,
     }
     plan, state, last = make_plan(time_unit=unit, **settings), None, {}

@@ -45,7 +45,7 @@ def events() -> pa.Table:
 def test_equals_the_oracle(job: Job, keys: int, policy: Any, expired: Any) -> None:
     events = spread(make_events(2500, keys))
     write_files(events, job.input, files=3)
-    query = job.run(policy=policy)
+    query = job.run(window=policy)
     assert len(job.batches) == 3
     assert job.results() == oracle(events, expired, FOLDS)
     zero = ("rows_dropped", "rows_late", "rows_invalid", "rows_missing", "rows_incomplete")
@@ -53,10 +53,10 @@ def test_equals_the_oracle(job: Job, keys: int, policy: Any, expired: Any) -> No
     assert counts_of(query) == {"rows_read": events.num_rows - 2 * 834, **counts}
 
 
-@pytest.mark.proves("options", '`output="last"`', "swept")
+@pytest.mark.proves("options", '`emit="last"`', "swept")
 def test_last_gives_one_row_per_key_and_batch(job: Job, events: pa.Table) -> None:
     write_files(events, job.input, files=2)
-    job.run(output="last", keep=["site"])
+    job.run(emit="last", carry=["site"])
     expected = oracle(events, last_n(WINDOW), FOLDS)
     middle = events.column("ts").cast(pa.int64())[600].as_py()
     for batch, part in enumerate(
@@ -121,12 +121,12 @@ def test_what_stops_a_query_and_what_lets_it_go_on(job: Job, events: pa.Table) -
     write_files(events.slice(0, 100), job.input, files=1, first=1)
     for changes, named in (
         ({"buckets": 8}, r"StateMismatch[^$]*set buckets=2"),
-        ({"key": "site"}, r"StateMismatch[^$]*restore these settings[^$]*device string +site"),
+        ({"by": "site"}, r"StateMismatch[^$]*restore these settings[^$]*device string +site"),
         ({}, "LateEvent"),
     ):
         with pytest.raises(StreamingQueryException, match=named):
             job.run(**changes)
-    query = job.run(late="drop")
+    query = job.run(on_late="drop")
     counts = {
         "rows_read": 100,
         "rows_dropped": 100,

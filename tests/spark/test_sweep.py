@@ -13,8 +13,6 @@ from mta import (
     BoundWindow,
     Count,
     CountWindow,
-    EveryCount,
-    EveryPeriod,
     Last,
     Max,
     Mean,
@@ -61,34 +59,34 @@ def some_plan(rng: random.Random) -> Plan:
         for name in policies
         for alias in aggregations
     }
-    lateness = rng.choice([None, None, 0, 5 * SECOND, 30 * SECOND])
-    silent = "keep"
+    lateness = rng.choice([None, None, 0, 5, 30])
+    idle = "keep"
     if all(each.lifetime is not None for each in policies.values()):
-        silent = rng.choice(["keep", "keep", "drop", "emit"])
-    if silent != "keep":
+        idle = rng.choice(["keep", "keep", "expire", "emit"])
+    if idle != "keep":
         # Which late rows a key takes that has begun anew may differ, if they are older than the
         # watermark.
         lateness = None
-    corrections = "onward"
+    emit_updates = False
     reads = "peak" in aggregations  # else nothing is kept of an event that could come again
     if lateness is not None and not isinstance(policy, dict) and reads:
-        corrections = rng.choice(["onward", "append", "append"])
+        emit_updates = rng.choice([False, True, True])
     every = None
-    if lateness is None and silent != "emit":
-        every = rng.choice([None, EveryPeriod(1), EveryPeriod(7), EveryPeriod(25)])
-    if silent == "keep" and every is None and corrections == "onward":
-        every = rng.choice([None, EveryCount(1), EveryCount(3)])
+    if lateness is None and idle != "emit":
+        every = rng.choice([None, "1 second", "7 seconds", "25 seconds"])
+    if idle == "keep" and every is None and not emit_updates:
+        every = rng.choice([None, 1, 3])
     return make_plan(
         monoid=Product(aggregations),
-        policy=policy,
+        window=policy,
         results=results,
-        lateness=lateness,
-        silent=silent,
-        every=every,
-        corrections=corrections,
-        late=rng.choice(["drop", "side", "error"]),
-        invalid=rng.choice(["drop", "drop", "error"]),
-        output=rng.choice(["event", "last"]),
+        allowed_lateness=lateness,
+        idle=idle,
+        emit_every=every,
+        emit_updates=emit_updates,
+        on_late=rng.choice(["drop", "side", "raise"]),
+        on_invalid=rng.choice(["drop", "drop", "raise"]),
+        emit=rng.choice(["all", "last"]),
         schema=SCHEMA,
         arity=rng.choice([2, 4, None]),
         leaf_arity=rng.choice([2, 4, None]),
@@ -145,7 +143,7 @@ def test_both_ways_give_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> 
     watermark: int | None = None
     for _ in range(rng.choice([1, 8, 25])):
         rows = clock.rows(rng.choice([0, 1, 3, 20, 60]))
-        if plan.silent != "keep" and rng.random() < 0.6:
+        if plan.idle != "keep" and rng.random() < 0.6:
             watermark = max(watermark or 0, (clock.now - rng.choice([5, 40, 90])) * SECOND)
         found = []
         for way, state, store in zip((False, True), states, stores, strict=True):
@@ -181,7 +179,7 @@ def test_a_key_of_many_rows_has_larger_pages_unless_sizes_are_given(sized: bool)
     for policy in (TimeWindow(10_000), BoundWindow(("watts", Sum()), at_most=1e6)):
         store = MemoryStore()
         plan = make_plan(
-            monoid=product, policy=policy, results={"peak": pa.float64()}, arity=16,
+            monoid=product, window=policy, results={"peak": pa.float64()}, arity=16,
             leaf_arity=100, sized=sized, schema=SCHEMA,
         )  # fmt: skip
         times = pa.array([at * SECOND for at in range(8_000)], SCHEMA.field("ts").type)

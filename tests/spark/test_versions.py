@@ -80,15 +80,15 @@ def test_windows_key_by_key(job: Job, events: pa.Table) -> None:
     assert found == oracle(events, last_n(WINDOW), [max, len])
 
 
-@pytest.mark.proves("PySpark", "idle keys expired")
-@pytest.mark.proves("PySpark", "`silent` of a running query changes")
+@pytest.mark.proves("PySpark", "idle keys expire")
+@pytest.mark.proves("PySpark", "`idle` of a running query changes")
 def test_silent_keys_go_by_the_watermark(job: Job, events: pa.Table) -> None:
     """One key stops after the first file, and its window is empty a minute later."""
     others = pc.not_equal(events.column("device"), "d5")
     write_files(events.slice(0, 300), job.input, files=1)
-    job.run(policy=TimeWindow("1 minute"))  # without a watermark, and all keys are kept
+    job.run(window=TimeWindow("1 minute"))  # without a watermark, and all keys are kept
     write_files(events.filter(others).slice(300), job.input, files=2, first=1)
-    settings = job.settings(policy=TimeWindow("1 minute"), silent="emit")
+    settings = job.settings(window=TimeWindow("1 minute"), idle="emit")
     stream = job.source().withWatermark("ts", "0 seconds")
     job.run_frame(sliding_aggregate(stream, **settings))
     emptied = [row for rows in job.batches.values() for row in rows if row.watts is None]
@@ -104,7 +104,7 @@ def test_a_batch(job: Job, events: pa.Table) -> None:
     frame = job.spark.read.parquet(str(job.input))
     found = sliding_aggregate(frame, **job.settings()).collect()
     assert in_form(found, *ALIASES) == oracle(events, last_n(WINDOW), FOLDS)
-    means = job.settings(aggregations={"mean": ("watts", Mean())}, policy=CountWindow(1))
+    means = job.settings(aggregations={"mean": ("watts", Mean())}, window=CountWindow(1))
     naive = frame.selectExpr("device", "cast(ts as timestamp_ntz) as ts", "watts")
     assert all(row["mean"] == row.watts for row in sliding_aggregate(naive, **means).collect())
 

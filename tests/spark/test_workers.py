@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_integration import executor_store
-from spark_integration.carriers.packing import unpack
+from spark_integration.runners.packing import unpack
 from stores import open_store
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def test_a_worker_s_modules_are_no_garbage(spark: SparkSession) -> None:
 def test_what_is_there_to_stay_is_set_aside_ever_more_seldom() -> None:
     code = (
         "import gc\n"
-        "from spark_integration.carriers.workers import settle\n"
+        "from spark_integration.runners.workers import settle\n"
         "found, kept = [], []\n"
         "for _ in range(17):\n"
         "    settle()\n"

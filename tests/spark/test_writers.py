@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mta import CountWindow
 from spark_integration import sliding_aggregate
-from spark_integration.carriers.streaming import ENCODING
 from spark_integration.errors import InvalidRequest
+from spark_integration.runners.streaming import ENCODING
 from tests.support.spark.jobs import Job
 
 
@@ -30,7 +30,7 @@ def windows(job: Job, request: pytest.FixtureRequest) -> DataFrame:
 
 @pytest.mark.parametrize("mode", ["update", "Complete"])
 def test_an_output_mode_that_gives_rows_again(windows: DataFrame, job: Job, mode: str) -> None:
-    advice = rf"output mode is '{mode}'.* leave it as it is \('append'\).*corrections='append'"
+    advice = rf"output mode is '{mode}'.* leave it as it is \('append'\).*emit_updates=True"
     with pytest.raises(InvalidRequest, match=advice):
         windows.writeStream.outputMode(mode)
     with pytest.raises(InvalidRequest, match=advice):
@@ -73,7 +73,7 @@ def test_a_stream_needs_a_store_and_a_batch_none(job: Job, tmp_path: Path) -> No
     rows = job.spark.range(20_000).selectExpr(
         "concat('d', id % 3) device", "timestamp_seconds(id) ts", "double(id % 7) watts"
     )
-    done = sliding_aggregate(rows, **{**settings, "policy": CountWindow(3000)})
+    done = sliding_aggregate(rows, **{**settings, "window": CountWindow(3000)})
     assert done.agg({"peak": "min", "n": "max"}).first() == (0.0, 3000)
     assert everything_near(tmp_path) == before
 

@@ -33,14 +33,14 @@ def begin(spark: SparkSession, job: dict[str, Any]) -> StreamingQuery:
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", job["files"])
     source = reader.parquet(str(folder / "input"))
     options = Options(
-        key="device",
-        time="ts",
+        by="device",
+        on="ts",
         aggregations={
             "peak": ("watts", PLAIN if job["plain"] else Max()),
             "sum": ("watts", Sum()),
             "n": (None, Count()),
         },
-        policy=CountWindow(job["window"]),
+        window=CountWindow(job["window"]),
         store=job["store"],
         buckets=job["buckets"],
         arity=job["arity"],

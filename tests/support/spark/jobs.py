@@ -12,10 +12,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mta import Count, CountWindow, Max, Sum
 from spark_integration import sliding_aggregate
-from spark_integration.carriers.state_pages import is_state_url
 from spark_integration.checkpoint import has_commits, open_pages, read_pages, saved_roots
 from spark_integration.options import Options
 from spark_integration.request import make_request
+from spark_integration.runners.state_pages import is_state_url
 from spark_integration.sliding import run_request
 from spark_integration.step.step import Step
 from stores import open_store
@@ -41,14 +41,14 @@ class Job:
 
     def settings(self, **changes: Any) -> dict[str, Any]:
         settings: dict[str, Any] = {
-            "key": "device",
-            "time": "ts",
+            "by": "device",
+            "on": "ts",
             "aggregations": {
                 "peak": ("watts", Max()),
                 "sum": ("watts", Sum()),
                 "n": (None, Count()),
             },
-            "policy": CountWindow(WINDOW),
+            "window": CountWindow(WINDOW),
             "store": self.store,
             "buckets": 2,
             "arity": 4,

@@ -23,7 +23,7 @@ Left = Callable[[list[float]], int]
 
 def late_plan(**changes: Any) -> Plan:
     """All events in order, peak and number, over the last minute; events may be 30 seconds late."""
-    return silent_plan(**{"silent": "keep", "lateness": 30 * SECOND, "late": "drop", **changes})
+    return silent_plan(**{"idle": "keep", "allowed_lateness": 30, "on_late": "drop", **changes})
 
 
 def left_of(size: float) -> Left:
@@ -134,9 +134,9 @@ class LateJob(Job):
                 "peak": ("watts", Max()),
                 "n": (None, Count()),
             },
-            "policy": TimeWindow(SIZE),
+            "window": TimeWindow(SIZE),
             "allowed_lateness": "30 seconds",
-            "late": "drop",
+            "on_late": "drop",
         }
         return super().settings(**{**settings, **changes})
 

@@ -13,11 +13,12 @@ from spark_integration.plan import Plan
 def make_plan(**changes: Any) -> Plan:
     """Peak and sum of ``watts`` over the last 100 events of each ``device``."""
     settings: dict[str, Any] = {
-        "keys": ("device",),
+        "by": ("device",),
         "key_types": ("string",),
-        "time": "ts",
+        "on": "ts",
+        "aggregations": {},
         "monoid": Product({"peak": ("watts", Max()), "sum": ("watts", Sum())}),
-        "policy": CountWindow(100),
+        "window": CountWindow(100),
         "columns": ("device", "ts", "watts"),
         "results": {"peak": pa.float64(), "sum": pa.float64()},
         "store": "memory://",

@@ -27,8 +27,8 @@ def silent_plan(**changes: Any) -> Plan:
     settings: dict[str, Any] = {
         "monoid": Product({"all": ("watts", Collect()), "peak": ("watts", Max()), "n": Count()}),
         "results": {"all": pa.list_(pa.float64()), "peak": pa.float64(), "n": pa.int64()},
-        "policy": TimeWindow(SIZE),
-        "silent": "emit",
+        "window": TimeWindow(SIZE),
+        "idle": "emit",
         "schema": SCHEMA,
     }
     return make_plan(**{**settings, **changes})

@@ -6,9 +6,9 @@ from unittest import SkipTest
 
 import pyarrow as pa
 
-from spark_integration.carriers.metrics import MeteredStore
-from spark_integration.carriers.state_pages import StatePages
 from spark_integration.plan import Plan
+from spark_integration.runners.metrics import MeteredStore
+from spark_integration.runners.state_pages import StatePages
 from spark_integration.step import step as steps
 from stores import PageStore
 from stores.testing.conformance import PageStoreConformance

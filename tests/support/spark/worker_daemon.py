@@ -14,7 +14,7 @@ from pyspark.daemon import manager
 
 # A Python that lacks a package says so in its workers, as without this module.
 with suppress(ImportError):
-    import spark_integration.carriers.streaming
+    import spark_integration.runners.streaming
     import spark_integration.step.step  # noqa: F401
 
 if __name__ == "__main__":

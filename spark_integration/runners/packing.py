@@ -19,9 +19,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from spark_integration.carriers.labels import label_of
-from spark_integration.carriers.metrics import NO_PAGES, PageCounts
-from spark_integration.carriers.workers import settle
+from spark_integration.runners.labels import label_of
+from spark_integration.runners.metrics import NO_PAGES, PageCounts
+from spark_integration.runners.workers import settle
 from spark_integration.step.results import Counts
 
 # Of packed rows alone: a user's columns, which may be called the same, are inside the blobs.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pandas as pd
 from pyspark import TaskContext
 
-from spark_integration.carriers.metrics import MeteredStore
-from spark_integration.carriers.packing import from_blobs, pack_results
-from spark_integration.carriers.workers import settle
 from spark_integration.plan import Plan
+from spark_integration.runners.metrics import MeteredStore
+from spark_integration.runners.packing import from_blobs, pack_results
+from spark_integration.runners.workers import settle
 from stores.base import PageStore
 
 if TYPE_CHECKING:

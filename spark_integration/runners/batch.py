@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from spark_integration.carriers.metrics import MeteredStore
-from spark_integration.carriers.packing import BLOB, LABEL, RESULT_SCHEMA, from_blobs, pack_results
-from spark_integration.carriers.workers import settle
 from spark_integration.plan import Plan
+from spark_integration.runners.metrics import MeteredStore
+from spark_integration.runners.packing import BLOB, LABEL, RESULT_SCHEMA, from_blobs, pack_results
+from spark_integration.runners.workers import settle
 from spark_integration.versions import apply_in_arrow
 from stores import MemoryStore
 

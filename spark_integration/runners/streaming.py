@@ -14,10 +14,10 @@ Exactly once: Spark commits the new states and its offsets together. A batch tha
 leaves pages in a store that no state names; when it runs again, it writes the same pages. Pages in
 the state are committed with it; two attempts of a task each write to a copy of their own.
 
-Each bucket has one timer. Where silent keys are to be expired, it is at the moment when the first
-of its keys becomes silent. Spark then calls it also in micro-batches that bring it no rows, and
+Each bucket has one timer. Where idle keys expire, it is at the moment when the first
+of its keys becomes idle. Spark then calls it also in micro-batches that bring it no rows, and
 those that bring no rows at all are made when the watermark has moved. Where they are kept, and even
-where the stream has no watermark, the timer is there as well: so ``silent`` may change on a running
+where the stream has no watermark, the timer is there as well: so ``idle`` may change on a running
 checkpoint, whose state Spark would else take for another one.
 """
 
@@ -31,13 +31,13 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from spark_integration.carriers.bucket import advance_bucket
-from spark_integration.carriers.labels import bucket_of
-from spark_integration.carriers.packing import LABEL, RESULT_SCHEMA
-from spark_integration.carriers.state_pages import URL, is_state_url
-from spark_integration.carriers.workers import store_of
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan
+from spark_integration.runners.bucket import advance_bucket
+from spark_integration.runners.labels import bucket_of
+from spark_integration.runners.packing import LABEL, RESULT_SCHEMA
+from spark_integration.runners.state_pages import URL, is_state_url
+from spark_integration.runners.workers import store_of
 from spark_integration.versions import require_spark_4
 from stores.errors import MissingDependency
 from stores.installing import pip_install
@@ -82,7 +82,7 @@ def advance_stream(packed: DataFrame, plan: Plan, step: Step) -> DataFrame:
     """Packed rows to packed results; ``step`` runs once per bucket and micro-batch."""
     buckets = packed.groupBy(LABEL)
     if is_state_url(plan.store):
-        from spark_integration.carriers.stateful import StateWithPages  # PySpark 3.5 has no such
+        from spark_integration.runners.stateful import StateWithPages  # PySpark 3.5 has no such
 
         return buckets.transformWithStateInPandas(
             StateWithPages(plan, step), RESULT_SCHEMA, "append", "EventTime"

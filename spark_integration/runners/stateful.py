@@ -17,10 +17,10 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import BinaryType, StringType, StructType
 
-from spark_integration.carriers.bucket import advance_bucket
-from spark_integration.carriers.labels import bucket_of
-from spark_integration.carriers.state_pages import HANDLES, KEY, PAGE, PAGES, StatePages
 from spark_integration.plan import Plan
+from spark_integration.runners.bucket import advance_bucket
+from spark_integration.runners.labels import bucket_of
+from spark_integration.runners.state_pages import HANDLES, KEY, PAGE, PAGES, StatePages
 
 if TYPE_CHECKING:
     from spark_integration.step.step import Step
@@ -60,7 +60,7 @@ class StateWithPages(StatefulProcessor):
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[pd.DataFrame]:
-        """Advance a bucket whose keys have fallen silent; Spark deletes the timer afterwards."""
+        """Advance a bucket whose keys have become idle; Spark deletes the timer afterwards."""
         self._fired = expiredTimerInfo.getExpiryTimeInMs()
         try:
             yield from self.handleInputRows(key, iter(()), timerValues)
