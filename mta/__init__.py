@@ -23,7 +23,7 @@ from mta import errors as errors
 
 # isort: split
 from mta import monoids, policies
-from mta.audit.description import HandleSummary, SubWindow, describe_handle
+from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
 from mta.cursors.coverage import Coverage, Incomplete
 from mta.fiba import FiBA
 from mta.keyed.rolling import rolling
@@ -50,7 +50,6 @@ __all__ = [
     "EveryCount",
     "EveryPeriod",
     "FiBA",
-    "HandleSummary",
     "Incomplete",
     "KeyedStats",
     "KeyedWindows",
@@ -62,13 +61,14 @@ __all__ = [
     "SharedStats",
     "SharedWindows",
     "SlicedWindow",
+    "SnapshotSummary",
     "Stats",
     "SteadyMTA",
     "SubWindow",
     "Trigger",
     "TriggeredWindow",
     "Window",
-    "describe_handle",
+    "describe_snapshot",
     "rolling",
 ]
 __all__ += monoids.__all__

@@ -76,11 +76,11 @@ class UnsuitableMonoid(WindowStoreError, TypeError):
     """The monoid lacks a property that the algorithm needs: declare it, or take another one."""
 
 
-class HandleMismatch(WindowStoreError, ValueError):
+class SnapshotMismatch(WindowStoreError, ValueError):
     """The handle was made by another monoid, policy or arity: restore with the same ones."""
 
 
-class CorruptHandle(WindowStoreError, ValueError):
+class CorruptSnapshot(WindowStoreError, ValueError):
     """The handle's bytes are damaged or of an unknown format: use an earlier handle."""
 
 

@@ -12,10 +12,10 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 from mta import KeyedWindows
-from mta.audit.description import HandleSummary
+from mta.audit.description import SnapshotSummary
 from mta.audit.keyed import OpaqueKeys
 from mta.cursors.coverage import Incomplete
-from mta.errors import HandleMismatch, MissingPage
+from mta.errors import MissingPage, SnapshotMismatch
 from mta.keyed.coverage import later
 from mta.keyed.kind import AnyWindow
 from mta.keyed.work import given_back
@@ -54,7 +54,7 @@ def inspect_query(
     also the results. Of several windows key by key ``events`` are those kept. The frame's
     ``attrs`` have the ``bytes`` of all states, and ``incomplete``: the results that are incomplete
     since the query was changed, and when each is complete again (``mta.Incomplete``). Reads every
-    table of keys; the query may go on running. Raises InvalidRequest, HandleMismatch for other
+    table of keys; the query may go on running. Raises InvalidRequest, SnapshotMismatch for other
     aggregations or policies than the query's, MissingPage, and the store's errors.
     """
 
@@ -64,7 +64,7 @@ def inspect_query(
             rows.append({
                 "key": shown(key), "events": summary.events,
                 "oldest": _moment(summary.front_time), "newest": _moment(summary.last_time),
-                "pages": summary.pages, "bytes": summary.handle_bytes, **results,
+                "pages": summary.pages, "bytes": summary.snapshot_bytes, **results,
             })  # fmt: skip
         frame = pd.DataFrame(rows, columns=None if rows else ["key", "events", "oldest", "newest"])
         frame = frame.sort_values("key", ignore_index=True)
@@ -167,7 +167,7 @@ class _Inside:
     def __exit__(self, *error: Any) -> None:
         self._pages.__exit__(*error)
 
-    def windows(self) -> Iterator[tuple[bytes, HandleSummary, dict[str, Any]]]:
+    def windows(self) -> Iterator[tuple[bytes, SnapshotSummary, dict[str, Any]]]:
         """Every key, what is known of its window, and its results."""
         for root in self.roots:
             found = list(OpaqueKeys(root, self._store).summaries())
@@ -203,7 +203,7 @@ class _Inside:
         if (known.monoid[1], written) != (self._monoid.fingerprint, own):
             # To go on under others would write, and this is to look.
             texts = {name: text for name, text, _ in known.policies}
-            raise HandleMismatch(
+            raise SnapshotMismatch(
                 f"the query's windows are of {known.monoid[0]} over {texts}, not of "
                 f"{self._monoid.name} over {asked}: give its own policies and aggregations, these "
                 "with the types of their columns, as Max('int64')"

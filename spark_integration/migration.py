@@ -106,7 +106,7 @@ def migrate(
     Reads all tables of keys once or twice and writes them; into another store also all pages of
     windows by themselves. ``report`` is told what is
     done, and every 10 seconds how far Spark is. Raises InvalidRequest, StateMismatch and
-    HandleMismatch, TimeLimitReached where Spark takes longer than ``time_limit`` seconds to write
+    SnapshotMismatch, TimeLimitReached where Spark takes longer than ``time_limit`` seconds to write
     the states, what damaged pages raise, and the store's errors; then there is no target.
     """
     if to is None and buckets is None:

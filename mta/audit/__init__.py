@@ -5,16 +5,16 @@
 - ``keyed``: the same of many keys, out of their root
 """
 
-from mta.audit.description import HandleSummary, SubWindow, describe_handle
+from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
 from mta.audit.walk import Audit, Damage, audit, is_garbage, live_keys
 
 __all__ = [
     "Audit",
     "Damage",
-    "HandleSummary",
+    "SnapshotSummary",
     "SubWindow",
     "audit",
-    "describe_handle",
+    "describe_snapshot",
     "is_garbage",
     "live_keys",
 ]

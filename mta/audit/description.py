@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mta.errors import CorruptHandle
+from mta.errors import CorruptSnapshot
 from mta.levels.kept import KeptEvents
 from mta.levels.pages import check_tails
 from mta.pages.handle import Handle
@@ -24,7 +24,7 @@ class SubWindow:
 
 
 @dataclass(frozen=True)
-class HandleSummary:
+class SnapshotSummary:
     """What a handle says about its window, or about the events of its windows."""
 
     window: str
@@ -36,7 +36,7 @@ class HandleSummary:
     back: int
     levels: int
     pages: int
-    handle_bytes: int
+    snapshot_bytes: int
     late: int | None
     """Events dropped as too late; None where that is counted for all keys together."""
     invalid: int | None
@@ -46,12 +46,12 @@ class HandleSummary:
     """The windows over these events by their names, where several share them."""
 
 
-def describe_handle(data: bytes) -> HandleSummary:
-    """A summary of a handle of a window or of several; no store call. Raises CorruptHandle."""
+def describe_snapshot(data: bytes) -> SnapshotSummary:
+    """A summary of a handle of a window or of several; no store call. Raises CorruptSnapshot."""
     shared = shared_handle(data)
     handle = Handle.decode(data if shared is None else shared.events)
     states = [] if shared is None else shared.windows
-    return HandleSummary(
+    return SnapshotSummary(
         window=handle.window,
         monoid=handle.monoid[0],
         policy=", ".join(f"{w.name}={w.policy[0]}" for w in states) or handle.policy[0],
@@ -61,7 +61,7 @@ def describe_handle(data: bytes) -> HandleSummary:
         back=handle.back,
         levels=handle.levels,
         pages=handle.pages,
-        handle_bytes=len(data),
+        snapshot_bytes=len(data),
         late=handle.counts[0],
         invalid=handle.counts[1],
         front_time=handle.front_time,
@@ -78,7 +78,7 @@ def _described(state: WindowState, handle: Handle) -> SubWindow:
 def _pages_from(front: int, handle: Handle) -> int:
     """How many pages hold events from a position on; positions alone tell in level queues."""
     if [type(part) for part in handle.state] != [int, list, list]:
-        raise CorruptHandle("the handle cannot be read: its state is not one of kept events")
+        raise CorruptSnapshot("the handle cannot be read: its state is not one of kept events")
     swept, _, tails = handle.state
     check_tails(handle, swept, tails)
     pages, span = 0, handle.leaf_arity

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.audit.description import HandleSummary, SubWindow, describe_handle
+from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
 from mta.audit.walk import Audit, Damage, audit, is_garbage, live_keys
 from mta.columns.schemas import Payload, Row, Rows, Schema
 from mta.cursors.coverage import Incomplete
@@ -52,7 +52,7 @@ _BATCH, _CACHED = 64, 1 << 22
 class OpaqueKeys:
     """The keys of a root, to be listed and verified, never to be added to.
 
-    Raises CorruptHandle, and what the store raises.
+    Raises CorruptSnapshot, and what the store raises.
     """
 
     def __init__(self, root: bytes, store: str | PageStore) -> None:
@@ -97,7 +97,7 @@ class OpaqueKeys:
 
     # --- what each key has ------------------------------------------------------------------------
 
-    def summaries(self) -> Iterator[tuple[Any, HandleSummary]]:
+    def summaries(self) -> Iterator[tuple[Any, SnapshotSummary]]:
         """Every key, and what is known of it; reads every page once or twice."""
         for lot in self._lots():
             for place in range(len(lot.table)):
@@ -105,7 +105,7 @@ class OpaqueKeys:
 
     def first(
         self, limit: int, order: Callable[[Any], Any]
-    ) -> tuple[int, list[tuple[Any, HandleSummary]]]:
+    ) -> tuple[int, list[tuple[Any, SnapshotSummary]]]:
         """How many events there are in windows, and what is known of the first keys in an order.
 
         Reads every page once or twice; 1 us a key.
@@ -120,7 +120,7 @@ class OpaqueKeys:
                 found = heapq.nsmallest(limit, found, key=lambda pair: order(pair[0]))
         return events, found
 
-    def find(self, key: Any) -> HandleSummary | None:
+    def find(self, key: Any) -> SnapshotSummary | None:
         """What is known of one key, None of a key that is not here; a ``get_many`` a level."""
         try:
             known = self._tiers.find(read_key(key, self.root.kind))
@@ -146,12 +146,12 @@ class OpaqueKeys:
             fronts.append(front)
         return _Lot(table, fronts)
 
-    def _summary(self, lot: _Lot, place: int) -> HandleSummary:
+    def _summary(self, lot: _Lot, place: int) -> SnapshotSummary:
         """What is known of one key of a table."""
         table = lot.table
         left, times = int(table.left[place]), table.times
         if table.marks[place] == HANDLE:
-            return _later(describe_handle(lot.handle(place)), left)
+            return _later(describe_snapshot(lot.handle(place)), left)
         start, last = int(table.bounds[place]), int(table.bounds[place + 1])
         back = left + last - start
         sizes = [last - int(fronts[place]) for fronts in lot.fronts]
@@ -162,7 +162,7 @@ class OpaqueKeys:
         if self.policies is not None and "" not in texts:
             of_each = zip(texts.items(), sizes, strict=True)
             windows = [SubWindow(n, text, size, back - size, None) for (n, text), size in of_each]
-        return HandleSummary(
+        return SnapshotSummary(
             window=self.name,
             monoid=self.root.monoid[0],
             policy=", ".join(f"{name}={text}" if name else text for name, text in texts.items()),
@@ -172,7 +172,7 @@ class OpaqueKeys:
             back=back,
             levels=0,
             pages=0,
-            handle_bytes=0,
+            snapshot_bytes=0,
             late=None,
             invalid=None,
             front_time=int(times[first]) if times is not None and known else None,
@@ -337,7 +337,7 @@ class _Lot:
         """How many events there are in windows."""
         sizes = self.table.bounds[1:] - np.minimum.reduce(self.fronts)
         swept = int(sizes[self.table.marks != HANDLE].sum())
-        return swept + sum(describe_handle(handle).events for handle in self.table.handles)
+        return swept + sum(describe_snapshot(handle).events for handle in self.table.handles)
 
     def handle(self, place: int) -> bytes:
         """The handle of a key that has one."""
@@ -382,7 +382,7 @@ def _reached(held: Opaque, left_out: dict[str, str] | None) -> Iterator[str]:
         left_out[held.engine.name] = str(error)
 
 
-def _later(summary: HandleSummary, left: int) -> HandleSummary:
+def _later(summary: SnapshotSummary, left: int) -> SnapshotSummary:
     """A summary of a window that began after so many events of its key."""
     windows = [replace(each, front=each.front + left) for each in summary.windows]
     front, back = summary.front + left, summary.back + left

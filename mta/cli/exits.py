@@ -46,7 +46,7 @@ _BY_CLASS = {
     "StoreFull": Exit.NO_SPACE,
     "StoreDamaged": Exit.DAMAGED,
     "CorruptPage": Exit.DAMAGED,
-    "CorruptHandle": Exit.DAMAGED,
+    "CorruptSnapshot": Exit.DAMAGED,
     "CorruptState": Exit.DAMAGED,
     "MissingPage": Exit.DAMAGED,
     "RunFailed": Exit.FAILED,

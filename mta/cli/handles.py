@@ -27,7 +27,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from mta.audit.description import HandleSummary, describe_handle
+from mta.audit.description import SnapshotSummary, describe_snapshot
 from mta.audit.keyed import OpaqueKeys
 from mta.audit.walk import Audit, Sharing, audit, is_garbage, live_keys
 from mta.cli.console import InvalidCommand, human_duration, plural, say, table
@@ -65,7 +65,7 @@ def inspect(path: Path, store: str | None, limit: int, key: str | None) -> None:
     if not is_root(data):
         if key is not None:
             raise InvalidCommand(f"--key: {path} is a handle of one window, which has no keys")
-        summary = describe_handle(data)
+        summary = describe_snapshot(data)
         listing.add(summary.window, summary)
         show(listing, store, None if store is None else store_totals(store))
         return
@@ -230,7 +230,7 @@ class Listing:
     """Windows to be printed: the first ones by their keys, and the totals of all."""
 
     limit: int
-    windows: list[tuple[str, HandleSummary]] = field(default_factory=list)
+    windows: list[tuple[str, SnapshotSummary]] = field(default_factory=list)
     keys: int = 0
     events: int = 0
     saved: int = 0
@@ -242,11 +242,11 @@ class Listing:
     whole: bool = True
     """Whether all events are in windows; else some may have left, by policies not known here."""
 
-    def add(self, key: str, summary: HandleSummary) -> None:
+    def add(self, key: str, summary: SnapshotSummary) -> None:
         """A window by itself."""
         self.keys += 1
         self.events += summary.events
-        self.saved += summary.handle_bytes
+        self.saved += summary.snapshot_bytes
         self.late += summary.late or 0
         self.invalid += summary.invalid or 0
         self._keep([(key, summary)])
@@ -284,7 +284,7 @@ class Listing:
         if not self.windows:
             raise InvalidCommand(f"--key {key!r}: no window has it; without --key some are shown")
 
-    def _keep(self, windows: list[tuple[str, HandleSummary]]) -> None:
+    def _keep(self, windows: list[tuple[str, SnapshotSummary]]) -> None:
         self.windows = sorted([*self.windows, *windows], key=itemgetter(0))[: self.limit]
 
     def __str__(self) -> str:
@@ -340,7 +340,7 @@ def _note_listing(listing: Listing, store: str | None, pages: Totals | None) -> 
                 "back": each.back,
                 "levels": each.levels,
                 "pages": each.pages,
-                "bytes": each.handle_bytes,
+                "bytes": each.snapshot_bytes,
                 "late": each.late,
                 "windows": [
                     {"window": w.name, "events": w.events, "front": w.front, "pages": w.pages}
@@ -491,11 +491,11 @@ def print_unneeded(store: PageStore, orphans: list[str]) -> None:
         say(f"          {key}")
 
 
-def _rows(key: str, summary: HandleSummary) -> Iterator[tuple[str, ...]]:
+def _rows(key: str, summary: SnapshotSummary) -> Iterator[tuple[str, ...]]:
     alone = ("-", "-", "-", "-")  # of a window among many keys
     if summary.late is not None:
         pages, late = f"{summary.pages:,}", f"{summary.late:,}"
-        alone = (f"{summary.levels:,}", pages, human_bytes(summary.handle_bytes), late)
+        alone = (f"{summary.levels:,}", pages, human_bytes(summary.snapshot_bytes), late)
     yield (
         key,
         f"{summary.events:,}",

@@ -106,7 +106,7 @@ class LastLeafParts:
     def restore(self, state: list[Any], leaf: Node) -> None:
         """Put the events of the parts that a handle names before those it has of the last leaf.
 
-        One store call, if there are any. Raises CorruptHandle, and as a page that is read.
+        One store call, if there are any. Raises CorruptSnapshot, and as a page that is read.
         """
         match state:
             case []:

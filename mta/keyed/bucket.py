@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mta.columns.schemas import Rows
-from mta.errors import CorruptHandle, HandleMismatch, LateEvent, NoSuchEvent, PartialBatch
+from mta.errors import CorruptSnapshot, LateEvent, NoSuchEvent, PartialBatch, SnapshotMismatch
 from mta.fiba import FiBA
 from mta.kernels.segments import bounds_of, group, running_max, sort_within
 from mta.keyed.corrections import Retractions, meet, receding, standing_in
@@ -613,7 +613,7 @@ class Bucket:
         if isinstance(entry, bytes):
             try:
                 self.pattern.restore_like(entry).delete_pages()
-            except (HandleMismatch, CorruptHandle):  # of before a change
+            except (SnapshotMismatch, CorruptSnapshot):  # of before a change
                 assert self.kind.store is not None
                 restore_opaque(entry, self.kind.store).engine.structure.delete_pages()
             return

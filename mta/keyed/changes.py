@@ -36,7 +36,7 @@ import numpy as np
 from mta.columns.reading import read_column
 from mta.columns.schemas import Array, Decimals, Objects, Record, Rows, Schema, Vector
 from mta.cursors.ordered import Leaf
-from mta.errors import HandleMismatch
+from mta.errors import SnapshotMismatch
 from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.doomed import DoomedPages, Entry
@@ -92,14 +92,14 @@ def stored_after(monoid: AbstractMonoid, columns: Columns) -> AbstractMonoid:
 def require_observed(
     reader: AbstractMonoid, policies: Mapping[str, AbstractPolicy], columns: Columns
 ) -> None:
-    """Raises HandleMismatch where a policy looks at a column that some events are without."""
+    """Raises SnapshotMismatch where a policy looks at a column that some events are without."""
     observed = [names for policy in policies.values() for _, names, _ in policy.observers]
     looked_at = {name for names in observed for name in column_names(names)}
     stored = columns_of(reader)
     for column in stored:
         lacks = _origin(column, columns) is None or (mark_of(column), repr(MARKS)) in stored
         if column[0] in looked_at and lacks:
-            raise HandleMismatch(
+            raise SnapshotMismatch(
                 f"a policy looks at {column[0]!r}, which the root's events are stored without: "
                 "restore it with another policy"
             )
@@ -130,7 +130,7 @@ def as_stored(own: AbstractMonoid, stored: AbstractMonoid, rows: Rows, count: in
 
 
 def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Schema]:
-    """The columns of pages. Raises HandleMismatch for a kind that nobody knows here."""
+    """The columns of pages. Raises SnapshotMismatch for a kind that nobody knows here."""
     known: dict[str, Schema] = {}
     if like is not None:
         own = like.stored.values() if isinstance(like, Product) else [like.inputs]
@@ -148,7 +148,7 @@ def schemas_of(columns: Columns, like: AbstractMonoid | None = None) -> list[Sch
         elif kind == "Objects()":
             found.append(Objects())
         else:
-            raise HandleMismatch(
+            raise SnapshotMismatch(
                 f"the root stores {name!r} as {kind}, which only what wrote it can read: restore "
                 "it with what it was made with"
             )

@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from mta.columns.schemas import Record
-from mta.errors import HandleMismatch
+from mta.errors import SnapshotMismatch
 from mta.keyed.changes import schemas_of
 from mta.keyed.coverage import add_start
 from mta.keyed.doomed import Doomed, DoomedPages
@@ -48,8 +48,8 @@ def deal(
 
     ``into`` says which roots may get keys of one, ``place`` which of several gets a key, ``bring``
     is called with the handle of each window by itself. All pages are durable at the end. Raises
-    CorruptHandle, MissingPage, CorruptPage, and HandleMismatch for roots to be put together that
-    are not of the same windows.
+    CorruptSnapshot, MissingPage, CorruptPage, and SnapshotMismatch for roots to be put together
+    that are not of the same windows.
     """
     found = {number: Unread.decode(data) for number, data in sorted(roots.items())}
     latest = max((unread.root.number for unread in found.values()), default=0)
@@ -107,7 +107,7 @@ class _Made:
         """Take in what a root says of all its keys, its counts where it is the ``first``."""
         own = self._root
         if _alike(root) != _alike(own):
-            raise HandleMismatch(
+            raise SnapshotMismatch(
                 "windows are to be put together that were changed and others that were not yet, as "
                 "no rows of theirs have come since: let each have rows, or keep them apart"
             )

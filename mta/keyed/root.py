@@ -123,11 +123,11 @@ class Unread:
 
     @classmethod
     def decode(cls, data: bytes) -> Unread:
-        """Bytes as a root. Raises CorruptHandle for damaged bytes or an unknown format."""
+        """Bytes as a root. Raises CorruptSnapshot for damaged bytes or an unknown format."""
         return unseal(data, MAGIC, VERSION, "a root of keyed windows", _validated)
 
     def read(self, layout: TableLayout) -> Root:
-        """The root. Raises CorruptHandle."""
+        """The root. Raises CorruptSnapshot."""
         root = self.root
         try:
             for number, weight, keys, events, height, index in self.runs:
@@ -172,7 +172,7 @@ def _validated(values: list[Any]) -> Unread:
 
 
 def _require_possible(root: Root) -> None:
-    """Raises CorruptHandle for a root of fields of the right types that no windows have."""
+    """Raises CorruptSnapshot for a root of fields of the right types that no windows have."""
     if not NAME.fullmatch(root.window) or len(root.window) > NAME_LENGTH:
         raise corrupt("its name cannot be")
     if root.kind not in (None, *KINDS):

@@ -21,11 +21,11 @@ from mta.columns.reading import plain
 from mta.columns.schemas import Rows
 from mta.cursors.coverage import Coverage
 from mta.errors import (
-    HandleMismatch,
     InvalidTime,
     InvalidValue,
     InvariantViolation,
     NotPageable,
+    SnapshotMismatch,
     UnsuitableKey,
     UnsupportedOperation,
 )
@@ -584,7 +584,7 @@ class KeyedWindows:
 
         With other policies, or a Product of other aggregations, they go on from the events that are
         kept, all of which are read and written for it at once; ``coverage`` lists incomplete
-        results. Raises CorruptHandle for damaged bytes, and HandleMismatch when the root is of a
+        results. Raises CorruptSnapshot for damaged bytes, and SnapshotMismatch when the root is of a
         monoid that reads other values, of events in order where ``allowed_lateness`` is given or
         the other way round, or of events without times.
         """
@@ -635,7 +635,7 @@ class KeyedWindows:
             bucket.kept_till_now = kept
 
     def _require_suitable(self, found: Root) -> None:
-        """Raises HandleMismatch where events of a root cannot be those of these windows."""
+        """Raises SnapshotMismatch where events of a root cannot be those of these windows."""
         why = None
         named = isinstance(self.monoid, Product) and all(name for name, _ in found.columns)
         if (
@@ -655,7 +655,7 @@ class KeyedWindows:
         if why is not None:
             titles = "the root has", "asked for"
             shown = side_by_side(_described(found), _described(self._root(None)), titles)
-            raise HandleMismatch(f"the root does not go with these windows, {why}\n{shown}")
+            raise SnapshotMismatch(f"the root does not go with these windows, {why}\n{shown}")
 
     def _carry_over(self, unread: Unread) -> None:
         """Go on from a root of other windows or aggregations."""

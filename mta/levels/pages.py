@@ -128,7 +128,7 @@ class LevelPages(Structure):
     ) -> None:
         """Have the levels and positions that a handle says.
 
-        Raises CorruptHandle unless tails hang together and end at the back, and positions, with a
+        Raises CorruptSnapshot unless tails hang together and end at the back, and positions, with a
         ``middle`` between front and back, are in their order.
         """
         check_tails(handle, swept, tails)
@@ -218,7 +218,7 @@ class LevelPages(Structure):
 
 
 def check_tails(handle: Handle, swept: int, tails: list[TailState]) -> None:
-    """Raises CorruptHandle unless tails hang together and end at the back."""
+    """Raises CorruptSnapshot unless tails hang together and end at the back."""
     if not 0 < len(tails) <= MAX_LEVELS or any(
         len(tail) != 3 and (level or len(tail) != 4) for level, tail in enumerate(tails)
     ):

@@ -93,7 +93,7 @@ class LeafParts:
     def restore(self, states: list[Any], number: int, count: int, handles: int) -> None:
         """Have what a handle says, if it says anything, of an open group of so many events.
 
-        Raises CorruptHandle.
+        Raises CorruptSnapshot.
         """
         [state] = states or [[self.size, [], [[]] * handles]]
         match state:

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from mta.columns.schemas import Payload, Row, Rows
-from mta.errors import CorruptHandle, CorruptPage, InvariantViolation, MissingPage
+from mta.errors import CorruptPage, CorruptSnapshot, InvariantViolation, MissingPage
 from mta.monoids.base import Partial, Refold
 from mta.pages.page import NO_NAME, Group, Layout, read_columns, write_columns
 from mta.pages.pager import Pager, Place, ResidentPager, StorePager
@@ -106,13 +106,13 @@ class RestoredTail(Tail):
             raise AttributeError(name)
         groups = self._parts() if self._start else []
         if sum(group.count for group in groups) != self._start:
-            raise CorruptHandle(
+            raise CorruptSnapshot(
                 "the parts of the handle's open leaf group are of another size; use an earlier one"
             )
         try:
             groups.append(read_columns(self._saved_count - self._start, self._saved, self._layout))
         except CorruptPage as error:
-            raise CorruptHandle(
+            raise CorruptSnapshot(
                 f"the handle's level {self.level} cannot be read: {error}; use an earlier one"
             ) from error
         rows, at = self._layout.schema.new(self.capacity), 0

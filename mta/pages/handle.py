@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 import msgpack
 import xxhash
 
-from mta.errors import CorruptHandle
+from mta.errors import CorruptSnapshot
 
 MAGIC = "mta-handle"
 VERSION = 1
@@ -71,7 +71,7 @@ class Handle:
 
     @staticmethod
     def decode(data: bytes) -> Handle:
-        """Bytes as a handle. Raises CorruptHandle for damaged bytes or an unknown format."""
+        """Bytes as a handle. Raises CorruptSnapshot for damaged bytes or an unknown format."""
         return unseal(data, MAGIC, VERSION, "a window's handle", _validated)
 
 
@@ -90,7 +90,7 @@ def unseal(
 ) -> _Kind:
     """What ``validated`` makes of the values in a handle of any kind.
 
-    Raises CorruptHandle for damaged bytes and other kinds or formats, and where ``validated``
+    Raises CorruptSnapshot for damaged bytes and other kinds or formats, and where ``validated``
     raises it, a ValueError or a TypeError.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
@@ -105,7 +105,7 @@ def unseal(
         if body[1:2] != [version]:
             raise corrupt(f"its format is {body[1:2]}, this release reads format {version}")
         return validated(body[2:])
-    except CorruptHandle:
+    except CorruptSnapshot:
         raise
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise corrupt(str(error)) from error
@@ -116,7 +116,7 @@ _MAY_BE_NIL = (9, 10)  # front_time, last_time
 
 
 def _validated(values: list[Any]) -> Handle:
-    """The fields as a handle; what they do not claim to be is a CorruptHandle or a TypeError."""
+    """The fields as a handle; what they do not claim to be is a CorruptSnapshot or a TypeError."""
     found = [type(value) for value in values]
     for at in _MAY_BE_NIL:
         if found[at : at + 1] == [type(None)]:
@@ -145,6 +145,6 @@ def _require_types(handle: Handle) -> None:
         raise corrupt("its times are out of range")
 
 
-def corrupt(what: str) -> CorruptHandle:
+def corrupt(what: str) -> CorruptSnapshot:
     """The error for a handle that cannot be read."""
-    return CorruptHandle(f"the handle cannot be read: {what}; use an earlier or an undamaged one")
+    return CorruptSnapshot(f"the handle cannot be read: {what}; use an earlier or an undamaged one")

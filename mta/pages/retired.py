@@ -50,14 +50,14 @@ class RetiredPages:
         return self._lists[len(self._lists) - handles :]
 
     def restore(self, state: list[Any], handles: int) -> None:
-        """Have what a handle says that keeps so many. Raises CorruptHandle."""
+        """Have what a handle says that keeps so many. Raises CorruptSnapshot."""
         if len(state) != handles:
             raise corrupt("it has not as many lists of retired pages as handles to keep")
         self._lists = [[_place(place) for place in places] for places in state]
 
 
 def _place(place: Any) -> Place:
-    """A retired page. Raises CorruptHandle."""
+    """A retired page. Raises CorruptSnapshot."""
     if list(map(type, place)) != [int, int, bytes]:
         raise corrupt("its retired pages are of the wrong types")
     level, number, name = place

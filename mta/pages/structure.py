@@ -242,7 +242,7 @@ class Structure(ABC):
 
     @abstractmethod
     def restore_state(self, handle: Handle) -> None:
-        """Make an empty structure what the handle says. Raises CorruptHandle or CorruptPage."""
+        """Make an empty structure what the handle says. Raises CorruptSnapshot or CorruptPage."""
 
     @property
     @abstractmethod

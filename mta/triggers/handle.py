@@ -70,12 +70,12 @@ class TriggeredHandle:
 
     @staticmethod
     def decode(data: bytes) -> TriggeredHandle:
-        """Bytes as a handle. Raises CorruptHandle for damaged bytes or an unknown format."""
+        """Bytes as a handle. Raises CorruptSnapshot for damaged bytes or an unknown format."""
         return unseal(data, MAGIC, VERSION, "one of a window with a trigger", _validated)
 
 
 def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
-    """Rows that a handle holds. Raises CorruptHandle when its columns are not as declared."""
+    """Rows that a handle holds. Raises CorruptSnapshot when its columns are not as declared."""
     rest = iter(columns)
     try:
         rows, room = schema.load(rest, count), schema.new(count)
@@ -88,7 +88,7 @@ def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
 
 
 def _validated(values: list[Any]) -> TriggeredHandle:
-    """The fields as a handle; what they do not claim to be is a CorruptHandle or a TypeError."""
+    """The fields as a handle; what they do not claim to be is a CorruptSnapshot or a TypeError."""
     window, trigger, events, newest, given, held, sliced = values
     if [type(value) for value in (window, trigger, held)] != [bytes, str, list]:
         raise corrupt("its fields are of the wrong types")

@@ -28,7 +28,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from mta.columns.schemas import Row, Rows
-from mta.errors import HandleMismatch
+from mta.errors import SnapshotMismatch
 from mta.monoids.base import AbstractMonoid, Out, same_value
 from mta.pages.handle import Handle
 from mta.pages.structure import Aggregator
@@ -238,13 +238,13 @@ class SlicedWindow(ResultsWhenDue[Out]):
     ) -> Self:
         """The window that a handle describes, as ``Window.restore``.
 
-        Raises CorruptHandle, or HandleMismatch for another monoid, policy or slide.
+        Raises CorruptSnapshot, or SnapshotMismatch for another monoid, policy or slide.
         """
         state = TriggeredHandle.decode(handle)
         if state.slice is None:
-            raise HandleMismatch("the handle is of a TriggeredWindow; restore it as one")
+            raise SnapshotMismatch("the handle is of a TriggeredWindow; restore it as one")
         if (state.slice.policy, state.slice.monoid) != (window.fingerprint, monoid.fingerprint):
-            raise HandleMismatch(
+            raise SnapshotMismatch(
                 "the handle was made with another monoid or policy than "
                 f"{monoid!r} and {window!r}; restore with the same ones"
             )

@@ -22,7 +22,7 @@ import numpy as np
 from mta.columns.reading import plain
 from mta.columns.schemas import Record, Row, Rows, Schema
 from mta.cursors.coverage import Coverage
-from mta.errors import HandleMismatch, UnsupportedOperation
+from mta.errors import SnapshotMismatch, UnsupportedOperation
 from mta.monoids.base import AbstractMonoid, Out
 from mta.monoids.product import result_columns
 from mta.pages.structure import Aggregator, OnDuplicate
@@ -250,9 +250,9 @@ class ResultsWhenDue(Face, ABC, Generic[Out]):
         return None
 
     def _restore(self, state: TriggeredHandle) -> None:
-        """Go on where a handle says. Raises HandleMismatch for another trigger."""
+        """Go on where a handle says. Raises SnapshotMismatch for another trigger."""
         if state.trigger != self.trigger.describe():
-            raise HandleMismatch(
+            raise SnapshotMismatch(
                 f"the handle was made with the trigger {state.trigger}, not with {self.trigger!r}; "
                 "restore with the same one"
             )
@@ -327,11 +327,11 @@ class TriggeredWindow(ResultsWhenDue[Out]):
     ) -> Self:
         """The window that a handle describes, as ``Window.restore``, which takes the settings.
 
-        Raises CorruptHandle, or HandleMismatch for another trigger, monoid or policy.
+        Raises CorruptSnapshot, or SnapshotMismatch for another trigger, monoid or policy.
         """
         state = TriggeredHandle.decode(handle)
         if state.slice is not None:
-            raise HandleMismatch("the handle is of a SlicedWindow; restore it as one")
+            raise SnapshotMismatch("the handle is of a SlicedWindow; restore it as one")
         settings = Settings.read(locals())
         events = Window._of(WindowEngine.restored(state.window, monoid, window, store, settings))
         restored = cls(events, trigger)

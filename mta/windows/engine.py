@@ -25,11 +25,11 @@ from mta.cursors.coverage import Coverage, coverage_of
 from mta.cursors.cursor import WindowView
 from mta.cursors.ranges import fold_between, fold_positions
 from mta.errors import (
-    CorruptHandle,
     CorruptPage,
-    HandleMismatch,
+    CorruptSnapshot,
     InvalidTime,
     NotPageable,
+    SnapshotMismatch,
     UnsupportedOperation,
 )
 from mta.fiba.aggregator import FiBA
@@ -315,7 +315,7 @@ class Engine(Generic[Out]):
         self.structure.hold(self.settings.retain)
 
     def restore(self, handle: Handle, others: bool = False) -> None:
-        """Be what the handle says, having no events yet. Raises HandleMismatch, CorruptHandle.
+        """Be what the handle says, having no events yet. Raises SnapshotMismatch, CorruptSnapshot.
 
         With ``others`` a policy on counts and times may stand in the place of another such one.
         """
@@ -334,7 +334,7 @@ class Engine(Generic[Out]):
         try:
             with np.errstate(all="ignore"):  # LogMTA folds its left branch
                 structure.restore_state(handle)
-        except CorruptHandle:
+        except CorruptSnapshot:
             raise
         except (CorruptPage, ValueError, TypeError) as error:
             raise corrupt(str(error)) from error
@@ -596,8 +596,8 @@ def _timed(timed: bool) -> str:
     return "events have times" if timed else "events have no times"
 
 
-def _mismatch(what: str, in_handle: str, given: str) -> HandleMismatch:
-    return HandleMismatch(
+def _mismatch(what: str, in_handle: str, given: str) -> SnapshotMismatch:
+    return SnapshotMismatch(
         f"the handle was made with the {what} {in_handle}, not with {given}; restore with the same "
         "one, or start a new window"
     )

@@ -23,7 +23,7 @@ from typing import Any
 
 from mta.columns.schemas import Objects, Payload, Record, Rows, Schema, next_payload
 from mta.cursors.ordered import Leaf, OrderedEvents
-from mta.errors import CorruptPage, HandleMismatch, UnsupportedOperation
+from mta.errors import CorruptPage, SnapshotMismatch, UnsupportedOperation
 from mta.fiba import FiBA
 from mta.fiba.aggregator import KeptTree
 from mta.levels.amortized_mta import AmortizedMTA
@@ -84,7 +84,7 @@ def restore_opaque(
     """What ``audit`` and ``live_keys`` take, of a handle of a window or of several; no store call.
 
     ``values`` are the first columns of events, which can then be read (``Opaque.events``). Raises
-    CorruptHandle, and HandleMismatch for an aggregator that this release does not know.
+    CorruptSnapshot, and SnapshotMismatch for an aggregator that this release does not know.
     """
     shared = shared_handle(handle)
     fronts = {window.name: window.front for window in shared.windows} if shared else None
@@ -93,7 +93,7 @@ def restore_opaque(
     known = {kind.name: kind for kind in _COLUMNS}
     aggregator = known.get(state.algorithm)
     if aggregator is None:
-        raise HandleMismatch(
+        raise SnapshotMismatch(
             f"the handle is of the aggregator {state.algorithm!r}, this release knows "
             f"{sorted(known)}; use the release that wrote it"
         )

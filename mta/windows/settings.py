@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self, get_args
 
-from mta.errors import HandleMismatch
+from mta.errors import SnapshotMismatch
 from mta.fiba.aggregator import FiBA
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.monoids.base import AbstractMonoid
@@ -115,11 +115,11 @@ class Settings:
         return cls(**given)
 
     def of_handle(self, handle: Handle) -> Self:
-        """These with the arities of a handle. Raises HandleMismatch where others were given."""
+        """These with the arities of a handle. Raises SnapshotMismatch where others were given."""
         for name in ("arity", "leaf_arity"):
             given, held = getattr(self, name), getattr(handle, name)
             if given not in (None, held):
-                raise HandleMismatch(f"the handle has {name} {held}, not {given}; leave it out")
+                raise SnapshotMismatch(f"the handle has {name} {held}, not {given}; leave it out")
         return replace(self, arity=handle.arity, leaf_arity=handle.leaf_arity)
 
     def group_sizes(self, monoid: AbstractMonoid, timed: bool) -> tuple[int, int]:

@@ -284,7 +284,7 @@ class SharedWindows(EventsFace[Out]):
 
         Those of the same name and policy stand where they stood; others, as with ``add`` and
         ``resize``, hold the events that are retained; ``coverage`` says what they miss. Raises
-        CorruptHandle for damaged bytes, HandleMismatch when the handle is of another monoid or of
+        CorruptSnapshot for damaged bytes, SnapshotMismatch when the handle is of another monoid or of
         policies that look at other values, and ValueError for a policy that needs times where these
         events have none. Later, a page a level is read for each window's front.
         """

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgpack
 
-from mta.errors import HandleMismatch
+from mta.errors import SnapshotMismatch
 from mta.pages.handle import Handle, corrupt, seal, unseal
 from mta.policies.base import AbstractPolicy
 
@@ -56,20 +56,20 @@ class SharedHandle:
 
     @staticmethod
     def decode(data: bytes) -> SharedHandle:
-        """Bytes as a handle. Raises CorruptHandle for damaged bytes or an unknown format."""
+        """Bytes as a handle. Raises CorruptSnapshot for damaged bytes or an unknown format."""
         return unseal(data, MAGIC, VERSION, "one of several windows", _validated)
 
     def fronts_for(self, windows: Mapping[str, AbstractPolicy]) -> dict[str, int]:
-        """The front of each window. Raises HandleMismatch when they are not these windows."""
+        """The front of each window. Raises SnapshotMismatch when they are not these windows."""
         if [window.name for window in self.windows] != sorted(windows):
-            raise HandleMismatch(
+            raise SnapshotMismatch(
                 f"the handle has the windows {[window.name for window in self.windows]}, not "
                 f"{sorted(windows)}; SharedWindows.restore takes others, too"
             )
         for window in self.windows:
             policy = windows[window.name]
             if policy.fingerprint != window.policy[1]:
-                raise HandleMismatch(
+                raise SnapshotMismatch(
                     f"the handle's window {window.name!r} has the policy {window.policy[0]}, not "
                     f"{policy.describe()}; SharedWindows.restore takes others, too"
                 )
@@ -82,13 +82,13 @@ class SharedHandle:
 
 
 def shared_handle(data: bytes) -> SharedHandle | None:
-    """The handle of several windows; None for one of a single window. Raises CorruptHandle."""
+    """The handle of several windows; None for one of a single window. Raises CorruptSnapshot."""
     is_shared = bytes(data[1 : 1 + len(_SHARED)]) == _SHARED
     return SharedHandle.decode(data) if is_shared else None
 
 
 def _validated(values: list[Any]) -> SharedHandle:
-    """The fields as a handle; what they do not claim to be is a CorruptHandle or a TypeError."""
+    """The fields as a handle; what they do not claim to be is a CorruptSnapshot or a TypeError."""
     if [type(value) for value in values] != [bytes, list]:
         raise corrupt("its fields are of the wrong number or types")
     data, states = values

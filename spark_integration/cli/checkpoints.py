@@ -151,7 +151,7 @@ def windows_of(
     """Every key's window, or windows, of the aggregations and policies in the job's note.
 
     A query of one's own has no such note; then as its handles alone tell them. No store call.
-    Raises CorruptHandle, and HandleMismatch where the note is not the run's.
+    Raises CorruptSnapshot, and SnapshotMismatch where the note is not the run's.
     """
     job = read_job(folder)
     if job is None:

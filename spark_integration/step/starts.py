@@ -74,7 +74,7 @@ def finish(store: PageStore, name: str, start: Start, made: Sequence[int]) -> No
 
 
 def read_start(store: PageStore, name: str, bucket: int | None = None) -> Start:
-    """The start of a bucket, or of the whole. Raises MissingPage and CorruptHandle."""
+    """The start of a bucket, or of the whole. Raises MissingPage and CorruptSnapshot."""
     key = _key(name, "whole" if bucket is None else bucket)
     data = store.get_many([key])[0]
     if data is None:
@@ -99,7 +99,7 @@ def pages_of(store: PageStore, name: str) -> list[str]:
 def root_of(plan: Plan, store: PageStore) -> Iterator[tuple[bytes, PageStore] | None]:
     """The root that a plan's bucket begins with, and the store of its pages; None without any.
 
-    Raises MissingPage, CorruptHandle and StateMismatch.
+    Raises MissingPage, CorruptSnapshot and StateMismatch.
     """
     asked = plan.start
     if asked is None:

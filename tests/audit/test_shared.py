@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from mta import CountWindow, Max, SharedWindows, TimeWindow, Window, describe_handle
+from mta import CountWindow, Max, SharedWindows, TimeWindow, Window, describe_snapshot
 from mta.audit.walk import audit, is_garbage, live_keys
-from mta.errors import CorruptHandle, HandleMismatch, MissingPage
+from mta.errors import CorruptSnapshot, MissingPage, SnapshotMismatch
 from mta.fiba.aggregator import KeptTree
 from mta.pages.handle import Handle
 from mta.pages.structure import Aggregator
@@ -72,8 +72,8 @@ def test_what_each_window_holds(lateness: int | None) -> None:
     store = MemoryStore()
     windows = begin(store, lateness)
     go_on(windows, N)
-    summary = describe_handle(handle := windows.checkpoint())
-    assert (summary.window, summary.handle_bytes, summary.back) == ("w", len(handle), N)
+    summary = describe_snapshot(handle := windows.checkpoint())
+    assert (summary.window, summary.snapshot_bytes, summary.back) == ("w", len(handle), N)
     assert summary.policy == "few=CountWindow(5), more=CountWindow(60), most=CountWindow(200)"
     assert [(w.name, w.events, w.front) for w in summary.windows] == [
         (name, size, N - size) for name, size in sorted(SIZES.items())
@@ -86,7 +86,7 @@ def test_what_each_window_holds(lateness: int | None) -> None:
     for window in summary.windows:
         ends = [(number + 1) * 4 * 3**level for level, number in pages]
         assert window.pages == sum(end > window.front for end in ends)
-    alone = describe_handle(Handle.decode(SharedHandle.decode(handle).events).encode())
+    alone = describe_snapshot(Handle.decode(SharedHandle.decode(handle).events).encode())
     assert alone.windows == ()
 
 
@@ -245,18 +245,18 @@ def test_handles_that_cannot_be_read_say_so() -> None:
     go_on(windows, 100)
     handle = windows.checkpoint()
     for damaged in (handle[:-1], b"", handle[:40] + b"?" + handle[41:]):
-        with pytest.raises(CorruptHandle):
+        with pytest.raises(CorruptSnapshot):
             restore_opaque(damaged, store)
-        with pytest.raises(CorruptHandle):
-            describe_handle(damaged)
+        with pytest.raises(CorruptSnapshot):
+            describe_snapshot(damaged)
     events = Handle.decode(SharedHandle.decode(handle).events)
     events.algorithm = "Quantum MTA"
-    with pytest.raises(HandleMismatch, match="use the release that wrote it"):
+    with pytest.raises(SnapshotMismatch, match="use the release that wrote it"):
         restore_opaque(events.encode(), store)
     for state in ([], [0], [0, [], [[0, 0, 3]]], "none"):
         events.algorithm, events.state = "Kept events", state  # type: ignore[assignment]
-        with pytest.raises(CorruptHandle):
+        with pytest.raises(CorruptSnapshot):
             restore_opaque(events.encode(), store)
         wrong = SharedHandle(events.encode(), SharedHandle.decode(handle).windows)
-        with pytest.raises(CorruptHandle):
-            describe_handle(wrong.encode())
+        with pytest.raises(CorruptSnapshot):
+            describe_snapshot(wrong.encode())

@@ -62,7 +62,7 @@ def test_every_command_ends_with_the_code_of_its_error(
               "migrate": ["a", "b", "--store", "memory://"]}  # fmt: skip
     wanted = {
         "StoreAccessDenied": 4, "StoreUnavailable": 5, "StoreFull": 6, "StoreDamaged": 3,
-        "CorruptPage": 3, "MissingPage": 3, "CorruptHandle": 3, "CorruptState": 3,
+        "CorruptPage": 3, "MissingPage": 3, "CorruptSnapshot": 3, "CorruptState": 3,
         "InvalidRequest": 2, "InvalidStoreURL": 2, "LateEvent": 2, "MissingDependency": 2,
         "InvariantViolation": 1,
     }  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mta import CountWindow, FiBA, Max, Monoid, Product, Sum, TimeWindow, Window, describe_handle
+from mta import CountWindow, FiBA, Max, Monoid, Product, Sum, TimeWindow, Window, describe_snapshot
 from mta.audit.walk import audit, live_keys
 from mta.pages.handle import Handle
 from stores.memory import MemoryStore
@@ -152,6 +152,6 @@ def test_what_is_left_of_a_level_may_be_a_single_subtree() -> None:
 
 
 def test_a_golden_handle_describes_itself() -> None:
-    summary = describe_handle(golden_handle("numbers"))
+    summary = describe_snapshot(golden_handle("numbers"))
     assert (summary.algorithm, summary.events, summary.last_time) == ("FiBA", 20, 41_000_000)
     assert summary.late == 1 and summary.back == 43 and summary.pages > 0

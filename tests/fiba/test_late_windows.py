@@ -25,7 +25,7 @@ from mta import (
 )  # fmt: skip
 from mta.audit.walk import audit, live_keys
 from mta.cursors import cursor
-from mta.errors import EventsGone, HandleMismatch, LateEvent, NotRevisable
+from mta.errors import EventsGone, LateEvent, NotRevisable, SnapshotMismatch
 from mta.policies.base import AbstractPolicy
 from stores import MemoryStore, open_store
 from tests.support.late_streams import POLICIES, Event, Stream
@@ -144,7 +144,7 @@ def test_settings_that_need_times_select_the_structure(settings: dict[str, Any])
     assert isinstance(Window(Sum(), policy, on_duplicate="append").structure, AmortizedMTA)
     with pytest.raises(ValueError, match="choose aggregator=FiBA"):
         Window(Sum(), policy, aggregator=AmortizedMTA, **settings)
-    with pytest.raises(HandleMismatch, match="aggregator"):
+    with pytest.raises(SnapshotMismatch, match="aggregator"):
         Window.restore(handles[0], Sum(), policy, store)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from mta import CountWindow, FiBA, Product, SharedWindows, Sum, TimeWindow, Window
 from mta.audit.walk import audit, is_garbage, live_keys
-from mta.errors import CorruptHandle, InvariantViolation, MissingPage, StoreUnavailable
+from mta.errors import CorruptSnapshot, InvariantViolation, MissingPage, StoreUnavailable
 from mta.fiba.pages import TreePages
 from mta.pages import page
 from mta.pages.handle import Handle
@@ -188,10 +188,10 @@ def test_a_lost_part_is_named_when_its_handle_is_restored(harm: str) -> None:
     if harm == "shorter":  # a sound page of another size, which the handle names
         saved = Handle.decode(handle)
         saved.state[6][0] = 2
-        with pytest.raises(CorruptHandle, match="another size"):
+        with pytest.raises(CorruptSnapshot, match="another size"):
             again(saved.encode(), _with(store, key, data))
         return
-    with pytest.raises((MissingPage, CorruptHandle), match=key):
+    with pytest.raises((MissingPage, CorruptSnapshot), match=key):
         again(handle, store)
     assert again(earlier, store).query() == 28.0
     store.put_many({key: data})
@@ -271,7 +271,7 @@ def test_states_that_cannot_be(parts: Any) -> None:
     window.extend(range(8), range(8))
     handle = Handle.decode(window.checkpoint())
     handle.state[6] = parts
-    with pytest.raises(CorruptHandle):
+    with pytest.raises(CorruptSnapshot):
         again(handle.encode(), store)
 
 

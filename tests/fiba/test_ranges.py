@@ -8,7 +8,7 @@ import pytest
 
 from mta import CountWindow, FiBA, Monoid, TimeWindow, Window
 from mta.cursors.ranges import fold_between
-from mta.errors import CorruptHandle, EventsGone
+from mta.errors import CorruptSnapshot, EventsGone
 from mta.pages.handle import Handle
 from mta.policies.base import AbstractPolicy
 from stores import MemoryStore
@@ -102,7 +102,7 @@ def test_a_time_of_what_has_left_that_cannot_be(newest: object) -> None:
     assert (left, parts) == (0, [])
     for forged in ([*state, newest, parts], [*state, left], [*state, left, parts, 0]):
         handle.state = forged
-        with pytest.raises(CorruptHandle, match=r"has left|not one of a tree"):
+        with pytest.raises(CorruptSnapshot, match=r"has left|not one of a tree"):
             window.restore_like(handle.encode())
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mta import Count, CountWindow, First, KeyedWindows, Max, Monoid, Product, Sum, TimeWindow
-from mta.errors import HandleMismatch
+from mta.errors import SnapshotMismatch
 from mta.keyed import dealing
 from mta.keyed.dealing import deal
 from mta.keyed.root import Unread
@@ -151,5 +151,5 @@ def test_windows_of_different_kinds_are_not_put_together() -> None:
     }
     apart = deal(roots, store, store, lambda at: [at], lambda key: key[0], lambda _: None)
     assert [Unread.decode(root).root.counts[0] for root in apart.values()] == [1, 1]
-    with pytest.raises(HandleMismatch, match="let each have rows, or keep them apart"):
+    with pytest.raises(SnapshotMismatch, match="let each have rows, or keep them apart"):
         deal(roots, store, store, lambda _: [0], lambda _: 0, lambda _: None)

@@ -27,7 +27,7 @@ from mta import (
     TimeWindow,
 )
 from mta.columns.schemas import Array, Record
-from mta.errors import CorruptHandle, CorruptPage, HandleMismatch
+from mta.errors import CorruptPage, CorruptSnapshot, SnapshotMismatch
 from mta.keyed.doomed import LIST, DoomedPages
 from mta.keyed.keys import read_keys
 from mta.keyed.leaves import MAGIC, Leaves, TableLayout
@@ -172,16 +172,16 @@ def test_an_empty_root_is_what_is_pinned() -> None:
 def test_every_damaged_byte_of_a_root_is_named() -> None:
     root = golden("root")
     for cut in range(len(root)):
-        with pytest.raises(CorruptHandle):
+        with pytest.raises(CorruptSnapshot):
             Unread.decode(root[:cut])
     for place in range(len(root)):
         for flip in (0x01, 0x80):
             bad = bytearray(root)
             bad[place] ^= flip
-            with pytest.raises(CorruptHandle):
+            with pytest.raises(CorruptSnapshot):
                 Unread.decode(bytes(bad))
     for odd in (None, "text", 5, b"", root + b"\0", root * 2):
-        with pytest.raises(CorruptHandle):
+        with pytest.raises(CorruptSnapshot):
             Unread.decode(odd)  # type: ignore[arg-type]
 
 
@@ -329,7 +329,7 @@ def test_an_unknown_version_of_an_index_is_named(version: Any) -> None:
 
 @pytest.mark.parametrize("version", [0, 2, "1", None])
 def test_an_unknown_version_of_a_root_is_named(version: Any) -> None:
-    with pytest.raises(CorruptHandle, match="this release reads format 1"):
+    with pytest.raises(CorruptSnapshot, match="this release reads format 1"):
         Unread.decode(resealed(_set(1, version)))
 
 
@@ -372,7 +372,7 @@ ROOTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", ROOTS)
 def test_forged_roots_are_named(name: str) -> None:
-    with pytest.raises(CorruptHandle):
+    with pytest.raises(CorruptSnapshot):
         Unread.decode(resealed(ROOTS[name]))
 
 
@@ -391,7 +391,7 @@ def test_forged_roots_are_named(name: str) -> None:
 )
 def test_forged_tables_of_a_root_are_named(change: Any) -> None:
     root = resealed(change)
-    with pytest.raises(CorruptHandle):
+    with pytest.raises(CorruptSnapshot):
         KeyedWindows.restore(root, Max(), POLICY, MemoryStore(), **SETTINGS)
 
 
@@ -416,16 +416,16 @@ def test_roots_of_other_windows_are_refused() -> None:
         (Max(), CountWindow(2), {}, r"\* window +TimeWindow.*  CountWindow\(2\)"),
     ]
     for monoid, policy, settings, message in others:
-        with pytest.raises(HandleMismatch, match=message):
+        with pytest.raises(SnapshotMismatch, match=message):
             KeyedWindows.restore(root, monoid, policy, store, **settings)
-    with pytest.raises(HandleMismatch, match="monoid"):
+    with pytest.raises(SnapshotMismatch, match="monoid"):
         KeyedWindows(Sum("int64"), TimeWindow(60), store, allowed_lateness=2).restore_like(root)
     untimed = KeyedWindows(Max(), CountWindow(2), store)
     untimed.extend(["a"], [1.0])
     bare = untimed.checkpoint()
-    with pytest.raises(HandleMismatch, match="take windows by count alone"):
+    with pytest.raises(SnapshotMismatch, match="take windows by count alone"):
         KeyedWindows.restore(bare, Max(), CountWindow(2), store, timed=True)
-    with pytest.raises(HandleMismatch, match=r"\* window    CountWindow\(2\)  TimeWindow"):
+    with pytest.raises(SnapshotMismatch, match=r"\* window    CountWindow\(2\)  TimeWindow"):
         KeyedWindows.restore(bare, Max(), TimeWindow(2), store)
     with pytest.raises(ValueError, match="a root's pages are in a store"):
         KeyedWindows.restore(root, Max(), TimeWindow(60), None, allowed_lateness=2)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mta import KeyedWindows, Max, Sum, TimeWindow
-from mta.errors import HandleMismatch, LateEvent
+from mta.errors import LateEvent, SnapshotMismatch
 from stores import MemoryStore
 
 SIZES: dict[str, Any] = {"promote_at": 16, "leaf_arity": 4, "arity": 2, "page_bytes": 300}
@@ -120,7 +120,7 @@ def test_what_was_kept_for_more_is_taken_at_once() -> None:
     windows = KeyedWindows(Max(), policy, store, "w", allowed_lateness=10)
     windows.extend(["a", "b"] * 50, np.arange(100.0), np.arange(100))
     root = windows.checkpoint()
-    with pytest.raises(HandleMismatch, match="lateness"):
+    with pytest.raises(SnapshotMismatch, match="lateness"):
         KeyedWindows.restore(root, Max(), policy, store)
     windows = KeyedWindows.restore(root, Max(), policy, store, allowed_lateness=50)
     assert windows.checkpoint() == root  # nothing has come

@@ -21,7 +21,7 @@ from mta import (
     Window,
 )
 from mta.audit.walk import audit, is_garbage, live_keys
-from mta.errors import CorruptHandle, CorruptPage, MissingPage, StoreUnavailable
+from mta.errors import CorruptPage, CorruptSnapshot, MissingPage, StoreUnavailable
 from mta.pages import page
 from mta.pages.handle import Handle
 from mta.reactive.paged import PagedReactiveAggregator
@@ -267,7 +267,7 @@ def test_states_that_cannot_be(state: Any) -> None:
     window.extend(range(8))
     handle = Handle.decode(window.checkpoint())
     handle.state[-1][0] = [*handle.state[-1][0][:3], state]
-    with pytest.raises(CorruptHandle):
+    with pytest.raises(CorruptSnapshot):
         again(handle.encode(), store)
 
 

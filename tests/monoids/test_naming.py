@@ -26,7 +26,7 @@ from mta import (
     Sum,
     Window,
 )
-from mta.errors import HandleMismatch
+from mta.errors import SnapshotMismatch
 from mta.monoids.naming import name_of
 
 
@@ -159,7 +159,7 @@ def test_a_handle_of_another_lambda_is_refused() -> None:
     back = Window.restore(handle, Monoid("", lambda a, b: a + b), CountWindow(3), window.store)
     assert back.query() == "bcd"
     other = Monoid("", lambda a, b: a if len(a) >= len(b) else b)
-    with pytest.raises(HandleMismatch, match="lambda>#"):
+    with pytest.raises(SnapshotMismatch, match="lambda>#"):
         Window.restore(handle, other, CountWindow(3), window.store)
     # The way out for the same function in another version of Python: the name in the error.
     named = Monoid("", lambda a, b: b"".join([a, b]), name=window.monoid.name)
@@ -172,7 +172,7 @@ def test_a_handle_of_another_policy_is_refused() -> None:
     handle = window.checkpoint()
     assert window.store is not None
     assert len(Window.restore(handle, Sum(), Policy(at_least(4)), window.store)) == len(window)
-    with pytest.raises(HandleMismatch, match="policy"):
+    with pytest.raises(SnapshotMismatch, match="policy"):
         Window.restore(handle, Sum(), Policy(at_least(5)), window.store)
 
 
@@ -182,7 +182,7 @@ def test_a_handle_of_another_part_is_refused() -> None:
 
     window = Window(both(lambda a, b: a + b), CountWindow(3))
     window.extend({"a": [1.0, 2.0]})
-    with pytest.raises(HandleMismatch, match="monoid"):
+    with pytest.raises(SnapshotMismatch, match="monoid"):
         Window.restore(window.checkpoint(), both(lambda a, b: a * b), CountWindow(3), window.store)  # type: ignore[arg-type]
 
 

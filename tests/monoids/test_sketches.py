@@ -31,7 +31,7 @@ from mta import (
 from mta.audit.walk import audit
 from mta.columns import codec
 from mta.columns.schemas import Objects
-from mta.errors import CorruptHandle, CorruptPage, InvalidValue, MissingDependency
+from mta.errors import CorruptPage, CorruptSnapshot, InvalidValue, MissingDependency
 from mta.monoids.summary import SummaryMonoid
 from mta.pages import page
 from mta.pages.handle import Handle
@@ -369,7 +369,7 @@ def test_a_handle_of_no_sketches_is_corrupt(name: str) -> None:
         return item
 
     handle.state = spoiled(handle.state)
-    with pytest.raises(CorruptHandle, match="no summary"):
+    with pytest.raises(CorruptSnapshot, match="no summary"):
         restored = Window.restore(
             handle.encode(), SUMMARIES[name](), CountWindow(30), window.store or ""
         )

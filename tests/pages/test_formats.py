@@ -25,10 +25,10 @@ from mta import (
     Sum,
     TimeWindow,
     Window,
-    describe_handle,
+    describe_snapshot,
 )
 from mta.columns.schemas import Array, Objects, Record
-from mta.errors import CorruptHandle, CorruptPage
+from mta.errors import CorruptPage, CorruptSnapshot
 from mta.pages.page import Group, Layout, decode, encode, key_of, name_of
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
@@ -181,7 +181,7 @@ def test_the_golden_results() -> None:
 
 
 def test_the_golden_handles_describe_themselves() -> None:
-    summary = describe_handle(golden_handle("timed"))
+    summary = describe_snapshot(golden_handle("timed"))
     assert (summary.window, summary.monoid, summary.policy, summary.algorithm) == (
         "timed",
         "joined",
@@ -192,8 +192,8 @@ def test_the_golden_handles_describe_themselves() -> None:
     assert (summary.front_time, summary.last_time) == (5_500_000, 15_000_000)
     assert summary.back - summary.front == summary.events == 6
     for name in WINDOWS:
-        summary = describe_handle(golden_handle(name))
-        assert summary.handle_bytes == len(golden_handle(name))
+        summary = describe_snapshot(golden_handle(name))
+        assert summary.snapshot_bytes == len(golden_handle(name))
         assert summary.pages == len(golden_pages(name))
 
 
@@ -287,11 +287,11 @@ def test_an_unknown_version_of_a_handle_is_named() -> None:
     assert fields[:2] == ["mta-handle", 1]
     for version in (0, 2, 3, "1"):
         body = msgpack.packb([fields[0], version, *fields[2:]])
-        with pytest.raises(CorruptHandle, match="this release reads format 1"):
-            describe_handle(body + xxhash.xxh3_128_digest(body))
+        with pytest.raises(CorruptSnapshot, match="this release reads format 1"):
+            describe_snapshot(body + xxhash.xxh3_128_digest(body))
     body = msgpack.packb(["other", 1, *fields[2:]])
-    with pytest.raises(CorruptHandle, match="not a window's handle"):
-        describe_handle(body + xxhash.xxh3_128_digest(body))
+    with pytest.raises(CorruptSnapshot, match="not a window's handle"):
+        describe_snapshot(body + xxhash.xxh3_128_digest(body))
 
 
 @pytest.mark.parametrize("aggregator", IN_ORDER)

@@ -28,7 +28,7 @@ from mta import (
     TimeWindow,
     Window,
 )
-from mta.errors import HandleMismatch, InvalidTime, InvalidValue
+from mta.errors import InvalidTime, InvalidValue, SnapshotMismatch
 from mta.laws import check_policy
 from stores import FaultyStore, MemoryStore
 from tests.support.naive import AGGREGATORS, CrowdedFiBA
@@ -373,7 +373,7 @@ def test_a_handle_is_of_its_policy() -> None:
         window.insert(row((0, 1.0, True, 0.0), 0), 0 if one.needs_times else None)
         handle = window.checkpoint()
         assert Window.restore(handle, monoid(), one, store).query()["all"] == [0]
-        with pytest.raises(HandleMismatch):
+        with pytest.raises(SnapshotMismatch):
             Window.restore(handle, monoid(), other, store)
 
 

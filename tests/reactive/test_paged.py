@@ -16,7 +16,7 @@ from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 from mta import BoundWindow, CountWindow, Max, Monoid, Product, Sum, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
-from mta.errors import CorruptHandle, EmptyWindow, InvariantViolation, StoreUnavailable
+from mta.errors import CorruptSnapshot, EmptyWindow, InvariantViolation, StoreUnavailable
 from mta.reactive.paged import PagedReactiveAggregator, WithHoles
 from stores import PageStore
 from stores.memory import MemoryStore
@@ -435,7 +435,7 @@ def test_handles_whose_slots_or_retired_pages_cannot_be(damage: Callable[[Any], 
     fields = msgpack.unpackb(window.checkpoint()[:-16])
     damage(fields[-1])
     body = msgpack.packb(fields)
-    with pytest.raises(CorruptHandle):
+    with pytest.raises(CorruptSnapshot):
         again(body + xxhash.xxh3_128_digest(body), store)
 
 
@@ -582,7 +582,7 @@ def test_a_handle_whose_aggregates_count_other_events_is_refused(count: int) -> 
     handle = window.checkpoint()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(CorruptHandle, match="counts events"):
+        with pytest.raises(CorruptSnapshot, match="counts events"):
             window.restore_like(handle)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mta import CountWindow, Monoid, Policy, TimeWindow, Window
-from mta.errors import CorruptHandle, EventsGone
+from mta.errors import CorruptSnapshot, EventsGone
 from mta.pages.handle import Handle
 from mta.pages.structure import Aggregator
 from mta.reactive.paged import PagedReactiveAggregator
@@ -182,7 +182,7 @@ def test_a_time_of_what_has_left_that_cannot_be(newest: object) -> None:
     assert handle.state[3] == SECOND
     for state in ([*handle.state[:3], newest], [*handle.state, 0]):
         handle.state = state
-        with pytest.raises((CorruptHandle, OverflowError)):
+        with pytest.raises((CorruptSnapshot, OverflowError)):
             window.restore_like(handle.encode())
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mta import Count, CountWindow, Max, Mean, Monoid, TimeWindow
-from mta.errors import HandleMismatch, MissingPage
+from mta.errors import MissingPage, SnapshotMismatch
 from spark_integration import events_of_key, inspect_query, inspection
 from spark_integration.errors import InvalidRequest
 from stores import open_store
@@ -93,13 +93,13 @@ def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None
     asked = {"aggregations": own["aggregations"], "window": own["window"]}
     with pytest.raises(KeyError, match="'d7' is known"):
         events_of_key(job.checkpoint, job.store, "d7", **asked)
-    with pytest.raises(HandleMismatch):
+    with pytest.raises(SnapshotMismatch):
         inspect_query(
             job.checkpoint, job.store, aggregations={"m": ("watts", Mean())}, window=own["window"]
         )
     with open_store(job.store) as store:
         before = sorted(store.keys())
-    with pytest.raises(HandleMismatch, match="give its own policies"):
+    with pytest.raises(SnapshotMismatch, match="give its own policies"):
         inspect_query(
             job.checkpoint, job.store, aggregations=own["aggregations"], window=CountWindow(2)
         )

@@ -29,7 +29,7 @@ from mta import (
     Sum,
     TimeWindow,
     Window,
-    describe_handle,
+    describe_snapshot,
 )
 from mta.errors import LateEvent
 from mta.keyed.sizes import small_groups
@@ -414,7 +414,7 @@ def test_default_pages_fit_a_disk_page_and_handles_stay_small(
         times = batch * 1990 + np.sort(rng.integers(0, 2000, 2000))
         window.extend({"watts": rng.normal(size=2000)}, times.astype("M8[s]"))
         sizes.append(len(handle := window.checkpoint()))
-        levels = describe_handle(handle).levels
+        levels = describe_snapshot(handle).levels
     assert levels >= 3
     pages = [page for page in store.get_many(list(store.keys())) if page is not None]
     assert max(map(len, pages)) <= 4080

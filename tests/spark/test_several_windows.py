@@ -21,7 +21,7 @@ from mta import (
     Product,
     Sum,
     TimeWindow,
-    describe_handle,
+    describe_snapshot,
 )
 from mta.policies.base import AbstractPolicy
 from spark_integration import sliding_aggregate
@@ -141,8 +141,8 @@ def test_pages_are_shared(store: MemoryStore) -> None:
     assert len(list(alone.keys())) > 100
     assert len(list(store.keys())) == len(list(alone.keys()))
     (handle,) = handles_of(state, store).values()
-    summary = describe_handle(handle)
-    assert (summary.handle_bytes, summary.pages > 100) == (len(handle), True)
+    summary = describe_snapshot(handle)
+    assert (summary.snapshot_bytes, summary.pages > 100) == (len(handle), True)
     assert summary.policy.startswith("few=CountWindow(5), long=TimeWindow(")
 
 

@@ -25,7 +25,7 @@ from mta import (
     Sum,
     TimeWindow,
     Window,
-    describe_handle,
+    describe_snapshot,
 )
 from mta.audit.walk import audit
 from mta.errors import LateEvent
@@ -267,7 +267,7 @@ def test_pages_go_when_no_retained_state_needs_them(retain: int, store: MemorySt
     before = len(stream.calls)
     stream.feed(rows_of(("b", 2 * SIZE + 1, 2.0)))  # the call that forgets "a"
     assert stream.keys == {b"\x91\xa1b"}
-    of_a = describe_handle(doomed_of(stream.state)[0]).window
+    of_a = describe_snapshot(doomed_of(stream.state)[0]).window
     pages = [key for key in page_keys(store) if key.startswith(f"{of_a}/")]
     assert len(pages) == 30
     for call in range(retain):  # the last of them may fail, and then as many states still serve
@@ -334,7 +334,7 @@ def test_replays_change_nothing_and_no_live_page_is_ever_deleted(
             assert page_keys(store) == pages
             windows = restored(stream.state, stream, store)
             doomed = doomed_of(stream.calls[-1][0] or done.state)
-            waiting = {describe_handle(handle).window for handle in doomed}
+            waiting = {describe_snapshot(handle).window for handle in doomed}
             lives += len(waiting & {window.name for window in windows})
     assert lives > 9  # keys that began anew while pages of their earlier life were there
     assert stream.results == naive(events, until=(stream.watermark - START) / SECOND)

@@ -36,11 +36,11 @@ from mta import (
     Window,
 )
 from mta.errors import (
-    CorruptHandle,
-    HandleMismatch,
+    CorruptSnapshot,
     InvalidTime,
     InvalidValue,
     LateEvent,
+    SnapshotMismatch,
     StoreUnavailable,
 )
 from mta.triggers.handle import TriggeredHandle
@@ -616,7 +616,7 @@ def test_damaged_handles_are_named_errors() -> None:
         for at in range(len(data)):
             flipped = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
             for damaged in (data[:at], flipped):
-                with pytest.raises(CorruptHandle):
+                with pytest.raises(CorruptSnapshot):
                     restore(damaged)
 
 
@@ -654,7 +654,7 @@ def _refused_or_sane(restore: Callable[[bytes], ResultsWhenDue], body: list[Any]
     packed = msgpack.packb(body)
     try:
         window = restore(packed + xxhash.xxh3_128_digest(packed))
-    except (CorruptHandle, HandleMismatch):
+    except (CorruptSnapshot, SnapshotMismatch):
         return
     with pytest.raises(LateEvent):  # nothing but a time or a count was changed
         window.insert("d", -(10**9)) or window.advance(10**9)
@@ -673,7 +673,7 @@ def test_handles_of_other_windows_are_refused() -> None:
         lambda: SlicedWindow.restore(sliced, joined(), TimeWindow(4), 1, store),
         lambda: SlicedWindow.restore(sliced, letters(), TimeWindow(2), 1, store),
     ):
-        with pytest.raises(HandleMismatch):
+        with pytest.raises(SnapshotMismatch):
             action()
 
 

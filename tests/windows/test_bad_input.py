@@ -26,19 +26,19 @@ from mta import (
     Sum,
     TimeWindow,
     Window,
-    describe_handle,
+    describe_snapshot,
 )
 from mta.errors import (
-    CorruptHandle,
     CorruptPage,
+    CorruptSnapshot,
     EmptyWindow,
-    HandleMismatch,
     InvalidStoreURL,
     InvalidTime,
     InvalidValue,
     LateEvent,
     MissingPage,
     NotPageable,
+    SnapshotMismatch,
     StoreUnavailable,
     WindowStoreError,
 )
@@ -333,7 +333,7 @@ def restored(handle: bytes, **changes: Any) -> Window:
 )
 def test_handles_of_another_window(changes: dict[str, Any]) -> None:
     handle = small_window().checkpoint()
-    with pytest.raises(HandleMismatch):
+    with pytest.raises(SnapshotMismatch):
         restored(handle, **changes)
     assert restored(handle, arity=2, leaf_arity=3).query() == "ghijklmnopqrstuvwxyz"
 
@@ -345,7 +345,7 @@ def test_a_handle_of_another_product_or_bound() -> None:
         return Product({"sum": (column, Sum()), "min": ("z", Min())})
 
     handle = Window(product("x"), CountWindow(3), store=store).checkpoint()
-    with pytest.raises(HandleMismatch, match="sum=Sum"):
+    with pytest.raises(SnapshotMismatch, match="sum=Sum"):
         Window.restore(handle, product("y"), CountWindow(3), store=store)
 
 
@@ -353,10 +353,10 @@ def test_a_handle_of_another_product_or_bound() -> None:
 def test_handles_truncated_at_every_byte(aggregator: type) -> None:
     handle = small_window(aggregator).checkpoint()
     for length in range(len(handle)):
-        with pytest.raises(CorruptHandle):
+        with pytest.raises(CorruptSnapshot):
             restored(handle[:length], aggregator=aggregator)
-        with pytest.raises(CorruptHandle):
-            describe_handle(handle[:length])
+        with pytest.raises(CorruptSnapshot):
+            describe_snapshot(handle[:length])
 
 
 @BOTH
@@ -366,21 +366,21 @@ def test_handles_with_any_byte_changed(aggregator: type) -> None:
         for change in (0x01, 0x80, 0xFF):
             damaged = bytearray(handle)
             damaged[at] ^= change
-            with pytest.raises(CorruptHandle):
+            with pytest.raises(CorruptSnapshot):
                 restored(bytes(damaged), aggregator=aggregator)
 
 
 def test_random_bytes_are_no_handle() -> None:
     rng = random.Random(5)
     for length in [0, 1, 15, 16, 17, 40, 400] * 20:
-        with pytest.raises(CorruptHandle):
+        with pytest.raises(CorruptSnapshot):
             restored(rng.randbytes(length))
-        with pytest.raises(CorruptHandle):
+        with pytest.raises(CorruptSnapshot):
             restored(signed(rng.randbytes(length)))
-    with pytest.raises(CorruptHandle):
+    with pytest.raises(CorruptSnapshot):
         restored(small_window().checkpoint() + b"more")
     for other in (None, "text", 7):
-        with pytest.raises(CorruptHandle, match=f"it is {type(other).__name__}, not the bytes"):
+        with pytest.raises(CorruptSnapshot, match=f"it is {type(other).__name__}, not the bytes"):
             restored(other)  # type: ignore[arg-type]
 
 
@@ -449,12 +449,12 @@ def test_handles_with_parts_left_out_or_doubled(aggregator: type) -> None:
         for changed in (fields[:i], [*fields[: i + 1], *fields[i:]], fields[i:]):
             if changed == fields:
                 continue
-            with pytest.raises(CorruptHandle):
+            with pytest.raises(CorruptSnapshot):
                 restored(signed(msgpack.packb(changed)), aggregator=aggregator)
     # Of FiBA's state the last part came later: without it, it is one that was written before.
     needed = len(fields[-1]) - issubclass(aggregator, FiBA)
     for count in range(needed):
-        with pytest.raises(CorruptHandle):
+        with pytest.raises(CorruptSnapshot):
             restored(
                 signed(msgpack.packb([*fields[:-1], fields[-1][:count]])), aggregator=aggregator
             )

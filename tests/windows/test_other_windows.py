@@ -20,7 +20,7 @@ from mta import (
     TimeWindow,
     Window,
 )
-from mta.errors import HandleMismatch
+from mta.errors import SnapshotMismatch
 from mta.policies import AbstractPolicy
 from stores import MemoryStore
 
@@ -84,11 +84,11 @@ def test_policies_that_cannot_stand_for_each_other() -> None:
     window = Window(Sum(), CountWindow(5), store)
     window.extend([1.0, 2.0])
     handle = window.checkpoint()
-    with pytest.raises(HandleMismatch, match="so events have no times, not with"):
+    with pytest.raises(SnapshotMismatch, match="so events have no times, not with"):
         Window.restore(handle, Sum(), TimeWindow(5), store)
-    with pytest.raises(HandleMismatch, match="not with Sum beside Sum"):
+    with pytest.raises(SnapshotMismatch, match="not with Sum beside Sum"):
         Window.restore(handle, Sum(), BoundWindow(Sum(), at_most=3.0), store)
-    with pytest.raises(HandleMismatch, match="made with the policy"):
+    with pytest.raises(SnapshotMismatch, match="made with the policy"):
         Window(Sum(), CountWindow(4), store).restore_like(handle)
 
 

@@ -10,7 +10,7 @@ import xxhash
 
 from mta import CountWindow, Max, Sum, TimeWindow, Window
 from mta.audit.walk import audit
-from mta.errors import CorruptHandle, HandleMismatch
+from mta.errors import CorruptSnapshot, SnapshotMismatch
 from mta.windows.shared import SharedWindows
 from mta.windows.shared_handle import SharedHandle
 from tests.support.naive import joined
@@ -21,20 +21,20 @@ def test_restored_only_with_the_same_events() -> None:
     windows, store = counted_windows(FOUR)
     windows.extend(values(1_000), emit="last")
     handle = windows.checkpoint()
-    with pytest.raises(HandleMismatch, match=r"SharedWindows\.restore takes others"):
+    with pytest.raises(SnapshotMismatch, match=r"SharedWindows\.restore takes others"):
         windows.restore_like(SharedWindows(Max(), {"five": CountWindow(50)}, store).checkpoint())
-    with pytest.raises(HandleMismatch, match=r"'five' has the policy CountWindow\(51\)"):
+    with pytest.raises(SnapshotMismatch, match=r"'five' has the policy CountWindow\(51\)"):
         other = SharedWindows(Max(), {**FOUR, "five": CountWindow(51)}, store)
         SharedWindows(Max(), {**FOUR, "five": CountWindow(50)}, store).restore_like(
             other.checkpoint()
         )
-    with pytest.raises(HandleMismatch, match="monoid"):
+    with pytest.raises(SnapshotMismatch, match="monoid"):
         SharedWindows.restore(handle, Sum(), FOUR, store)
     with pytest.raises(ValueError, match="kept without any"):
         SharedWindows.restore(handle, Max(), {"day": TimeWindow("1 day")}, store)
-    with pytest.raises(CorruptHandle, match="not one of several windows"):
+    with pytest.raises(CorruptSnapshot, match="not one of several windows"):
         SharedWindows.restore(windows.engine.checkpoint(), Max(), FOUR, store)
-    with pytest.raises(CorruptHandle, match="not a window's handle"):
+    with pytest.raises(CorruptSnapshot, match="not a window's handle"):
         Window.restore(handle, Max(), CountWindow(50), store)
 
 
@@ -43,12 +43,12 @@ def test_damaged_handles_are_noticed() -> None:
     windows.extend(list("abcdefg"), emit="last")
     handle = windows.checkpoint()
     for at in range(len(handle)):
-        with pytest.raises(CorruptHandle):
+        with pytest.raises(CorruptSnapshot):
             SharedHandle.decode(handle[:at])
         for bit in (1, 128):
             damaged = bytearray(handle)
             damaged[at] ^= bit
-            with pytest.raises(CorruptHandle):
+            with pytest.raises(CorruptSnapshot):
                 SharedHandle.decode(bytes(damaged))
 
 
@@ -79,7 +79,7 @@ def test_rightly_digested_handles_that_cannot_be(at: int, value: Any) -> None:
     fields = msgpack.unpackb(windows.checkpoint()[:-16])
     fields[at] = value
     body = msgpack.packb(fields)
-    with pytest.raises(CorruptHandle):
+    with pytest.raises(CorruptSnapshot):
         SharedHandle.decode(body + xxhash.xxh3_128_digest(body))
 
 
