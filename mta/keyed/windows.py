@@ -584,8 +584,8 @@ class KeyedWindows:
 
         With other policies, or a Product of other aggregations, they go on from the events that are
         kept, all of which are read and written for it at once; ``coverage`` lists incomplete
-        results. Raises CorruptSnapshot for damaged bytes, and SnapshotMismatch when the root is of a
-        monoid that reads other values, of events in order where ``allowed_lateness`` is given or
+        results. Raises CorruptSnapshot for damaged bytes, and SnapshotMismatch when the root is of
+        a monoid that reads other values, of events in order where ``allowed_lateness`` is given or
         the other way round, or of events without times.
         """
         if store is None:

@@ -284,9 +284,9 @@ class SharedWindows(EventsFace[Out]):
 
         Those of the same name and policy stand where they stood; others, as with ``add`` and
         ``resize``, hold the events that are retained; ``coverage`` says what they miss. Raises
-        CorruptSnapshot for damaged bytes, SnapshotMismatch when the handle is of another monoid or of
-        policies that look at other values, and ValueError for a policy that needs times where these
-        events have none. Later, a page a level is read for each window's front.
+        CorruptSnapshot for damaged bytes, SnapshotMismatch when the handle is of another monoid or
+        of policies that look at other values, and ValueError for a policy that needs times where
+        these events have none. Later, a page a level is read for each window's front.
         """
         state = SharedHandle.decode(handle)
         _check_policies(windows, keep)

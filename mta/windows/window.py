@@ -233,8 +233,8 @@ class Window(EventsFace[Out]):
         Settings as for a new window, but the arities are the handle's. With another policy, where
         both go by counts and times, it goes on from the events that the window held, or with FiBA
         kept; ``coverage`` says what it misses. Raises CorruptSnapshot for damaged bytes, and
-        SnapshotMismatch when the handle is of another monoid, of a policy that cannot be changed, or
-        of another aggregator or (where given) arity. Later, at most one page a level is read to
+        SnapshotMismatch when the handle is of another monoid, of a policy that cannot be changed,
+        or of another aggregator or (where given) arity. Later, at most one page a level is read to
         build the stack.
         """
         settings = Settings.read(locals())

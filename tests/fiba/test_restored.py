@@ -169,7 +169,7 @@ def test_a_late_event_changes_nothing_where_a_read_fails() -> None:
 def test_a_window_out_of_a_handle_slides_event_by_event() -> None:
     """Once the left spine has been read, a slide takes O(1) combines as ever."""
     counted = Counted()
-    window = full(counted, MemoryStore(), allowed_lateness=0)
+    window = full(counted, MemoryStore(), lateness=0)
     window.insert(1.0, EVENTS)
     assert window.structure.tree.has_left
     counted.combines = 0

@@ -167,6 +167,10 @@ class ChangingLife(ABC):
 
     policies: dict[str, AbstractPolicy]
 
+    @property
+    def _given(self) -> int | None:
+        return self.lateness if self.is_late else None
+
     @abstractmethod
     def checkpoint(self) -> bytes: ...
 
@@ -209,7 +213,7 @@ class ChangingWindow(ChangingLife):
         self.options: dict[str, Any] = {"aggregator": aggregator}
         sizes = {"arity": 2, "leaf_arity": random.choice([2, 5])}
         self.window = Window(
-            joined(), self.policies[""], self.store, "w", allowed_lateness=self.lateness, **sizes,
+            joined(), self.policies[""], self.store, "w", allowed_lateness=self._given, **sizes,
             **self.options,
         )  # fmt: skip
         self.front = 0
@@ -224,7 +228,7 @@ class ChangingWindow(ChangingLife):
             if not self.is_late and not policy.needs_times:
                 policy = policy | TimeWindow(self.random.choice(SIZES))
         self.window = Window.restore(
-            handle, joined(), policy, self.store, allowed_lateness=self.lateness, **self.options
+            handle, joined(), policy, self.store, allowed_lateness=self._given, **self.options
         )  # fmt: skip
         if policy.fingerprint != self.policies[""].fingerprint and self.events:
             self.front = max(kept, cut_of(policy, self.events, self.newest))
@@ -274,10 +278,6 @@ class ChangingShared(ChangingLife):
             allowed_lateness=self._given,
             **sizes,
         )
-
-    @property
-    def _given(self) -> int | None:
-        return self.lateness if self.is_late else None
 
     def checkpoint(self) -> bytes:
         return self.windows.checkpoint()

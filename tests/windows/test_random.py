@@ -113,7 +113,7 @@ def test_looking_changes_no_bit(aggregator: type[Aggregator], lateness: float | 
             now += random.random()
             count = random.choice([1, 1, 1, 2, 15])
             values = [random.choice([1e8, -1e4, 1.0, -0.3]) * random.random() for _ in range(count)]
-            late = lateness and random.random() < 0.2
+            late = bool(lateness) and random.random() < 0.2
             times = (np.full(count, now) - late).tolist() if timed else None
             for window in (alone, watched):
                 if count > 1:

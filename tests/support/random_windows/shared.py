@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from mta import AbstractPolicy, CountWindow, SharedWindows
+from mta import AbstractPolicy, CountWindow, Product, SharedWindows
 from mta.errors import InvalidTime, InvalidValue
+from mta.monoids.product import result_name
 from tests.support.random_windows import hostile
 from tests.support.random_windows.base import STARTS, Life
 from tests.support.random_windows.kinds import Kind
@@ -119,13 +120,20 @@ class SharedLife(Life):
         stream, windows = self.lists.stream, self.lists.windows
         times = self.times(batch) if stream.timed else None
         found = self.shared.extend(self.values(batch), times, wanted)
-        assert found.keys() == windows.keys()
+        monoid = self.shared.monoid
+        aliases = monoid.aliases if isinstance(monoid, Product) else [""]
+        assert found.keys() == {
+            result_name(a, name) if a else name for a in aliases for name in windows
+        }
         expected = take(stream, [*windows.values()], batch)
         for (name, window), results in zip(windows.items(), expected, strict=True):
+            got = found.get(name)
+            if isinstance(monoid, Product):
+                got = {alias: found[result_name(alias, name)] for alias in aliases}
             if wanted == "last":
-                self.assert_all(found[name], [self.held(window)] if results else [])
+                self.assert_all(got, [self.held(window)] if results else [])
             elif not window.floor or not stream.is_late:
-                self.assert_all(found[name], results)
+                self.assert_all(got, results)
 
     def query_all(self) -> None:
         found = self.shared.query()
