@@ -308,7 +308,7 @@ def _texts(policies: dict[str, AbstractPolicy], lists: list[Listed]) -> dict[str
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("tree", [*IN_ORDER, FiBA])
+@pytest.mark.parametrize("tree", [*IN_ORDER, oracle.CrowdedFiBA])
 def test_results_that_are_due_come_whichever_call_failed(
     tree: type[Aggregator], fault: str
 ) -> None:

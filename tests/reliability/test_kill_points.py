@@ -143,7 +143,8 @@ def test_no_point_is_missed(tmp_path: Path) -> None:
     # Not of a server, as hints are not:
     without = {"capabilities", "origin", "url", "close", "peek"}
     without |= {"prefetch", "offer", "forget", "hurry"}
-    without.add("view_many")  # which asks get_many
+    without |= {"view_many", "ping"}  # which ask get_many and delete_many
+    without.add("explain_missing")  # which asks about no page
     assert calls - without <= vars(Pointed).keys()
     assert {"before a page put", "between pages and handle", "after the handle", "during deletion",
             "during reload", "in prefetch"} <= WRITING  # fmt: skip
