@@ -321,7 +321,7 @@ def test_replays_change_nothing_and_no_live_page_is_ever_deleted(
 ) -> None:
     events = turns(500, 4, seed)
     stream = Stream(silent_plan(retain=retain), store)
-    lives = 0
+    lives, keys = 0, dict[str, bytes]()
     for at in range(0, 500, 25):
         for call in (partial(stream.feed, events.slice(at, 25)), stream.idle):
             done = call()
@@ -332,10 +332,12 @@ def test_replays_change_nothing_and_no_live_page_is_ever_deleted(
             assert again.state == done.state
             assert in_form(again.rows) == in_form(done.rows)
             assert page_keys(store) == pages
-            windows = restored(stream.state, stream, store)
+            restored(stream.state, stream, store)
+            handles = handles_of(stream.state, store)
+            keys |= {describe_snapshot(handle).window: key for key, handle in handles.items()}
             doomed = doomed_of(stream.calls[-1][0] or done.state)
-            waiting = {describe_snapshot(handle).window for handle in doomed}
-            lives += len(waiting & {window.name for window in windows})
+            waiting = {keys.get(describe_snapshot(handle).window) for handle in doomed}
+            lives += len(waiting & handles.keys())
     assert lives > 9  # keys that began anew while pages of their earlier life were there
     assert stream.results == naive(events, until=(stream.watermark - START) / SECOND)
     for i in range(retain + 1):
