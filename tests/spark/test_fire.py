@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from spark_integration import sliding_aggregate
 from spark_integration.checkpoint import saved_roots
-from stores import open_store
+from stores import StoreUnavailable, open_store
 from tests.support.servers import RedisServer, free_port
 from tests.support.spark.checkpoints import (
     entries,
@@ -410,8 +410,8 @@ def test_a_store_that_stops_in_mid_batch_is_named_and_made_good(
     with pytest.raises(StreamingQueryException, match="StoreUnavailable"):
         job.run_step(freezing_once(str(tmp_path / "frozen"), frozen.process.pid))
     assert sorted(job.batches) == [0]
-    with pytest.raises(StreamingQueryException, match="StoreUnavailable"):
-        job.run()  # it is still away
+    with pytest.raises(StoreUnavailable, match="did not answer"):
+        job.run()  # it is still away, which is seen before the query starts
     frozen.thaw()
     job.store = patient
     job.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def test_a_bucket_begins_with_what_is_kept_and_leaves_it_as_it_is() -> None:
         monoid=Product({"sum": ("watts", Sum()), "low": ("watts", Min())}),
         results={"sum": pa.float64(), "low": pa.float64()},
     )  # fmt: skip
-    same = make_plan(**vars(plan) | {"start": start})
+    same = replace(plan, start=start)
     for other, sums in ((same, [30.0, 28.0]), (changed, [10.0, 8.0])):
         rows = rows_of(("a", 99.0, 7.0), ("a", 100.0, 1.0), ("a", 103.0, 1.0))
         done = step(None, rows, other, store)
@@ -77,7 +78,7 @@ def test_a_start_that_is_not_there_or_of_others_is_named() -> None:
     with pytest.raises(MissingPage, match="make it with save_history"):
         step(None, rows_of(), make_plan(start=StartFrom("g", "memory://", None)), store)
     other = make_plan(start=StartFrom("h", "memory://", None), by=("site",), key_types=("int",))
-    with pytest.raises(StateMismatch, match=r"\* key +device string +site int"):
+    with pytest.raises(StateMismatch, match=r"\* by +device string +site int"):
         step(None, rows_of().rename_columns(["site", "ts", "watts"]), other, store)
     assert plan.start is None
 
