@@ -17,7 +17,6 @@ from mta import (
     AmortizedMTA,
     CountWindow,
     EveryCount,
-    FiBA,
     LogMTA,
     SharedWindows,
     SteadyMTA,
