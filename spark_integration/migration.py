@@ -203,7 +203,7 @@ def _places(
     def into(bucket: int) -> Iterator[int]:
         return iter(range(bucket % step, after, step))
 
-    hashed = hasher_of([text for what, text in fixed if what == "key"] if before != after else [])
+    hashed = hasher_of([text for what, text in fixed if what == "by"] if before != after else [])
     return (lambda key: hashed(key) % after), into
 
 

@@ -52,7 +52,7 @@ def of_keyed(events: pa.Table, policies: dict[str, AbstractPolicy]) -> dict[str,
     """What ``KeyedWindows`` gives, whose own tests hold it to plain lists."""
     windows = KeyedWindows(Product(AGGREGATIONS), policies, store=None)
     found = windows.extend(events["car"], events, events["ts"])
-    return {name: [list(one) for one in columns["all"]] for name, columns in found.items()}
+    return {name: [list(one) for one in found[f"all_{name}"]] for name in policies}
 
 
 @pytest.mark.proves("options", "session, delta and punctuation windows", "key by key", "a batch")
@@ -77,7 +77,7 @@ def test_a_column_that_is_not_there(spark: SparkSession, store: str) -> None:
     settings: dict[str, Any] = {
         "by": "car", "on": "ts", "aggregations": AGGREGATIONS, "store": store,
     }  # fmt: skip
-    with pytest.raises(InvalidRequest, match="policy names column 'miles'"):
+    with pytest.raises(InvalidRequest, match="window names column 'miles'"):
         sliding_aggregate(given, window=DeltaWindow(10, "miles"), **settings)
     with pytest.raises(InvalidRequest, match=r"policy DeltaWindow.*cannot read column 'car'"):
         sliding_aggregate(given, window=DeltaWindow(10, "car"), **settings)
