@@ -79,7 +79,7 @@ def test_a_column_that_is_not_there(spark: SparkSession, store: str) -> None:
     }  # fmt: skip
     with pytest.raises(InvalidRequest, match="window names column 'miles'"):
         sliding_aggregate(given, window=DeltaWindow(10, "miles"), **settings)
-    with pytest.raises(InvalidRequest, match=r"policy DeltaWindow.*cannot read column 'car'"):
+    with pytest.raises(InvalidRequest, match=r"window DeltaWindow.*cannot read column 'car'"):
         sliding_aggregate(given, window=DeltaWindow(10, "car"), **settings)
 
 
