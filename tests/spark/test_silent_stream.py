@@ -128,7 +128,7 @@ def test_restarts_and_replays_give_every_row_once(job: SilentJob) -> None:
         assert sorted(job.batches)[-2:] == [data, last]
         assert (job.found(), job.pages()) == (results, pages)
     # And at last nobody speaks any more but one.
-    job.write(rows_of(*(("z", 1000 + i, 1.0) for i in range(3))), files=3)
+    job.write(rows_of(*(("z", 1000 + i, 1.0) for i in range(4))), files=4)
     job.run(**two_back)
     assert job.keys() == {"z"}
     of_z = xxhash.xxh3_128_hexdigest(msgpack.packb(["z"]))
