@@ -113,7 +113,9 @@ def test_an_environment_is_shipped_and_then_the_packages_alone(place: Path, mast
     for name in ("in", "out", "checkpoint", "pages"):
         shutil.rmtree(place / name)
     libraries = place / "environment" / "bin" / "python"
-    subprocess.run([libraries, "-m", "pip", "-q", "uninstall", "-y", "mta-windows"], check=True)
+    # Isolated: in a checkout pip would find its .egg-info first, and leave the installed one alone.
+    uninstall = [libraries, "-I", "-m", "pip", "-q", "uninstall", "-y", "mta-windows"]
+    subprocess.run(uninstall, check=True)
     aside = place / "aside"
     aside.mkdir()
     for name in ("mta", "stores", "spark_integration"):
