@@ -16,7 +16,7 @@ from spark_integration.plan import Plan
 from spark_integration.step.step import Advanced, step
 from stores import MemoryStore, PageStore
 from tests.spark.test_step import FOLDS, distinct_times, in_form
-from tests.support.spark.events import SECOND, last_n, make_events, oracle
+from tests.support.spark.events import last_n, make_events, oracle
 from tests.support.spark.late_streams import late_plan
 from tests.support.spark.places import check_places
 from tests.support.spark.plans import make_plan
@@ -25,7 +25,7 @@ from tests.support.spark.silences import rows_of
 
 GOLDEN = Path(__file__).parent / "golden"
 WINDOW = 30
-PLAN = make_plan(policy=CountWindow(WINDOW))
+PLAN = make_plan(window=CountWindow(WINDOW))
 EVENTS = distinct_times(make_events(1600, 12))
 #: The pinned state is as of these.
 BEFORE = 800
@@ -82,7 +82,7 @@ def test_the_pinned_state_is_written_and_goes_on(size: int) -> None:
 # --- how late events may be -----------------------------------------------------------------------
 
 SUMS: dict[str, Any] = {
-    "policy": TimeWindow(60),
+    "window": TimeWindow(60),
     "monoid": Product({"peak": ("watts", Max()), "sum": ("watts", Sum())}),
     "results": {"peak": pa.float64(), "sum": pa.float64()},
 }
@@ -95,13 +95,13 @@ def sums(done: Advanced) -> list[float]:
 
 def test_a_root_takes_any_lateness_and_no_event_that_it_has_too_little_for() -> None:
     store = MemoryStore()
-    plans = {late: late_plan(**SUMS, lateness=late * SECOND) for late in (10, 30, 50)}
+    plans = {late: late_plan(**SUMS, allowed_lateness=late) for late in (10, 30, 50)}
     rows = rows_of(*(("a", float(i), 1.0) for i in range(0, 1000, 10)))
     state = step(None, rows, plans[30], store).state
     done = step(state, rows_of(("a", 959, 1.0), ("a", 960, 1.0)), plans[50], store)
     assert (done.counts.rows_late, sums(done)) == (1, [7.0])
     with pytest.raises(LateEvent, match="before which no event is kept"):
-        step(state, rows_of(("a", 959, 1.0)), replace(plans[50], late="error"), store)
+        step(state, rows_of(("a", 959, 1.0)), replace(plans[50], on_late="raise"), store)
     done = step(state, rows_of(("a", 965, 1.0), ("a", 985, 1.0)), plans[10], store)
     assert (done.counts.rows_late, sums(done)) == (1, [7.0])
     state = step(done.state, rows_of(("a", 1000, 1.0)), plans[30], store).state
