@@ -7,6 +7,7 @@ imported here: a column brings its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,10 +144,8 @@ def _of_polars(column: Any) -> Distinct:
     if name == "Time":
         return _of_clock(column.to_physical().to_numpy(), 1000)
     if name.startswith(_POLARS):
-        try:
+        with suppress(ModuleNotFoundError):  # without pyarrow as objects
             return _of_arrow(column.to_arrow())
-        except ModuleNotFoundError:
-            pass
     return _of_objects(column.to_list())
 
 
