@@ -84,9 +84,10 @@ def coverage_of(
     much late will ask for of what is not retained.
     """
     kept, missing = events.kept_from, [0, 0]
-    if front == kept > 0 and not policy.positional:
-        missing = [0, kept]
-    elif front > 0 and policy.positional:
+    if not policy.positional:
+        reached = front == kept or _may_reach_what_left(events, policy, time, lateness)
+        missing = [0, kept if reached else 0]
+    elif front > 0:
         # Asked twice, with what cannot be known taken for as little and for as much as it can be.
         for at, least in enumerate((True, False)):
             after = partial(_first_after, events, least=least)
@@ -101,6 +102,16 @@ def coverage_of(
         oldest = None if found is None else np.datetime64(found, "us")
     incomplete = (Incomplete(name, ""),) if missing[1] else ()
     return Coverage(incomplete, back - front, front, oldest, *missing)
+
+
+def _may_reach_what_left(
+    events: Remembered, policy: AbstractPolicy, time: int | None, lateness: int
+) -> bool:
+    """Whether a late event may join the window to events that have left, as it merges sessions."""
+    if not (policy.merges and lateness and events.kept_from) or time is None:
+        return False
+    newest_left, gap = events.time_before(events.kept_from), policy.lifetime
+    return newest_left is None or gap is None or newest_left + gap > time - lateness
 
 
 def _cut(policy: AbstractPolicy, back: int, time: int | None, after: Callable[[int], int]) -> int:

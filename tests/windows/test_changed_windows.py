@@ -7,7 +7,16 @@ from random import Random
 
 import pytest
 
-from mta import AmortizedMTA, FiBA, LogMTA, SharedWindows, Sum, TimeWindow, Window
+from mta import (
+    AmortizedMTA,
+    FiBA,
+    LogMTA,
+    SessionWindow,
+    SharedWindows,
+    Sum,
+    TimeWindow,
+    Window,
+)
 from stores import MemoryStore
 from tests.support import oracle
 from tests.support.changing_lives import ChangingLife, ChangingShared, ChangingWindow
@@ -73,3 +82,14 @@ def test_several_windows_made_longer_begin_with_the_events_that_were_kept() -> N
         windows.checkpoint(), Sum(), {"x": TimeWindow(10)}, store, allowed_lateness=30
     )
     assert longer.coverage("x").complete and longer.query("x") == 10.0
+
+
+def test_coverage_knows_that_a_late_event_may_merge_a_session_with_one_that_left() -> None:
+    """After a restore with a larger lateness; with the same one the session is complete."""
+    store, gap = MemoryStore(), SessionWindow(2)
+    for lateness, complete in ((6, True), (60, False)):
+        window = Window(Sum(), gap, store, "w", allowed_lateness=6, arity=2, leaf_arity=3)
+        window.extend([1.0] * 40, range(0, 120, 3))
+        window = Window.restore(window.checkpoint(), Sum(), gap, store, allowed_lateness=lateness)
+        assert window.structure.kept_from > 0
+        assert (lateness, window.coverage().complete) == (lateness, complete)
