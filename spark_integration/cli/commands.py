@@ -14,6 +14,7 @@ from typing import Any
 from mta.cli import handles
 from mta.cli.commands import Command, CommandLine, at_least_one
 from spark_integration.cli.job import Job, add_options
+from stores import ping_store
 from stores.credentials import PASSWORD
 from stores.errors import StoreAccessDenied
 
@@ -82,9 +83,12 @@ def _migrate(**given: Any) -> None:
 
 
 def _run(**given: Any) -> None:
+    job = Job.from_options(given)
+    if job.store is not None and not job.store.startswith("spark:"):
+        ping_store(job.store, write=True)  # before PySpark is imported, which takes seconds
     from spark_integration.cli.run import run
 
-    run(Job.from_options(given))
+    run(job)
 
 
 def _demo(data: Path | None, events: int, keys: int, output: Path, **given: Any) -> None:
