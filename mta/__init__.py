@@ -10,7 +10,7 @@ before it:
 - ``in_order``: the papers' algorithms in memory
 - ``folds``: many ranges at once
 - ``policies``: which of the oldest events leave
-- ``pages``: the formats of pages and handles
+- ``pages``: the formats of pages and snapshots
 - ``cursors``: fronts over events that others keep
 - ``levels``, ``reactive``, ``fiba``: the papers' structures in pages
 - ``windows``, ``keyed``, ``triggers``: what users hold

@@ -77,15 +77,15 @@ class UnsuitableMonoid(WindowStoreError, TypeError):
 
 
 class SnapshotMismatch(WindowStoreError, ValueError):
-    """The handle was made by another monoid, policy or arity: restore with the same ones."""
+    """The snapshot was made by another monoid, policy or arity: restore with the same ones."""
 
 
 class CorruptSnapshot(WindowStoreError, ValueError):
-    """The handle's bytes are damaged or of an unknown format: use an earlier handle."""
+    """The snapshot's bytes are damaged or of an unknown format: use an earlier snapshot."""
 
 
 class CorruptPage(WindowStoreError, ValueError):
-    """A page is not what its name says: restore from an earlier handle or another copy."""
+    """A page is not what its name says: restore from an earlier snapshot or another copy."""
 
 
 class MissingPage(WindowStoreError, LookupError):

@@ -429,7 +429,7 @@ class Bucket:
                     table = self._shrunk(work, place, window)
                     if table is not None:
                         back[place] = table
-                        left.append(b"" if self.kind.store is None else window.handle())
+                        left.append(b"" if self.kind.store is None else window.snapshot())
         except Exception as error:
             self._take_back(touched, length, error)
             raise
@@ -532,7 +532,7 @@ class Bucket:
         entries = self.tiers.find(of_packed(self.tiers.layout.kind, list(self.changed)))
         assert entries is not None
         packed = [entries.keys.packed(at) for at in range(len(entries))]
-        entries.handles = [self.open[key].handle() for key in packed]
+        entries.handles = [self.open[key].snapshot() for key in packed]
         self.tiers.add(entries)
 
     def hold(self) -> None:
@@ -560,7 +560,7 @@ class Bucket:
             packed = gone.keys.packed(place)
             window = self.open.pop(packed, None)
             if packed in self.changed and window is not None and self.kind.store is not None:
-                gone.handles[at] = window.handle()
+                gone.handles[at] = window.snapshot()
             self.changed.discard(packed)
         marked = Table.bare(gone.schema, gone.keys, gone.times is not None, EXPIRED)
         self.tiers.add(marked)

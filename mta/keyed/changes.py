@@ -399,7 +399,7 @@ class _Apart:
         times = None if not bucket.tiers.layout.timed else np.array([last], "<i8")
         entry = Table.of(schema, keys, np.array([0, 1]), times, blank(schema, 1), HANDLE)
         entry.left[:] = left
-        entry.handles = [window.handle()]
+        entry.handles = [window.snapshot()]
         self.tables.append(entry)
 
 

@@ -1,6 +1,6 @@
 """The format of a root: all of some keyed windows that is not in pages, at most 64 KiB.
 
-root     = body digest                                    (as a handle: ``mta.pages.handle``)
+root     = body digest                                    (as a handle: ``mta.pages.snapshot``)
 body     = msgpack array [magic, version, window, kind, monoid, policies, timed, lateness,
            number, counts, expired, runs, young, doomed, changed]
 magic    = "mta-keyed"
@@ -45,7 +45,7 @@ from mta.keyed.leaves import Leaves, TableLayout
 from mta.keyed.pages import MAX_HEIGHT, Index
 from mta.keyed.table import Table
 from mta.keyed.tiers import Run
-from mta.pages.handle import NAME, corrupt, seal, unseal
+from mta.pages.snapshot import NAME, corrupt, seal, unseal
 
 MAGIC = "mta-keyed"
 VERSION = 1

@@ -56,7 +56,7 @@ from mta.keyed.tiers import PageSize, RunPages, Tiers
 from mta.keyed.work import given_back
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of, require_distinct, result_columns
-from mta.pages.handle import NAME
+from mta.pages.snapshot import NAME
 from mta.pages.structure import OnDuplicate
 from mta.policies.base import AbstractPolicy
 from mta.times import TimeUnit, in_unit, to_time, to_times
@@ -453,7 +453,7 @@ class KeyedWindows:
             window = self._apart(known, 0)
             if self.store is None:
                 return deepcopy(window)
-            return window.restore_like(known.handles[0] or window.handle())
+            return window.restore_like(known.handles[0] or window.snapshot())
         kind = replace(self._kind, promote_at=0, store=None)
         window = kind.open(known.keys.packed(0))
         times = None if known.times is None else known.times.view("M8[us]")

@@ -147,7 +147,7 @@ class Intake:
         return self._lined_up(rows, micros, in_order, count)
 
     def _require_pageable(self, rows: Rows, count: int) -> None:
-        """Raises NotPageable for values that no page, and so no handle, could ever hold.
+        """Raises NotPageable for values that no page, and so no snapshot, could ever hold.
 
         What ``lift`` makes of values is tried once.
         """

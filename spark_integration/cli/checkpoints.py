@@ -36,7 +36,7 @@ from pyspark.sql import SparkSession
 from mta import KeyedWindows
 from mta.audit.keyed import KeyedDamage, OpaqueKeys
 from mta.audit.walk import Audit
-from mta.cli import handles
+from mta.cli import snapshots
 from mta.cli.console import plural, say
 from mta.cli.output import note as note_facts
 from mta.errors import CorruptPage, MissingPage
@@ -76,14 +76,14 @@ def inspect(folder: Path, store: str | None, limit: int, key: str | None = None)
     if key is not None:
         listing.require(key)
     pages = store_totals(session, checkpoint, address) if key is None else None
-    handles.show(listing, address, pages)
+    snapshots.show(listing, address, pages)
 
 
 def list_windows(
     spark: SparkSession, checkpoint: Path, address: str, limit: int, key: str | None = None
-) -> handles.Listing:
+) -> snapshots.Listing:
     """The first windows of a checkpoint by their keys and the totals of all, or that of one key."""
-    listing, roots = handles.Listing(limit), saved_roots(spark, checkpoint, address)
+    listing, roots = snapshots.Listing(limit), saved_roots(spark, checkpoint, address)
     with open_pages(spark, checkpoint, address) as store:
         keyed = [OpaqueKeys(root, store) for root in roots]
         if key is not None:
@@ -94,13 +94,13 @@ def list_windows(
     return listing
 
 
-def store_totals(spark: SparkSession, checkpoint: Path, address: str) -> handles.Totals:
+def store_totals(spark: SparkSession, checkpoint: Path, address: str) -> snapshots.Totals:
     """What a store holds, whoever wrote it."""
     if not is_state_url(address):
-        return handles.store_totals(address)
+        return snapshots.store_totals(address)
     # On disk are all versions of the state that Spark retains.
-    size = handles.disk_bytes(checkpoint / "state")
-    return handles.Totals(read_pages(spark, checkpoint).count(), size)
+    size = snapshots.disk_bytes(checkpoint / "state")
+    return snapshots.Totals(read_pages(spark, checkpoint).count(), size)
 
 
 @spark_errors()
@@ -133,12 +133,12 @@ def check(folder: Path, store: str | None, repair: bool) -> int:
         for root in roots:
             keyed = OpaqueKeys(root, pages)
             tables, apart = keyed.audit_tables()
-            handles.add_up(found, tables, keyed.name)
+            snapshots.add_up(found, tables, keyed.name)
             saved += [(shown(key), handle) for key, handle in apart]
             keys += keyed.root.counts[0]
         if saved:
-            handles.verify(found, windows_of(folder, saved, pages), repair)
-    left = handles.sum_up(found, plural(keys, "key"), address, repair)
+            snapshots.verify(found, windows_of(folder, saved, pages), repair)
+    left = snapshots.sum_up(found, plural(keys, "key"), address, repair)
     inner = any(damage.level and not isinstance(damage, KeyedDamage) for damage in found.left)
     if inner and not repair and not in_state and not by_handles:
         say("what can be rebuilt, --repair does")
@@ -213,16 +213,16 @@ def gc(folder: Path, store: str | None, delete: bool, grace: str) -> None:
             for key in orphans
             if sightings[key].batch <= committed and sightings[key].seconds <= until
         ]
-        handles.say_store(address, len(keys))
+        snapshots.say_store(address, len(keys))
         count = sum(keyed.root.counts[0] for keyed in swept)
         say(f"windows   {plural(count, 'key')}, {plural(len(live), 'page')} needed")
         note_facts(keys=count, needed=len(live))
-        handles.print_unneeded(pages, orphans)
+        snapshots.print_unneeded(pages, orphans)
         for window, why in damaged.items():
-            handles.say_left_out(window, why)
+            snapshots.say_left_out(window, why)
         if unsure:
             say(f"left out  {plural(len(unsure), 'page')} of damaged windows")
-        handles.sweep(pages, ripe, delete, f", seen unneeded for {grace} or more")
+        snapshots.sweep(pages, ripe, delete, f", seen unneeded for {grace} or more")
         if delete:
             note(folder / NOTE, sorted(set(orphans) - set(ripe)), now)
 
@@ -308,7 +308,7 @@ def locate(folder: Path, store: str | None) -> tuple[Path, str]:
 
 
 def _meant(text: str) -> list[bytes]:
-    return [msgpack.packb([value]) for value in (text, *handles.as_number(text))]
+    return [msgpack.packb([value]) for value in (text, *snapshots.as_number(text))]
 
 
-_NAMES = handles.KeyNames(shown, _meant)
+_NAMES = snapshots.KeyNames(shown, _meant)

@@ -11,7 +11,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any
 
-from mta.cli import handles
+from mta.cli import snapshots
 from mta.cli.commands import Command, CommandLine, at_least_one
 from spark_integration.cli.job import Job, add_options
 from stores import ping_store
@@ -105,8 +105,8 @@ def _of_a_run(name: str, of_runs_alone: str) -> Command:
         paths = path if isinstance(path, list) else [path]
         if len(paths) != 1 or paths[0].is_file() or options.get("windows"):
             options.pop(of_runs_alone, None)
-            of_handles: Command = getattr(handles, name)
-            return of_handles(path, store, **options)
+            of_snapshots: Command = getattr(snapshots, name)
+            return of_snapshots(path, store, **options)
         options.pop("windows", None)
         from spark_integration.cli import checkpoints
 

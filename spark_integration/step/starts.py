@@ -1,7 +1,7 @@
 """A start: windows in a store that a stream goes on from, made of history.
 
     key of a bucket = "start." name "/" bucket
-    its page        = body digest (as a handle: ``mta.pages.handle``), of
+    its page        = body digest (as a handle: ``mta.pages.snapshot``), of
                       [ "mta-start", 1, buckets, until, fixed, root ]
     until           = microseconds since 1970, the seam: rows before it are in the windows, and
                       those of the stream begin with it; nil for none
@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from mta.errors import MissingPage
 from mta.keyed.changes import side_by_side
-from mta.pages.handle import corrupt, seal, unseal
+from mta.pages.snapshot import corrupt, seal, unseal
 from spark_integration.errors import StateMismatch
 from spark_integration.plan import Plan
 from spark_integration.step.columns import to_micros

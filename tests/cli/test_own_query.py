@@ -18,7 +18,7 @@ from tests.support.spark.session import spark
 
 __all__ = ["spark"]
 
-#: Of plain Python: its windows go key by key, and Spark's state has their handles.
+#: Of plain Python: its windows go key by key, and Spark's state has their snapshots.
 PLAIN = Monoid(identity=float("-inf"), combine=max, name="plain max")
 
 

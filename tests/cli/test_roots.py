@@ -10,7 +10,7 @@ from mta.audit.keyed import OpaqueKeys
 from mta.cli.commands import CommandLine
 from mta.cli.exits import Exit
 from mta.keyed.root import MAGIC, VERSION
-from mta.pages.handle import seal, unseal
+from mta.pages.snapshot import seal, unseal
 from stores import open_store
 
 KEYS, BATCHES, ROWS = 300, 20, 700

@@ -74,7 +74,7 @@ def test_settings_are_written_out() -> None:
     for kind in (Window, SharedWindows, SlicedWindow, KeyedWindows):
         own = settings(kind)
         assert own and all(own[name] == checked[name] for name in own.keys() - {"keep", "timed"})
-        left_out = {"timed"} if kind is SharedWindows else set()  # the handle says it
+        left_out = {"timed"} if kind is SharedWindows else set()  # the snapshot says it
         assert settings(kind.restore).items() == {n: own[n] for n in own.keys() - left_out}.items()
     assert settings(TriggeredWindow.restore) == settings(Window)
     for kind in (Window, SharedWindows, SlicedWindow, TriggeredWindow, KeyedWindows):

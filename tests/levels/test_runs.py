@@ -91,7 +91,7 @@ def test_a_bulk_is_written_at_once() -> None:
 
 
 @pytest.mark.parametrize("policy", [CountWindow(5 * LEAF), TimeWindow(5 * LEAF)])
-def test_what_comes_and_leaves_in_one_bulk_is_written_only_where_a_handle_was_taken(
+def test_what_comes_and_leaves_in_one_bulk_is_written_only_where_a_snapshot_was_taken(
     policy: AbstractPolicy,
 ) -> None:
     counts = []

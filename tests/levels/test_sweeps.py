@@ -1,4 +1,4 @@
-"""The store holds the pages that the newest handle names, and no others."""
+"""The store holds the pages that the newest snapshot names, and no others."""
 
 from __future__ import annotations
 

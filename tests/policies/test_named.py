@@ -184,7 +184,7 @@ def life(rule: str) -> tuple[list[Event], list[list[int]]]:
 @rules
 @pytest.mark.parametrize("aggregator", ALL)
 def test_events_in_order(rule: str, aggregator: type) -> None:
-    """One by one and in batches, with restores of the latest handle between any two steps."""
+    """One by one and in batches, with restores of the latest snapshot between any two steps."""
     random, policy = Random(f"{rule} {aggregator.__name__}"), RULES[rule]()[0]
     events, wanted = life(rule)
     store = MemoryStore()
@@ -204,9 +204,9 @@ def test_events_in_order(rule: str, aggregator: type) -> None:
         if random.random() < 0.3:
             window.check()
         if random.random() < 0.3:
-            handle, again = window.checkpoint(), RULES[rule]()[0]
+            snapshot, again = window.checkpoint(), RULES[rule]()[0]
             del settings["arity"]
-            window = Window.restore(handle, monoid(), again, store, **settings)
+            window = Window.restore(snapshot, monoid(), again, store, **settings)
             settings["arity"] = None
 
 
@@ -358,7 +358,7 @@ def test_bad_events_are_refused_and_change_nothing() -> None:
         sessions.extend([1, 2])
 
 
-def test_a_handle_is_of_its_policy() -> None:
+def test_a_snapshot_is_of_its_policy() -> None:
     store = MemoryStore()
     pairs: list[tuple[AbstractPolicy, AbstractPolicy]] = [
         (DeltaWindow(3, "at"), DeltaWindow(4, "at")),
@@ -371,10 +371,10 @@ def test_a_handle_is_of_its_policy() -> None:
     for one, other in pairs:
         window = Window(monoid(), one, store, "w")
         window.insert(row((0, 1.0, True, 0.0), 0), 0 if one.needs_times else None)
-        handle = window.checkpoint()
-        assert Window.restore(handle, monoid(), one, store).query()["all"] == [0]
+        snapshot = window.checkpoint()
+        assert Window.restore(snapshot, monoid(), one, store).query()["all"] == [0]
         with pytest.raises(SnapshotMismatch):
-            Window.restore(handle, monoid(), other, store)
+            Window.restore(snapshot, monoid(), other, store)
 
 
 def test_the_cut_of_a_session_needs_no_search() -> None:

@@ -159,11 +159,11 @@ class ChangingLife(ABC):
         return [name for name in self.policies if self.coverage(name).complete]
 
     def restore(self) -> None:
-        """Go on from a handle, with another lateness, and with other windows."""
+        """Go on from a snapshot, with another lateness, and with other windows."""
         if self.is_late and self.random.random() < 0.7:
             self.lateness = self.random.choice(self._choices)
-        handle = self.checkpoint()
-        self.change(handle, self.kept())  # a handle may let go of some
+        snapshot = self.checkpoint()
+        self.change(snapshot, self.kept())  # a snapshot may let go of some
 
     policies: dict[str, AbstractPolicy]
 
@@ -175,7 +175,7 @@ class ChangingLife(ABC):
     def checkpoint(self) -> bytes: ...
 
     @abstractmethod
-    def change(self, handle: bytes, kept: int) -> None: ...
+    def change(self, snapshot: bytes, kept: int) -> None: ...
 
     @abstractmethod
     def moved(self, at: int, count: int) -> None: ...
@@ -221,14 +221,14 @@ class ChangingWindow(ChangingLife):
     def checkpoint(self) -> bytes:
         return self.window.checkpoint()
 
-    def change(self, handle: bytes, kept: int) -> None:
+    def change(self, snapshot: bytes, kept: int) -> None:
         policy = self.policies[""]
         if self.random.random() < 0.8:
             policy = draw_policy(self.random)
             if not self.is_late and not policy.needs_times:
                 policy = policy | TimeWindow(self.random.choice(SIZES))
         self.window = Window.restore(
-            handle, joined(), policy, self.store, allowed_lateness=self._given, **self.options
+            snapshot, joined(), policy, self.store, allowed_lateness=self._given, **self.options
         )  # fmt: skip
         if policy.fingerprint != self.policies[""].fingerprint and self.events:
             self.front = max(kept, cut_of(policy, self.events, self.newest))
@@ -282,12 +282,12 @@ class ChangingShared(ChangingLife):
     def checkpoint(self) -> bytes:
         return self.windows.checkpoint()
 
-    def change(self, handle: bytes, kept: int) -> None:
+    def change(self, snapshot: bytes, kept: int) -> None:
         for name in self.policies:
             if self.random.random() < 0.6:
                 self.policies[name] = draw_policy(self.random)
         self.windows = SharedWindows.restore(
-            handle, joined(), self.policies, self.store, allowed_lateness=self._given
+            snapshot, joined(), self.policies, self.store, allowed_lateness=self._given
         )
 
     def moved(self, at: int, count: int) -> None:

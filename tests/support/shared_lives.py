@@ -50,9 +50,9 @@ class SharedLife(Noted):
             "retain": retain,
             "allowed_lateness": LATENESS if self.late else None,
         }
-        if self.handle.exists():
-            handle = self.handle.read_bytes()
-            return SharedWindows.restore(handle, oracle.joined(), self.policies, store, **options)
+        if self.snapshot.exists():
+            snapshot = self.snapshot.read_bytes()
+            return SharedWindows.restore(snapshot, oracle.joined(), self.policies, store, **options)
         options |= {"arity": self.arity, "leaf_arity": self.leaf_arity}
         return SharedWindows(oracle.joined(), self.policies, store, self.name, **options)
 

@@ -202,8 +202,8 @@ def test_every_call_fails_once(
         calls, store.failing = store.calls, lambda call: False
         assert windows.query() == lists.results()
         windows.check()
-        handle = windows.checkpoint()
-        again = SharedWindows.restore(handle, joined(), policies, store)
+        snapshot = windows.checkpoint()
+        again = SharedWindows.restore(snapshot, joined(), policies, store)
         assert again.query() == windows.query()
         if calls < nth:
             break

@@ -1,7 +1,7 @@
 """Lives of every sort, lived with or without somebody watching.
 
 Whoever watches calls ``check()`` and what else only looks, between every two steps: that must
-change nothing, so both lives give the same answers and the same handles.
+change nothing, so both lives give the same answers and the same snapshots.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def live(
     watched: bool = False,
     is_hostile: bool = False,
 ) -> list[str]:
-    """Live a life; all answers, handles among them. Fails with all that has been done."""
+    """Live a life; all answers, snapshots among them. Fails with all that has been done."""
     life = begin(sort, order, kind, seed, is_hostile)
     try:
         with warnings.catch_warnings():

@@ -20,13 +20,13 @@ def keys_of(state: bytes | None, store: PageStore) -> set[bytes]:
     return {key for key, _ in OpaqueKeys(root_in(state), store).summaries()}
 
 
-def handles_of(state: bytes | None, store: PageStore) -> dict[bytes, bytes]:
-    """The handles of keys with windows by themselves."""
-    return {} if state is None else dict(OpaqueKeys(root_in(state), store).handles())
+def snapshots_of(state: bytes | None, store: PageStore) -> dict[bytes, bytes]:
+    """The snapshots of keys with windows by themselves."""
+    return {} if state is None else dict(OpaqueKeys(root_in(state), store).snapshots())
 
 
 def doomed_of(state: bytes | None) -> list[bytes]:
-    """The handles of windows that wait for the deletion of their pages."""
+    """The snapshots of windows that wait for the deletion of their pages."""
     if state is None:
         return []
     groups = Unread.decode(root_in(state)).root.doomed.groups

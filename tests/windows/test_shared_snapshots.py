@@ -1,4 +1,4 @@
-"""Handles of several windows: the format, damage, and what they are restored with."""
+"""Snapshots of several windows: the format, damage, and what they are restored with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mta import CountWindow, Max, Sum, TimeWindow, Window
 from mta.audit.walk import audit
 from mta.errors import CorruptSnapshot, SnapshotMismatch
 from mta.windows.shared import SharedWindows
-from mta.windows.shared_handle import SharedHandle
+from mta.windows.shared_snapshot import SharedSnapshot
 from tests.support.naive import joined
 from tests.support.shared_windows import FOUR, counted_windows, values
 
@@ -20,7 +20,7 @@ from tests.support.shared_windows import FOUR, counted_windows, values
 def test_restored_only_with_the_same_events() -> None:
     windows, store = counted_windows(FOUR)
     windows.extend(values(1_000), emit="last")
-    handle = windows.checkpoint()
+    snapshot = windows.checkpoint()
     with pytest.raises(SnapshotMismatch, match=r"SharedWindows\.restore takes others"):
         windows.restore_like(SharedWindows(Max(), {"five": CountWindow(50)}, store).checkpoint())
     with pytest.raises(SnapshotMismatch, match=r"'five' has the policy CountWindow\(51\)"):
@@ -29,36 +29,36 @@ def test_restored_only_with_the_same_events() -> None:
             other.checkpoint()
         )
     with pytest.raises(SnapshotMismatch, match="monoid"):
-        SharedWindows.restore(handle, Sum(), FOUR, store)
+        SharedWindows.restore(snapshot, Sum(), FOUR, store)
     with pytest.raises(ValueError, match="kept without any"):
-        SharedWindows.restore(handle, Max(), {"day": TimeWindow("1 day")}, store)
+        SharedWindows.restore(snapshot, Max(), {"day": TimeWindow("1 day")}, store)
     with pytest.raises(CorruptSnapshot, match="not one of several windows"):
         SharedWindows.restore(windows.engine.checkpoint(), Max(), FOUR, store)
-    with pytest.raises(CorruptSnapshot, match="not a window's handle"):
-        Window.restore(handle, Max(), CountWindow(50), store)
+    with pytest.raises(CorruptSnapshot, match="not a window's snapshot"):
+        Window.restore(snapshot, Max(), CountWindow(50), store)
 
 
-def test_damaged_handles_are_noticed() -> None:
+def test_damaged_snapshots_are_noticed() -> None:
     windows = SharedWindows(joined(), {"a": CountWindow(2), "b": CountWindow(5)}, arity=2)
     windows.extend(list("abcdefg"), emit="last")
-    handle = windows.checkpoint()
-    for at in range(len(handle)):
+    snapshot = windows.checkpoint()
+    for at in range(len(snapshot)):
         with pytest.raises(CorruptSnapshot):
-            SharedHandle.decode(handle[:at])
+            SharedSnapshot.decode(snapshot[:at])
         for bit in (1, 128):
-            damaged = bytearray(handle)
+            damaged = bytearray(snapshot)
             damaged[at] ^= bit
             with pytest.raises(CorruptSnapshot):
-                SharedHandle.decode(bytes(damaged))
+                SharedSnapshot.decode(bytes(damaged))
 
 
 @pytest.mark.parametrize(
     ("at", "value"),
     [
-        (0, "mta-handle"),
+        (0, "mta-snapshot"),
         (1, 2),
         (2, "text"),
-        (2, b"no handle"),
+        (2, b"no snapshot"),
         (3, {}),
         (3, [["a", ["p", bytes(16)], 0], ["a", ["p", bytes(16)], 0]]),
         (3, [["b", ["p", bytes(16)], 0], ["a", ["p", bytes(16)], 0]]),
@@ -73,17 +73,17 @@ def test_damaged_handles_are_noticed() -> None:
         (3, [1]),
     ],
 )
-def test_rightly_digested_handles_that_cannot_be(at: int, value: Any) -> None:
+def test_rightly_digested_snapshots_that_cannot_be(at: int, value: Any) -> None:
     windows = SharedWindows(joined(), {"a": CountWindow(2), "b": CountWindow(5)}, arity=2)
     windows.extend(list("abcdefg"), emit="last")
     fields = msgpack.unpackb(windows.checkpoint()[:-16])
     fields[at] = value
     body = msgpack.packb(fields)
     with pytest.raises(CorruptSnapshot):
-        SharedHandle.decode(body + xxhash.xxh3_128_digest(body))
+        SharedSnapshot.decode(body + xxhash.xxh3_128_digest(body))
 
 
-def test_the_worked_example_of_a_handle() -> None:
+def test_the_worked_example_of_a_snapshot() -> None:
     windows = SharedWindows(Max(), {"b": CountWindow(2), "a": CountWindow(1)}, name="w")
     windows.extend([1.0, 2.0, 3.0])
     body = msgpack.unpackb(windows.checkpoint()[:-16])

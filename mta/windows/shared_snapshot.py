@@ -1,11 +1,11 @@
-"""The format of the handle of several windows over one stream.
+"""The format of the snapshot of several windows over one stream.
 
-    handle   = body digest
+    snapshot = body digest
     digest   = xxh3_128 of the body, 16 bytes
     body     = msgpack array [magic, version, events, windows]
     magic    = "mta-shared"
     version  = 1
-    events   = bytes, the handle of the events that the windows share (``handle``)
+    events   = bytes, the snapshot of the events that the windows share (``snapshot``)
     windows  = array of [name, policy, front], in the order of their names
     name     = text, 1 to 200 bytes, each once
     policy   = [text, 16-byte fingerprint]
@@ -23,19 +23,19 @@ from typing import Any
 import msgpack
 
 from mta.errors import SnapshotMismatch
-from mta.pages.handle import Handle, corrupt, seal, unseal
+from mta.pages.snapshot import Snapshot, corrupt, seal, unseal
 from mta.policies.base import AbstractPolicy
 
 MAGIC = "mta-shared"
 VERSION = 1
 MAX_NAME_BYTES = 200
-#: With this the handles of several windows begin, after the length of their array.
+#: With this the snapshots of several windows begin, after the length of their array.
 _SHARED = msgpack.packb(MAGIC)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowState:
-    """One window as a handle has it."""
+    """One window as a snapshot has it."""
 
     name: str
     policy: tuple[str, bytes]
@@ -43,34 +43,34 @@ class WindowState:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedHandle:
-    """A handle's fields; see the module for what they mean."""
+class SharedSnapshot:
+    """A snapshot's fields; see the module for what they mean."""
 
     events: bytes
     windows: list[WindowState]
 
     def encode(self) -> bytes:
-        """The handle as bytes."""
+        """The snapshot as bytes."""
         windows = sorted((w.name, w.policy, w.front) for w in self.windows)
         return seal(MAGIC, VERSION, [self.events, windows])
 
     @staticmethod
-    def decode(data: bytes) -> SharedHandle:
-        """Bytes as a handle. Raises CorruptSnapshot for damaged bytes or an unknown format."""
+    def decode(data: bytes) -> SharedSnapshot:
+        """Bytes as a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
         return unseal(data, MAGIC, VERSION, "one of several windows", _validated)
 
     def fronts_for(self, windows: Mapping[str, AbstractPolicy]) -> dict[str, int]:
         """The front of each window. Raises SnapshotMismatch when they are not these windows."""
         if [window.name for window in self.windows] != sorted(windows):
             raise SnapshotMismatch(
-                f"the handle has the windows {[window.name for window in self.windows]}, not "
+                f"the snapshot has the windows {[window.name for window in self.windows]}, not "
                 f"{sorted(windows)}; SharedWindows.restore takes others, too"
             )
         for window in self.windows:
             policy = windows[window.name]
             if policy.fingerprint != window.policy[1]:
                 raise SnapshotMismatch(
-                    f"the handle's window {window.name!r} has the policy {window.policy[0]}, not "
+                    f"the snapshot's window {window.name!r} has the policy {window.policy[0]}, not "
                     f"{policy.describe()}; SharedWindows.restore takes others, too"
                 )
         return {window.name: window.front for window in self.windows}
@@ -81,26 +81,26 @@ class SharedHandle:
         return {w.name: w.front for w in same if windows[w.name].fingerprint == w.policy[1]}
 
 
-def shared_handle(data: bytes) -> SharedHandle | None:
-    """The handle of several windows; None for one of a single window. Raises CorruptSnapshot."""
+def shared_snapshot(data: bytes) -> SharedSnapshot | None:
+    """The snapshot of several windows; None for one of a single window. Raises CorruptSnapshot."""
     is_shared = bytes(data[1 : 1 + len(_SHARED)]) == _SHARED
-    return SharedHandle.decode(data) if is_shared else None
+    return SharedSnapshot.decode(data) if is_shared else None
 
 
-def _validated(values: list[Any]) -> SharedHandle:
-    """The fields as a handle; what they do not claim to be is a CorruptSnapshot or a TypeError."""
+def _validated(values: list[Any]) -> SharedSnapshot:
+    """The fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
     if [type(value) for value in values] != [bytes, list]:
         raise corrupt("its fields are of the wrong number or types")
     data, states = values
-    events = Handle.decode(data)
+    events = Snapshot.decode(data)
     windows = [_window(fields, events) for fields in states]
     names = [window.name for window in windows]
     if names != sorted(set(names)):
         raise corrupt("its windows are not each there once, in the order of their names")
-    return SharedHandle(data, windows)
+    return SharedSnapshot(data, windows)
 
 
-def _window(fields: Any, events: Handle) -> WindowState:
+def _window(fields: Any, events: Snapshot) -> WindowState:
     if not isinstance(fields, list) or [type(value) for value in fields] != [str, list, int]:
         raise corrupt("a window is of the wrong types")
     name, policy, front = fields

@@ -1,10 +1,10 @@
-"""The format of a handle: everything of a window that is not in pages, a few kilobytes.
+"""The format of a snapshot: everything of a window that is not in pages, a few kilobytes.
 
-    handle   = body digest
+    snapshot = body digest
     digest   = xxh3_128 of the body, 16 bytes
     body     = msgpack array [magic, version, window, algorithm, monoid, policy, leaf_arity, arity,
                timed, front, back, front_time, last_time, counts, levels, pages, state]
-    magic    = "mta-handle"
+    magic    = "mta-snapshot"
     version  = 1
     window   = text, the window's name
     algorithm = the aggregator's name, as "Amortized MTA"
@@ -18,7 +18,7 @@
     state    = array, what the aggregator itself keeps; its grammar stands with the aggregator
                (``levels.tree`` for Log MTA and Amortized MTA)
 
-A handle is a consistent snapshot for as long as the pages it names are in the store.
+A snapshot is consistent for as long as the pages it names are in the store.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ import xxhash
 
 from mta.errors import CorruptSnapshot
 
-MAGIC = "mta-handle"
+MAGIC = "mta-snapshot"
 VERSION = 1
-#: No group is larger, so that a hostile handle cannot ask for unbounded memory.
+#: No group is larger, so that a hostile snapshot cannot ask for unbounded memory.
 MAX_ARITY = 1 << 20
 #: No structure is higher: with groups of two it would hold 2^64 events.
 MAX_LEVELS = 64
@@ -46,8 +46,8 @@ _Kind = TypeVar("_Kind")
 
 
 @dataclass(slots=True)
-class Handle:
-    """A handle's fields, in their order; see the module for what they mean."""
+class Snapshot:
+    """A snapshot's fields, in their order; see the module for what they mean."""
 
     window: str
     algorithm: str
@@ -66,17 +66,17 @@ class Handle:
     state: list[Any]
 
     def encode(self) -> bytes:
-        """The handle as bytes."""
+        """The snapshot as bytes."""
         return seal(MAGIC, VERSION, [getattr(self, field.name) for field in fields(self)])
 
     @staticmethod
-    def decode(data: bytes) -> Handle:
-        """Bytes as a handle. Raises CorruptSnapshot for damaged bytes or an unknown format."""
-        return unseal(data, MAGIC, VERSION, "a window's handle", _validated)
+    def decode(data: bytes) -> Snapshot:
+        """Bytes as a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
+        return unseal(data, MAGIC, VERSION, "a window's snapshot", _validated)
 
 
 def seal(magic: str, version: int, values: list[Any]) -> bytes:
-    """A handle of any kind: its body as bytes, and their digest."""
+    """A snapshot of any kind: its body as bytes, and their digest."""
     packed: bytes = msgpack.packb([magic, version, *values])
     return packed + xxhash.xxh3_128_digest(packed)
 
@@ -88,7 +88,7 @@ def unseal(
     what: str,
     validated: Callable[[list[Any]], _Kind],
 ) -> _Kind:
-    """What ``validated`` makes of the values in a handle of any kind.
+    """What ``validated`` makes of the values in a snapshot of any kind.
 
     Raises CorruptSnapshot for damaged bytes and other kinds or formats, and where ``validated``
     raises it, a ValueError or a TypeError.
@@ -115,36 +115,38 @@ _TYPES = [str, str, list, list, int, int, bool, int, int, int, int, list, int, i
 _MAY_BE_NIL = (9, 10)  # front_time, last_time
 
 
-def _validated(values: list[Any]) -> Handle:
-    """The fields as a handle; what they do not claim to be is a CorruptSnapshot or a TypeError."""
+def _validated(values: list[Any]) -> Snapshot:
+    """The fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
     found = [type(value) for value in values]
     for at in _MAY_BE_NIL:
         if found[at : at + 1] == [type(None)]:
             found[at] = int
     if found != _TYPES:
         raise corrupt("its fields are of the wrong number or types")
-    handle = Handle(*values)
-    _require_types(handle)
-    sizes = (handle.leaf_arity, handle.arity)
+    snapshot = Snapshot(*values)
+    _require_types(snapshot)
+    sizes = (snapshot.leaf_arity, snapshot.arity)
     if min(sizes) < 2 or max(sizes) > MAX_ARITY:
         raise corrupt("its arities make no window")
-    if not 0 <= handle.front <= handle.back:
+    if not 0 <= snapshot.front <= snapshot.back:
         raise corrupt("its positions are out of order")
-    if not NAME.fullmatch(handle.window):
+    if not NAME.fullmatch(snapshot.window):
         raise corrupt("its window's name cannot be")
-    return handle
+    return snapshot
 
 
-def _require_types(handle: Handle) -> None:
-    for text, fingerprint in (handle.monoid, handle.policy):
+def _require_types(snapshot: Snapshot) -> None:
+    for text, fingerprint in (snapshot.monoid, snapshot.policy):
         if type(text) is not str or type(fingerprint) is not bytes:
             raise corrupt("its fingerprints are of the wrong types")
-    if [type(number) for number in handle.counts] != [int, int]:
+    if [type(number) for number in snapshot.counts] != [int, int]:
         raise corrupt("its counts are of the wrong types")
-    if any(abs(time or 0) >= 1 << 62 for time in (handle.last_time, handle.front_time)):
+    if any(abs(time or 0) >= 1 << 62 for time in (snapshot.last_time, snapshot.front_time)):
         raise corrupt("its times are out of range")
 
 
 def corrupt(what: str) -> CorruptSnapshot:
-    """The error for a handle that cannot be read."""
-    return CorruptSnapshot(f"the handle cannot be read: {what}; use an earlier or an undamaged one")
+    """The error for a snapshot that cannot be read."""
+    return CorruptSnapshot(
+        f"the snapshot cannot be read: {what}; use an earlier or an undamaged one"
+    )

@@ -1,11 +1,11 @@
-"""The format of the handle of a window with a trigger.
+"""The format of the snapshot of a window with a trigger.
 
-    handle   = body digest
+    snapshot = body digest
     digest   = xxh3_128 of the body, 16 bytes
     body     = msgpack array [magic, version, window, trigger, events, newest, given, held, slice]
     magic    = "mta-triggered"
     version  = 1
-    window   = bytes, the handle of the window itself (``handle``)
+    window   = bytes, the snapshot of the window itself (``snapshot``)
     trigger  = text, the trigger and its parameters
     events   = how many events were accepted since the beginning
     newest   = microseconds since 1970 of the newest event, or nil
@@ -19,7 +19,7 @@
     late, invalid = how many events were dropped
     columns  = array of [kind, bytes], as in a page
 
-What a window holds beside these is in its own handle.
+What a window holds beside these is in its own snapshot.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 
 from mta.columns.schemas import Payload, Rows, Schema
 from mta.errors import CorruptPage
-from mta.pages.handle import Handle, corrupt, seal, unseal
+from mta.pages.snapshot import Snapshot, corrupt, seal, unseal
 from mta.triggers.rules import Progress
 
 MAGIC = "mta-triggered"
@@ -40,7 +40,7 @@ _COUNTS = range(1 << 62)
 
 @dataclass(frozen=True, slots=True)
 class SliceState:
-    """The open slice of a sliced window as a handle has it."""
+    """The open slice of a sliced window as a snapshot has it."""
 
     policy: bytes
     monoid: bytes
@@ -52,8 +52,8 @@ class SliceState:
 
 
 @dataclass(frozen=True, slots=True)
-class TriggeredHandle:
-    """A handle's fields; see the module for what they mean."""
+class TriggeredSnapshot:
+    """A snapshot's fields; see the module for what they mean."""
 
     window: bytes
     trigger: str
@@ -63,19 +63,19 @@ class TriggeredHandle:
     slice: SliceState | None = None
 
     def encode(self) -> bytes:
-        """The handle as bytes."""
+        """The snapshot as bytes."""
         held, sliced = (self.moments, self.columns), self.slice and astuple(self.slice)
         fields = [self.window, self.trigger, *astuple(self.progress), held, sliced]
         return seal(MAGIC, VERSION, fields)
 
     @staticmethod
-    def decode(data: bytes) -> TriggeredHandle:
-        """Bytes as a handle. Raises CorruptSnapshot for damaged bytes or an unknown format."""
+    def decode(data: bytes) -> TriggeredSnapshot:
+        """Bytes as a snapshot. Raises CorruptSnapshot for damaged bytes or an unknown format."""
         return unseal(data, MAGIC, VERSION, "one of a window with a trigger", _validated)
 
 
 def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
-    """Rows that a handle holds. Raises CorruptSnapshot when its columns are not as declared."""
+    """Rows that a snapshot holds. Raises CorruptSnapshot when its columns are not as declared."""
     rest = iter(columns)
     try:
         rows, room = schema.load(rest, count), schema.new(count)
@@ -87,18 +87,18 @@ def read_rows(schema: Schema, columns: list[Payload], count: int) -> Rows:
     return room
 
 
-def _validated(values: list[Any]) -> TriggeredHandle:
-    """The fields as a handle; what they do not claim to be is a CorruptSnapshot or a TypeError."""
+def _validated(values: list[Any]) -> TriggeredSnapshot:
+    """The fields as a snapshot. Raises CorruptSnapshot or TypeError for other fields."""
     window, trigger, events, newest, given, held, sliced = values
     if [type(value) for value in (window, trigger, held)] != [bytes, str, list]:
         raise corrupt("its fields are of the wrong types")
-    Handle.decode(window)
+    Snapshot.decode(window)
     moments, columns = held
     if not isinstance(moments, list) or not isinstance(columns, list):
         raise corrupt("its results are no lists")
     progress = Progress(_number(events, _COUNTS), _time(newest), _time(given))
     moments = [_number(moment, _TIMES) for moment in moments]
-    return TriggeredHandle(window, trigger, progress, moments, columns, _slice(sliced))
+    return TriggeredSnapshot(window, trigger, progress, moments, columns, _slice(sliced))
 
 
 def _slice(fields: Any) -> SliceState | None:
