@@ -22,17 +22,17 @@ before it:
 from mta import errors as errors
 
 # isort: split
-from mta import monoids, policies
+from mta import frames, monoids
 from mta.audit.description import SnapshotSummary, SubWindow, describe_snapshot
 from mta.cursors.coverage import Coverage, Incomplete
 from mta.fiba import FiBA
+from mta.frames import *  # noqa: F403
 from mta.keyed.rolling import rolling
 from mta.keyed.windows import KeyedStats, KeyedWindows, Latest
 from mta.levels.amortized_mta import AmortizedMTA
 from mta.levels.log_mta import LogMTA
 from mta.levels.steady_mta import SteadyMTA
 from mta.monoids import *  # noqa: F403
-from mta.policies import *  # noqa: F403
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 from mta.triggers.rules import EveryCount, EveryPeriod, OnDemand, Trigger
@@ -72,4 +72,4 @@ __all__ = [
     "rolling",
 ]
 __all__ += monoids.__all__
-__all__ += policies.__all__
+__all__ += frames.__all__

@@ -41,8 +41,8 @@ from .versions import BY_FILE_SYSTEM
 from .writers import check_starts
 
 if TYPE_CHECKING:
+    from mta.frames.base import AbstractPolicy
     from mta.pages.structure import OnDuplicate
-    from mta.policies.base import AbstractPolicy
     from mta.times import TimeUnit
 
 METRICS = "sliding_aggregate"

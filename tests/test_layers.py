@@ -88,7 +88,7 @@ def test_the_core_needs_no_extra() -> None:
 WINGS: dict[str, tuple[str, ...]] = {
     "mta": (
         "errors", "times", "kernels", "columns", "dataframes", "monoids", "in_order", "folds",
-        "policies", "pages", "cursors", "levels", "reactive", "fiba", "windows", "triggers",
+        "frames", "pages", "cursors", "levels", "reactive", "fiba", "windows", "triggers",
         "keyed", "audit", "laws", "cli", "__main__",
     ),
     "spark_integration": (
@@ -207,9 +207,9 @@ def test_what_breaks_the_order_is_named() -> None:
 
 
 def test_imports_for_types_alone_count() -> None:
-    path = ROOT / "mta" / "policies" / "some.py"
+    path = ROOT / "mta" / "frames" / "some.py"
     source = "from typing import TYPE_CHECKING\nfrom .. import errors\nfrom .base import View\n"
     source += "if TYPE_CHECKING:\n    import mta.times\n"
-    known = ("mta.errors", "mta.policies.base", "mta.times")
+    known = ("mta.errors", "mta.frames.base", "mta.times")
     with patch.object(Path, "read_text", return_value=source):
         assert set(imported(path, known)) == set(known)

@@ -21,8 +21,8 @@ import pandas as pd
 from benchmarks.ours.peers import with_bottleneck, with_polars
 from benchmarks.report.beside import Figure, alternate, beside
 from mta import AbstractMonoid, CountWindow, Max, Mean, SampleStdDev, Sum, TimeWindow, Window
+from mta.frames.base import AbstractPolicy
 from mta.kernels import native
-from mta.policies.base import AbstractPolicy
 
 EVENTS, WINDOWS = 4_000_000, (2**10, 2**15, 2**20)
 SHORT = 2**10

@@ -30,6 +30,8 @@ from mta.audit.walk import Audit, Damage, audit, is_garbage, live_keys
 from mta.columns.schemas import Payload, Row, Rows, Schema
 from mta.cursors.coverage import Incomplete
 from mta.errors import CorruptPage, MissingPage, UnsuitableKey
+from mta.frames.base import AbstractPolicy
+from mta.frames.known import policy_of
 from mta.keyed import pages
 from mta.keyed.coverage import incomplete_after
 from mta.keyed.doomed import LIST, DoomedPages, Entry
@@ -41,8 +43,6 @@ from mta.keyed.sweep import Lanes
 from mta.keyed.table import EXPIRED, HANDLE, Table
 from mta.keyed.tiers import PageSize, Run, RunPages, Tiers
 from mta.pages.page import key_of
-from mta.policies.base import AbstractPolicy
-from mta.policies.known import policy_of
 from mta.windows.opaque import Opaque, restore_opaque
 from stores import PageStore, open_store
 

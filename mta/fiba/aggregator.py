@@ -37,11 +37,11 @@ from mta.fiba.bulk import insert_sorted
 from mta.fiba.node import Kind
 from mta.fiba.pages import TreePages
 from mta.folds.sliding import Events
+from mta.frames.base import AbstractPolicy
+from mta.frames.windows import TimeWindow
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.snapshot import Snapshot
 from mta.pages.structure import AtHand, Batch, OnDuplicate, Setting
-from mta.policies.base import AbstractPolicy
-from mta.policies.windows import TimeWindow
 from mta.times import clock
 
 #: How many events of a batch go in at once: so many, or as many as these leaves hold.

@@ -37,6 +37,8 @@ from mta.columns.reading import read_column
 from mta.columns.schemas import Array, Decimals, Objects, Record, Rows, Schema, Vector
 from mta.cursors.ordered import Leaf
 from mta.errors import SnapshotMismatch
+from mta.frames.base import AbstractPolicy
+from mta.frames.known import policy_of
 from mta.keyed.bucket import Bucket
 from mta.keyed.coverage import Losses
 from mta.keyed.doomed import DoomedPages, Entry
@@ -53,8 +55,6 @@ from mta.monoids.base import AbstractMonoid
 from mta.monoids.begun import MARKS, begun, mark_of
 from mta.monoids.product import Product, column_names
 from mta.pages.structure import OnDuplicate
-from mta.policies.base import AbstractPolicy
-from mta.policies.known import policy_of
 from mta.windows.opaque import restore_opaque
 from mta.windows.window import Window
 from stores import PageStore

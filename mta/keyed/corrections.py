@@ -27,12 +27,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mta.columns.schemas import Rows
+from mta.frames.base import AbstractPolicy
 from mta.kernels.segments import bounds_of, first_later, spread
 from mta.keyed.sweep import Lanes, empties, folds
 from mta.keyed.table import ALL, Table
 from mta.monoids.base import AbstractMonoid
 from mta.pages.structure import OnDuplicate
-from mta.policies.base import AbstractPolicy
 
 #: How many events there are at a time of a key, for the places of keys and times.
 Standing = Callable[[np.ndarray, np.ndarray], np.ndarray]

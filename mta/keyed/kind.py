@@ -8,13 +8,13 @@ from typing import Any
 
 import xxhash
 
+from mta.frames.base import AbstractPolicy
 from mta.keyed.retention import Retention
 from mta.keyed.sizes import grown, small_groups
 from mta.keyed.sweep import is_swept
 from mta.keyed.table import Table
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import reader_of
-from mta.policies.base import AbstractPolicy
 from mta.windows.settings import Settings
 from mta.windows.shared import SharedWindows
 from mta.windows.window import Window

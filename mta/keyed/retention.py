@@ -21,11 +21,11 @@ import numpy as np
 
 from mta.cursors.ranges import Positions
 from mta.fiba import FiBA
+from mta.frames.base import AbstractPolicy
 from mta.kernels.segments import first_later
 from mta.keyed.sweep import Lanes
 from mta.keyed.table import Table
 from mta.pages.structure import OnDuplicate
-from mta.policies.base import AbstractPolicy
 
 #: How many restores with a larger lateness are remembered one by one.
 _MOST_KEPT = 8

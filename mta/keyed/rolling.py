@@ -21,6 +21,8 @@ from mta.dataframes.base import Column, Frame, Result
 from mta.dataframes.opening import open_frame
 from mta.dataframes.sql_types import is_known
 from mta.errors import InvalidTime, InvalidValue, UnsuitableKey
+from mta.frames.base import AbstractPolicy
+from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.segments import inverse
 from mta.keyed.key_columns import codes_of
 from mta.keyed.windows import KeyedWindows
@@ -37,8 +39,6 @@ from mta.monoids.basic import (
     MinText,
 )
 from mta.monoids.product import Aggregations, Pairs, Product, column_names, pairs_of, result_name
-from mta.policies.base import AbstractPolicy
-from mta.policies.windows import CountWindow, TimeWindow
 from mta.times import Duration, TimeUnit, is_duration, require_unit, to_times
 from stores import StoreLike
 

@@ -9,9 +9,9 @@ what it begins with; of an open one that large, most is in pages of its own (``m
 
 from __future__ import annotations
 
+from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid
 from mta.pages.page import NAME_BYTES, OBJECT_BYTES
-from mta.policies.base import AbstractPolicy
 
 #: What a group's columns may weigh; names and numbers around them take up to 200 bytes more.
 LEAF_BYTES, INNER_BYTES = 3840, 1024

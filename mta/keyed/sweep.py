@@ -24,12 +24,12 @@ import numpy as np
 from mta.columns.schemas import Rows
 from mta.folds.blocks import fold_ranges
 from mta.folds.sliding import SlidingFolds
+from mta.frames.base import AbstractPolicy, Both
+from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.segments import first_later
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import Parts
-from mta.policies.base import AbstractPolicy, Both
-from mta.policies.windows import CountWindow, TimeWindow
 
 #: Ranges are taken one by one where all together have at most so many rows for each row there is.
 _ONE_BY_ONE = 4

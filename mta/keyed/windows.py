@@ -30,6 +30,7 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.fiba.aggregator import require_joins
+from mta.frames.base import AbstractPolicy
 from mta.keyed.bucket import Batch, Bucket
 from mta.keyed.changes import (
     Source,
@@ -58,7 +59,6 @@ from mta.monoids.base import AbstractMonoid
 from mta.monoids.product import Product, reader_of, require_distinct, result_columns
 from mta.pages.snapshot import NAME
 from mta.pages.structure import OnDuplicate
-from mta.policies.base import AbstractPolicy
 from mta.times import TimeUnit, in_unit, to_time, to_times
 from mta.windows.display import html_table, human_bytes
 from mta.windows.engine import alone, require_monoid, require_policy, require_store

@@ -33,6 +33,7 @@ from mta.columns.schemas import Row, Rows
 from mta.cursors.cursor import Cursor
 from mta.cursors.ordered import Hand, Leaf
 from mta.folds.sliding import Events
+from mta.frames.base import AbstractPolicy, View
 from mta.levels.pages import LevelPages
 from mta.levels.queues import BEFORE_ALL
 from mta.monoids.base import AbstractMonoid, Partial
@@ -40,7 +41,6 @@ from mta.monoids.product import Columns
 from mta.pages.page import OBJECT_BYTES, Group
 from mta.pages.snapshot import Snapshot, corrupt
 from mta.pages.structure import Setting
-from mta.policies.base import AbstractPolicy, View
 
 _RECENT_BYTES, _FETCHED_BYTES, _INNER_GROUPS = 2 << 20, 1 << 20, 16
 _READ_AHEAD = 8

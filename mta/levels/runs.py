@@ -53,6 +53,7 @@ from mta.folds.sliding import (
     turning_folds,
     turns,
 )
+from mta.frames.windows import CountWindow, TimeWindow
 from mta.kernels.native import Sweep
 from mta.kernels.ranks import SortedTimes
 from mta.kernels.scans import MOST_ONES, zeros
@@ -61,7 +62,6 @@ from mta.levels.search import Frame
 from mta.levels.tree import MonoidTree
 from mta.monoids.base import Partial
 from mta.pages.structure import Batch
-from mta.policies.windows import CountWindow, TimeWindow
 
 #: The values of one bulk have at most so many bytes, or so many events if that is more.
 _BYTES, _EVENTS = 1 << 21, 1 << 16

@@ -24,10 +24,10 @@ import numpy as np
 from mta.columns.schemas import Row, Rows
 from mta.errors import EmptyWindow
 from mta.folds.sliding import Events
+from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.pages.page import Group, Layout
 from mta.pages.snapshot import Snapshot
-from mta.policies.base import AbstractPolicy
 from stores import PageStore
 
 #: What an event does to one at the same time, where events are kept by time.

@@ -33,14 +33,14 @@ from mta.errors import (
     UnsupportedOperation,
 )
 from mta.fiba.aggregator import FiBA
+from mta.frames.base import AbstractPolicy, Both
+from mta.frames.bounds import Policy
+from mta.frames.known import policy_of
+from mta.frames.windows import CountWindow
 from mta.monoids.base import AbstractMonoid, Out, Partial, same_value
 from mta.monoids.product import Observed
 from mta.pages.snapshot import NAME, Snapshot, corrupt
 from mta.pages.structure import Aggregator, Batch, Setting, Structure
-from mta.policies.base import AbstractPolicy, Both
-from mta.policies.bounds import Policy
-from mta.policies.known import policy_of
-from mta.policies.windows import CountWindow
 from mta.times import to_count, to_time
 from mta.windows.display import html_table
 from mta.windows.intake import Intake

@@ -33,12 +33,12 @@ from mta.cursors.cursor import Cursor, part_of
 from mta.cursors.ordered import Hand
 from mta.errors import EventsGone, InvariantViolation
 from mta.fiba.aggregator import KeptTree
+from mta.frames.base import AbstractPolicy
 from mta.levels.kept import KeepAll, KeptEvents
 from mta.monoids.base import AbstractMonoid, Out, Refold
 from mta.monoids.product import Columns, require_distinct, result_columns
 from mta.pages.snapshot import Snapshot
 from mta.pages.structure import OnDuplicate, Structure
-from mta.policies.base import AbstractPolicy
 from mta.times import TimeUnit, in_unit, to_time
 from mta.windows.display import result_rows
 from mta.windows.engine import Engine, EventsFace, alone, by_time, require_kind, require_policy

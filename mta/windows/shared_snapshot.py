@@ -23,8 +23,8 @@ from typing import Any
 import msgpack
 
 from mta.errors import SnapshotMismatch
+from mta.frames.base import AbstractPolicy
 from mta.pages.snapshot import Snapshot, corrupt, seal, unseal
-from mta.policies.base import AbstractPolicy
 
 MAGIC = "mta-shared"
 VERSION = 1

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from mta.cursors.coverage import Coverage
+from mta.frames.base import AbstractPolicy
 from mta.monoids.base import AbstractMonoid, Out
 from mta.pages.snapshot import Snapshot
 from mta.pages.structure import Aggregator, OnDuplicate
-from mta.policies.base import AbstractPolicy
 from mta.times import TimeUnit, in_unit
 from mta.windows.display import result_rows
 from mta.windows.engine import EventsFace, WindowEngine, alone

@@ -138,10 +138,10 @@ def test_what_cannot_be_says_what_to_do(saved, tmp_path, capsys):
         assert "--store" in capsys.readouterr().err
     assert mta("check", several, "--store", address, "--repair") == 2
     assert "mta.audit.audit(windows, repair=True)" in capsys.readouterr().err
-    broken = tmp_path / "broken.handle"
+    broken = tmp_path / "broken.snapshot"
     broken.write_bytes(several.read_bytes()[:-1])
     for command in (("inspect", broken), ("check", broken, "--store", address)):
         assert mta(*command) == Exit.DAMAGED
-        assert "the handle cannot be read" in capsys.readouterr().err
+        assert "the snapshot cannot be read" in capsys.readouterr().err
     assert mta("gc", several, tmp_path / "none", "--store", address) == 2
     assert "none: No such file" in capsys.readouterr().err

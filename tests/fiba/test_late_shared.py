@@ -11,7 +11,7 @@ import pytest
 from mta import BoundWindow, CountWindow, Monoid, TimeWindow
 from mta.audit.walk import audit, live_keys
 from mta.errors import LateEvent
-from mta.policies.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from mta.windows.shared import SharedWindows
 from stores import open_store
 

@@ -26,7 +26,7 @@ from mta import (
 from mta.audit.walk import audit, live_keys
 from mta.cursors import cursor
 from mta.errors import EventsGone, LateEvent, NotRevisable, SnapshotMismatch
-from mta.policies.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from stores import MemoryStore, open_store
 from tests.support.late_streams import POLICIES, Event, Stream
 from tests.support.naive import joined, letters

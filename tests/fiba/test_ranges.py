@@ -9,8 +9,8 @@ import pytest
 from mta import CountWindow, FiBA, Monoid, TimeWindow, Window
 from mta.cursors.ranges import fold_between
 from mta.errors import CorruptSnapshot, EventsGone
+from mta.frames.base import AbstractPolicy
 from mta.pages.snapshot import Snapshot
-from mta.policies.base import AbstractPolicy
 from stores import MemoryStore
 from tests.support.oracle import CrowdedFiBA
 from tests.support.trees import joined

@@ -16,7 +16,7 @@ import pytest
 from mta import FiBA, TimeWindow, Window
 from mta.audit.walk import audit, live_keys
 from mta.fiba.node import Node
-from mta.policies.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from stores import CountingStore, FaultyStore, MemoryStore, PageStore
 from stores.errors import StoreUnavailable
 from tests.support.counted import Counted

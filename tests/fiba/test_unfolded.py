@@ -24,7 +24,7 @@ from mta import (
 )
 from mta.fiba import FingerTree
 from mta.fiba.bulk import insert_sorted
-from mta.policies.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from stores import MemoryStore, PageStore
 from tests.support.oracle import CrowdedFiBA, pages_of
 from tests.support.trees import joined

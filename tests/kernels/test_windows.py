@@ -32,11 +32,11 @@ from mta import (
 )
 from mta.errors import LateEvent
 from mta.fiba import node_cache
+from mta.frames.base import AbstractPolicy
 from mta.kernels import native
 from mta.kernels.native import numpy_alone
 from mta.levels import runs
 from mta.monoids.base import AbstractMonoid
-from mta.policies.base import AbstractPolicy
 from tests.support import oracle
 from tests.support.bits import bits
 

@@ -36,9 +36,9 @@ from mta import (
 )
 from mta.cursors.coverage import Incomplete
 from mta.errors import LateEvent
+from mta.frames.base import AbstractPolicy, Both
 from mta.keyed.dealing import deal
 from mta.keyed.table import HANDLE
-from mta.policies.base import AbstractPolicy, Both
 from stores import MemoryStore
 from tests.keyed.lives import at
 from tests.keyed.lives import same as identical

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mta import CountWindow, KeyedWindows, TimeWindow
+from mta.frames.base import Both
 from mta.keyed import keys as hashing
-from mta.policies.base import Both
 from stores import MemoryStore
 from tests.keyed.lives import KINDS, MONOIDS, PLAIN, POLICIES, Life, at, same
 

@@ -10,11 +10,11 @@ import pytest
 
 from mta import ColumnarMonoid, CountWindow, Max, SampleStdDev, Sum, TimeWindow, Window
 from mta.folds.sliding import SHORT
+from mta.frames.base import AbstractPolicy
 from mta.kernels import native
 from mta.kernels.ranks import SortedTimes
 from mta.levels import runs
 from mta.monoids.base import AbstractMonoid
-from mta.policies.base import AbstractPolicy
 from stores import MemoryStore
 from stores.errors import StoreUnavailable
 from stores.testing.counting import CountingStore

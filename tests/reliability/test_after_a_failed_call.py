@@ -26,9 +26,9 @@ from mta import (
     Window,
 )
 from mta.errors import StoreUnavailable
+from mta.frames.base import AbstractPolicy
 from mta.pages import page
 from mta.pages.structure import Aggregator
-from mta.policies.base import AbstractPolicy
 from mta.reactive.paged import PagedReactiveAggregator
 from mta.reactive.paged_flat_fat import PagedFlatFAT
 from stores import FaultyStore, MemoryStore, PageStore

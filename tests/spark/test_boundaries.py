@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mta import Collect, Count, CountWindow, EveryPeriod, TimeWindow
-from mta.policies.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from spark_integration import sliding_aggregate
 from spark_integration.plan import Plan
 from spark_integration.step.step import step

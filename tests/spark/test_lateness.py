@@ -32,8 +32,8 @@ from mta import (
     describe_snapshot,
 )
 from mta.errors import LateEvent
+from mta.frames.base import AbstractPolicy
 from mta.keyed.sizes import small_groups
-from mta.policies.base import AbstractPolicy
 from mta.windows.shared import SharedWindows
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest, StateMismatch

@@ -23,7 +23,7 @@ from mta import (
     TimeWindow,
     describe_snapshot,
 )
-from mta.policies.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from spark_integration import sliding_aggregate
 from spark_integration.errors import InvalidRequest
 from spark_integration.plan import Plan

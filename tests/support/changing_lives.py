@@ -15,8 +15,8 @@ from typing import Any
 from mta import CountWindow, SharedWindows, TimeWindow, Window
 from mta.cursors.coverage import Coverage
 from mta.errors import EventsGone
+from mta.frames.base import AbstractPolicy, Both
 from mta.pages.structure import Aggregator
-from mta.policies.base import AbstractPolicy, Both
 from stores import MemoryStore
 from tests.support.oracle import joined
 

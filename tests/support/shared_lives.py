@@ -12,7 +12,7 @@ from typing import Any
 
 from mta import CountWindow, SharedWindows, TimeWindow
 from mta.audit.walk import audit
-from mta.policies.base import AbstractPolicy
+from mta.frames.base import AbstractPolicy
 from stores import PageStore
 from tests.support import oracle
 from tests.support.writers import AnyWindow, Noted

@@ -43,8 +43,8 @@ from mta.errors import (
     WindowStoreError,
 )
 from mta.fiba import FiBA
+from mta.frames.base import AbstractPolicy
 from mta.pages.structure import Named
-from mta.policies.base import AbstractPolicy
 from stores.memory import MemoryStore
 from tests.support.naive import (
     AGGREGATORS,

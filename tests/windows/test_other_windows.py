@@ -21,7 +21,7 @@ from mta import (
     Window,
 )
 from mta.errors import SnapshotMismatch
-from mta.policies import AbstractPolicy
+from mta.frames import AbstractPolicy
 from stores import MemoryStore
 
 COUNTS = [CountWindow(1), CountWindow(5), CountWindow(17), CountWindow(40)]

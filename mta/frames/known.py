@@ -14,8 +14,8 @@ from itertools import product
 from math import inf
 from typing import NamedTuple
 
-from mta.policies.base import AbstractPolicy, Both
-from mta.policies.windows import CountWindow, TimeWindow
+from mta.frames.base import AbstractPolicy, Both
+from mta.frames.windows import CountWindow, TimeWindow
 
 #: No description of a policy that is read is longer.
 _LONGEST = 1000

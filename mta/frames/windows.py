@@ -8,8 +8,8 @@ from numbers import Real
 import numpy as np
 
 from mta.folds.fronts import Fronts, Stretch, TimeFronts, known
+from mta.frames.base import AbstractPolicy, Run, TimeSearch, View
 from mta.kernels.ranks import SortedTimes
-from mta.policies.base import AbstractPolicy, Run, TimeSearch, View
 from mta.times import MICROSECONDS, Duration, as_text, is_duration, to_duration
 
 #: In seconds.

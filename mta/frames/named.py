@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from mta.columns.reading import plain
+from mta.frames.base import AbstractPolicy, View
+from mta.frames.bounds import Policy
 from mta.kernels.scans import ones
 from mta.monoids.base import AbstractMonoid, Partial
 from mta.monoids.basic import Max
 from mta.monoids.columnar import ColumnarMonoid
 from mta.monoids.product import EVENT_TIMES, Columns
-from mta.policies.base import AbstractPolicy, View
-from mta.policies.bounds import Policy
 from mta.times import Duration, is_duration, to_count, to_duration
 
 

@@ -8,11 +8,11 @@
 - ``adwin``: as long as the mean does not change
 """
 
-from mta.policies.adwin import ADWIN
-from mta.policies.base import AbstractPolicy
-from mta.policies.bounds import BoundWindow, Policy, SinceLongestRun, SinceMax
-from mta.policies.named import DeltaWindow, PunctuationWindow, SessionWindow
-from mta.policies.windows import CountWindow, TimeWindow
+from mta.frames.adwin import ADWIN
+from mta.frames.base import AbstractPolicy
+from mta.frames.bounds import BoundWindow, Policy, SinceLongestRun, SinceMax
+from mta.frames.named import DeltaWindow, PunctuationWindow, SessionWindow
+from mta.frames.windows import CountWindow, TimeWindow
 
 __all__ = [
     "ADWIN",

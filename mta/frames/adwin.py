@@ -20,10 +20,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from mta.frames.base import AbstractPolicy, View
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.deviations import Moments
 from mta.monoids.product import Columns
-from mta.policies.base import AbstractPolicy, View
 from mta.times import to_count
 
 #: Parts of fewer events are not compared.

@@ -7,12 +7,12 @@ from numbers import Real
 from typing import Any
 
 from mta.errors import PolicyNotMonotone
+from mta.frames.base import AbstractPolicy, View
 from mta.monoids.base import AbstractMonoid
 from mta.monoids.basic import Max
 from mta.monoids.increasing_run import LongestIncreasingRun
 from mta.monoids.naming import name_of
 from mta.monoids.product import Columns, column_names
-from mta.policies.base import AbstractPolicy, View
 
 
 class Policy(AbstractPolicy):
