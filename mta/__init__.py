@@ -9,7 +9,7 @@ before it:
 - ``monoids``: what a window computes
 - ``in_order``: the papers' algorithms in memory
 - ``folds``: many ranges at once
-- ``policies``: which of the oldest events leave
+- ``frames``: which of the oldest events leave
 - ``pages``: the formats of pages and snapshots
 - ``cursors``: fronts over events that others keep
 - ``levels``, ``reactive``, ``fiba``: the papers' structures in pages
