@@ -1,6 +1,6 @@
 """Sliding windows whose pages live in a key-value store.
 
-Start with ``Window`` and a monoid and a policy from here. The wings, each importing only those
+Start with ``Window`` and a monoid and a policy from here. The packages, each importing only those
 before it:
 
 - ``errors``, ``times``: what goes wrong, and times as whole microseconds

@@ -57,7 +57,7 @@ class PolicyNotMonotone(WindowStoreError, ValueError):
 
 
 class NotRevisable(WindowStoreError, TypeError):
-    """The window cannot tell earlier results anew: use a count or a time window over FiBA."""
+    """The window cannot tell earlier results again: use a count or a time window over FiBA."""
 
 
 class NotPageable(WindowStoreError, TypeError):
@@ -73,7 +73,7 @@ class UnsuitableKey(WindowStoreError, ValueError):
 
 
 class UnsuitableMonoid(WindowStoreError, TypeError):
-    """The monoid lacks a property that the algorithm needs: declare it, or take another one."""
+    """The monoid has no property that the algorithm needs: declare it, or take another one."""
 
 
 class SnapshotMismatch(WindowStoreError, ValueError):

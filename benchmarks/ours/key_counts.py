@@ -68,7 +68,7 @@ def _streamed(keys: int, batch: int, filling: int) -> Row:
     random, length = np.random.default_rng(1), TimeWindow(keys * IN_WINDOW)
     count = min(max(_FEWEST, keys * IN_WINDOW // batch), _MOST)
     batches = [random.integers(0, keys, batch) for _ in range(count)]
-    begun, now = anonymous(), 0  # seconds: one event a second
+    started, now = anonymous(), 0  # seconds: one event a second
     with tempfile.TemporaryDirectory() as folder:
         disk = open_store(f"file://{folder}")
         store = CountingStore(disk)
@@ -93,7 +93,7 @@ def _streamed(keys: int, batch: int, filling: int) -> Row:
         store.flush()
         worked, passed = process_time() - worked, perf_counter() - began
         rows, counts = count * batch, store.counts
-        memory = anonymous() - begun
+        memory = anonymous() - started
         disk.close()
         began = perf_counter()
         with open_store(f"file://{folder}") as again:

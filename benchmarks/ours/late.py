@@ -105,7 +105,7 @@ class Slide:
         self._done = stop
 
     def close(self) -> None:
-        """Let go of the pages."""
+        """Release the pages."""
         self._store.close()
         self._folder.cleanup()
 

@@ -92,7 +92,7 @@ def compare(rows: pd.DataFrame, found: pd.DataFrame) -> None:
     print(f"all {9 * len(found):,} features equal pandas, those of the stream too")
 
 
-def ask_anew(rows: pd.DataFrame, features: FeatureStore) -> None:
+def ask_again(rows: pd.DataFrame, features: FeatureStore) -> None:
     """A week of the last card, which has no window, from the pages that the month keeps."""
     card = int(rows.card.iloc[-1])
     found = features.ask(card, TimeWindow("7 days"))
@@ -116,7 +116,7 @@ def main() -> None:
     ):
         features = FeatureStore(store)
         compare(rows, run(rows, options.live, features))
-        ask_anew(rows, features)
+        ask_again(rows, features)
 
 
 if __name__ == "__main__":

@@ -117,11 +117,11 @@ def test_help_names_the_commands(entry: str) -> None:
 def test_the_version_tells_what_results_depend_on(entry: str) -> None:
     done = python(entry, "--version")
     assert (done.returncode, done.stderr) == (0, "")
-    told = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    assert told["mta"] == mta.__version__
-    assert list(told) == ["mta", "python", "numpy", "kernels", "stores", "spark"]
-    assert told["python"].startswith(".".join(map(str, sys.version_info[:3])))
-    assert told["stores"] == "memory, file"
+    reported = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert reported["mta"] == mta.__version__
+    assert list(reported) == ["mta", "python", "numpy", "kernels", "stores", "spark"]
+    assert reported["python"].startswith(".".join(map(str, sys.version_info[:3])))
+    assert reported["stores"] == "memory, file"
 
 
 def test_the_commands_on_a_saved_snapshot(entry: str, saved: tuple[str, Path]) -> None:

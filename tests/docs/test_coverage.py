@@ -169,43 +169,43 @@ def test_every_command_that_installs_extras_names_what_can_be_installed() -> Non
     assert not [name_of(path) for path in sources if "install 'mta-windows" in path.read_text()]
 
 
-# --- the house ------------------------------------------------------------------------------------
+# --- architecture ---------------------------------------------------------------------------------
 
 
-def wings() -> list[Path]:
+def packages() -> list[Path]:
     """The folders of the packages."""
     inits = [path for package in PACKAGES for path in (ROOT / package).rglob("__init__.py")]
     return sorted(path.parent for path in inits)
 
 
-def test_every_wing_is_drawn_and_described() -> None:
-    drawing = (DOCS / "wings.svg").read_text()
+def test_every_package_is_drawn_and_described() -> None:
+    drawing = (DOCS / "packages.svg").read_text()
     page = TEXT[DOCS / "architecture.md"]
-    inner = [folder for folder in wings() if folder.parent != ROOT]
+    inner = [folder for folder in packages() if folder.parent != ROOT]
     assert len(inner) > 15
     assert not [folder.name for folder in inner if f">{folder.name}<" not in drawing]
     dotted = [".".join(folder.relative_to(ROOT).parts) for folder in inner]
     assert not [name for name in dotted if f"`{name}`" not in page]
 
 
-@pytest.mark.parametrize("wing", wings(), ids=name_of)
-def test_the_head_of_a_wing_names_its_modules(wing: Path) -> None:
-    head = ast.get_docstring(ast.parse((wing / "__init__.py").read_text())) or ""
-    modules = {path.stem for path in wing.glob("*.py") if not path.stem.startswith("_")}
-    modules |= {path.parent.name for path in wing.glob("*/__init__.py")}
+@pytest.mark.parametrize("package", packages(), ids=name_of)
+def test_the_head_of_a_package_names_its_modules(package: Path) -> None:
+    head = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    modules = {path.stem for path in package.glob("*.py") if not path.stem.startswith("_")}
+    modules |= {path.parent.name for path in package.glob("*/__init__.py")}
     named = set(re.findall(r"``([a-z]\w*)``", head))
-    assert modules <= named, "name them in the wing's head"
-    assert named - modules <= OTHERS, "these are no modules of the wing"
+    assert modules <= named, "name them in the package's head"
+    assert named - modules <= OTHERS, "these are no modules of the package"
 
 
-#: What heads of wings speak of that is no module of theirs.
+#: What heads of packages speak of that is no module of theirs.
 OTHERS = {"mta", "gc", "check", "inspect", "sliding_aggregate"}
 
 
 def test_every_grammar_is_shown() -> None:
     grammar = re.compile(r"^ *(?:page|body|state) +=", re.MULTILINE)
     found = set()
-    for folder in wings():
+    for folder in packages():
         for path in folder.glob("*.py"):
             if grammar.search(ast.get_docstring(ast.parse(path.read_text())) or ""):
                 found.add(".".join(path.relative_to(ROOT).with_suffix("").parts))

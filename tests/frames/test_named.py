@@ -123,7 +123,7 @@ RULES: dict[str, Callable[[], tuple[AbstractPolicy, Cut]]] = {
     "the last three parts that end": lambda: punctuation(3, True),
     "session": lambda: session(5),
     "adwin": lambda: adwin(1),
-    "adwin now and then": lambda: adwin(7),
+    "adwin from time to time": lambda: adwin(7),
     "session | count": lambda: joined(session(5), count(6), True),
     "session & count": lambda: joined(session(5), count(6), False),
     "session | session & time": lambda: joined(
@@ -303,7 +303,7 @@ def test_exact_whole_numbers() -> None:
     assert len(exact) == 2
 
 
-def test_adwin_forgets_what_was_before_a_change() -> None:
+def test_adwin_drops_what_was_before_a_change() -> None:
     rng = np.random.default_rng(7)
     values = np.concatenate((rng.uniform(0, 0.4, 2000), rng.uniform(0.5, 0.9, 500)))
     data = Product({"mean": ("x", Max()), "n": Count()})
@@ -378,7 +378,7 @@ def test_a_snapshot_is_of_its_policy() -> None:
 
 
 def test_the_cut_of_a_session_needs_no_search() -> None:
-    """It is known from the window's own aggregate: about two combines an event, long or short."""
+    """It is known from the window's own aggregate: about two combines per event, long or short."""
     calls = {"prefix": 0, "suffix": 0}
     window = Window(Count(), SessionWindow(10), arity=4)
     structure = window.structure

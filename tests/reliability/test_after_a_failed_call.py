@@ -166,7 +166,7 @@ def test_a_window_is_its_list_whichever_call_failed(
         for fault, how in FAULTS.items():
             for nth in count(1):
                 window, store, listed = kept.open()
-                for _ in range(made % 3):  # then more is at hand
+                for _ in range(made % 3):  # then more is in memory
                     try_out(insert(), window, listed)
                 store.fail(nth, **how)
                 try_out(call, window, listed)

@@ -166,7 +166,7 @@ def test_behind_a_buffer_a_call_that_fails_once_is_not_noticed(nth: int) -> None
 
 
 @pytest.mark.parametrize("nth", [1, 4, 9])
-def test_behind_a_buffer_an_outage_is_told_in_time_and_nothing_is_lost(nth: int) -> None:
+def test_behind_a_buffer_an_outage_is_reported_in_time_and_nothing_is_lost(nth: int) -> None:
     faulty = FaultyStore(MemoryStore())
     store = WriteBuffer(faulty, 2048, deadline=0.15)
     program = Program(store)

@@ -13,7 +13,7 @@ from tests.support.soaks import EXPECTED, Soak, run, run_long
 
 
 class HoledSoak(Soak):
-    """A program that also evicts from anywhere, so that pages are written anew and retired."""
+    """A program that also evicts from anywhere, so that pages are written again and retired."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

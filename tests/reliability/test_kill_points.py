@@ -24,10 +24,10 @@ from tests.support.writers import Life, save, start
 POINTS = {
     "before a page put": "nothing of a batch of pages is there",
     "in the middle of a put": "the first pages of a batch are there",
-    "after a page put": "they are there, and nobody was told",
+    "after a page put": "they are there, and nobody has acknowledged it",
     "before the flush": "",
     "between pages and snapshot": "all pages of a snapshot are there, and it is not saved",
-    "after the snapshot": "it is saved, and nobody was told",
+    "after the snapshot": "it is saved, and nobody has acknowledged it",
     "before a deletion": "",
     "during deletion": "some pages of a deletion are gone",
     "after a deletion": "they are all gone, and the next snapshot is not saved",
@@ -89,7 +89,7 @@ def life_in(folder: Path) -> Life:
 
 
 def write(life: Life, point: str, nth: int, buffered: bool, passed: str | None = None) -> None:
-    """Write some events with a snapshot now and then, and die at the point's nth time."""
+    """Write some events with a snapshot from time to time, and die at the point's nth time."""
     counts: Counter[str] = Counter()
 
     def at(reached: str) -> None:

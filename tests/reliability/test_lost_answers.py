@@ -93,7 +93,7 @@ class NothingAhead(HeadCache):
         del pages
 
 
-def test_a_page_that_was_damaged_on_its_way_is_fetched_anew() -> None:
+def test_a_page_that_was_damaged_on_its_way_is_fetched_again() -> None:
     """The store's own copy is whole, so the cache must not keep the other one."""
     faulty = FaultyStore(MemoryStore())
     store = WriteBuffer(NothingAhead(faulty), 1 << 20)

@@ -27,7 +27,7 @@ from tests.support.spark.late_streams import (
     out_of_order,
     shuffled,
 )
-from tests.support.spark.silences import SIZE, Row, Stream, rows_of, silent_plan
+from tests.support.spark.silences import SIZE, Row, Stream, idle_plan, rows_of
 
 
 def picked(rows: Iterable[dict[str, Any]], k: int, counts: dict[str, int]) -> list[dict[str, Any]]:
@@ -148,7 +148,7 @@ def _counting(plan: Plan) -> tuple[Plan, list[int]]:
 
 
 def test_with_late_events_a_key_counts_anew_once_it_is_forgotten() -> None:
-    plan = silent_plan(emit_every=2, allowed_lateness=10, idle="expire", on_late="drop")
+    plan = idle_plan(emit_every=2, allowed_lateness=10, idle="expire", on_late="drop")
     for expired in (False, True):
         stream = Stream(plan, MemoryStore())
         stream.feed(rows_of(("a", 0, 1.0)))

@@ -27,7 +27,7 @@ from tests.support.spark.checkpoints import (
     entries,
     files_of_batches,
     find_a_file,
-    forget_commit,
+    remove_commit,
 )
 from tests.support.spark.drivers import (
     PATIENCE,
@@ -129,7 +129,7 @@ def test_a_death_between_the_sinks_commit_and_sparks(job: Job, tmp_path: Path) -
     for start in (0, 600):
         write_files(events.slice(start, 600), job.input, files=2, first=start // 300)
         run()
-        job.forget_commit(start // 300 + 1)
+        job.remove_commit(start // 300 + 1)
     run()
     rows = job.spark.read.parquet(output).collect()
     assert in_form(rows, *ALIASES) == oracle(events, last_n(WINDOW), FOLDS)
@@ -244,7 +244,7 @@ def under_fire(driver: Driver, kills: int, draw: random.Random) -> tuple[int, st
         done += 1
         hits += driver.batches("offsets") > driver.batches("commits")
         if draw.random() < 0.3 and driver.batches("commits") > driver.batches("offsets") - 1 > 0:
-            forget_commit(driver.checkpoint)
+            remove_commit(driver.checkpoint)
     driver.start(files=4)
     driver.finish(10 * PATIENCE)
     return done, (
@@ -378,7 +378,7 @@ def test_the_first_and_the_second_batch_are_replayed(job: Job) -> None:
         write_files(events.slice(i * 600, 600), job.input, files=1, first=i)
         job.run()
         results, pages = job.results(), job.pages()
-        job.forget_commit(i)
+        job.remove_commit(i)
         job.batches.pop(i)
         job.run()
         assert job.results() == results

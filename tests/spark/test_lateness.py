@@ -61,7 +61,7 @@ from tests.support.spark.late_streams import (
     shuffled,
 )
 from tests.support.spark.saved import keys_of
-from tests.support.spark.silences import SIZE, Stream, plain, rows_of, silent_plan
+from tests.support.spark.silences import SIZE, Stream, idle_plan, plain, rows_of
 
 POLICIES: list[tuple[AbstractPolicy, Left]] = [
     (TimeWindow(SIZE), left_of(SIZE)),
@@ -307,7 +307,7 @@ def test_the_lateness_may_change_but_not_begin_or_end(store: MemoryStore) -> Non
     assert (
         late_plan(allowed_lateness=1).fingerprint() == late_plan(allowed_lateness=2).fingerprint()
     )
-    assert late_plan(allowed_lateness=None).fingerprint() == silent_plan().fingerprint()
+    assert late_plan(allowed_lateness=None).fingerprint() == idle_plan().fingerprint()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -507,7 +507,7 @@ def test_a_stream_of_late_events_with_restarts_and_replays(
     assert sum(late) == sum(len(batch.late) for batch in expected[2:]) > 0
     if idle == "keep":
         pages, again = job.pages(), max(job.batches)
-        job.forget_commit(again)
+        job.remove_commit(again)
         job.batches.pop(again)
         job.run(emit_updates=True)
         assert (job.found(), job.pages()) == (as_found(expected), pages)

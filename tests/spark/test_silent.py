@@ -39,10 +39,10 @@ from tests.support.spark.silences import (
     SIZE,
     Stream,
     bursts,
+    idle_plan,
     in_form,
     naive,
     rows_of,
-    silent_plan,
     turns,
     windows_in,
 )
@@ -75,7 +75,7 @@ def test_lifetimes() -> None:
 def test_a_window_is_empty_when_the_watermark_is_past_its_newest_event_by_its_length(
     store: MemoryStore,
 ) -> None:
-    plan = silent_plan()
+    plan = idle_plan()
     state = step(None, rows_of(("a", 0.5, 1.0)), plan, store).state
     end = START + SECOND // 2 + SIZE * SECOND
     for watermark in (None, 5, end - 1, end):
@@ -87,7 +87,7 @@ def test_a_window_is_empty_when_the_watermark_is_past_its_newest_event_by_its_le
 
 
 def test_the_timer_is_the_earliest_key_s(store: MemoryStore) -> None:
-    stream = Stream(silent_plan(), store)
+    stream = Stream(idle_plan(), store)
     stream.feed(rows_of(("b", 5, 1.0), ("a", 3, 1.0), ("c", 9, 1.0)))
     assert stream.timer == START + (3 + SIZE) * SECOND
     stream.feed(rows_of(("a", 10, 1.0)))
@@ -98,13 +98,13 @@ def test_the_timer_is_the_earliest_key_s(store: MemoryStore) -> None:
 
 
 def test_keep_forgets_nothing(store: MemoryStore) -> None:
-    plan = silent_plan(idle="keep")
+    plan = idle_plan(idle="keep")
     state = step(None, rows_of(("a", 0, 1.0)), plan, store).state
     done = step(state, rows_of(), plan, store, START + LONG * SECOND)
     assert keys_of(done.state, store) == keys_of(state, store)
     # A query to come may forget them: the bucket is called again within a window's length.
     assert done.timer == START + (LONG + SIZE) * SECOND
-    gone = step(done.state, rows_of(), silent_plan(), store, START + 2 * LONG * SECOND)
+    gone = step(done.state, rows_of(), idle_plan(), store, START + 2 * LONG * SECOND)
     assert (keys_of(gone.state, store), gone.rows.num_rows) == (set(), 1)
 
 
@@ -122,12 +122,12 @@ def test_equals_the_oracle_however_the_stream_is_cut(
     expected = naive(events, until=399 + LONG)
     empty = sum(row[2] is None for row in expected)
     assert empty > 12  # some keys become idle more than once
-    stream = Stream(silent_plan(), store, delay)
+    stream = Stream(idle_plan(), store, delay)
     stream.run(events, batches)
     stream.others(399 + LONG + delay)
     assert stream.results == expected
     assert not stream.keys
-    plain = Stream(silent_plan(idle="expire"), MemoryStore(), delay)
+    plain = Stream(idle_plan(idle="expire"), MemoryStore(), delay)
     plain.run(events, batches)
     assert plain.results == naive(events, until=None)
 
@@ -146,7 +146,7 @@ def test_equals_the_oracle_at_every_tie(
     seconds = np.cumsum([after for _, after in steps]).tolist()
     rows = [(key, at, i) for i, ((key, _), at) in enumerate(zip(steps, seconds, strict=True))]
     store, size, at = MemoryStore(), 5, 0
-    plan = silent_plan(window=TimeWindow(size), arity=2, leaf_arity=2, retain=retain)
+    plan = idle_plan(window=TimeWindow(size), arity=2, leaf_arity=2, retain=retain)
     stream = Stream(plan, store, delay)
     for cut in cycle(cuts):
         stream.feed(rows_of(*rows[at : at + cut]))
@@ -164,7 +164,7 @@ def test_equals_the_oracle_at_every_tie(
 
 def test_rows_of_one_key_come_out_in_order_of_time(store: MemoryStore) -> None:
     events = bursts(400, 20, seed=1)
-    done = step(None, events, silent_plan(), store)
+    done = step(None, events, idle_plan(), store)
     expected = naive(events, until=0)
     assert sum(row[2] is None for row in expected) > 3
     devices, times = done.rows.column("device"), done.rows.column("ts").cast(pa.int64())
@@ -175,7 +175,7 @@ def test_rows_of_one_key_come_out_in_order_of_time(store: MemoryStore) -> None:
 
 def test_rows_that_are_due_at_once_go_before_the_forgetting(store: MemoryStore) -> None:
     """A key that lags: its row is older than the watermark, and younger than its window's end."""
-    stream = Stream(silent_plan(), store)
+    stream = Stream(idle_plan(), store)
     stream.feed(rows_of(("a", 0, 1.0)))
     assert stream.others(SIZE - 1) is None
     stream.newest = START + 3 * SIZE * SECOND
@@ -191,7 +191,7 @@ def test_rows_that_are_due_at_once_go_before_the_forgetting(store: MemoryStore) 
 @pytest.mark.parametrize("batches", [3, 30])
 def test_last_gives_one_row_per_key_and_batch(batches: int, store: MemoryStore) -> None:
     events = bursts(300, 8, seed=3)
-    stream = Stream(silent_plan(emit="last"), store, delay=40.0)
+    stream = Stream(idle_plan(emit="last"), store, delay=40.0)
     stream.run(events, batches)
     stream.others(LONG)
     whole = {row[:2]: row for row in naive(events, until=LONG)}
@@ -206,7 +206,7 @@ def test_last_gives_one_row_per_key_and_batch(batches: int, store: MemoryStore) 
 
 
 def test_last_prefers_the_row_of_the_empty_window(store: MemoryStore) -> None:
-    stream = Stream(silent_plan(emit="last"), store)
+    stream = Stream(idle_plan(emit="last"), store)
     stream.newest = START + 3 * SIZE * SECOND
     done = stream.feed(rows_of(("a", 0, 1.0), ("b", 3 * SIZE, 2.0), ("c", 1, 3.0)))
     assert [row[:3] for row in in_form(done.rows)] == [
@@ -234,7 +234,7 @@ def test_keys_of_every_type_come_back(store: MemoryStore) -> None:
     rows = pa.table({**keys, **rest})
     columns = tuple(rows.column_names)
     types = tuple(str(array.type) for array in keys.values())
-    plan = silent_plan(by=tuple(keys), key_types=types, columns=columns, schema=rows.schema)
+    plan = idle_plan(by=tuple(keys), key_types=types, columns=columns, schema=rows.schema)
     state = step(None, rows, plan, store).state
     done = step(state, rows.slice(0, 0), plan, store, START + LONG * SECOND).rows
     assert done.select(list(keys)).equals(rows.select(list(keys)))
@@ -250,8 +250,8 @@ def test_all_tables_have_one_schema(store: MemoryStore) -> None:
         pa.field("watts", pa.float64(), nullable=False),
     ]
     rows = rows_of(("a", 0, 1.0)).cast(pa.schema(fields))
-    first = step(None, rows, silent_plan(on_late="side"), store)
-    last = step(first.state, rows_of(), silent_plan(on_late="side"), store, START + LONG * SECOND)
+    first = step(None, rows, idle_plan(on_late="side"), store)
+    last = step(first.state, rows_of(), idle_plan(on_late="side"), store, START + LONG * SECOND)
     assert (first.rows.num_rows, last.rows.num_rows) == (1, 1)
     assert first.rows.schema == last.rows.schema
 
@@ -261,7 +261,7 @@ def test_all_tables_have_one_schema(store: MemoryStore) -> None:
 
 @pytest.mark.parametrize("retain", [2, 3, 5])
 def test_pages_go_when_no_retained_state_needs_them(retain: int, store: MemoryStore) -> None:
-    stream = Stream(silent_plan(retain=retain), store)
+    stream = Stream(idle_plan(retain=retain), store)
     stream.feed(rows_of(*(("a", i / 4, 1.0) for i in range(100)), ("b", 24, 1.0)))
     stream.feed(rows_of(("b", 2 * SIZE, 2.0)))
     before = len(stream.calls)
@@ -297,7 +297,7 @@ def restored(state: bytes | None, stream: Stream, store: MemoryStore) -> list[Wi
 
 
 def test_the_next_look_is_at_the_watermark_s_next_move(store: MemoryStore) -> None:
-    stream = Stream(silent_plan(idle="expire"), store)
+    stream = Stream(idle_plan(idle="expire"), store)
     stream.feed(rows_of(*(("a", i / 4, 1.0) for i in range(100))))
     assert stream.others(LONG) is not None
     assert (stream.keys, stream.doomed) == (set(), 1)
@@ -309,7 +309,7 @@ def test_the_next_look_is_at_the_watermark_s_next_move(store: MemoryStore) -> No
 
 
 def test_a_window_without_pages_leaves_nothing(store: MemoryStore) -> None:
-    stream = Stream(silent_plan(), store)
+    stream = Stream(idle_plan(), store)
     stream.feed(rows_of(("a", 0, 1.0), ("a", 1, 2.0)))
     stream.others(LONG)
     assert (stream.keys, stream.doomed, stream.timer) == (set(), 0, None)
@@ -320,7 +320,7 @@ def test_replays_change_nothing_and_no_live_page_is_ever_deleted(
     retain: int, seed: int, store: MemoryStore
 ) -> None:
     events = turns(500, 4, seed)
-    stream = Stream(silent_plan(retain=retain), store)
+    stream = Stream(idle_plan(retain=retain), store)
     lives, keys = 0, dict[str, bytes]()
     for at in range(0, 500, 25):
         for call in (partial(stream.feed, events.slice(at, 25)), stream.idle):
@@ -350,7 +350,7 @@ def test_any_store_call_may_fail_in_the_call_that_deletes(store: MemoryStore) ->
     while True:
         nth += 1
         pages = MemoryStore()
-        stream = Stream(silent_plan(), pages)
+        stream = Stream(idle_plan(), pages)
         stream.feed(rows_of(*(("a", i / 9, 1.0) for i in range(300))))
         stream.others(LONG)
         stream.others(LONG + 1)
@@ -375,7 +375,7 @@ def test_a_step_that_fails_deletes_nothing_that_a_retained_state_needs(applied: 
     for nth in count(1):
         pages = MemoryStore()
         store = FaultyStore(pages)
-        stream = Stream(silent_plan(retain=2), store)
+        stream = Stream(idle_plan(retain=2), store)
         for at in range(0, 300, 50):
             stream.feed(events.slice(at, 50))
             stream.idle()
@@ -398,7 +398,7 @@ def test_a_step_that_fails_deletes_nothing_that_a_retained_state_needs(applied: 
 
 def test_hundreds_of_short_lived_keys_leave_nothing_behind(store: MemoryStore) -> None:
     """Three new keys a batch, each for 20 seconds: what is kept follows the keys that are alive."""
-    stream = Stream(silent_plan(idle="expire", retain=3), store)
+    stream = Stream(idle_plan(idle="expire", retain=3), store)
     sizes = []
     for batch in range(70):
         stream.feed(
@@ -427,7 +427,7 @@ def test_deletions_are_flushed_with_the_step(store: MemoryStore) -> None:
             calls.append("flush")
             super().flush()
 
-    stream = Stream(silent_plan(), Recorder())
+    stream = Stream(idle_plan(), Recorder())
     stream.feed(rows_of(*(("a", i / 9, 1.0) for i in range(300))))
     stream.others(LONG)
     stream.others(LONG + 1)
@@ -442,7 +442,7 @@ def test_deletions_are_flushed_with_the_step(store: MemoryStore) -> None:
 
 def forgetful(store: MemoryStore, **changes: Any) -> Stream:
     """A stream that has expired "a", which was last heard of at 10 s, and knows "b"."""
-    stream = Stream(silent_plan(**changes), store)
+    stream = Stream(idle_plan(**changes), store)
     stream.feed(rows_of(("a", 10, 1.0), ("b", 100, 2.0)))
     stream.feed(rows_of(("b", 101, 3.0)))
     assert stream.keys == {b"\x91\xa1b"}
@@ -460,7 +460,7 @@ def test_rows_older_than_what_was_expired_are_late(store: MemoryStore) -> None:
 
 
 def test_keys_expired_together_count_by_the_latest(store: MemoryStore) -> None:
-    stream = Stream(silent_plan(), store)
+    stream = Stream(idle_plan(), store)
     stream.feed(rows_of(("a", 10, 1.0), ("c", 30, 2.0), ("d", 20, 3.0), ("b", 200, 4.0)))
     stream.feed(rows_of(("b", 201, 5.0)))
     assert stream.keys == {b"\x91\xa1b"}
@@ -471,7 +471,7 @@ def test_keys_expired_together_count_by_the_latest(store: MemoryStore) -> None:
 
 def test_rows_not_older_than_the_watermark_are_never_late_for_silence(store: MemoryStore) -> None:
     events = bursts(400, 30, seed=5)
-    stream = Stream(silent_plan(), store, delay=10.0)
+    stream = Stream(idle_plan(), store, delay=10.0)
     rng = np.random.default_rng(5)
     at = 0
     while at < events.num_rows:  # rows come up to ten seconds late, in batches of their own order
@@ -524,7 +524,7 @@ def test_late_and_invalid_rows_are_counted_apart(store: MemoryStore) -> None:
 
 def test_a_batch_query_gives_the_moments_between_its_events(store: MemoryStore) -> None:
     events = bursts(300, 6, seed=9)
-    done = step(None, events, silent_plan(temporary=True, on_late="side"), store)
+    done = step(None, events, idle_plan(temporary=True, on_late="side"), store)
     assert in_form(done.rows.drop_columns(["late"])) == naive(events, until=0)
     assert done.rows.column("late").to_pylist() == [False] * done.rows.num_rows
     assert (page_keys(store), done.state) == ([], b"")
@@ -533,7 +533,7 @@ def test_a_batch_query_gives_the_moments_between_its_events(store: MemoryStore) 
 def test_a_result_of_another_type_is_null_for_an_empty_window(store: MemoryStore) -> None:
     """Where a whole number was asked for, an empty window's NaN cannot be."""
     monoid = Product({"peak": ("watts", Max())})
-    plan = silent_plan(monoid=monoid, results={"peak": pa.int64()})
+    plan = idle_plan(monoid=monoid, results={"peak": pa.int64()})
     state = step(None, rows_of(("a", 0, 3.0)), plan, store).state
     done = step(state, rows_of(), plan, store, START + LONG * SECOND)
     assert done.rows.column("peak").to_pylist() == [None]

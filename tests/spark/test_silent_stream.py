@@ -121,7 +121,7 @@ def test_restarts_and_replays_give_every_row_once(job: SilentJob) -> None:
     for again in ([last], [data, last]):
         for number in again:
             job.batches.pop(number)
-            job.forget_commit(number)
+            job.remove_commit(number)
         if data in again:
             job.forget_offsets(last)
         job.run(**two_back)

@@ -68,7 +68,7 @@ def test_a_replayed_batch_gives_the_same_results_and_pages(job: Job, events: pa.
     job.run()
     results, pages = job.results(), job.pages()
     assert pages
-    job.forget_commit(1)
+    job.remove_commit(1)
     job.batches.pop(1)
     job.run()
     assert job.results() == results

@@ -26,7 +26,7 @@ PYSPARK = "PySpark"
 TABLES: dict[str, tuple[tuple[str, ...], str]] = {
     "stores": (
         ("memory", "file", "redis", "couchbase", "spark://state"),
-        "Couchbase is tested against a stand-in of its protocol, where no server is at hand.",
+        "Couchbase is tested against a stand-in of its protocol, where no server can be had.",
     ),
     PYSPARK: (
         (),

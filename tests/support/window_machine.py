@@ -1,6 +1,6 @@
 """A window against a plain list, step by step, with an operation that shows every mistake in order.
 
-Each machine draws its sizes and its policy anew, does what a user can do, and after each step asks
+Each machine draws its sizes and its policy again, does what a user can do, and after each step asks
 the window for its result, its length and its invariants.
 """
 

@@ -146,7 +146,7 @@ def _note(life: Noted, line: str) -> None:
 def write_for_ever(
     life: Noted, options: str, retain: int, batch: int, often: float, seed: int
 ) -> None:
-    """Insert events one by one and in batches, and save a snapshot now and then."""
+    """Insert events one by one and in batches, and save a snapshot from time to time."""
     random = Random(seed)
     window = life.open(options, retain)
     while True:

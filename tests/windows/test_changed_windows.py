@@ -19,7 +19,7 @@ from mta import (
 )
 from stores import MemoryStore
 from tests.support import oracle
-from tests.support.changing_lives import ChangingLife, ChangingShared, ChangingWindow
+from tests.support.changing_scenarios import ChangingLife, ChangingShared, ChangingWindow
 
 LIVES: dict[str, Callable[[Random], ChangingLife]] = {
     "FiBA": lambda random: ChangingWindow(random, FiBA),

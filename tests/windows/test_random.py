@@ -21,7 +21,7 @@ from stores import MemoryStore
 from tests.support import oracle
 from tests.support.naive import IN_ORDER
 from tests.support.random_windows.kinds import KINDS, Kind
-from tests.support.random_windows.lives import ORDERS, SORTS, live, live_twice
+from tests.support.random_windows.scenarios import ORDERS, SORTS, live, live_twice
 
 STEPS = 40
 #: How many lives one test lives, and how many hostile ones; sizes take turns, from kind to kind.

@@ -21,7 +21,7 @@ from tests.support.random_windows.rules import SECOND, Rule, draw_rule
 
 @dataclass
 class _Shared:
-    """The lists of several windows."""
+    """The lists of multiple windows."""
 
     stream: Stream
     windows: dict[str, OneWindow]

@@ -220,7 +220,7 @@ class SingleLife(Life):
         )
 
     def give_unpageable(self) -> None:
-        """Refused at the door, or it can be saved; where no page is written, anything goes."""
+        """Refused at the entry, or it can be saved; where no page is written, anything goes."""
         if not self.kind.takes_anything:
             return
         value = self.random.choice(hostile.UNPAGEABLE)

@@ -11,7 +11,7 @@ def entries(checkpoint: Path, log: str) -> list[int]:
     return sorted(int(p.name) for p in (checkpoint / log).glob("[0-9]*") if p.name.isdigit())
 
 
-def forget_commit(checkpoint: Path, batch: int | None = None) -> None:
+def remove_commit(checkpoint: Path, batch: int | None = None) -> None:
     """As if the driver had died after a batch's work (the last one's) and before its commit."""
     batch = entries(checkpoint, "commits")[-1] if batch is None else batch
     for name in (str(batch), f".{batch}.crc"):

@@ -19,7 +19,7 @@ from spark_integration.runners.state_pages import is_state_url
 from spark_integration.sliding import run_request
 from spark_integration.step.step import Step
 from stores import open_store
-from tests.support.spark.checkpoints import forget_commit
+from tests.support.spark.checkpoints import remove_commit
 from tests.support.spark.events import SCHEMA, Fold, in_form
 from tests.support.spark.places import check_places
 
@@ -83,9 +83,9 @@ class Job:
         request = make_request(self.source(), Options(**self.settings(**changes)))
         return self.run_frame(run_request(self.source(), request, step))
 
-    def forget_commit(self, batch: int) -> None:
+    def remove_commit(self, batch: int) -> None:
         """As if the driver had died after the batch's work and before its commit."""
-        forget_commit(self.checkpoint, batch)
+        remove_commit(self.checkpoint, batch)
 
     def results(self) -> list[tuple[Any, ...]]:
         return in_form((row for rows in self.batches.values() for row in rows), *ALIASES)

@@ -22,7 +22,7 @@ SCHEMA = pa.schema({"device": pa.string(), "ts": pa.timestamp("us", "UTC"), "wat
 Row = tuple[Any, ...]
 
 
-def silent_plan(**changes: Any) -> Plan:
+def idle_plan(**changes: Any) -> Plan:
     """All events in order, peak and number, over the last minute, in pages of four."""
     settings: dict[str, Any] = {
         "monoid": Product({"all": ("watts", Collect()), "peak": ("watts", Max()), "n": Count()}),

@@ -1,4 +1,4 @@
-"""Several windows over one stream, as writers leave them, and what each of them must be then.
+"""Multiple windows over one stream, as writers leave them, and what each of them must be then.
 
 Events tell their own time, a second each, so a window by time of so many seconds holds as many
 events as one by count. Where they come late, those of each four come in the order 3, 2, 1, 0: what

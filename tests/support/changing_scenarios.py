@@ -163,7 +163,7 @@ class ChangingLife(ABC):
         if self.is_late and self.random.random() < 0.7:
             self.lateness = self.random.choice(self._choices)
         snapshot = self.checkpoint()
-        self.change(snapshot, self.kept())  # a snapshot may let go of some
+        self.change(snapshot, self.kept())  # a snapshot may release some
 
     policies: dict[str, AbstractPolicy]
 
