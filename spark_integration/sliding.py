@@ -199,13 +199,13 @@ def column(name: str) -> Column:
 def recommended_conf(partitions: int | None = None, *, local_disk: bool = False) -> dict[str, str]:
     """Spark settings for a streaming query with windows; set them before its first start.
 
-    RocksDB keeps the handles off the JVM's heap, and with its changelog a commit writes what has
+    RocksDB keeps the snapshots off the JVM's heap, and with its changelog a commit writes what has
     changed in place of files of the database, in a third of the time. Version 1 of the checkpoint's
     format (Spark's own default) survives every death of a driver: with version 2, one that dies
     when a file sink has a batch and Spark's log of commits has not leaves a query that never starts
     again, since the sink skips the batch and the names of its state files are lost. What version 2
     guards against, state files that two attempts write differently, does not happen here: equal
-    rows give equal handles and pages. ``partitions`` (about the number of cores, at most
+    rows give equal snapshots and pages. ``partitions`` (about the number of cores, at most
     ``buckets``) spares the commits of Spark's default of 200 state partitions.
 
     ``local_disk`` says that checkpoints are on this machine's disk. Without Hadoop's native

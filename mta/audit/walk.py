@@ -51,7 +51,7 @@ class Sharing(Protocol):
 
     @property
     def fronts(self) -> Mapping[str, int] | None:
-        """The position of each window's oldest event; None of one window by itself."""
+        """The position of each window's oldest event; None of a single window."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Damage:
     needed: bool
     """Whether the window itself needs the page, and not only the snapshots before it."""
     windows: tuple[str, ...] | None = None
-    """Which of several windows hold these events, or some; None of a window by itself."""
+    """Which of several windows hold these events, or some; None of a single window."""
     repaired: bool = False
     outcome: str = "not repaired"
 

@@ -147,10 +147,10 @@ def merged(parts: Sequence[Keys]) -> tuple[Keys, np.ndarray, np.ndarray]:
         [part.bounds[:-1] + size for part, size in zip(parts, sizes, strict=False)] + [sizes[-1:]]
     )
     every = Keys(kind, hashes, np.concatenate([part.blob for part in parts]), bounds)
-    return lined_up(every, np.argsort(hashes, kind="stable"))
+    return distinct_of(every, np.argsort(hashes, kind="stable"))
 
 
-def lined_up(every: Keys, order: np.ndarray) -> tuple[Keys, np.ndarray, np.ndarray]:
+def distinct_of(every: Keys, order: np.ndarray) -> tuple[Keys, np.ndarray, np.ndarray]:
     """Keys as they come, in an order of their hashes, as ``merged``; those that are equal as one.
 
     Equal ones stay in that order.
@@ -199,7 +199,7 @@ def ranked_bytes(blob: np.ndarray, bounds: np.ndarray) -> tuple[Keys, np.ndarray
     Raises UnsuitableKey.
     """
     every = _hashed("bytes", blob, bounds)
-    keys, order, places = lined_up(every, np.argsort(every.hashes))
+    keys, order, places = distinct_of(every, np.argsort(every.hashes))
     return keys, places[inverse(order)]
 
 
@@ -236,7 +236,7 @@ def _in_order(kind: str, packed: Any) -> tuple[Keys, np.ndarray]:
         return Keys(kind, hashes[order], blob[order].view("u1"), bounds), order
     lengths = np.fromiter(map(len, packed), np.int64, len(packed))
     every = _hashed(kind, np.frombuffer(b"".join(packed), "u1"), bounds_of(lengths))
-    return lined_up(every, np.argsort(every.hashes))[:2]
+    return distinct_of(every, np.argsort(every.hashes))[:2]
 
 
 def _hashed(kind: str, blob: np.ndarray, bounds: np.ndarray) -> Keys:

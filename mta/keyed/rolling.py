@@ -43,7 +43,7 @@ from mta.times import Duration, TimeUnit, is_duration, require_unit, to_times
 from stores import StoreLike
 
 _Frame = TypeVar("_Frame")
-#: How many rows are swept at once where the windows are in a store.
+#: How many rows are vectorized at once where the windows are in a store.
 _CHUNK = 1 << 20
 
 #: What the column of the numbers of rows is called; no text of a user's begins so.

@@ -20,7 +20,7 @@ import pyarrow as pa
 from spark_integration.plan import Plan
 from spark_integration.step.results import Counts, counts_of, results_of
 from spark_integration.step.rows import complete, sort_rows
-from spark_integration.step.starts import behind_the_seam, root_of
+from spark_integration.step.starts import after_cutover, snapshot_of
 from spark_integration.step.states import State
 from spark_integration.step.windows import Windows
 from stores.base import PageStore
@@ -69,13 +69,13 @@ def step(
     LateEvent, StateMismatch, CorruptState, and what the windows and the store raise; nothing is
     lost then, since the old state still stands.
     """
-    before = None if state is None else State.decode(state).root_for(plan.buckets, plan.fixed)
+    before = None if state is None else State.decode(state).snapshot_for(plan.buckets, plan.fixed)
     if plan.idle == "emit" or plan.by_boundaries:
         rows = rows.cast(plan.row_schema)  # rows of no event have these types, and all must agree
     known = complete(rows, plan)
-    later = behind_the_seam(known, plan)
+    later = after_cutover(known, plan)
     group = sort_rows(later, plan)
-    with root_of(plan, store) if state is None else nullcontext() as start:
+    with snapshot_of(plan, store) if state is None else nullcontext() as start:
         windows = Windows(plan, store, before, start)
     done = windows.advance(group)
     gone = windows.expire(watermark)
@@ -83,11 +83,11 @@ def step(
     counts = counts_of(plan, rows.num_rows, begun, done, incomplete)
     if plan.temporary:
         return Advanced(b"", results_of(plan, group, done, gone), counts)
-    root = windows.keyed.checkpoint(wait=False)
+    snapshot = windows.keyed.checkpoint(wait=False)
     store.hurry()
     # While its pages are written; only after the flush are they durable.
     found = results_of(plan, group, done, gone)
-    after = State(plan.buckets, plan.fixed, root).encode()
+    after = State(plan.buckets, plan.fixed, snapshot).encode()
     timer = windows.timer(watermark)
     store.flush()
     return Advanced(after, found, counts, timer, windows.promotions, windows.merges)

@@ -133,8 +133,8 @@ def test_the_reason_why_a_file_cannot_be_read_is_told():
         ("by names column 'a', on='b'", "--key names column 'a', --time b"),
     ],
 )  # fmt: skip
-def test_errors_name_options_as_they_are_typed(told, shown):
-    assert as_options(told) == shown
+def test_errors_name_options_as_they_are_typed(reported, shown):
+    assert as_options(reported) == shown
 
 
 @pytest.mark.parametrize("arguments", [

@@ -19,6 +19,7 @@ from spark_integration.plan import Plan
 from spark_integration.step.step import step
 from stores.memory import MemoryStore
 from tests.spark.test_several_windows import WINDOWS, names_of, several_plan
+from tests.support.spark.idle_cases import SIZE, Row, Stream, idle_plan, rows_of
 from tests.support.spark.late_streams import (
     LateJob,
     Oracle,
@@ -27,7 +28,6 @@ from tests.support.spark.late_streams import (
     out_of_order,
     shuffled,
 )
-from tests.support.spark.silences import SIZE, Row, Stream, idle_plan, rows_of
 
 
 def picked(rows: Iterable[dict[str, Any]], k: int, counts: dict[str, int]) -> list[dict[str, Any]]:
@@ -190,7 +190,7 @@ def test_a_stream_with_a_restart(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("idle", ["emit", "expire"])
-def test_silent_keys_count_only_where_events_may_be_late(
+def test_idle_keys_count_only_where_events_may_be_late(
     idle: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     job = LateJob(spark, tmp_path)

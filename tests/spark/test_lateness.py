@@ -46,6 +46,7 @@ from stores import FaultyStore, PageStore
 from stores.errors import StoreUnavailable
 from stores.memory import MemoryStore
 from tests.support.spark.events import SECOND, START
+from tests.support.spark.idle_cases import SIZE, Stream, idle_plan, plain, rows_of
 from tests.support.spark.late_streams import (
     Event,
     LateJob,
@@ -61,7 +62,6 @@ from tests.support.spark.late_streams import (
     shuffled,
 )
 from tests.support.spark.saved import keys_of
-from tests.support.spark.silences import SIZE, Stream, idle_plan, plain, rows_of
 
 POLICIES: list[tuple[AbstractPolicy, Left]] = [
     (TimeWindow(SIZE), left_of(SIZE)),
@@ -117,7 +117,7 @@ def test_onward_gives_each_event_once_by_what_is_known_then(
 
 @pytest.mark.parametrize(("policy", "left"), POLICIES)
 @pytest.mark.parametrize("batches", [1, 6, 40])
-@pytest.mark.proves("options", "`emit_updates=True`", "swept", "late events")
+@pytest.mark.proves("options", "`emit_updates=True`", "vectorized", "late events")
 def test_append_gives_what_a_late_event_changes_again(
     policy: AbstractPolicy, left: Left, batches: int, store: MemoryStore
 ) -> None:
@@ -344,7 +344,7 @@ def test_a_late_key_is_kept_for_as_much_longer(store: MemoryStore) -> None:
     done = step(state, rows_of(), plan, store, end + 1)
     assert (keys_of(done.state, store), done.timer) == (set(), None)
     assert plain(in_form(done.rows)) == [("a", moment, None, [], None, 0)]
-    # What is no later than allowed, by the watermark, begins anew with the same result.
+    # What is no later than allowed, by the watermark, begins again with the same result.
     anew = step(done.state, rows_of(("a", 10 + SIZE, 2.0)), plan, store, end + 1)
     assert in_form(anew.rows) == [("a", moment, 2.0, [2.0], 2.0, 1)]
     late = step(done.state, rows_of(("a", 9 + SIZE, 2.0)), plan, store, end + 1)
@@ -364,7 +364,7 @@ def test_a_key_that_began_anew_takes_nothing_from_before(store: MemoryStore) -> 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.proves("options", "`idle`", "late events")
-def test_silent_keys_with_late_events_equal_the_oracle_and_leave_nothing(seed: int) -> None:
+def test_idle_keys_with_late_events_equal_the_oracle_and_leave_nothing(seed: int) -> None:
     """Keys speak in turns, with gaps of more than a window; events come up to 30 seconds late."""
     rng, store = np.random.default_rng(seed), MemoryStore()
     events = [(f"d{i // 40 % 4}", float(i), float(i)) for i in range(800) if rng.random() < 0.8]
@@ -383,7 +383,7 @@ def test_silent_keys_with_late_events_equal_the_oracle_and_leave_nothing(seed: i
     assert begun_anew > 6  # four keys, most of them in more than one life
     for i in range(4):
         stream.others(2000 + i)
-    assert (stream.keys, stream.doomed, list(store.keys())) == (set(), 0, [])
+    assert (stream.keys, stream.pending, list(store.keys())) == (set(), 0, [])
 
 
 # --- sizes ----------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def test_silent_keys_with_late_events_equal_the_oracle_and_leave_nothing(seed: i
         {"n": (None, Count())},
     ],
 )
-def test_default_pages_fit_a_disk_page_and_handles_stay_small(
+def test_default_pages_fit_a_disk_page_and_snapshots_stay_small(
     aggregations: Any, windows: int, store: MemoryStore
 ) -> None:
     """A window of 80,000 events, at many fillings of its last leaf and spine."""
@@ -413,8 +413,8 @@ def test_default_pages_fit_a_disk_page_and_handles_stay_small(
     for batch in range(40):
         times = batch * 1990 + np.sort(rng.integers(0, 2000, 2000))
         window.extend({"watts": rng.normal(size=2000)}, times.astype("M8[s]"))
-        sizes.append(len(handle := window.checkpoint()))
-        levels = describe_snapshot(handle).levels
+        sizes.append(len(window_snapshot := window.checkpoint()))
+        levels = describe_snapshot(window_snapshot).levels
     assert levels >= 3
     pages = [page for page in store.get_many(list(store.keys())) if page is not None]
     assert max(map(len, pages)) <= 4080

@@ -86,7 +86,7 @@ def test_a_failed_task_leaves_no_page(job: Job, tmp_path: Path, events: pa.Table
 
 
 def test_evicted_pages_leave_the_state(job: Job) -> None:
-    """The pages there are exactly those that the roots name; with eviction they grow no more."""
+    """There are exactly the pages that the snapshots name; with eviction they grow no more."""
     size, batches, keys = 300, 12, 6
     events = spread(make_events(batches * size, keys))
     write_files(events, job.input, files=batches)

@@ -35,8 +35,8 @@ from mta.monoids.product import Parts
 _ONE_BY_ONE = 4
 
 
-def is_swept(monoid: AbstractMonoid, policies: list[AbstractPolicy]) -> bool:
-    """Whether windows of such policies are swept by columns."""
+def is_vectorized(monoid: AbstractMonoid, policies: list[AbstractPolicy]) -> bool:
+    """Whether windows of such policies are vectorized by columns."""
     return monoid.is_columnar and all(policy.foreseen for policy in policies)
 
 
